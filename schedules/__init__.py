@@ -1,0 +1,1 @@
+"""Schedule rules: how an op runs on a kind of target."""

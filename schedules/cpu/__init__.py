@@ -1,0 +1,1 @@
+"""Schedule rules for LLVM CPU targets."""

@@ -1,0 +1,1 @@
+"""Tuning with MetaSchedule."""

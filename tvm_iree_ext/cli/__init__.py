@@ -1,0 +1,1 @@
+"""The ``tvm-iree-ext`` command: parses, calls the Python API, prints."""

@@ -1,0 +1,63 @@
+"""Element types: one name each, with MLIR's and NumPy's names for it.
+
+The canonical name is TVM's and NumPy's (``float32``); MLIR's (``f32``) is accepted everywhere.
+``bool`` is MLIR's ``i1``.
+"""
+
+import ml_dtypes
+import numpy as np
+
+from tvm_iree_ext.errors import OpError
+
+_MLIR = {
+    "bool": "i1",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "ui8",
+    "uint16": "ui16",
+    "uint32": "ui32",
+    "uint64": "ui64",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+}
+_CANONICAL = {name: name for name in _MLIR} | {short: name for name, short in _MLIR.items()}
+
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+INTEGERS = tuple(name for name in _MLIR if name not in FLOATS)
+
+
+def canonical(name: object) -> str:
+    """The canonical name of ``name``: a name of either style, or a NumPy dtype.
+
+    Raises:
+        OpError: for an unknown type.
+    """
+    text = name if isinstance(name, str) else str(np.dtype(name))  # type: ignore[call-overload]
+    if text not in _CANONICAL:
+        raise OpError(f"dtype {text!r} is unknown; known are {', '.join(_MLIR)}")
+    return _CANONICAL[text]
+
+
+def mlir_name(name: str) -> str:
+    """MLIR's name: ``f32`` for ``float32``."""
+    return _MLIR[canonical(name)]
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """NumPy's dtype object; bfloat16 comes from ``ml_dtypes``."""
+    name = canonical(name)
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+
+
+def item_bytes(name: str) -> int:
+    """Bytes per element in memory; a bool takes one."""
+    return numpy_dtype(name).itemsize
+
+
+def eps(name: str) -> float:
+    """The distance from 1 to the next float of this type."""
+    return float(ml_dtypes.finfo(numpy_dtype(name)).eps)

@@ -1,0 +1,36 @@
+"""What the package raises for a request that cannot be met.
+
+Each message names the op, the operand or the file, what was expected, and what came.
+"""
+
+
+class ExtError(Exception):
+    """Base of every error that a user can cause or mend."""
+
+
+class OpError(ExtError, ValueError):
+    """An attribute or operand breaks one of the op's rules; raised when the op is made."""
+
+
+class LayoutError(ExtError, ValueError):
+    """A layout is malformed, or two layouts do not fit each other."""
+
+
+class TargetError(ExtError, ValueError):
+    """A target is unknown, or this installation cannot build or run for it."""
+
+
+class ScheduleError(ExtError, ValueError):
+    """No schedule rule applies, or a lowering config does not fit op and target."""
+
+
+class BuildError(ExtError, RuntimeError):
+    """The compiler, the linker or the file system refused."""
+
+
+class CallError(ExtError, ValueError):
+    """The arrays of a kernel call do not fit its signature; nothing was computed."""
+
+
+class ArtifactError(ExtError, RuntimeError):
+    """An artifact is damaged, incomplete, foreign, or cannot be written."""

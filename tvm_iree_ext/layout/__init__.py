@@ -1,0 +1,1 @@
+"""NestedLayout: its algebra, conversions between layouts, pictures.  Pure Python and NumPy."""

@@ -1,0 +1,1 @@
+"""The ops of the dialects: checks, result types, canonical PrimFuncs."""

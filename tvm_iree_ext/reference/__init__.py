@@ -1,0 +1,1 @@
+"""What each op means, in NumPy: slow and obvious."""

@@ -1,0 +1,1 @@
+"""What each kind of target offers: vector width, registers, limits."""
