@@ -1,0 +1,35 @@
+import sys
+from pathlib import Path
+
+import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The clone."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def pyproject() -> dict:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+@pytest.fixture(scope="session")
+def sources(pyproject) -> dict[str, Path]:
+    """The package's files: where each is installed, with / between folders -> where it is here."""
+    found = {}
+    for package, folder in pyproject["tool"]["setuptools"]["package-dir"].items():
+        for path in (ROOT / folder).rglob("*"):
+            inside = path.relative_to(ROOT / folder)
+            hidden = any(part.startswith((".", "__pycache__")) for part in inside.parts)
+            if path.is_file() and not hidden:
+                found["/".join([*package.split("."), *inside.parts])] = path
+    return found

@@ -1,0 +1,245 @@
+"""Who may import whom: the table of docs/design.md, kept true."""
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tvm_iree_ext
+
+PACKAGE = "tvm_iree_ext"
+
+# Module -> what it may import: the package's own modules with a dot, and installed packages.
+# The longest prefix counts; a row holds for the modules below it, and they may import one another.
+# Every row may import the standard library; all but these three may import these three.
+ANYONE = ".errors .dtypes .signature"
+# What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
+DEPLOYED = ".kernel .artifact .cache .arrays .machine .runtime .staging"
+REGISTRY = ".layout .expression .reference .target .intrin .ops .vector .schedules .registry"
+BUILD = f"{REGISTRY} .vector_math .pipeline .linker .versions {DEPLOYED} .build"
+ALLOWED = {
+    "errors": "",
+    "dtypes": ".errors numpy ml_dtypes",
+    "signature": ".errors .dtypes",
+    "expression": "",
+    "versions": "",
+    "layout": "numpy",
+    "reference": ".expression numpy ml_dtypes",
+    "target": ".layout tvm",
+    "intrin": ".layout .target tvm",
+    "ops": ".layout .expression tvm tvm_ffi numpy",
+    "vector": ".layout tvm tvm_ffi numpy",
+    "schedules": ".ops .target .intrin .layout tvm tvm_ffi numpy",
+    "registry": ".ops .reference .schedules",
+    "vector_math": "tvm tvm_ffi",
+    "pipeline": ".vector_math tvm tvm_ffi",
+    "linker": ".target .versions tvm tvm_ffi",
+    "staging": "",
+    "machine": "",
+    "runtime": "tvm_ffi",
+    "arrays": "numpy tvm_ffi",
+    "artifact": ".staging",
+    "cache": ".artifact .staging",
+    "kernel": ".arrays .artifact .cache .machine .runtime numpy tvm_ffi",
+    "build": f"{BUILD} tvm tvm_ffi numpy",
+    "verify": f"{BUILD} tvm tvm_ffi numpy ml_dtypes",
+    "bench": f"{BUILD} .verify tvm tvm_ffi numpy ml_dtypes torch",
+    "simt": ".target .layout tvm tvm_ffi numpy",
+    "mlir": f"{REGISTRY} tvm tvm_ffi numpy ml_dtypes iree",
+    "tuning": f"{BUILD} .verify .bench .simt .mlir tvm tvm_ffi numpy xgboost",
+}
+# The command and the scripts are users: they take what the package exports, and errors.
+USER = "cli"
+USER_MAY = {"numpy", "ml_dtypes", "rich", "torch", "tomli"}
+
+IMPORTERS = ("import_module", "__import__", "importorskip")
+
+
+def imports(path: Path, module: str, modules: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and full name of all that a file imports, in functions too: ``tvm_iree_ext.ops.maps``.
+
+    Where a name is imported from a module, it is the module's own; a submodule's name is its own.
+    """
+    package = module if path.name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Import():
+                yield from ((node.lineno, alias.name) for alias in node.names)
+            case ast.ImportFrom():
+                base = node.module or ""
+                if node.level:
+                    base = importlib.util.resolve_name("." * node.level + base, package)
+                for alias in node.names:
+                    inside = f"{base}.{alias.name}"
+                    yield node.lineno, inside if inside in modules or base == PACKAGE else base
+            case ast.Call(func=func, args=[ast.Constant(value=str(name)), *_]):
+                if ast.unparse(func).split(".")[-1] in IMPORTERS:
+                    yield node.lineno, name
+
+
+def row_of(module: str) -> str | None:
+    """The row of ALLOWED for a module named without the package: ``layout.svg`` -> ``layout``."""
+    parts = module.split(".")
+    prefixes = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((prefix for prefix in prefixes if prefix in ALLOWED), None)
+
+
+def may_import(row: str, name: str) -> bool:
+    top, _, inside = name.partition(".")
+    if top in sys.stdlib_module_names:
+        return True
+    allowed = ALLOWED[row].split()
+    if top != PACKAGE:
+        return top in allowed
+    if f".{row}" not in ANYONE.split():
+        allowed += ANYONE.split()
+    return row_of(inside) in [row, *(name[1:] for name in allowed if name.startswith("."))]
+
+
+@pytest.fixture(scope="module")
+def modules(sources) -> dict[str, Path]:
+    """Module name -> file."""
+    return {
+        installed.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for installed, path in sources.items()
+        if path.suffix == ".py"
+    }
+
+
+def inner(modules: dict[str, Path]) -> dict[str, Path]:
+    """The modules but the users, by their names in the package."""
+    names = {name.removeprefix(f"{PACKAGE}."): path for name, path in modules.items()}
+    return {
+        name: path for name, path in names.items() if name != PACKAGE and name.split(".")[0] != USER
+    }
+
+
+def test_every_module_has_a_row(modules):
+    assert [name for name in inner(modules) if row_of(name) is None] == []
+
+
+def test_imports_follow_the_table(modules):
+    wrong = [
+        f"{path}:{line}: {name} imports {imported}"
+        for name, path in inner(modules).items()
+        for line, imported in imports(path, f"{PACKAGE}.{name}", set(modules))
+        if (row := row_of(name)) and not may_import(row, imported)
+    ]
+    assert wrong == []
+
+
+def test_users_import_public_names_only(modules, root):
+    public = set(getattr(tvm_iree_ext, "__all__", ())) | {"errors"}
+    users = {name: path for name, path in modules.items() if name.startswith(f"{PACKAGE}.{USER}")}
+    users |= {path.stem: path for path in (root / "scripts").glob("*.py")}
+    wrong = []
+    for module, path in users.items():
+        for line, name in imports(path, module, set(modules)):
+            top, _, inside = name.partition(".")
+            inside = inside.split(".")[0]
+            if top in sys.stdlib_module_names | USER_MAY or name == PACKAGE:
+                continue
+            if top == PACKAGE and (inside in public or (module in modules and inside == USER)):
+                continue
+            wrong.append(f"{path}:{line}: imports {name}")
+    assert wrong == []
+
+
+def test_a_deployment_needs_no_tvm():
+    """By the table: nothing that a deployed kernel may import may import tvm."""
+    reached, waiting = set(), DEPLOYED.split()
+    while waiting:
+        row = waiting.pop()
+        if row not in reached:
+            reached.add(row)
+            waiting += [name for name in ALLOWED[row[1:]].split() if name.startswith(".")]
+    assert [row for row in reached if "tvm" in ALLOWED[row[1:]].split()] == []
+
+
+def test_no_module_goes_by_a_mapped_folders_name(modules, root, pyproject):
+    """``import schedules`` from the root would make a second copy of every module."""
+    mapping = pyproject["tool"]["setuptools"]["package-dir"]
+    folders = {folder for package, folder in mapping.items() if package != folder}
+    assert folders == {"schedules", "tuning"}
+    files = [*modules.values(), *(root / "scripts").rglob("*.py"), *(root / "tests").rglob("*.py")]
+    wrong = [
+        f"{path}:{line}: imports {name}"
+        for path in files
+        for line, name in imports(path, "", set(modules))
+        if name.split(".")[0] in folders
+    ]
+    assert wrong == []
+
+
+def test_the_table_refuses_what_it_should():
+    """The table is only as good as its reading."""
+    assert may_import("layout", "numpy.typing")
+    assert may_import("layout", "tvm_iree_ext.layout.nested")
+    assert may_import("schedules", "tvm_iree_ext.ops.attention")
+    assert not may_import("layout", "tvm.tirx")
+    assert not may_import("ops", "tvm_iree_ext.target")
+    assert not may_import("ops", "tvm_iree_ext.schedules.cpu.attention")
+    assert not may_import("reference", "tvm_iree_ext.ops.maps")
+    assert not may_import("errors", "tvm_iree_ext.signature")
+    assert not may_import("kernel", "tvm_iree_ext.build")
+    assert not may_import("ops", "tvm_iree_ext")
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("import tvm.tirx", "tvm.tirx"),
+        ("from tvm_iree_ext.ops import maps", "tvm_iree_ext.ops.maps"),
+        ("from tvm_iree_ext.ops import attention_of", "tvm_iree_ext.ops"),
+        ("from tvm_iree_ext import build", "tvm_iree_ext.build"),
+        ("from . import maps", "tvm_iree_ext.ops.maps"),
+        ("from .maps import parse", "tvm_iree_ext.ops.maps"),
+        ("from ..target import cpu", "tvm_iree_ext.target"),
+        ("def f():\n    import tvm", "tvm"),
+        ("importlib.import_module('tvm')", "tvm"),
+        ("__import__('tvm')", "tvm"),
+        ("pytest.importorskip('torch')", "torch"),
+    ],
+)
+def test_reads_every_kind_of_import(tmp_path, source, found):
+    path = tmp_path / "attention.py"
+    path.write_text(source)
+    modules = {"tvm_iree_ext.ops", "tvm_iree_ext.ops.maps"}
+    names = [name for _, name in imports(path, "tvm_iree_ext.ops.attention", modules)]
+    assert names == [found]
+
+
+def fresh(code: str) -> str:
+    """What a fresh interpreter prints."""
+    command = [sys.executable, "-I", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    """Not tvm_ffi either: it imports torch where there is one."""
+    loaded = fresh("import sys, tvm_iree_ext; print(*sys.modules)").split()
+    heavy = {"tvm", "tvm_ffi", "xgboost", "torch", "iree", "matplotlib", "scipy", "pandas"}
+    assert heavy & {name.split(".")[0] for name in loaded} == set()
+
+
+@pytest.mark.parametrize("row", [*ANYONE.split(), *DEPLOYED.split(), ".layout", ".reference"])
+def test_imports_without_tvm(modules, row):
+    """As in a deployment, which has the runtime alone."""
+    module = PACKAGE + row
+    if module not in modules:
+        pytest.skip(f"{module} does not exist yet")
+    fresh(f"import sys; sys.modules['tvm'] = None; import {module}")
+
+
+def test_tests_mirror_the_tree(sources, root):
+    """tests/ops tests tvm_iree_ext/ops, tests/schedules tests schedules."""
+    packages = {name.rpartition("/")[0].removeprefix(f"{PACKAGE}/") for name in sources}
+    tests = (root / "tests").rglob("test_*.py")
+    folders = {path.parent.relative_to(root / "tests").as_posix() for path in tests}
+    assert folders - packages - {".", "docs", "scripts"} == set()
