@@ -1,0 +1,150 @@
+"""What pip installs: from the tree, from a wheel, from an sdist, editable."""
+
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+PACKAGE = "tvm_iree_ext"
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        command, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def pip_install(*arguments: str | Path) -> None:
+    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
+    run(sys.executable, "-m", "pip", "install", *offline, *arguments)
+
+
+def fresh(site_packages: Path, code: str) -> str:
+    """What an interpreter prints that finds this package in ``site_packages`` alone."""
+    # The dependencies are on the path, but what an editable install put among them is not run.
+    dependencies = sysconfig.get_path("purelib")
+    start = f"import site, sys; site.addsitedir({str(site_packages)!r})"
+    return run(
+        sys.executable, "-I", "-S", "-c", f"{start}; sys.path.append({dependencies!r})\n{code}"
+    )
+
+
+@pytest.fixture(scope="module")
+def tree(sources, root, tmp_path_factory) -> Path:
+    """A copy to build in: a build leaves folders that the next build would take files from."""
+    tree = tmp_path_factory.mktemp("tree")
+    files = [path.relative_to(root) for path in sources.values()]
+    for file in [*files, "pyproject.toml", "README.md", "LICENSE"]:
+        copy = tree / file
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes((root / file).read_bytes())
+    return tree
+
+
+@pytest.fixture(scope="module")
+def dist(tree, tmp_path_factory) -> Path:
+    """A folder with the sdist, and the wheel built from it."""
+    dist = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", dist, tree)
+    return dist
+
+
+@pytest.fixture(scope="module")
+def wheel(dist) -> Path:
+    (wheel,) = dist.glob("*.whl")
+    return wheel
+
+
+def files_in(wheel: Path) -> set[str]:
+    return set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_every_folder_is_listed(sources, pyproject):
+    """One that is not works in an editable install, and is absent from the wheel."""
+    folders = {name.rpartition("/")[0] for name in sources if name.endswith(".py")}
+    listed = pyproject["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(folder.replace("/", ".") for folder in folders)
+
+
+def test_the_wheel_holds_every_file(sources, wheel):
+    metadata = {name for name in files_in(wheel) if name.split("/")[0].endswith(".dist-info")}
+    assert files_in(wheel) - metadata == set(sources)
+    assert any(name.endswith("licenses/LICENSE") for name in metadata)
+
+
+def test_the_sdist_holds_every_file(sources, root, dist):
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        inside = {name.partition("/")[2] for name in archive.getnames()}
+    here = {path.relative_to(root).as_posix() for path in sources.values()}
+    assert here | {"pyproject.toml", "README.md", "LICENSE"} <= inside
+
+
+def test_a_wheel_from_the_tree_is_that_from_the_sdist(tree, wheel, tmp_path):
+    run(sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", tmp_path, tree)
+    (direct,) = tmp_path.glob("*.whl")
+    assert files_in(direct) == files_in(wheel)
+
+
+def test_a_wheel_installs_one_name(wheel, tmp_path):
+    pip_install("--target", tmp_path, wheel)
+    names = {path.name for path in tmp_path.iterdir()} - {"bin"}
+    assert {name for name in names if not name.endswith(".dist-info")} == {PACKAGE}
+    code = "import tvm_iree_ext.schedules, tvm_iree_ext.tuning; print(tvm_iree_ext.tuning.__file__)"
+    assert fresh(tmp_path, code).strip() == str(tmp_path / PACKAGE / "tuning" / "__init__.py")
+
+
+def test_an_editable_install_has_the_modules_of_the_wheel(sources, root, wheel, tree, tmp_path):
+    pip_install("--prefix", tmp_path, "--editable", tree)
+    (metadata,) = tmp_path.rglob("*.dist-info")
+    modules = {
+        name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for name, path in sources.items()
+        if name.endswith(".py") and name in files_in(wheel)
+    }
+    code = f"""
+import importlib.util
+for name in {sorted(modules)}:
+    print(name, importlib.util.find_spec(name).origin)
+print([name for name in ("schedules", "tuning") if importlib.util.find_spec(name)])
+"""
+    *found, top_level = fresh(metadata.parent, code).splitlines()
+    assert dict(line.split(" ", 1) for line in found) == {
+        name: str(tree / path.relative_to(root)) for name, path in modules.items()
+    }
+    assert top_level == "[]"
+
+
+def test_xgboost_comes_with_tuning_alone(pyproject):
+    project = pyproject["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    asking = {
+        extra
+        for extra, requirements in extras.items()
+        if any(Requirement(text).name.startswith("xgboost") for text in requirements)
+    }
+    assert asking == {"tuning"}
+
+
+def test_the_type_checker_sees_the_mapped_folders(root, tmp_path):
+    """At the root of a clone, mypy skips them without a word."""
+    (tmp_path / "pyproject.toml").write_bytes((root / "pyproject.toml").read_bytes())
+    for folder in (PACKAGE, "schedules", "schedules/cpu", "tuning", "scripts"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / PACKAGE / "errors.py").write_text("WHERE: str = 'here'\n")
+    planted = "from tvm_iree_ext.errors import WHERE\nNUMBER: int = WHERE\n"
+    for folder in ("schedules/cpu", "tuning"):
+        (tmp_path / folder / "planted.py").write_text(planted)
+    command = [sys.executable, root / "scripts" / "typecheck.py", "--root", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1, done.stdout + done.stderr
+    for module in ("schedules/cpu/planted", "tuning/planted"):
+        assert f"{PACKAGE}/{module}.py:2: error: Incompatible types" in done.stdout
