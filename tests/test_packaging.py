@@ -22,8 +22,9 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
 
 
 def pip_install(*arguments: str | Path) -> None:
-    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-    run(sys.executable, "-m", "pip", "install", *offline, *arguments)
+    """Install offline, and (--ignore-installed) without removing what these tests run on."""
+    options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed")
+    run(sys.executable, "-m", "pip", "install", *options, *arguments)
 
 
 def fresh(site_packages: Path, code: str) -> str:
