@@ -77,13 +77,15 @@ class Signature:
             for axis, (came, want) in enumerate(zip(shape, operand.shape, strict=True)):
                 where = f"{operand.name} axis {axis}"
                 if isinstance(want, str):
-                    want, where_from = bound.setdefault(want, came), want
-                    first.setdefault(where_from, where)
-                    because = f" ({where_from}, from {first[where_from]})"
+                    first.setdefault(want, where)
+                    expected = bound.setdefault(want, came)
+                    because = f" ({want}, from {first[want]})"
                 else:
-                    because = ""
-                if came != want:
-                    raise CallError(f"{op}: {where} has extent {came}; expected {want}{because}")
+                    expected, because = want, ""
+                if came != expected:
+                    raise CallError(
+                        f"{op}: {where} has extent {came}; expected {expected}{because}"
+                    )
         return bound
 
     def result_shapes(self, bound: Mapping[str, int]) -> list[tuple[int, ...]]:
@@ -106,3 +108,11 @@ class Signature:
         return Signature(
             tuple(Operand(o["name"], tuple(o["shape"]), o["dtype"], o["role"]) for o in data)
         )
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """A shape with a dtype, for ops whose operands differ in dtype."""
+
+    shape: Shape
+    dtype: str

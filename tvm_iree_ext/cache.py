@@ -1,0 +1,126 @@
+"""Built kernels, kept: a folder of artifacts, one per description of a build.
+
+Several processes may fill and read it at once. An entry appears whole, by a rename; of two that
+build the same, the first to finish wins, and the other takes the winner's. An entry that turns
+out damaged is built again.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from tvm_iree_ext import artifact
+from tvm_iree_ext.errors import ArtifactError, BuildError
+from tvm_iree_ext.staging import staging
+
+VARIABLE = "TVM_IREE_EXT_CACHE"
+_STAGING = ".building-"
+
+
+def root() -> Path:
+    """The cache's folder: ``$TVM_IREE_EXT_CACHE``, else ``tvm_iree_ext`` in the user's caches."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        caches = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
+    elif sys.platform == "darwin":
+        caches = "~/Library/Caches"
+    else:
+        caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(caches).expanduser() / "tvm_iree_ext"
+
+
+def key(description: Mapping[str, Any]) -> str:
+    """The name of the entry for what ``description`` (JSON) says: op, target, config, versions.
+
+    Raises:
+        TypeError: for a value that is not JSON.
+    """
+    text = json.dumps(description, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def get_or_make(key: str, make: Callable[[Path], object]) -> Path:
+    """The folder of the artifact named ``key``; where there is none, ``make(folder)`` writes it.
+
+    ``make`` writes an artifact (:func:`tvm_iree_ext.artifact.write`) to the path that it is given,
+    which is not yet the final one. If it raises, or is interrupted, the cache is as before.
+
+    Raises:
+        BuildError: where the cache cannot be written; and what ``make`` raises.
+    """
+    entry = root() / key[:2] / key
+    if _is_sound(entry):
+        return entry
+    with contextlib.ExitStack() as stack:
+        try:
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            place = stack.enter_context(staging(entry.parent, _STAGING))
+        except OSError as error:
+            raise BuildError(
+                f"cannot write the kernel cache {root()}: {error.strerror or error};"
+                f" set {VARIABLE} to a folder that can be written"
+            ) from error
+        make(place / "artifact")
+        _settle(place, entry)
+    return entry
+
+
+def _is_sound(entry: Path) -> bool:
+    """Whether an undamaged artifact stands at ``entry``; warns of a damaged one."""
+    if not entry.exists():
+        return False
+    try:
+        artifact.read(entry)
+    except ArtifactError as error:
+        if entry.exists():  # else another process has just moved it away
+            warnings.warn(f"built again: {error}", RuntimeWarning, stacklevel=4)
+        return False
+    return True
+
+
+def _settle(place: Path, entry: Path) -> None:
+    """Move the finished artifact to ``entry``, unless a sound one has appeared there meanwhile."""
+    made = place / "artifact"
+    artifact.read(made)
+    try:
+        os.rename(made, entry)
+        return
+    except OSError:
+        if not entry.exists():
+            raise
+    try:
+        artifact.read(entry)
+    except ArtifactError:
+        with contextlib.suppress(FileNotFoundError):  # another process has moved it
+            os.rename(entry, place / "damaged")
+        _settle(place, entry)
+
+
+def size() -> tuple[int, int]:
+    """How many entries the cache has, and their bytes."""
+    entries = [path.parent for path in root().glob(f"??/*/{artifact.MANIFEST}")]
+    files = [file for entry in entries for file in entry.iterdir()]
+    return len(entries), sum(file.stat().st_size for file in files)
+
+
+def clear() -> None:
+    """Remove all entries, and nothing else that may stand in the folder.
+
+    Raises:
+        BuildError: where an entry cannot be removed.
+    """
+    for entry in [*root().glob("??/" + "[0-9a-f]" * 64), *root().glob(f"??/{_STAGING}*")]:
+        try:
+            shutil.rmtree(entry)
+        except FileNotFoundError:
+            pass  # another process was quicker
+        except OSError as error:
+            raise BuildError(f"cannot clear the kernel cache {root()}: {error}") from error

@@ -1,0 +1,310 @@
+"""A compiled kernel: called with arrays, exported to a folder, loaded from one."""
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from tvm_iree_ext import arrays, artifact, machine, runtime
+from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance
+from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.errors import ArtifactError, CallError
+from tvm_iree_ext.signature import Signature, shape_text
+
+_CPU_KINDS = ("llvm", "c")
+_PLANS = 256  # how many combinations of shapes a kernel remembers having checked
+_opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
+
+
+class Kernel:
+    """A kernel of an artifact, to be called with arrays.
+
+    ``kernel(query, key, value)`` returns new arrays of the kind of the first array: NumPy for
+    NumPy, PyTorch for PyTorch, and TVM tensors, which any library takes by DLPack, for all else.
+    A single result is returned bare, several as a tuple. ``kernel(..., out=array)`` (a tuple for
+    several results) fills arrays of the caller's and returns them. Arguments may be named as in
+    the signature, scalars are Python or NumPy numbers.
+
+    Checked before anything runs: the number of arguments, ranks, extents, dtypes, byte order,
+    device. There is no conversion between dtypes. What is accepted, and how:
+
+    - An input that is not contiguous, or whose address is not a multiple of its item size, is
+      copied. A read-only input is not: a kernel never writes its inputs.
+    - ``out`` must be writable, contiguous, aligned, of exactly the result's shape and dtype, and
+      share no memory with an input or another ``out``.
+    - A PyTorch tensor that requires grad is accepted under ``torch.no_grad()`` and refused
+      otherwise, since the result would silently have no gradient.
+    - Where all results are empty they are returned without a call. An empty input is refused
+      where a result is not empty: the reduction over nothing has no value.
+    """
+
+    def __init__(self, folder: Path, manifest: Manifest, function: Any) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        self._function = function
+        self._arguments = manifest.signature.arguments
+        self._results = manifest.signature.results
+        self._dtypes = tuple(
+            # A bfloat16 array always takes the long way: NumPy does not export it.
+            None if o.role == "scalar" or o.dtype == "bfloat16" else numpy_dtype(o.dtype)
+            for o in self._arguments
+        )
+        self._plans: dict[tuple[Any, ...], tuple[Sequence[tuple[int, ...]], bool]] = {}
+
+    @property
+    def op(self) -> str:
+        """The name of the op: ``iree_linalg_ext.attention``."""
+        return self.manifest.op
+
+    @property
+    def signature(self) -> Signature:
+        """The operands: what a call takes and returns."""
+        return self.manifest.signature
+
+    @property
+    def target(self) -> Mapping[str, Any]:
+        """The TVM target that the kernel was built for."""
+        return self.manifest.target
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The lowering config."""
+        return self.manifest.config
+
+    @property
+    def provenance(self) -> Provenance:
+        """Where the lowering config comes from: heuristic, record (tuned), or given."""
+        return self.manifest.provenance
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """What the kernel takes: bytes of code and library, and what else the builder found."""
+        return self.manifest.resources
+
+    def __repr__(self) -> str:
+        operands = ", ".join(map(str, self._arguments))
+        results = ", ".join(f"{o.dtype}{shape_text(o.shape)}" for o in self._results)
+        target = " ".join(str(self.target[k]) for k in ("kind", "mcpu") if k in self.target)
+        return f"<Kernel {self.op}({operands}) -> {results} for {target}, {self.provenance} config>"
+
+    def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
+        """Compute the results; see the class for what is accepted.
+
+        Raises:
+            CallError: for arguments that do not fit; nothing was computed, ``out`` is untouched.
+        """
+        if named or len(arguments) != len(self._arguments):
+            arguments = self._in_order(arguments, named)
+        shapes: list[tuple[int, ...] | None] = []
+        passed: list[Any] = []
+        for value, dtype, operand in zip(arguments, self._dtypes, self._arguments, strict=True):
+            # carray: contiguous, aligned and writable.
+            if type(value) is np.ndarray and value.dtype == dtype and value.flags.carray:
+                shapes.append(value.shape)
+                passed.append(value)
+            elif operand.role == "scalar":
+                shapes.append(None)
+                passed.append(arrays.take_scalar(self.op, operand, value))
+            else:
+                shape, taken = arrays.take_input(self.op, operand, value)
+                shapes.append(shape)
+                passed.append(taken)
+        key = tuple(shapes)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plan(key)
+        result_shapes, is_empty = plan
+        if out is None:
+            results, tensors = self._allocate(arguments, result_shapes)
+        else:
+            results, tensors = self._take_out(out, result_shapes, passed)
+        if not is_empty:
+            self._function(*passed, *tensors)
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def _in_order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """All arguments in the order of the signature."""
+        names = [o.name for o in self._arguments]
+        if len(arguments) > len(names):
+            raise CallError(
+                f"{self.op}: {len(arguments)} arguments came; expected {len(names)}:"
+                f" {', '.join(names)}"
+            )
+        for name in named:
+            if name not in names:
+                raise CallError(
+                    f"{self.op}: has no argument {name!r}; the arguments are {', '.join(names)}"
+                )
+            if name in names[: len(arguments)]:
+                raise CallError(f"{self.op}: {name} came twice, by position and by name")
+        rest = names[len(arguments) :]
+        if missing := [name for name in rest if name not in named]:
+            raise CallError(
+                f"{self.op}: {', '.join(missing)} missing; the arguments are {', '.join(names)}"
+            )
+        return (*arguments, *(named[name] for name in rest))
+
+    def _plan(self, shapes: tuple[tuple[int, ...] | None, ...]) -> tuple[Sequence[Any], bool]:
+        """The results' shapes, and whether all are empty; remembered for the next call."""
+        bound = self.signature.bind(self.op, shapes)
+        result_shapes = self.signature.result_shapes(bound)
+        is_empty = all(0 in shape for shape in result_shapes)
+        if not is_empty:
+            came = zip(self._arguments, shapes, strict=True)
+            for operand, shape in [*came, *zip(self._results, result_shapes, strict=True)]:
+                if shape is not None and 0 in shape:
+                    raise CallError(
+                        f"{self.op}: {operand.name} is empty, {shape_text(shape)}, and a result"
+                        " is not: its value is undefined"
+                    )
+        if len(self._plans) >= _PLANS:
+            self._plans.clear()
+        self._plans[shapes] = result_shapes, is_empty
+        return result_shapes, is_empty
+
+    def _allocate(
+        self, arguments: Sequence[Any], shapes: Sequence[tuple[int, ...]]
+    ) -> tuple[list[Any], list[Any]]:
+        """New arrays for the results, and what the function takes for them."""
+        like = next(
+            (
+                value
+                for value, operand in zip(arguments, self._arguments, strict=True)
+                if operand.role != "scalar"
+            ),
+            None,
+        )
+        allocate = arrays.allocator(like)
+        pairs = [
+            allocate(shape, operand.dtype)
+            for shape, operand in zip(shapes, self._results, strict=True)
+        ]
+        return [array for array, _ in pairs], [tensor for _, tensor in pairs]
+
+    def _take_out(
+        self, out: Any, shapes: Sequence[tuple[int, ...]], passed: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        """The caller's arrays for the results, checked, and what the function takes for them."""
+        results = list(out) if isinstance(out, tuple | list) else [out]
+        if len(results) != len(self._results):
+            raise CallError(
+                f"{self.op}: out has {len(results)} arrays; expected {len(self._results)}:"
+                f" {', '.join(o.name for o in self._results)}"
+            )
+        spans = [
+            (operand.name, *arrays.span(value))
+            for operand, value in zip(self._arguments, passed, strict=True)
+            if operand.role != "scalar"
+        ]
+        tensors = []
+        for operand, value, expected in zip(self._results, results, shapes, strict=True):
+            shape, tensor = arrays.take_output(self.op, operand, value)
+            if shape != expected:
+                raise CallError(
+                    f"{self.op}: out for {operand.name} has shape {shape_text(shape)};"
+                    f" expected {shape_text(expected)}"
+                )
+            start, end = arrays.span(tensor)
+            for name, other_start, other_end in spans:
+                if start < other_end and other_start < end:
+                    raise CallError(f"{self.op}: out for {operand.name} shares memory with {name}")
+            spans.append((f"out for {operand.name}", start, end))
+            tensors.append(tensor)
+        return results, tensors
+
+    def export(self, folder: Path | str, *, runtime: bool = False) -> Path:
+        """Write the artifact to ``folder``: ``kernel.so`` and ``manifest.json``.
+
+        An artifact that stands there is replaced in one step. With ``runtime`` the TVM runtime
+        (``libtvm_runtime``, ``libtvm_ffi``) goes with it: all that a C++ program needs.
+
+        Raises:
+            ArtifactError: where the folder cannot be written or holds something else, where this
+                kernel's own artifact is damaged, or where the runtime at hand is of another
+                architecture than the kernel.
+        """
+        return export(self.folder, folder, runtime=runtime)
+
+
+def load(folder: Path | str) -> Kernel:
+    """The kernel of the artifact at ``folder``. No compiler is needed, only the TVM runtime.
+
+    Raises:
+        ArtifactError: for an artifact that is absent, damaged, foreign, or made for another
+            machine, and where the TVM runtime is needed and not found.
+    """
+    folder = Path(folder).resolve()
+    manifest = artifact.read(folder)
+    if manifest.target.get("kind") not in _CPU_KINDS:
+        raise ArtifactError(
+            f"the artifact {folder} is for {manifest.target.get('kind')};"
+            f" kernels that run here are for {' or '.join(_CPU_KINDS)}"
+        )
+    if LIBRARY not in manifest.files:
+        raise ArtifactError(f"the artifact {folder} has no {LIBRARY}")
+    library = folder / LIBRARY
+    features = manifest.resources.get("cpu_features", ())
+    machine.check_library(library, manifest.target.get("mtriple"), features)
+    if manifest.resources.get("needs_runtime", True):
+        runtime.ensure_loaded(beside=folder)
+    try:
+        module = _load_module(library, manifest.files[LIBRARY])
+        function = module[manifest.entry]
+    except (RuntimeError, OSError) as error:
+        raise ArtifactError(f"{library} does not load: {error}") from error
+    except AttributeError:
+        raise ArtifactError(f"{library} has no function {manifest.entry!r}") from None
+    return Kernel(folder, manifest, function)
+
+
+def _load_module(library: Path, checksum: str) -> Any:
+    """The module of a library; unloaded with the last function taken from it.
+
+    The loader goes by names: while another library of the same path is loaded, it would hand that
+    one out again. So a path whose content has changed is loaded by another name.
+    """
+    if _opened.setdefault(str(library), checksum) == checksum:
+        return tvm_ffi.load_module(library, keep_module_alive=False)
+    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
+        copy = shutil.copy(library, place)
+        return tvm_ffi.load_module(copy, keep_module_alive=False)
+
+
+def export(source: Path | str, folder: Path | str, *, runtime: bool = False) -> Path:
+    """Copy the artifact at ``source`` to ``folder``; see :meth:`Kernel.export`.
+
+    The kernel is not loaded, so it may be one for another machine.
+
+    Raises:
+        ArtifactError: as :meth:`Kernel.export`.
+    """
+    source = Path(source)
+    manifest = artifact.read(source)
+    libraries = _runtime_libraries(source / LIBRARY) if runtime else []
+
+    def fill(place: Path) -> None:
+        for name in manifest.files:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, place / name)
+        for library in libraries:
+            shutil.copy(library, place / library.name)
+
+    artifact.write(folder, manifest, fill)
+    return Path(folder)
+
+
+def _runtime_libraries(kernel: Path) -> list[Path]:
+    libraries = [runtime.find_runtime(), runtime.find_ffi()]
+    built_for = machine.library_machine(kernel.read_bytes())
+    for library in libraries:
+        found = machine.library_machine(library.read_bytes())
+        if found != built_for:
+            raise ArtifactError(
+                f"the kernel is for {built_for} and {library} for {found}; export without the"
+                f" runtime, and take it from the {built_for} wheels of apache-tvm, apache-tvm-ffi"
+            )
+    return libraries

@@ -1,0 +1,100 @@
+"""May a library run on this machine? Found out before it is loaded, when it is still an error.
+
+A library of another processor fails in the loader with a riddle, and one that uses instructions
+which this processor lacks ends the process.
+"""
+
+import functools
+import platform
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from tvm_iree_ext.errors import ArtifactError
+
+# e_machine of an ELF header -> the name that uname gives.
+_ELF_MACHINES = {3: "i686", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64"}
+_SAME = {"amd64": "x86_64", "arm64": "aarch64", "i386": "i686", "armv7l": "arm"}
+
+# LLVM's name of a vector extension -> Linux's, in /proc/cpuinfo. Only those that LLVM uses unasked
+# for a given processor, or that our schedules use.
+CPU_FEATURES = {
+    "avx": "avx",
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "avx512f": "avx512f",
+    "avx512bw": "avx512bw",
+    "avx512dq": "avx512dq",
+    "avx512vl": "avx512vl",
+    "avx512vbmi": "avx512vbmi",
+    "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "avxvnni": "avx_vnni",
+    "amx-tile": "amx_tile",
+    "neon": "asimd",
+    "fullfp16": "asimdhp",
+    "dotprod": "asimddp",
+    "bf16": "bf16",
+    "i8mm": "i8mm",
+    "sve": "sve",
+    "sve2": "sve2",
+}
+
+
+def uname_machine(name: str) -> str:
+    """An architecture's name as Linux gives it: ``x86_64`` for ``AMD64``."""
+    name = name.lower()
+    return _SAME.get(name, name)
+
+
+def this_machine() -> str:
+    """This machine's architecture: ``x86_64``, ``aarch64``."""
+    return uname_machine(platform.machine())
+
+
+def library_machine(data: bytes) -> str | None:
+    """The architecture that an ELF library was built for; None for other file formats."""
+    if data[:4] != b"\x7fELF":
+        return None
+    number = int.from_bytes(data[18:20], "little" if data[5] == 1 else "big")
+    return _ELF_MACHINES.get(number, f"ELF machine {number}")
+
+
+def check_library(library: Path, triple: str | None, features: Iterable[str]) -> None:
+    """Check that ``library``, built for ``triple`` with ``features``, can run here.
+
+    Raises:
+        ArtifactError: for another architecture, operating system or file format, or for
+            instructions that this processor lacks.
+    """
+    with library.open("rb") as file:
+        machine = library_machine(file.read(20))
+    here = this_machine()
+    if machine is None and sys.platform.startswith("linux"):
+        built_for = triple or "another operating system"
+        raise ArtifactError(f"{library}: built for {built_for}; this machine runs Linux")
+    if machine is not None and (machine != here or not sys.platform.startswith("linux")):
+        built_for = triple or f"{machine}-linux-gnu"
+        raise ArtifactError(f"{library}: built for {built_for}; this machine is {here}")
+    available = cpu_flags()
+    if available and (lacking := [f for f in features if CPU_FEATURES.get(f, f) not in available]):
+        raise ArtifactError(
+            f"{library}: uses {', '.join(lacking)}, which this processor lacks;"
+            " build for a target with this processor's mcpu"
+        )
+
+
+@functools.cache
+def cpu_flags() -> frozenset[str]:
+    """What ``/proc/cpuinfo`` lists for the first processor; empty where there is no such file."""
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+            for line in lines:
+                name, _, flags = line.partition(":")
+                if name.strip() in ("flags", "Features"):
+                    return frozenset(flags.split())
+    except OSError:
+        pass
+    return frozenset()
