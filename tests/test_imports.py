@@ -54,7 +54,14 @@ ALLOWED = {
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"
-USER_MAY = {"numpy", "ml_dtypes", "rich", "torch", "tomli"}
+USER_MAY = {
+    "numpy",
+    "ml_dtypes",
+    "rich",
+    "torch",
+    "tomli",
+    "tomllib",
+}  # tomllib: not in Python 3.10
 
 IMPORTERS = ("import_module", "__import__", "importorskip")
 
