@@ -54,14 +54,7 @@ ALLOWED = {
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"
-USER_MAY = {
-    "numpy",
-    "ml_dtypes",
-    "rich",
-    "torch",
-    "tomli",
-    "tomllib",
-}  # tomllib: not in Python 3.10
+USER_MAY = {"numpy", "ml_dtypes", "rich", "torch", "tomli", "tomllib"}
 
 IMPORTERS = ("import_module", "__import__", "importorskip")
 
