@@ -1,1 +1,30 @@
 """NestedLayout: its algebra, conversions between layouts, pictures.  Pure Python and NumPy."""
+
+from tvm_iree_ext.layout.attribute import parse_layout
+from tvm_iree_ext.layout.conversion import Conversion, Movement, analyse_conversion
+from tvm_iree_ext.layout.distribute import coordinates, to_simd, to_simt
+from tvm_iree_ext.layout.nested import Digits, NestedLayout
+from tvm_iree_ext.layout.ownership import owner_map, owners, replication
+from tvm_iree_ext.layout.reshaping import reshape
+from tvm_iree_ext.layout.transform import apply, broadcast, permute, project, recombine
+
+__all__ = [
+    "Conversion",
+    "Digits",
+    "Movement",
+    "NestedLayout",
+    "analyse_conversion",
+    "apply",
+    "broadcast",
+    "coordinates",
+    "owner_map",
+    "owners",
+    "parse_layout",
+    "permute",
+    "project",
+    "recombine",
+    "replication",
+    "reshape",
+    "to_simd",
+    "to_simt",
+]
