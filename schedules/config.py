@@ -1,0 +1,53 @@
+"""The lowering config: the numbers and choices that a schedule rule takes."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from tvm_iree_ext.errors import ScheduleError
+
+
+@dataclass(frozen=True)
+class LoweringConfig:
+    """Tile sizes and choices; plain values, so that it can be printed, compared and recorded.
+
+    Attributes:
+        algorithm: which form of the rule, where it has several.
+        workgroup_tile: extents per role of an iteration dim that one task computes.
+        reduction_tile: extents per role of a reduction dim that are in fast memory at once.
+        register_tile: how many accumulators a micro-kernel holds, per role (rows, vectors).
+        vector_lanes: elements of a vector instruction.
+        promote: operands that are copied to a scratch tile before use.
+        splits: how many tasks share one reduction; their partial results are merged.
+        parallel: whether tasks go to the thread pool.
+    """
+
+    algorithm: str = ""
+    workgroup_tile: Mapping[str, int] = field(default_factory=dict)
+    reduction_tile: Mapping[str, int] = field(default_factory=dict)
+    register_tile: Mapping[str, int] = field(default_factory=dict)
+    vector_lanes: int = 1
+    promote: tuple[str, ...] = ()
+    splits: int = 1
+    parallel: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        data = asdict(self)
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in data.items()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> "LoweringConfig":
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            ScheduleError: for a field that a lowering config does not have.
+        """
+        known = {f.name for f in fields(LoweringConfig)}
+        if unknown := sorted(set(data) - known):
+            raise ScheduleError(
+                f"lowering config: unknown field {', '.join(unknown)};"
+                f" known are {', '.join(sorted(known))}"
+            )
+        promote = tuple(data.get("promote", ()))
+        return LoweringConfig(**{**data, "promote": promote})

@@ -1,0 +1,287 @@
+"""Building blocks for CPU kernels written with TIR's IRBuilder.
+
+Kernels whose algorithm differs from the canonical one (flash attention, sorts, scans) are emitted
+as plain loops: Python runs when the kernel is built, so lists, helpers and unrolled tiles are
+ordinary Python.  All indices are int64; TVM narrows them where it can prove that they fit.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.ops.maps import IndexingMap
+from tvm_iree_ext.signature import Extent
+
+Expr = ir.Expr
+Index = Expr | int
+At = Mapping[int, Index]
+"""A point of the iteration space: the value of each dim."""
+
+
+def i64(value: Index) -> Expr:
+    """``value`` as an index expression."""
+    return tirx.const(value, "int64") if isinstance(value, int) else value
+
+
+def known(value: Index) -> int | None:
+    """The number, where it is one at build time."""
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def serial(stop: Index, start: Index = 0) -> Any:
+    """A loop over int64 indices."""
+    return I.serial(i64(start), i64(stop))
+
+
+def vector_loop(lanes: int) -> Any:
+    """A loop that becomes vector instructions; its body is written for one lane."""
+    return I.vectorized(i64(0), i64(lanes))
+
+
+def scratch(shape: Sequence[Index], dtype: str) -> Any:
+    """Memory of one task: from the runtime's per-thread pool, 64-byte aligned."""
+    return I.alloc_buffer([i64(e) for e in shape], dtype, scope="global", align=64)
+
+
+def registers(count: int, dtype: str) -> Any:
+    """A tile that LLVM keeps in registers: every index must be a constant after unrolling."""
+    return I.alloc_buffer([count], dtype, scope="local")
+
+
+def run(base: Index, lanes: int) -> Expr:
+    """The indices ``base .. base + lanes - 1``."""
+    return tirx.Ramp(i64(base), i64(1), lanes) if lanes > 1 else i64(base)
+
+
+def splat(value: Expr, lanes: int) -> Expr:
+    """``value`` in every lane."""
+    return tirx.Broadcast(value, lanes) if lanes > 1 else value
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """``value`` with its elements converted to the scalar type ``dtype``."""
+    came, _, lanes = str(value.ty.dtype).partition("x")
+    return value if came == dtype else tirx.Cast(f"{dtype}x{lanes}" if lanes else dtype, value)
+
+
+def ceil_div(a: Index, b: int) -> Index:
+    """``a / b``, rounded up."""
+    number = known(a)
+    return -(-number // b) if number is not None else tirx.floordiv(a + (b - 1), i64(b))
+
+
+def smaller(a: Index, b: Index) -> Index:
+    """The smaller of two, at build time where both are known."""
+    x, y = known(a), known(b)
+    return min(x, y) if x is not None and y is not None else tirx.min(i64(a), i64(b))
+
+
+def larger(a: Index, b: Index) -> Index:
+    """The larger of two, at build time where both are known."""
+    x, y = known(a), known(b)
+    return max(x, y) if x is not None and y is not None else tirx.max(i64(a), i64(b))
+
+
+def product(extents: Sequence[Index]) -> Index:
+    """The product, as a number where all are known."""
+    result: Index = prod(e for e in extents if isinstance(e, int))
+    for extent in extents:
+        if not isinstance(extent, int):
+            result = extent * i64(result)
+    return result
+
+
+@dataclass(frozen=True)
+class Space:
+    """The iteration space of an op: the extent of each dim, as a number or an expression."""
+
+    extents: tuple[Index, ...]
+
+    @staticmethod
+    def of(extents: Sequence[Extent], symbols: Mapping[str, tirx.Var]) -> "Space":
+        """The space of an op's extents."""
+        return Space(tuple(symbols[e] if isinstance(e, str) else e for e in extents))
+
+    def count(self, dims: Sequence[int]) -> Index:
+        """The number of points that some dims span."""
+        return product([self.extents[dim] for dim in dims])
+
+    def spread(self, flat: Index, dims: Sequence[int]) -> dict[int, Index]:
+        """The values of ``dims`` at a row-major position."""
+        at: dict[int, Index] = {}
+        for dim in reversed(dims[1:]):
+            extent = self.extents[dim]
+            if known(extent) == 1:
+                at[dim] = 0
+            else:
+                at[dim] = tirx.floormod(i64(flat), i64(extent))
+                flat = tirx.floordiv(i64(flat), i64(extent))
+        if dims:
+            at[dims[0]] = flat
+        return at
+
+
+@dataclass(frozen=True)
+class View:
+    """An operand that is read and written by iteration dims, through its indexing map."""
+
+    buffer: Any
+    map: IndexingMap
+    space: Space
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return str(self.buffer.dtype)
+
+    @property
+    def loaded(self) -> str:
+        """The type in which elements come: a bool as int8."""
+        return "int8" if self.dtype == "bool" else self.dtype
+
+    def along(self, dims: Sequence[int]) -> Index:
+        """How many of the flat positions of ``dims`` from 0 on can be read as vectors.
+
+        All of a single dim, when it is the contiguous one; none otherwise.
+        """
+        last = next((axis for axis in reversed(self.map.axes) if axis), (-1,))[-1]
+        return self.space.count(dims) if len(dims) == 1 and last == dims[0] else 0
+
+    def index(self, at: At, lanes: int = 1) -> list[Expr]:
+        """The buffer's indices at a point; with ``lanes``, of a run along the last axis."""
+        indices: list[Expr] = []
+        for axis in self.map.axes:
+            flat: Index = 0
+            for dim in axis:
+                step = at[dim]
+                extent = i64(self.space.extents[dim])
+                flat = step if isinstance(flat, int) else flat * extent + i64(step)
+            indices.append(i64(flat))
+        if lanes > 1:
+            indices[-1] = run(indices[-1], lanes)
+        return indices
+
+    def load(self, at: At, dtype: str, lanes: int = 1) -> Expr:
+        """The element, or run of elements, at a point, converted to ``dtype``."""
+        return cast(cast(self.buffer[tuple(self.index(at, lanes))], self.loaded), dtype)
+
+    def store(self, at: At, value: Expr, lanes: int = 1) -> None:
+        """Write an element or run, converted to the buffer's type."""
+        I.buffer_store(self.buffer, cast(value, self.dtype), self.index(at, lanes))
+
+
+def transpose(vectors: Sequence[Expr]) -> list[Expr]:
+    """The columns of a square tile given by its rows, in registers.
+
+    log2(n) rounds of exchanges between rows d apart: lane l of row i goes to lane i of row l.
+    """
+    n = len(vectors)
+    rows = list(vectors)
+    distance = 1
+    while distance < n:
+        low = [lane if not lane & distance else n + lane - distance for lane in range(n)]
+        high = [lane + distance if not lane & distance else n + lane for lane in range(n)]
+        rows = [I.Bind(row) for row in rows]
+        for i in range(n):
+            if not i & distance:
+                pair = [rows[i], rows[i + distance]]
+                rows[i], rows[i + distance] = (tirx.Shuffle(pair, order) for order in (low, high))
+        distance *= 2
+    return rows
+
+
+def load_transposed(
+    target: Any,
+    view: View,
+    rows: Sequence[At],
+    column: Callable[[Index], At],
+    columns: Index,
+    vector_columns: Index,
+    *,
+    lane_base: Index,
+    convert: Callable[[Expr], Expr],
+) -> None:
+    """``target[c, lane_base + l] = convert(view[rows[l], column(c)])`` for c below ``columns``.
+
+    ``convert`` takes an element, or a vector of them, to the type of ``target``.  Of the columns, ``vector_columns`` from 0 on lie next to each other in memory.
+    """
+    lanes = len(rows)
+    blocks = tirx.floordiv(i64(vector_columns), i64(lanes))
+    static = known(vector_columns)
+    if static is not None:
+        blocks = i64(static // lanes)
+    with serial(blocks) as block:
+        first = column(block * lanes)
+        values = [convert(view.load({**row, **first}, view.loaded, lanes)) for row in rows]
+        for j, value in enumerate(transpose(values)):
+            I.buffer_store(target, value, [block * lanes + j, run(lane_base, lanes)])
+    with serial(columns, blocks * lanes) as c:
+        for lane, row in enumerate(rows):
+            value = convert(view.load({**row, **column(c)}, view.loaded))
+            I.buffer_store(target, value, [c, i64(lane_base) + lane])
+
+
+def store_transposed(
+    view: View,
+    rows: Sequence[At],
+    column: Callable[[Index], At],
+    columns: int,
+    vector_columns: int,
+    *,
+    vector: Callable[[Index], Expr],
+    element: Callable[[Index, int], Expr],
+) -> None:
+    """``view[rows[l], column(c)] = element(c, l)`` for c below ``columns``.
+
+    ``vector(c)`` is the same for all lanes at once.  Of the columns, ``vector_columns`` from 0 on
+    lie next to each other in memory.
+    """
+    lanes = len(rows)
+    blocks = vector_columns // lanes
+    with serial(blocks) as block:
+        values = transpose([vector(block * lanes + j) for j in range(lanes)])
+        for row, value in zip(rows, values, strict=True):
+            view.store({**row, **column(block * lanes)}, value, lanes)
+    with serial(columns, blocks * lanes) as c:
+        for lane, row in enumerate(rows):
+            view.store({**row, **column(c)}, element(c, lane))
+
+
+def multiply_tile(
+    *,
+    rows: int,
+    vectors: int,
+    lanes: int,
+    depth: Index,
+    dtype: str,
+    x: Callable[[Expr, int], Expr],
+    y: Callable[[int, Expr], Expr],
+    start: Callable[[int, int], Expr],
+    finish: Callable[[int, int, Expr], None],
+) -> None:
+    """The register-tiled product: ``tile[i, j] = start(i, j) + sum_k splat(y(i, k)) * x(k, j)``.
+
+    The tile of ``rows`` x ``vectors`` accumulators stays in registers over all of ``depth``; each
+    step loads ``vectors`` vectors and ``rows`` scalars for rows * vectors multiply-adds.
+    """
+    tile = registers(rows * vectors * lanes, dtype)
+
+    def at(i: int, j: int) -> Expr:
+        return run((i * vectors + j) * lanes, lanes)
+
+    places = [(i, j) for i in range(rows) for j in range(vectors)]
+    for i, j in places:
+        I.buffer_store(tile, start(i, j), [at(i, j)])
+    with serial(depth) as k:
+        columns = [x(k, j) for j in range(vectors)]
+        scalars = [splat(y(i, k), lanes) for i in range(rows)]
+        for i, j in places:
+            I.buffer_store(tile, tile[at(i, j)] + columns[j] * scalars[i], [at(i, j)])
+    for i, j in places:
+        finish(i, j, tile[at(i, j)])

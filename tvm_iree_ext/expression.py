@@ -1,0 +1,73 @@
+"""Scalar expressions as text, such as ``2 * tanh(arg0)``: one meaning for TensorIR and for NumPy.
+
+A region may be given as such a text.  The caller brings the functions, so the same text becomes
+TIR expressions when an op is built, and array arithmetic when its reference is computed.
+"""
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm_iree_ext.errors import OpError
+
+_BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+}
+_COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+FUNCTIONS = ("abs", "erf", "exp", "exp2", "log", "max", "min", "rsqrt", "select", "sigmoid")
+FUNCTIONS += ("sqrt", "tanh")
+
+
+def evaluate(
+    text: str, arguments: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+) -> Any:
+    """The value of ``text`` for the named arguments.
+
+    Allowed are numbers, the arguments' names, ``+ - * /``, ``& | ^``, one comparison at a time,
+    and calls of ``functions`` (of the names in :data:`FUNCTIONS`).
+
+    Raises:
+        OpError: for anything else, naming it.
+    """
+
+    def refuse(node: ast.AST, why: str) -> OpError:
+        return OpError(f"region {text!r}: {ast.unparse(node)!r} {why}")
+
+    def visit(node: ast.AST) -> Any:
+        if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+            return node.value
+        if isinstance(node, ast.Name):
+            if node.id not in arguments:
+                raise refuse(node, f"is unknown; arguments are {', '.join(arguments)}")
+            return arguments[node.id]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -visit(node.operand)
+        if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+            return _BINARY[type(node.op)](visit(node.left), visit(node.right))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
+            return _COMPARE[type(node.ops[0])](visit(node.left), visit(node.comparators[0]))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            if node.func.id not in functions:
+                raise refuse(node, f"calls no known function; known are {', '.join(functions)}")
+            return functions[node.func.id](*map(visit, node.args))
+        raise refuse(node, "is not a number, an argument, arithmetic, a comparison or a call")
+
+    try:
+        tree = ast.parse(text, mode="eval")
+    except SyntaxError as error:
+        raise OpError(f"region {text!r}: {error.msg}") from None
+    return visit(tree.body)

@@ -1,0 +1,71 @@
+"""What every op offers: its name, operands, attributes, and its meaning as TensorIR."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import tirx
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.signature import Extent, Signature
+
+
+class Op(ABC):
+    """An op with its attributes and operand types: says what is computed, never how.
+
+    Objects are immutable.  Two ops of equal :meth:`describe` compute the same.
+    """
+
+    name: str
+    """The dialect's name, such as ``iree_linalg_ext.attention``."""
+
+    @property
+    def entry(self) -> str:
+        """The kernel's function name: the op's name without its dialect."""
+        return self.name.split(".", 1)[1].replace(".", "_")
+
+    @property
+    @abstractmethod
+    def signature(self) -> Signature:
+        """Operands and results in call order."""
+
+    @property
+    @abstractmethod
+    def attributes(self) -> dict[str, Any]:
+        """The attributes as plain JSON values; with the signature, all that sets the meaning."""
+
+    @abstractmethod
+    def prim_func(self) -> tirx.PrimFunc:
+        """The canonical TensorIR: right on any target, not scheduled."""
+
+    @abstractmethod
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Floating-point operations of the contractions; ``extents`` gives the symbols' values."""
+
+    def bytes(self, extents: Mapping[str, int] | None = None) -> int:
+        """Bytes read and written when each operand is touched once."""
+        total = 0
+        for operand in self.signature.operands:
+            count = 1
+            for extent in operand.shape:
+                count *= resolve(extent, extents)
+            total += count * item_bytes(operand.dtype)
+        return total
+
+    def describe(self) -> dict[str, Any]:
+        """Name, operands and attributes as plain JSON values: the op's identity."""
+        return {
+            "op": self.name,
+            "operands": self.signature.to_json(),
+            "attributes": self.attributes,
+        }
+
+    def __str__(self) -> str:
+        arguments = ", ".join(map(str, self.signature.arguments))
+        results = ", ".join(map(str, self.signature.results))
+        return f"{self.name}({arguments}) -> ({results})"
+
+
+def resolve(extent: Extent, extents: Mapping[str, int] | None) -> int:
+    """The number that an extent stands for; KeyError for a symbol without a value."""
+    return extent if isinstance(extent, int) else (extents or {})[extent]

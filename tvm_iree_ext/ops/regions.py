@@ -1,0 +1,75 @@
+"""Regions: the scalar functions inside an op, traced once into TIR.
+
+A region is given as a Python callable over TIR expressions (``lambda score: 30 * tanh(score)``),
+or as the text of an expression over ``arg0``, ``arg1``, ... (see :mod:`..expression`).
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_iree_ext import expression
+from tvm_iree_ext.errors import OpError
+
+RegionLike = str | Callable[..., Any]
+
+
+TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": tirx.abs,
+    "erf": tirx.erf,
+    "exp": tirx.exp,
+    "exp2": tirx.exp2,
+    "log": tirx.log,
+    "max": tirx.max,
+    "min": tirx.min,
+    "rsqrt": tirx.rsqrt,
+    "select": tirx.Select,
+    "sigmoid": tirx.sigmoid,
+    "sqrt": tirx.sqrt,
+    "tanh": tirx.tanh,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A traced region: parameters, and the expression that it yields."""
+
+    parameters: tuple[tirx.Var, ...]
+    body: tvm.ir.Expr
+    text: str
+
+    def __call__(self, *arguments: tvm.ir.Expr) -> tvm.ir.Expr:
+        """The yielded expression with ``arguments`` for the parameters."""
+        by_name = {p.name: a for p, a in zip(self.parameters, arguments, strict=True)}
+        return tvm_ffi.structural_map(self.body, (tirx.Var, lambda var: by_name[var.name]))
+
+
+def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Region:
+    """Trace ``region`` over scalars of ``dtypes``; it must yield one scalar of ``yields``.
+
+    Raises:
+        OpError: when it fails, or yields none, several, or another type.
+    """
+    parameters = tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
+    if isinstance(region, str):
+        names = {parameter.name: parameter for parameter in parameters}
+        body = expression.evaluate(region, names, TIR_FUNCTIONS)
+    else:
+        try:
+            body = region(*parameters)
+        except TypeError as error:
+            raise OpError(f"{op}: region takes {len(dtypes)} arguments: {error}") from error
+    if isinstance(body, tuple | list):
+        raise OpError(f"{op}: region yields {len(body)} values; expected one")
+    if isinstance(body, int | float):
+        body = tirx.const(body, yields)
+    if not isinstance(body, tvm.ir.Expr):
+        raise OpError(f"{op}: region yields {body!r}; expected a TIR expression of {yields}")
+    came = str(body.ty.dtype)
+    if came != yields:
+        raise OpError(f"{op}: region yields {came}; expected {yields}")
+    return Region(parameters, body, str(body))

@@ -1,0 +1,57 @@
+"""Our TIR pass pipelines: TVM's own, with what TVM 0.27 needs mended."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm_ffi
+from tvm import DataType, ir, tirx
+from tvm.s_tir.pipeline import default_s_tir_pipeline
+from tvm.tirx import compilation_pipeline
+
+from tvm_iree_ext.vector_math import lower_vector_math
+
+CPU_PIPELINE = "tvm_iree_ext.cpu"
+
+# A tile that the registers cannot hold is spilled to the stack; above this it should not be local.
+_LARGEST_LOCAL_BYTES = 64 * 1024
+
+
+def _keep_on_stack(alloc: tirx.AllocBuffer) -> tirx.AllocBuffer:
+    buffer = alloc.buffer
+    if buffer.scope() != "local" or not all(isinstance(e, tirx.IntImm) for e in buffer.shape):
+        return alloc
+    count = 1
+    for extent in buffer.shape:
+        count *= int(extent)
+    element = DataType(str(buffer.dtype))
+    if count * element.bits * element.lanes // 8 > _LARGEST_LOCAL_BYTES:
+        return alloc
+    annotations = {**dict(alloc.annotations or {}), "disable_lower_builtin": tirx.const(1, "int32")}
+    return tirx.AllocBuffer(buffer, annotations)
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def keep_local_buffers_on_stack(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Keep ``local`` buffers off the heap, so that LLVM promotes them to registers.
+
+    Without it every local buffer is a runtime call, and an accumulator is stored in each step.
+    """
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, _keep_on_stack)))
+
+
+def _cpu_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+    lower, finalize_host, finalize_device = default_s_tir_pipeline()
+
+    def finalize() -> Any:
+        return ir.transform.Sequential(
+            [lower_vector_math, keep_local_buffers_on_stack, finalize_host()]
+        )
+
+    return lower, finalize, finalize_device
+
+
+def register() -> None:
+    """Make the pipelines known to ``tvm.compile`` under their names; again is harmless."""
+    compilation_pipeline.register_tir_pipeline(CPU_PIPELINE, _cpu_pipeline)

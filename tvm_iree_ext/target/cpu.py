@@ -1,0 +1,53 @@
+"""What a CPU target offers to a schedule: vectors, registers, caches.
+
+Asked of LLVM for the target's CPU and features, never of the machine that compiles.
+"""
+
+import os
+from dataclasses import dataclass
+
+from tvm.target import Target
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext.errors import TargetError
+
+
+@dataclass(frozen=True)
+class CpuFeatures:
+    """Vector width and count of vector registers; both halve or double the register tiles.
+
+    ``cores`` is how many threads kernels are balanced for when a target does not say.
+    """
+
+    name: str
+    vector_bits: int
+    vector_registers: int
+    cores: int
+
+    def lanes(self, dtype_bits: int) -> int:
+        """Elements of ``dtype_bits`` in a vector."""
+        return self.vector_bits // dtype_bits
+
+
+def cpu_features(target: Target) -> CpuFeatures:
+    """The features of an LLVM target.
+
+    Raises:
+        TargetError: when the target is not an LLVM CPU.
+    """
+    if target.kind.name != "llvm":
+        raise TargetError(f"{target.kind.name} is not a CPU target")
+    cores = int(target.attrs.get("num-cores", 0)) or len(os.sched_getaffinity(0))
+
+    def has(feature: str) -> bool:
+        return bool(llvm.llvm_cpu_has_features(feature, target))
+
+    mtriple = str(target.attrs.get("mtriple", ""))
+    arm = mtriple.startswith(("aarch64", "arm64"))
+    if arm:
+        return CpuFeatures("NEON", 128, 32, cores)
+    if has("avx512f"):
+        return CpuFeatures("AVX-512", 512, 32, cores)
+    if has("avx2") or has("avx"):
+        return CpuFeatures("AVX2" if has("avx2") else "AVX", 256, 16, cores)
+    return CpuFeatures("128-bit vectors", 128, 16, cores)
