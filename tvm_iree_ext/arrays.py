@@ -6,9 +6,10 @@ not so is copied; read-only memory is passed as it is, because a kernel never wr
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import tvm_ffi
 
@@ -17,18 +18,20 @@ from tvm_iree_ext.errors import CallError
 from tvm_iree_ext.signature import Operand
 
 _CPU = 1  # kDLCPU
-_BFLOAT16 = 4 | 16 << 8 | 1 << 16  # DLDataType: code kDLBfloat, 16 bits, 1 lane
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_DLPACK_BFLOAT16 = 4 | 16 << 8 | 1 << 16  # a DLDataType: code kDLBfloat, 16 bits, 1 lane
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 Shape = tuple[int, ...]
+Allocator = Callable[[Sequence[Shape], Sequence["Port"]], tuple[list[Any], list[Any]]]
 
 
 class _Memory:
-    """Memory of an ``owner``, which NumPy takes for a writable array of these unsigned integers."""
+    """Memory of an ``owner``, which NumPy takes for a writable array of unsigned integers."""
 
-    def __init__(self, owner: Any, address: int, shape: Shape, strides: Shape | None, item: int):
+    def __init__(self, owner: Any, address: int, shape: Shape, strides: Shape, item: int) -> None:
         self.owner = owner
         self.__array_interface__ = {
             "version": 3,
@@ -39,222 +42,216 @@ class _Memory:
         }
 
 
+class Port:
+    """One operand of a kernel: turns what a caller brings for it into what the kernel takes."""
+
+    def __init__(self, op: str, operand: Operand) -> None:
+        self.operand = operand.name
+        self.name = f"{op}: {operand.name}"  # as messages begin
+        self.dtype = operand.dtype
+        self.item = item_bytes(operand.dtype)
+        self.numpy = numpy_dtype(operand.dtype)
+        self.is_scalar = operand.role == "scalar"
+        # What can be passed as it is: NumPy arrays that can be exported, and Python floats.
+        self.plain_array = None if self.is_scalar or self.numpy == _BFLOAT16 else self.numpy
+        self.plain_number = float if self.is_scalar and operand.dtype.startswith("float") else None
+
+    def take(self, value: Any) -> tuple[Shape | None, Any]:
+        """The shape of an input (None for a scalar), and what the kernel takes for it.
+
+        Raises:
+            CallError: for something that is no array, or of another dtype, byte order or device.
+        """
+        if self.is_scalar:
+            return None, self._number(value)
+        if isinstance(value, np.ndarray):
+            self._check_numpy(value)
+            if not (value.flags.c_contiguous and value.flags.aligned):
+                value = np.array(value, order="C")
+            return value.shape, as_tensor(value)
+        torch = torch_module()
+        if torch is not None and isinstance(value, torch.Tensor):
+            return tuple(value.shape), self._from_torch(value, torch)
+        tensor = self._from_dlpack(value)
+        shape = tensor.shape
+        if tensor.is_contiguous() and tensor.data_ptr() % self.item == 0:
+            return shape, tensor
+        strides = tuple(self.item * stride for stride in tensor.strides)
+        memory = _Memory(tensor, tensor.data_ptr(), shape, strides, self.item)
+        return shape, as_tensor(np.array(memory, order="C").view(self.numpy))
+
+    def take_out(self, value: Any) -> tuple[Shape, Any]:
+        """The shape of an array that the caller wants filled, and what the kernel takes for it.
+
+        Raises:
+            CallError: for one that the kernel cannot write in place.
+        """
+        torch = torch_module()
+        if isinstance(value, np.ndarray):
+            self._check_numpy(value)
+            if not value.flags.writeable:
+                raise CallError(f"{self.name} is read-only; expected an array to be written")
+            contiguous, address = value.flags.c_contiguous, 0 if value.flags.aligned else 1
+            tensor = as_tensor(value) if value.flags.carray else None
+        elif torch is not None and isinstance(value, torch.Tensor):
+            self._check_torch(value, torch)
+            contiguous, address = value.is_contiguous() and not value.is_neg(), value.data_ptr()
+            tensor = value.detach() if value.requires_grad else value
+        elif isinstance(value, tvm_ffi.Tensor):
+            tensor = self._from_dlpack(value)
+            contiguous, address = tensor.is_contiguous(), tensor.data_ptr()
+        else:
+            raise CallError(
+                f"{self.name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor"
+                " or TVM tensor: others may not be written to"
+            )
+        if not contiguous:
+            raise CallError(f"{self.name} is not contiguous; expected row-major order")
+        if address % self.item:
+            raise CallError(f"{self.name} is misaligned; expected a multiple of {self.item} bytes")
+        return tuple(value.shape), tensor
+
+    def _number(self, value: Any) -> int | float | bool:
+        accepted: tuple[type, ...]
+        if self.numpy.kind == "b":
+            accepted = (bool, np.bool_)
+        elif self.numpy.kind in "iu":
+            accepted = (int, np.integer)
+        else:
+            accepted = (int, float, np.integer, np.floating)
+        if not isinstance(value, accepted) or (isinstance(value, bool) and self.numpy.kind != "b"):
+            raise CallError(
+                f"{self.name} is {value!r}, a {type(value).__name__};"
+                f" expected a number for {self.dtype}"
+            )
+        if self.numpy.kind == "b":
+            return bool(value)
+        if self.numpy.kind not in "iu":
+            return float(value)
+        limits = np.iinfo(self.numpy)
+        if not limits.min <= value <= limits.max:
+            raise CallError(
+                f"{self.name} is {value}; {self.dtype} holds {limits.min}..{limits.max}"
+            )
+        return int(value)
+
+    def _check_numpy(self, array: np.ndarray) -> None:
+        if array.dtype != self.numpy:
+            if array.dtype.newbyteorder("=") == self.numpy:
+                raise CallError(
+                    f"{self.name} is {self.dtype} in foreign byte order;"
+                    f" expected {sys.byteorder}-endian"
+                )
+            raise CallError(f"{self.name} is {array.dtype}; expected {self.dtype}")
+        if isinstance(array, np.ma.MaskedArray):
+            raise CallError(f"{self.name} is a masked array; the kernel would ignore the mask")
+
+    def _check_torch(self, array: Any, torch: Any) -> None:
+        if array.dtype is not getattr(torch, self.dtype, None):
+            came = str(array.dtype).removeprefix("torch.")
+            raise CallError(f"{self.name} is {came}; expected {self.dtype}")
+        if not array.is_cpu:
+            raise CallError(f"{self.name} is on {array.device}; this kernel runs on the CPU")
+        if array.layout is not torch.strided:
+            raise CallError(f"{self.name} is {array.layout}; expected a dense tensor")
+        if array.requires_grad and torch.is_grad_enabled():
+            raise CallError(
+                f"{self.name} requires grad, and a kernel has no backward pass;"
+                " detach() it, or call under torch.no_grad()"
+            )
+
+    def _from_torch(self, array: Any, torch: Any) -> Any:
+        self._check_torch(array, torch)
+        if array.requires_grad:
+            array = array.detach()
+        if not array.is_contiguous() or array.is_neg():
+            return array.resolve_neg().contiguous()
+        return array.clone() if array.data_ptr() % self.item else array
+
+    def _from_dlpack(self, value: Any) -> Any:
+        if not hasattr(value, "__dlpack__"):
+            raise CallError(
+                f"{self.name} is a {type(value).__name__};"
+                " expected an array: NumPy, PyTorch, or with DLPack"
+            )
+        try:
+            tensor = tvm_ffi.from_dlpack(value)
+        except (BufferError, TypeError, ValueError, RuntimeError) as error:  # libraries differ
+            raise CallError(f"{self.name} cannot be read by DLPack: {error}") from error
+        if tensor.__dlpack_device__()[0] != _CPU:
+            raise CallError(f"{self.name} is on {tensor.device}; this kernel runs on the CPU")
+        if str(tensor.dtype) != self.dtype:
+            raise CallError(f"{self.name} is {tensor.dtype}; expected {self.dtype}")
+        return tensor
+
+
 def torch_module() -> Any:
     """PyTorch where the caller has imported it, else None: no array is a tensor of it then."""
     return sys.modules.get("torch")
 
 
-def take_input(op: str, operand: Operand, value: Any) -> tuple[Shape, Any]:
-    """The shape of ``value``, and ``value`` as a kernel takes it, copied if it must be.
-
-    Raises:
-        CallError: for something that is no array, or of another dtype, byte order or device.
-    """
-    torch = torch_module()
-    if isinstance(value, np.ndarray):
-        return value.shape, _numpy_input(op, operand, value)
-    if torch is not None and isinstance(value, torch.Tensor):
-        return tuple(value.shape), _torch_input(op, operand, value, torch)
-    tensor = _from_dlpack(op, operand, value)
-    return tensor.shape, _dlpack_input(operand, tensor)
-
-
-def take_output(op: str, operand: Operand, value: Any) -> tuple[Shape, Any]:
-    """The shape of an array of the caller's to be written, and what a kernel takes for it.
-
-    Raises:
-        CallError: for one that a kernel cannot write in place.
-    """
-    torch = torch_module()
-    name = f"{op}: out for {operand.name}"
-    if isinstance(value, np.ndarray):
-        _check_numpy(op, operand, value)
-        flags = value.flags
-        tensor = as_tensor(value) if flags.carray else None
-        refusals = {"read-only": not flags.writeable, "misaligned": not flags.aligned}
-        contiguous = flags.c_contiguous
-    elif torch is not None and isinstance(value, torch.Tensor):
-        _check_torch(op, operand, value, torch)
-        contiguous = value.is_contiguous() and not value.is_neg()
-        tensor = tvm_ffi.from_dlpack(value.detach()) if contiguous else None
-        refusals = {}
-    elif isinstance(value, tvm_ffi.Tensor):
-        tensor = _from_dlpack(op, operand, value)
-        contiguous, refusals = tensor.is_contiguous(), {}
-    else:
-        raise CallError(
-            f"{name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor or TVM"
-            " tensor: others may not be written to"
-        )
-    for refusal, holds in refusals.items():
-        if holds:
-            raise CallError(f"{name} is {refusal}; expected an array that can be written in place")
-    if tensor is None or not contiguous:
-        raise CallError(f"{name} is not contiguous; expected an array in row-major order")
-    if tensor.data_ptr() % item_bytes(operand.dtype):
-        raise CallError(f"{name} is misaligned; expected an array that can be written in place")
-    return tensor.shape, tensor
-
-
-def span(value: Any) -> tuple[int, int]:
-    """The addresses of the first byte of a contiguous array, and of the first one behind it."""
-    if isinstance(value, np.ndarray):
-        start = value.__array_interface__["data"][0]
-        return start, start + value.nbytes
-    start = value.data_ptr()
-    return start, start + value.numel() * item_bytes(str(value.dtype).removeprefix("torch."))
-
-
-def take_scalar(op: str, operand: Operand, value: Any) -> int | float | bool:
-    """``value`` as a number of the operand's dtype.
-
-    Raises:
-        CallError: for what is not a number, a fraction for an integer, or one out of range.
-    """
-    kind = numpy_dtype(operand.dtype)
-    accepted: tuple[type, ...]
-    if operand.dtype == "bool":
-        accepted = (bool, np.bool_)
-    elif kind.kind in "iu":
-        accepted = (int, np.integer)
-    else:
-        accepted = (int, float, np.integer, np.floating)
-    if not isinstance(value, accepted) or (isinstance(value, bool) and operand.dtype != "bool"):
-        raise CallError(
-            f"{op}: {operand.name} is {value!r}, a {type(value).__name__};"
-            f" expected a number for {operand.dtype}"
-        )
-    if kind.kind in "iu":
-        limits = np.iinfo(kind)
-        if not limits.min <= value <= limits.max:
-            raise CallError(
-                f"{op}: {operand.name} is {value}; {operand.dtype} holds {limits.min}..{limits.max}"
-            )
-        return int(value)
-    return bool(value) if operand.dtype == "bool" else float(value)
-
-
-Allocator = Callable[[Shape, str], tuple[Any, Any]]
-
-
 def allocator(like: Any) -> Allocator:
-    """A function from shape and dtype to a new array of the kind of ``like``, and its tensor.
+    """What makes the results of a call whose first array is ``like``, and what is taken for them.
 
-    NumPy for NumPy and for no array at all, PyTorch for PyTorch, else a tensor of TVM, which any
+    NumPy for NumPy and for no array at all, PyTorch for PyTorch, else tensors of TVM, which any
     library takes by DLPack.
     """
     torch = torch_module()
     if like is None or isinstance(like, np.ndarray):
-        return numpy_result
+        return numpy_results
     if torch is not None and isinstance(like, torch.Tensor):
-        return _torch_result
-    return _dlpack_result
+        return _torch_results
+    return _dlpack_results
 
 
-def numpy_result(shape: Shape, dtype: str) -> tuple[Any, Any]:
-    """A new NumPy array, and what a kernel takes for it."""
-    array = np.empty(shape, numpy_dtype(dtype))
-    return array, array if dtype != "bfloat16" else as_tensor(array)
+def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+    """New NumPy arrays, and what the kernel takes for them."""
+    arrays = [np.empty(shape, port.numpy) for shape, port in zip(shapes, ports, strict=True)]
+    tensors = [
+        array if port.plain_array is not None else as_tensor(array)
+        for array, port in zip(arrays, ports, strict=True)
+    ]
+    return arrays, tensors
 
 
-def _torch_result(shape: Shape, dtype: str) -> tuple[Any, Any]:
+def _torch_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
     torch = torch_module()
-    array = torch.empty(shape, dtype=getattr(torch, dtype))
-    return array, array
+    arrays = [
+        torch.empty(shape, dtype=getattr(torch, port.dtype))
+        for shape, port in zip(shapes, ports, strict=True)
+    ]
+    return arrays, arrays
 
 
-def _dlpack_result(shape: Shape, dtype: str) -> tuple[Any, Any]:
-    tensor = as_tensor(np.empty(shape, numpy_dtype(dtype)))
-    return tensor, tensor
+def _dlpack_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+    tensors = [
+        as_tensor(np.empty(shape, port.numpy)) for shape, port in zip(shapes, ports, strict=True)
+    ]
+    return tensors, tensors
 
 
 def as_tensor(array: np.ndarray) -> Any:
     """A DLPack tensor over the memory of a NumPy array, read-only and bfloat16 ones included."""
-    if array.dtype.name == "bfloat16":
-        array = array.view(np.uint16)
-        dtype = _BFLOAT16
-    else:
-        dtype = 0
+    dtype = array.dtype
     if not array.flags.writeable:  # which NumPy does not export
         address = array.__array_interface__["data"][0]
         memory = _Memory(array, address, array.shape, array.strides, array.itemsize)
-        array = np.asarray(memory).view(array.dtype)
-    if not dtype:
+        array = np.asarray(memory)
+        if dtype != _BFLOAT16:
+            array = array.view(dtype)
+    elif dtype == _BFLOAT16:
+        array = array.view(np.uint16)
+    if dtype != _BFLOAT16:
         return tvm_ffi.from_dlpack(array)
     capsule = array.__dlpack__()
-    # The capsule's DLTensor: data, device (8 bytes each), ndim (4), dtype.
+    # The capsule points to a DLTensor: data and device (8 bytes each), ndim (4), dtype.
     address = _capsule_pointer(capsule, b"dltensor")
-    ctypes.c_uint32.from_address(address + 20).value = dtype
+    ctypes.c_uint32.from_address(address + 20).value = _DLPACK_BFLOAT16
     return tvm_ffi.from_dlpack(capsule)
 
 
-def _numpy_input(op: str, operand: Operand, array: np.ndarray) -> Any:
-    _check_numpy(op, operand, array)
-    flags = array.flags
-    if not (flags.c_contiguous and flags.aligned):
-        array = np.array(array, order="C", copy=True, subok=False)
-    return array if array.flags.writeable and operand.dtype != "bfloat16" else as_tensor(array)
-
-
-def _check_numpy(op: str, operand: Operand, array: np.ndarray) -> None:
-    if array.dtype == numpy_dtype(operand.dtype):
-        if isinstance(array, np.ma.MaskedArray):
-            raise CallError(f"{op}: {operand.name} is a masked array; its mask would be ignored")
-        return
-    if array.dtype.newbyteorder() == numpy_dtype(operand.dtype):
-        raise CallError(
-            f"{op}: {operand.name} is {operand.dtype} in foreign byte order;"
-            f" expected {sys.byteorder}-endian"
-        )
-    raise CallError(f"{op}: {operand.name} is {array.dtype}; expected {operand.dtype}")
-
-
-def _torch_input(op: str, operand: Operand, array: Any, torch: Any) -> Any:
-    _check_torch(op, operand, array, torch)
-    array = array.detach()
-    if array.is_contiguous() and not array.is_neg():
-        if array.data_ptr() % item_bytes(operand.dtype) == 0:
-            return array
-        return array.clone()
-    return array.resolve_neg().contiguous()
-
-
-def _check_torch(op: str, operand: Operand, array: Any, torch: Any) -> None:
-    if array.dtype is not getattr(torch, operand.dtype, None):
-        came = str(array.dtype).removeprefix("torch.")
-        raise CallError(f"{op}: {operand.name} is {came}; expected {operand.dtype}")
-    if array.device.type != "cpu":
-        raise CallError(f"{op}: {operand.name} is on {array.device}; this kernel runs on the CPU")
-    if array.layout is not torch.strided:
-        raise CallError(f"{op}: {operand.name} is {array.layout}; expected a dense tensor")
-    if array.requires_grad and torch.is_grad_enabled():
-        raise CallError(
-            f"{op}: {operand.name} requires grad, and a kernel has no backward pass;"
-            " detach() it, or call under torch.no_grad()"
-        )
-
-
-def _from_dlpack(op: str, operand: Operand, value: Any) -> Any:
-    name = f"{op}: {operand.name}"
-    if not hasattr(value, "__dlpack__"):
-        raise CallError(
-            f"{name} is a {type(value).__name__}; expected an array: NumPy, PyTorch, or with DLPack"
-        )
-    try:
-        tensor = tvm_ffi.from_dlpack(value)
-    except (BufferError, TypeError, ValueError, RuntimeError) as error:  # as its library likes
-        raise CallError(f"{name} cannot be read by DLPack: {error}") from error
-    if tensor.__dlpack_device__()[0] != _CPU:
-        raise CallError(f"{name} is on {tensor.device}; this kernel runs on the CPU")
-    if str(tensor.dtype) != operand.dtype:
-        raise CallError(f"{name} is {tensor.dtype}; expected {operand.dtype}")
-    return tensor
-
-
-def _dlpack_input(operand: Operand, tensor: Any) -> Any:
-    item = item_bytes(operand.dtype)
-    if tensor.is_contiguous() and tensor.data_ptr() % item == 0:
-        return tensor
-    strides = tuple(item * stride for stride in tensor.strides)
-    memory = _Memory(tensor, tensor.data_ptr(), tensor.shape, strides, item)
-    return as_tensor(np.array(memory, order="C").view(numpy_dtype(operand.dtype)))
+def span(array: Any, item: int) -> tuple[int, int]:
+    """The address of the first byte of a contiguous array, and of the first one behind it."""
+    tensor = tvm_ffi.from_dlpack(array) if isinstance(array, np.ndarray) else array
+    start = tensor.data_ptr()
+    return start, start + tensor.numel() * item

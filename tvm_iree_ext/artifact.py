@@ -138,8 +138,9 @@ def write(
             else:
                 os.rename(place, folder)
     except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
         raise ArtifactError(
-            f"cannot write the artifact {folder}: {error.strerror or error}"
+            f"cannot write the artifact {folder}: {error.strerror or error}{where}"
         ) from error
     return manifest
 

@@ -65,7 +65,8 @@ def get_or_make(key: str, make: Callable[[Path], object]) -> Path:
             place = stack.enter_context(staging(entry.parent, _STAGING))
         except OSError as error:
             raise BuildError(
-                f"cannot write the kernel cache {root()}: {error.strerror or error};"
+                f"cannot write the kernel cache {root()}: {error.strerror or error}:"
+                f" {error.filename};"
                 f" set {VARIABLE} to a folder that can be written"
             ) from error
         make(place / "artifact")

@@ -10,8 +10,8 @@ import numpy as np
 import tvm_ffi
 
 from tvm_iree_ext import arrays, artifact, machine, runtime
+from tvm_iree_ext.arrays import Port
 from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance
-from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import ArtifactError, CallError
 from tvm_iree_ext.signature import Signature, shape_text
 
@@ -48,11 +48,10 @@ class Kernel:
         self._function = function
         self._arguments = manifest.signature.arguments
         self._results = manifest.signature.results
-        self._dtypes = tuple(
-            # A bfloat16 array always takes the long way: NumPy does not export it.
-            None if o.role == "scalar" or o.dtype == "bfloat16" else numpy_dtype(o.dtype)
-            for o in self._arguments
-        )
+        self._ports = tuple(Port(manifest.op, operand) for operand in self._arguments)
+        self._result_ports = tuple(Port(manifest.op, operand) for operand in self._results)
+        arrays = [i for i, operand in enumerate(self._arguments) if operand.role != "scalar"]
+        self._first_array = arrays[0] if arrays else None
         self._plans: dict[tuple[Any, ...], tuple[Sequence[tuple[int, ...]], bool]] = {}
 
     @property
@@ -101,25 +100,24 @@ class Kernel:
             arguments = self._in_order(arguments, named)
         shapes: list[tuple[int, ...] | None] = []
         passed: list[Any] = []
-        for value, dtype, operand in zip(arguments, self._dtypes, self._arguments, strict=True):
+        for value, port in zip(arguments, self._ports, strict=True):
+            kind = type(value)
             # carray: contiguous, aligned and writable.
-            if type(value) is np.ndarray and value.dtype == dtype and value.flags.carray:
+            if kind is np.ndarray and value.dtype == port.plain_array and value.flags.carray:
                 shapes.append(value.shape)
                 passed.append(value)
-            elif operand.role == "scalar":
+            elif kind is port.plain_number:
                 shapes.append(None)
-                passed.append(arrays.take_scalar(self.op, operand, value))
+                passed.append(value)
             else:
-                shape, taken = arrays.take_input(self.op, operand, value)
+                shape, taken = port.take(value)
                 shapes.append(shape)
                 passed.append(taken)
         key = tuple(shapes)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan = self._plan(key)
-        result_shapes, is_empty = plan
+        result_shapes, is_empty = self._plans.get(key) or self._plan(key)
         if out is None:
-            results, tensors = self._allocate(arguments, result_shapes)
+            like = None if self._first_array is None else arguments[self._first_array]
+            results, tensors = arrays.allocator(like)(result_shapes, self._result_ports)
         else:
             results, tensors = self._take_out(out, result_shapes, passed)
         if not is_empty:
@@ -166,25 +164,6 @@ class Kernel:
         self._plans[shapes] = result_shapes, is_empty
         return result_shapes, is_empty
 
-    def _allocate(
-        self, arguments: Sequence[Any], shapes: Sequence[tuple[int, ...]]
-    ) -> tuple[list[Any], list[Any]]:
-        """New arrays for the results, and what the function takes for them."""
-        like = next(
-            (
-                value
-                for value, operand in zip(arguments, self._arguments, strict=True)
-                if operand.role != "scalar"
-            ),
-            None,
-        )
-        allocate = arrays.allocator(like)
-        pairs = [
-            allocate(shape, operand.dtype)
-            for shape, operand in zip(shapes, self._results, strict=True)
-        ]
-        return [array for array, _ in pairs], [tensor for _, tensor in pairs]
-
     def _take_out(
         self, out: Any, shapes: Sequence[tuple[int, ...]], passed: Sequence[Any]
     ) -> tuple[list[Any], list[Any]]:
@@ -196,23 +175,22 @@ class Kernel:
                 f" {', '.join(o.name for o in self._results)}"
             )
         spans = [
-            (operand.name, *arrays.span(value))
-            for operand, value in zip(self._arguments, passed, strict=True)
-            if operand.role != "scalar"
+            (port.operand, *arrays.span(value, port.item))
+            for port, value in zip(self._ports, passed, strict=True)
+            if not port.is_scalar
         ]
         tensors = []
-        for operand, value, expected in zip(self._results, results, shapes, strict=True):
-            shape, tensor = arrays.take_output(self.op, operand, value)
+        for port, value, expected in zip(self._result_ports, results, shapes, strict=True):
+            shape, tensor = port.take_out(value)
             if shape != expected:
                 raise CallError(
-                    f"{self.op}: out for {operand.name} has shape {shape_text(shape)};"
-                    f" expected {shape_text(expected)}"
+                    f"{port.name} has shape {shape_text(shape)}; expected {shape_text(expected)}"
                 )
-            start, end = arrays.span(tensor)
+            start, end = arrays.span(tensor, port.item)
             for name, other_start, other_end in spans:
                 if start < other_end and other_start < end:
-                    raise CallError(f"{self.op}: out for {operand.name} shares memory with {name}")
-            spans.append((f"out for {operand.name}", start, end))
+                    raise CallError(f"{port.name} shares memory with {name}")
+            spans.append((port.operand, start, end))
             tensors.append(tensor)
         return results, tensors
 

@@ -1,0 +1,304 @@
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext import machine
+from tvm_iree_ext.artifact import LIBRARY, MANIFEST, Manifest, read, write
+from tvm_iree_ext.errors import ArtifactError
+from tvm_iree_ext.kernel import export, load
+from tvm_iree_ext.signature import Operand, Signature
+
+SIGNATURE = Signature((Operand("x", ("n", 2), "float32"), Operand("y", ("n",), "f32", "result")))
+MAPS = Path("/proc/self/maps")
+MANIFEST_OF_TWO = Manifest("toy.two", "two", SIGNATURE, {}, {"kind": "llvm"}, {}, "heuristic")
+
+
+def fill(place):
+    (place / LIBRARY).write_bytes(b"library")
+    (place / "more").mkdir()
+    (place / "more" / "code.bin").write_bytes(b"code")
+    return {"code_bytes": 4}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write(tmp_path / "two", MANIFEST_OF_TWO, fill)
+    return tmp_path / "two"
+
+
+@pytest.fixture
+def copy(artifacts, tmp_path):
+    """A copy of the artifact of ``scale`` that may be harmed."""
+    return export(artifacts.scale, tmp_path / "scale")
+
+
+def edit_manifest(folder, **changes):
+    data = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**data, **changes}))
+
+
+def rewrite(folder, change=lambda library: library, **changes):
+    """Write the artifact anew, with another library or manifest and right checksums."""
+    library = change(bytearray((folder / LIBRARY).read_bytes()))
+    manifest = read(folder)
+    data = {name: getattr(manifest, name) for name in manifest.__dataclass_fields__} | changes
+    write(folder, Manifest(**data), lambda place: (place / LIBRARY).write_bytes(library) and None)
+
+
+# Writing
+
+
+def test_what_was_written_is_read(folder):
+    manifest = read(folder)
+    assert manifest.signature == SIGNATURE
+    assert manifest.provenance == "heuristic"
+    assert manifest.resources == {"code_bytes": 4}
+    assert sorted(manifest.files) == [LIBRARY, "more/code.bin"]
+    assert manifest.versions.keys() == {"tvm-iree-ext", "apache-tvm", "apache-tvm-ffi"}
+
+
+def test_nothing_but_the_artifact_is_left(folder):
+    assert os.listdir(folder.parent) == [folder.name]
+    assert sorted(os.listdir(folder)) == sorted([LIBRARY, MANIFEST, "more"])
+
+
+def test_an_artifact_is_replaced(folder):
+    inode = folder.stat().st_ino
+    write(folder, MANIFEST_OF_TWO, lambda place: (place / "other").touch())
+    assert sorted(os.listdir(folder)) == [MANIFEST, "other"]
+    assert folder.stat().st_ino != inode
+    assert os.listdir(folder.parent) == [folder.name]
+
+
+def test_an_artifact_is_replaced_in_two_steps_where_one_will_not_do(folder, monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.staging._exchange", lambda one, other: False)
+    write(folder, MANIFEST_OF_TWO, lambda place: (place / "other").touch())
+    assert sorted(os.listdir(folder)) == [MANIFEST, "other"]
+    assert os.listdir(folder.parent) == [folder.name]
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no"), KeyboardInterrupt()], ids=["error", "Ctrl-C"]
+)
+@pytest.mark.parametrize("stands", [False, True], ids=["new", "replaced"])
+def test_a_failure_leaves_things_as_they_were(folder, error, stands):
+    if not stands:
+        shutil.rmtree(folder)
+
+    def fail(place):
+        fill(place)
+        raise error
+
+    with pytest.raises(type(error)):
+        write(folder, MANIFEST_OF_TWO, fail)
+    assert os.listdir(folder.parent) == [folder.name] * stands
+    if stands:
+        assert read(folder).resources == {"code_bytes": 4}
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    write(tmp_path, MANIFEST_OF_TWO, fill)
+    assert read(tmp_path).op == "toy.two"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda p: (p.mkdir(), (p / "thesis.tex").touch()), "the folder exists and holds other"),
+        (lambda p: p.touch(), "a file of that name exists"),
+        (lambda p: p.parent.joinpath("file").touch(), "File exists: .*file"),
+        (lambda p: (p.mkdir(), (p / MANIFEST).write_text("{}")), "is not a manifest of tvm_iree"),
+    ],
+    ids=["other things", "a file", "below a file", "foreign"],
+)
+def test_refuses_to_write_where_it_must_not(tmp_path, make, message):
+    target = tmp_path / "place"
+    make(target)
+    if "File" in message:
+        target = tmp_path / "file" / "place"
+    with pytest.raises(ArtifactError, match=message) as caught:
+        write(target, MANIFEST_OF_TWO, fill)
+    assert f"cannot write the artifact {target}: " in str(caught.value)
+
+
+@pytest.mark.skipif(
+    sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere"
+)
+def test_an_unwritable_folder_is_named(tmp_path):
+    tmp_path.chmod(0o500)
+    with pytest.raises(ArtifactError, match=rf"cannot write .*{tmp_path.name}.*Permission denied"):
+        write(tmp_path / "place", MANIFEST_OF_TWO, fill)
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+    left = tmp_path / ".two.0123456789ab"
+    left.mkdir()
+    (left / LIBRARY).touch()
+    write(tmp_path / "two", MANIFEST_OF_TWO, fill)
+    assert os.listdir(tmp_path) == ["two"]
+
+
+# Reading
+
+
+def test_refuses_what_is_no_artifact(tmp_path):
+    with pytest.raises(ArtifactError, match=r"no artifact at .*nowhere: there is no such folder"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(ArtifactError, match=rf"no artifact at {tmp_path}: it has no manifest.json"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"kind": "elsewhere"}, "is not a manifest of tvm_iree_ext: its kind is not"),
+        ({"format": 2}, "has format 2; this version of tvm_iree_ext reads 1"),
+        ({"signature": [{"name": "x"}]}, "has a malformed signature: KeyError"),
+        ({"files": {"../../etc/passwd": ""}}, "has malformed files"),
+        ({"files": {"/etc/passwd": ""}}, "has malformed files"),
+        ({"files": ["kernel.so"]}, "has malformed files"),
+    ],
+)
+def test_refuses_foreign_and_malformed_manifests(folder, changes, message):
+    edit_manifest(folder, **changes)
+    with pytest.raises(ArtifactError, match=message) as caught:
+        read(folder)
+    assert str(folder / MANIFEST) in str(caught.value)
+
+
+def test_refuses_a_manifest_that_is_cut_off(folder):
+    text = (folder / MANIFEST).read_text()
+    (folder / MANIFEST).write_text(text[: len(text) // 2])
+    with pytest.raises(ArtifactError, match=r"manifest.json is not valid JSON"):
+        read(folder)
+
+
+def test_refuses_a_manifest_with_a_field_missing(folder):
+    data = json.loads((folder / MANIFEST).read_text())
+    del data["entry"], data["target"]
+    (folder / MANIFEST).write_text(json.dumps(data))
+    with pytest.raises(ArtifactError, match=r"manifest.json lacks entry, target"):
+        read(folder)
+
+
+def test_a_missing_file_is_named(folder):
+    (folder / "more" / "code.bin").unlink()
+    with pytest.raises(ArtifactError, match=r"is incomplete: more/code.bin is missing"):
+        read(folder)
+
+
+def test_a_flipped_bit_is_found(copy):
+    library = bytearray((copy / LIBRARY).read_bytes())
+    library[len(library) // 2] ^= 1
+    (copy / LIBRARY).write_bytes(library)
+    with pytest.raises(ArtifactError, match=r"is damaged: kernel.so has SHA-256 \w{16}\.\.\.; the"):
+        load(copy)
+
+
+# Loading
+
+
+linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads ELF headers")
+
+
+@linux
+def test_refuses_a_library_for_another_machine(copy):
+    other, number = ("aarch64", 183) if machine.this_machine() != "aarch64" else ("x86_64", 62)
+
+    def change(library):
+        library[18] = number
+        return library
+
+    rewrite(copy, change)
+    message = rf"kernel.so: built for {other}-linux-gnu; this machine is {machine.this_machine()}"
+    with pytest.raises(ArtifactError, match=message):
+        load(copy)
+
+
+@linux
+def test_refuses_a_library_for_another_system(copy):
+    rewrite(copy, lambda _: b"MZ something", target={"kind": "llvm", "mtriple": "x86_64-windows"})
+    with pytest.raises(ArtifactError, match=r"built for x86_64-windows; this machine runs Linux"):
+        load(copy)
+
+
+@linux
+def test_refuses_a_library_that_uses_what_this_processor_lacks(copy):
+    rewrite(copy, resources={"cpu_features": ["avx9000"]})
+    with pytest.raises(ArtifactError, match="uses avx9000, which this processor lacks"):
+        load(copy)
+
+
+@linux
+def test_refuses_a_library_that_the_loader_refuses(copy):
+    rewrite(copy, lambda library: library[:64])
+    with pytest.raises(ArtifactError, match=r"kernel.so does not load: "):
+        load(copy)
+
+
+def test_refuses_a_library_without_the_function(copy):
+    rewrite(copy, entry="rescale")
+    with pytest.raises(ArtifactError, match="has no function 'rescale'"):
+        load(copy)
+
+
+def test_refuses_targets_that_do_not_run_here(copy):
+    rewrite(copy, target={"kind": "rocm"})
+    with pytest.raises(ArtifactError, match="is for rocm; kernels that run here are for llvm or c"):
+        load(copy)
+
+
+def test_a_folder_whose_kernel_changed_loads_the_new_one(artifacts, tmp_path):
+    folder = tmp_path / "kernel"
+    export(artifacts.scale, folder)
+    x = np.ones((2, 4), "float32")
+    first = load(folder)
+    export(artifacts.row_sums, folder)
+    second = load(folder)
+    assert second(x).tolist() == [4, 4]
+    assert first(x, 3.0).tolist() == [[3] * 4] * 2
+    export(artifacts.scale, folder)
+    assert load(folder)(x, 2.0).tolist() == [[2] * 4] * 2
+
+
+@pytest.mark.skipif(not MAPS.exists(), reason="needs Linux's list of loaded libraries")
+def test_a_library_goes_with_its_kernel(artifacts, tmp_path):
+    folder = export(artifacts.scale, tmp_path / "kernel")
+    kernel = load(folder)
+    assert str(folder / LIBRARY) in MAPS.read_text()
+    del kernel
+    assert str(folder / LIBRARY) not in MAPS.read_text()
+
+
+# Exporting
+
+
+def test_an_exported_kernel_is_the_same(toys, tmp_path):
+    folder = toys.shift.export(tmp_path / "deep" / "down" / "shift")
+    assert read(folder) == toys.shift.manifest
+    low, _ = load(folder)(np.array([1, 2, 3], "int32"), 1, False)
+    assert low.tolist() == [0, 1, 2]
+
+
+def test_a_damaged_kernel_is_not_exported(copy, tmp_path):
+    (copy / LIBRARY).write_bytes(b"")
+    with pytest.raises(ArtifactError, match=r"kernel.so has SHA-256"):
+        export(copy, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_runtime_goes_along(toys, tmp_path):
+    folder = toys.row_sums.export(tmp_path / "bundle", runtime=True)
+    names = sorted(read(folder).files)
+    assert len(names) == 3
+    assert [name.split(".")[0].removeprefix("lib") for name in names] == [
+        "kernel",
+        "tvm_ffi",
+        "tvm_runtime",
+    ]
+    assert load(folder)(np.ones((2, 4), "float32")).tolist() == [4, 4]

@@ -1,0 +1,411 @@
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import tvm
+
+from tvm_iree_ext import runtime
+from tvm_iree_ext.errors import CallError
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+X = np.arange(12, dtype="float32").reshape(3, 4)
+
+
+class OnlyDLPack:
+    """An array of some library of which nothing but DLPack is known."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __dlpack__(self, **arguments):
+        return self._array.__dlpack__(**arguments)
+
+    def __dlpack_device__(self):
+        return self._array.__dlpack_device__()
+
+
+def misaligned(array: np.ndarray) -> np.ndarray:
+    """The same numbers, one byte off."""
+    raw = np.zeros(array.nbytes + 1, "uint8")
+    moved = raw[1:].view(array.dtype).reshape(array.shape)
+    moved[...] = array
+    assert not moved.flags.aligned
+    return moved
+
+
+def read_only(array: np.ndarray) -> np.ndarray:
+    array = array.copy()
+    array.flags.writeable = False
+    return array
+
+
+# What a call takes and returns
+
+
+def test_returns_numpy_for_numpy(toys):
+    y = toys.scale(X, 2.0)
+    assert type(y) is np.ndarray
+    np.testing.assert_array_equal(y, 2 * X)
+
+
+def test_arguments_may_be_named(toys):
+    np.testing.assert_array_equal(toys.scale(factor=3, x=X), 3 * X)
+    np.testing.assert_array_equal(toys.scale(X, factor=3), 3 * X)
+
+
+def test_several_results_are_a_tuple(toys):
+    low, high = toys.shift(np.array([1, 2, 3], "int32"), 10, False)
+    assert low.tolist() == [-9, -8, -7]
+    assert high.tolist() == [11, 12, 13]
+
+
+def test_scalars_may_be_numpy_scalars(toys):
+    low, _ = toys.shift(np.array([1, 2, 3], "int32"), np.int64(10), np.bool_(True))
+    assert low.tolist() == [9, 8, 7]
+    np.testing.assert_array_equal(toys.scale(X, np.float64(0.5)), X / 2)
+
+
+def test_symbolic_extents_may_change_from_call_to_call(toys):
+    for rows in (1, 7, 1, 0, 3):
+        assert toys.scale(np.ones((rows, 4), "float32"), 2.0).tolist() == [[2.0] * 4] * rows
+
+
+def test_remembers_no_more_than_a_bounded_number_of_shapes(toys):
+    for rows in range(1, 600):
+        assert toys.scale(np.ones((rows, 4), "float32"), 2.0).shape == (rows, 4)
+    assert len(toys.scale._plans) <= 256
+
+
+def test_out_is_filled_and_returned(toys):
+    out = np.empty_like(X)
+    assert toys.scale(X, 2.0, out=out) is out
+    np.testing.assert_array_equal(out, 2 * X)
+
+
+def test_out_of_several_results_is_a_tuple(toys):
+    out = np.empty(3, "int32"), np.empty(3, "int32")
+    low, high = toys.shift(np.array([1, 2, 3], "int32"), 1, False, out=out)
+    assert low is out[0]
+    assert high is out[1]
+    assert high.tolist() == [2, 3, 4]
+
+
+def test_bfloat16_and_bool_of_numpy(toys):
+    x, y = np.array([1, 2, 3, 4], BF16), np.array([5, 6, 7, 8], BF16)
+    mask = np.array([True, False, True, False])
+    out = np.empty(4, BF16)
+    z = toys.choose(x, y, mask)
+    assert z.dtype == BF16
+    assert z.tolist() == [1, 6, 3, 8]
+    assert toys.choose(x, y, mask, out=out) is out
+    assert out.tolist() == [1, 6, 3, 8]
+    assert toys.choose(read_only(x), misaligned(y), read_only(mask)).tolist() == [1, 6, 3, 8]
+
+
+def test_tvm_tensors_give_tensors_that_share_memory_by_dlpack(toys):
+    y = toys.scale(tvm.runtime.tensor(X), 2.0)
+    np.testing.assert_array_equal(np.from_dlpack(y), 2 * X)
+    out = tvm.runtime.tensor(np.empty_like(X))
+    assert toys.scale(tvm.runtime.tensor(X), 2.0, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), 2 * X)
+
+
+@pytest.mark.parametrize("array", [X, X.T.copy().T, misaligned(X)], ids=["plain", "T", "off"])
+def test_takes_any_array_with_dlpack(toys, array):
+    np.testing.assert_array_equal(np.from_dlpack(toys.scale(OnlyDLPack(array), 2.0)), 2 * X)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.asfortranarray(X),
+        np.repeat(X, 2, axis=0)[::2],
+        X[::-1].copy()[::-1],
+        misaligned(X),
+        misaligned(np.repeat(X, 2, axis=1))[:, ::2],
+        read_only(X),
+        read_only(np.asfortranarray(X)),
+        X.view(np.matrix),
+    ],
+    ids=["fortran", "strided", "reversed", "off", "off-strided", "ro", "ro-fortran", "matrix"],
+)
+def test_takes_inputs_of_any_layout_and_leaves_them_alone(toys, array):
+    before = np.array(array)
+    np.testing.assert_array_equal(toys.scale(array, 2.0), 2 * X)
+    np.testing.assert_array_equal(np.array(array), before)
+
+
+def test_takes_a_broadcast_input(toys):
+    np.testing.assert_array_equal(toys.scale(np.broadcast_to(X[:1], (5, 4)), 1.0), X[[0] * 5])
+
+
+def test_a_kernel_says_what_it_is(toys):
+    assert repr(toys.scale) == (
+        "<Kernel toy.scale(x: float32[rows, 4], factor: float32[]) -> float32[rows, 4]"
+        " for llvm, given config>"
+    )
+    assert toys.scale.config == {"tile": 4}
+    assert toys.scale.resources["code_bytes"] > 0
+    assert toys.scale.resources["needs_runtime"] is False
+    assert toys.row_sums.resources["needs_runtime"] is True
+
+
+# Refusals
+
+
+F32 = np.ones((2, 4), "float32")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((F32,), "toy.scale: factor missing; the arguments are x, factor"),
+        ((F32, 1.0, 2.0), "toy.scale: 3 arguments came; expected 2: x, factor"),
+        ((F32[0], 1.0), "toy.scale: x has rank 1; expected 2 for [rows, 4]"),
+        ((F32[:, :3], 1.0), "toy.scale: x axis 1 has extent 3; expected 4"),
+        ((F32.astype("float64"), 1.0), "toy.scale: x is float64; expected float32"),
+        ((F32.astype(">f4"), 1.0), "toy.scale: x is float32 in foreign byte order; expected"),
+        ((F32.astype(BF16), 1.0), "toy.scale: x is bfloat16; expected float32"),
+        (([[1.0] * 4], 1.0), "toy.scale: x is a list; expected an array"),
+        ((None, 1.0), "toy.scale: x is a NoneType; expected an array"),
+        ((np.ma.masked_array(F32), 1.0), "toy.scale: x is a masked array"),
+        ((OnlyDLPack(F32.astype("int32")), 1.0), "toy.scale: x is int32; expected float32"),
+        ((OnlyDLPack(read_only(F32)), 1.0), "toy.scale: x cannot be read by DLPack"),
+        ((F32, "2"), "toy.scale: factor is '2', a str; expected a number for float32"),
+        ((F32, 2j), "toy.scale: factor is 2j, a complex; expected a number for float32"),
+        ((F32, F32), "a ndarray; expected a number for float32"),
+        ((F32, True), "toy.scale: factor is True, a bool; expected a number for float32"),
+    ],
+)
+def test_refuses_what_does_not_fit(toys, arguments, message):
+    with pytest.raises(CallError) as caught:
+        toys.scale(*arguments)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("offset", "negate", "message"),
+    [
+        (1.0, False, "offset is 1.0, a float; expected a number for int32"),
+        (2**31, False, "offset is 2147483648; int32 holds -2147483648..2147483647"),
+        (1, 0, "negate is 0, a int; expected a number for bool"),
+    ],
+)
+def test_refuses_scalars_that_would_change(toys, offset, negate, message):
+    with pytest.raises(CallError, match=message.replace(".", r"\.")):
+        toys.shift(np.zeros(3, "int32"), offset, negate)
+
+
+def test_refuses_names_that_are_wrong_or_double(toys):
+    with pytest.raises(CallError, match="has no argument 'z'; the arguments are x, factor"):
+        toys.scale(F32, z=1.0)
+    with pytest.raises(CallError, match="x came twice, by position and by name"):
+        toys.scale(F32, x=F32)
+
+
+SHARED = np.zeros((5, 4), "float32")
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (np.empty((3, 4), "float32"), "y has shape [3, 4]; expected [2, 4]"),
+        (np.empty((2, 4), "float64"), "y is float64; expected float32"),
+        (np.empty((2, 8), "float32")[:, ::2], "y is not contiguous; expected row-major order"),
+        (misaligned(F32), "y is misaligned; expected a multiple of 4 bytes"),
+        (read_only(F32), "y is read-only; expected an array to be written"),
+        ([[0.0] * 4] * 2, "out has 2 arrays; expected 1: y"),
+        (OnlyDLPack(F32), "y is a OnlyDLPack; expected a NumPy array, PyTorch tensor or TVM"),
+        (SHARED[1:3], "y shares memory with x"),
+    ],
+    ids=["shape", "dtype", "strided", "misaligned", "read-only", "list", "foreign", "overlap"],
+)
+def test_refuses_an_out_that_cannot_be_filled(toys, out, message):
+    with pytest.raises(CallError) as caught:
+        toys.scale(SHARED[:2], 1.0, out=out)
+    assert message in str(caught.value)
+
+
+def test_refuses_results_that_share_memory(toys):
+    memory = np.zeros(6, "int32")
+    with pytest.raises(CallError, match="high shares memory with low"):
+        toys.shift(np.zeros(3, "int32"), 1, False, out=(memory[:3], memory[2:5]))
+
+
+def test_out_may_lie_beside_an_input_in_one_array(toys):
+    memory = np.ones((4, 4), "float32")
+    toys.scale(memory[:2], 3.0, out=memory[2:])
+    assert memory.tolist() == [[1.0] * 4] * 2 + [[3.0] * 4] * 2
+
+
+def test_an_empty_result_is_returned_without_a_call(toys):
+    assert toys.row_sums(np.ones((0, 5), "float32")).shape == (0,)
+    out = np.empty((0,), "float32")
+    assert toys.row_sums(np.ones((0, 0), "float32"), out=out) is out
+
+
+def test_refuses_to_reduce_over_nothing(toys):
+    with pytest.raises(CallError, match=r"x is empty, \[2, 0\], and a result is not"):
+        toys.row_sums(np.ones((2, 0), "float32"))
+
+
+def test_nothing_is_written_when_a_call_is_refused(toys):
+    out = np.full((2, 4), 7, "float32")
+    with pytest.raises(CallError):
+        toys.scale(F32, "no number", out=out)
+    assert (out == 7).all()
+
+
+# PyTorch
+
+
+@pytest.fixture
+def torch():
+    return pytest.importorskip("torch", reason="PyTorch is not installed")
+
+
+def test_returns_torch_for_torch(toys, torch):
+    y = toys.scale(torch.from_numpy(X), 2.0)
+    assert type(y) is torch.Tensor
+    np.testing.assert_array_equal(y.numpy(), 2 * X)
+    out = torch.empty(3, 4)
+    assert toys.scale(torch.from_numpy(X), 2.0, out=out) is out
+    np.testing.assert_array_equal(out.numpy(), 2 * X)
+
+
+def test_bfloat16_and_bool_of_torch(toys, torch):
+    x, y = torch.arange(4).bfloat16(), torch.arange(4, 8).bfloat16()
+    z = toys.choose(x, y, torch.tensor([True, False, True, False]))
+    assert z.dtype == torch.bfloat16
+    assert z.tolist() == [0, 5, 2, 7]
+
+
+def test_takes_torch_tensors_of_any_layout(toys, torch):
+    x = torch.from_numpy(X)
+    off = torch.frombuffer(bytearray(b"\0" + X.tobytes()), dtype=torch.float32, offset=1)
+    assert off.data_ptr() % 4
+    for other in (x.T.contiguous().T, torch.stack([x, x], -1)[..., 0], off):
+        np.testing.assert_array_equal(toys.scale(other.reshape(3, 4), 2.0).numpy(), 2 * X)
+    negative = torch._neg_view(x)  # as the imaginary part of a conjugate has it
+    np.testing.assert_array_equal(toys.scale(negative, 2.0).numpy(), -2 * X)
+
+
+def test_a_tensor_that_requires_grad_is_taken_only_under_no_grad(toys, torch):
+    x = torch.nn.Parameter(torch.from_numpy(X.copy()))
+    with pytest.raises(CallError, match="x requires grad, and a kernel has no backward pass"):
+        toys.scale(x, 2.0)
+    with torch.no_grad():
+        y = toys.scale(x, 2.0)
+    assert not y.requires_grad
+    np.testing.assert_array_equal(y.numpy(), 2 * X)
+
+
+def test_refuses_torch_tensors_that_it_cannot_read(toys, torch):
+    with pytest.raises(CallError, match="x is on meta; this kernel runs on the CPU"):
+        toys.scale(torch.empty(2, 4, device="meta"), 2.0)
+    with pytest.raises(CallError, match=r"x is torch\.sparse_coo; expected a dense tensor"):
+        toys.scale(torch.eye(4).to_sparse(), 2.0)
+    with pytest.raises(CallError, match="x is float64; expected float32"):
+        toys.scale(torch.ones(2, 4).double(), 2.0)
+    with pytest.raises(CallError, match="y is not contiguous"):
+        toys.scale(torch.ones(4, 4), 2.0, out=torch.empty(4, 4).T)
+    x = torch.ones(2, 4)
+    with pytest.raises(CallError, match="y shares memory with x"):
+        toys.scale(x, 2.0, out=x.numpy())
+
+
+# Threads
+
+
+def test_a_parallel_kernel_is_right_when_called_from_many_threads(toys):
+    rows = [np.full((64, 100), number, "float32") for number in range(8)]
+    results: list = [None] * 8
+
+    def call(number: int) -> None:
+        for _ in range(20):
+            results[number] = toys.row_sums(rows[number])
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(8)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert [set(result.tolist()) for result in results] == [{100.0 * n} for n in range(8)]
+
+
+needs_two = pytest.mark.skipif(
+    not sys.platform.startswith("linux") or runtime.available_processors() < 2,
+    reason="needs Linux and two processors",
+)
+
+
+def worker_seconds() -> float:
+    """Processor time of all threads of this process but this one, in seconds."""
+    ticks = 0
+    for task in Path("/proc/self/task").iterdir():
+        if int(task.name) != threading.get_native_id():
+            ticks += int((task / "stat").read_text().rpartition(")")[2].split()[11])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def wait_until_idle() -> None:
+    """Wait until the workers, which look out for more work for a while, have fallen asleep."""
+    for _ in range(50):
+        before = worker_seconds()
+        time.sleep(0.2)
+        if worker_seconds() == before:
+            return
+
+
+@needs_two
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_kernel_uses_as_many_threads_as_it_is_told(toys, count):
+    x = np.ones((64, 100_000), "float32")
+    with runtime.threads(count):
+        assert runtime.num_threads() == count
+        toys.row_sums(x)
+        wait_until_idle()
+        caller, workers = time.thread_time(), worker_seconds()
+        for _ in range(20):
+            toys.row_sums(x)
+        caller, workers = time.thread_time() - caller, worker_seconds() - workers
+    assert (workers > caller / 3) == (count == 2)
+
+
+def test_refuses_thread_counts_that_it_cannot_give(toys):
+    before = runtime.num_threads()
+    with pytest.raises(ValueError, match="the number of threads is 0; it starts at 1"):
+        runtime.set_num_threads(0)
+    with pytest.raises(ValueError, match="this thread's pool has fewer: set TVM_NUM_THREADS to"):
+        runtime.set_num_threads(100_000)
+    assert runtime.num_threads() == before
+
+
+THREADS = """
+import os, sys, numpy as np
+from tvm_iree_ext import runtime
+from tvm_iree_ext.kernel import load
+before = os.sched_getaffinity(0)
+kernel = load(sys.argv[1])
+kernel(np.ones((64, 64), "float32"))
+assert os.sched_getaffinity(0) == before, "the caller was pinned to a processor"
+print(runtime.num_threads())
+"""
+
+
+@needs_two
+def test_a_fresh_process_uses_every_processor_and_pins_no_thread(artifacts, python):
+    unset = {"TVM_NUM_THREADS": "", "OMP_NUM_THREADS": ""}
+    code = "import os\nfor name in " + repr(list(unset)) + ": os.environ.pop(name)\n" + THREADS
+    count = int(python(code, artifacts.row_sums, **unset))
+    assert count == runtime.available_processors()
+
+
+@needs_two
+def test_the_number_of_threads_that_the_user_set_is_kept(artifacts, python):
+    assert int(python(THREADS, artifacts.row_sums, TVM_NUM_THREADS="1")) == 1
