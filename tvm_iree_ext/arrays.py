@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import tvm_ffi
 
@@ -18,7 +17,7 @@ from tvm_iree_ext.errors import CallError
 from tvm_iree_ext.signature import Operand
 
 _CPU = 1  # kDLCPU
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_BFLOAT16 = numpy_dtype("bfloat16")
 _DLPACK_BFLOAT16 = 4 | 16 << 8 | 1 << 16  # a DLDataType: code kDLBfloat, 16 bits, 1 lane
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
