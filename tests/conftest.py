@@ -33,3 +33,13 @@ def sources(pyproject) -> dict[str, Path]:
             if path.is_file() and not hidden:
                 found["/".join([*package.split("."), *inside.parts])] = path
     return found
+
+
+@pytest.fixture(scope="session")
+def modules(sources) -> dict[str, Path]:
+    """Module name -> file."""
+    return {
+        installed.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
+        for installed, path in sources.items()
+        if path.suffix == ".py"
+    }

@@ -102,14 +102,9 @@ def test_a_wheel_installs_one_name(wheel, tmp_path):
     assert fresh(tmp_path, code).strip() == str(tmp_path / PACKAGE / "tuning" / "__init__.py")
 
 
-def test_an_editable_install_has_the_modules_of_the_wheel(sources, root, wheel, tree, tmp_path):
+def test_an_editable_install_has_the_modules_of_the_wheel(modules, root, tree, tmp_path):
     pip_install("--prefix", tmp_path, "--editable", tree)
     (metadata,) = tmp_path.rglob("*.dist-info")
-    modules = {
-        name.removesuffix(".py").removesuffix("/__init__").replace("/", "."): path
-        for name, path in sources.items()
-        if name.endswith(".py") and name in files_in(wheel)
-    }
     code = f"""
 import importlib.util
 for name in {sorted(modules)}:
