@@ -42,7 +42,7 @@ class Kernel:
       where a result is not empty: the reduction over nothing has no value.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, function: Any) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, function: Any = None) -> None:
         self.folder = folder
         self.manifest = manifest
         self._function = function
@@ -95,6 +95,7 @@ class Kernel:
 
         Raises:
             CallError: for arguments that do not fit; nothing was computed, ``out`` is untouched.
+            ArtifactError: for a kernel that was loaded lazily and does not run on this machine.
         """
         if named or len(arguments) != len(self._arguments):
             arguments = self._in_order(arguments, named)
@@ -121,6 +122,8 @@ class Kernel:
         else:
             results, tensors = self._take_out(out, result_shapes, passed)
         if not is_empty:
+            if self._function is None:
+                self._function = _open(self.folder, self.manifest)
             self._function(*passed, *tensors)
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -208,15 +211,24 @@ class Kernel:
         return export(self.folder, folder, runtime=runtime)
 
 
-def load(folder: Path | str) -> Kernel:
+def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
     """The kernel of the artifact at ``folder``. No compiler is needed, only the TVM runtime.
 
+    A ``lazy`` one opens its library at the first call: what is for another machine can be looked
+    at and exported here, and only not be called.
+
     Raises:
-        ArtifactError: for an artifact that is absent, damaged, foreign, or made for another
-            machine, and where the TVM runtime is needed and not found.
+        ArtifactError: for an artifact that is absent, damaged or foreign; and, here or at the
+            first call, for one that is made for another machine, and where the TVM runtime is
+            needed and not found.
     """
     folder = Path(folder).resolve()
     manifest = artifact.read(folder)
+    return Kernel(folder, manifest, None if lazy else _open(folder, manifest))
+
+
+def _open(folder: Path, manifest: Manifest) -> Any:
+    """The function of an artifact whose files have been checked."""
     if manifest.target.get("kind") not in _CPU_KINDS:
         raise ArtifactError(
             f"the artifact {folder} is for {manifest.target.get('kind')};"
@@ -230,13 +242,11 @@ def load(folder: Path | str) -> Kernel:
     if manifest.resources.get("needs_runtime", True):
         runtime.ensure_loaded(beside=folder)
     try:
-        module = _load_module(library, manifest.files[LIBRARY])
-        function = module[manifest.entry]
+        return _load_module(library, manifest.files[LIBRARY])[manifest.entry]
     except (RuntimeError, OSError) as error:
         raise ArtifactError(f"{library} does not load: {error}") from error
     except AttributeError:
         raise ArtifactError(f"{library} has no function {manifest.entry!r}") from None
-    return Kernel(folder, manifest, function)
 
 
 def _load_module(library: Path, checksum: str) -> Any:

@@ -253,6 +253,15 @@ def test_refuses_targets_that_do_not_run_here(copy):
         load(copy)
 
 
+def test_a_lazy_kernel_opens_its_library_at_the_first_call(copy):
+    assert load(copy, lazy=True)(np.ones((1, 4), "float32"), 2.0).tolist() == [[2] * 4]
+    rewrite(copy, target={"kind": "rocm"})
+    kernel = load(copy, lazy=True)
+    assert kernel.target == {"kind": "rocm"}
+    with pytest.raises(ArtifactError, match="is for rocm; kernels that run here are for llvm or c"):
+        kernel(np.ones((1, 4), "float32"), 2.0)
+
+
 def test_a_folder_whose_kernel_changed_loads_the_new_one(artifacts, tmp_path):
     folder = tmp_path / "kernel"
     export(artifacts.scale, folder)
