@@ -23,6 +23,21 @@ import numpy as np
 from tvm_iree_ext.errors import LayoutError
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
+MAX_HELD = 2**27  # registers of all lanes together; their tables then take a few gigabytes
+
+
+def check_enumerable(layout: NestedLayout, copies: int = 1) -> None:
+    """Refuse to make tables of more than ``MAX_HELD`` entries.
+
+    Raises:
+        LayoutError: when ``copies`` of the whole vector have more elements than that.
+    """
+    if prod(layout.undistributed_shape) * copies > MAX_HELD:
+        raise LayoutError(
+            f"nested_layout: a vector of shape {list(layout.undistributed_shape)}, held"
+            f" {copies} times, is too large to list its owners; the limit is {MAX_HELD} elements"
+        )
+
 
 def check_hardware(layout: NestedLayout, num_subgroups: int, subgroup_size: int) -> None:
     """Refuse hardware over which ``layout`` cannot be spread evenly.
@@ -46,6 +61,8 @@ def check_hardware(layout: NestedLayout, num_subgroups: int, subgroup_size: int)
             f" {list(layout.thread_tile)} with strides {list(layout.thread_strides)}"
             f" takes a multiple of {layout.lane_period}"
         )
+    subgroups = max(1, num_subgroups // tiles)
+    check_enumerable(layout, subgroups * (subgroup_size // prod(layout.thread_tile)))
 
 
 def subgroup_parts(layout: NestedLayout, num_subgroups: int) -> np.ndarray:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tvm_iree_ext.errors import LayoutError
 from tvm_iree_ext.layout.nested import Digits, NestedLayout
-from tvm_iree_ext.layout.ownership import first_lanes, first_subgroups
+from tvm_iree_ext.layout.ownership import check_enumerable, first_lanes, first_subgroups
 
 
 def reshape(layout: NestedLayout, new_shape: Sequence[int]) -> NestedLayout | None:
@@ -34,6 +34,7 @@ def reshape(layout: NestedLayout, new_shape: Sequence[int]) -> NestedLayout | No
     ((4, 1, 4, 1), (4, 4, 4, 1), (4, 1, 16, 0))
     """
     layout.verify()
+    check_enumerable(layout)
     old_shape = layout.undistributed_shape
     if any(extent < 1 for extent in new_shape) or prod(new_shape) != prod(old_shape):
         raise LayoutError(
