@@ -2,6 +2,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -126,13 +127,24 @@ def test_refuses_to_write_where_it_must_not(tmp_path, make, message):
     assert f"cannot write the artifact {target}: " in str(caught.value)
 
 
-@pytest.mark.skipif(
-    sys.platform == "win32" or os.geteuid() == 0, reason="root may write everywhere"
-)
-def test_an_unwritable_folder_is_named(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(ArtifactError, match=rf"cannot write .*{tmp_path.name}.*Permission denied"):
-        write(tmp_path / "place", MANIFEST_OF_TWO, fill)
+@pytest.fixture
+def unwritable():
+    """A folder in which this process, even when root runs the tests, may not write."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o555)
+        user = os.geteuid()
+        if user == 0:
+            os.seteuid(65534)  # nobody
+        yield folder
+        os.seteuid(user)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs Unix permissions")
+def test_an_unwritable_folder_is_named(unwritable):
+    message = rf"cannot write the artifact {unwritable}/place: Permission denied: {unwritable}/"
+    with pytest.raises(ArtifactError, match=message):
+        write(unwritable / "place", MANIFEST_OF_TWO, fill)
 
 
 def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
