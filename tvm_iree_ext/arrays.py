@@ -18,6 +18,7 @@ from tvm_iree_ext.signature import Operand
 
 _CPU = 1  # kDLCPU
 _BFLOAT16 = numpy_dtype("bfloat16")
+_NO_DTYPE = np.dtype([("none", "V1")])  # equals no array's; None would equal float64
 _DLPACK_BFLOAT16 = 4 | 16 << 8 | 1 << 16  # a DLDataType: code kDLBfloat, 16 bits, 1 lane
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
@@ -52,7 +53,8 @@ class Port:
         self.numpy = numpy_dtype(operand.dtype)
         self.is_scalar = operand.role == "scalar"
         # What can be passed as it is: NumPy arrays that can be exported, and Python floats.
-        self.plain_array = None if self.is_scalar or self.numpy == _BFLOAT16 else self.numpy
+        exported = not self.is_scalar and self.numpy != _BFLOAT16
+        self.plain_array = self.numpy if exported else _NO_DTYPE
         self.plain_number = float if self.is_scalar and operand.dtype.startswith("float") else None
 
     def take(self, value: Any) -> tuple[Shape | None, Any]:
@@ -90,15 +92,16 @@ class Port:
             self._check_numpy(value)
             if not value.flags.writeable:
                 raise CallError(f"{self.name} is read-only; expected an array to be written")
-            contiguous, address = value.flags.c_contiguous, 0 if value.flags.aligned else 1
+            contiguous, aligned = value.flags.c_contiguous, value.flags.aligned
             tensor = as_tensor(value) if value.flags.carray else None
         elif torch is not None and isinstance(value, torch.Tensor):
             self._check_torch(value, torch)
-            contiguous, address = value.is_contiguous() and not value.is_neg(), value.data_ptr()
+            contiguous = value.is_contiguous() and not value.is_neg()
+            aligned = value.data_ptr() % self.item == 0
             tensor = value.detach() if value.requires_grad else value
         elif isinstance(value, tvm_ffi.Tensor):
             tensor = self._from_dlpack(value)
-            contiguous, address = tensor.is_contiguous(), tensor.data_ptr()
+            contiguous, aligned = tensor.is_contiguous(), tensor.data_ptr() % self.item == 0
         else:
             raise CallError(
                 f"{self.name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor"
@@ -106,7 +109,7 @@ class Port:
             )
         if not contiguous:
             raise CallError(f"{self.name} is not contiguous; expected row-major order")
-        if address % self.item:
+        if not aligned:
             raise CallError(f"{self.name} is misaligned; expected a multiple of {self.item} bytes")
         return tuple(value.shape), tensor
 
@@ -207,7 +210,7 @@ def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[
     """New NumPy arrays, and what the kernel takes for them."""
     arrays = [np.empty(shape, port.numpy) for shape, port in zip(shapes, ports, strict=True)]
     tensors = [
-        array if port.plain_array is not None else as_tensor(array)
+        array if port.plain_array == port.numpy else as_tensor(array)
         for array, port in zip(arrays, ports, strict=True)
     ]
     return arrays, tensors

@@ -50,8 +50,8 @@ class Kernel:
         self._results = manifest.signature.results
         self._ports = tuple(Port(manifest.op, operand) for operand in self._arguments)
         self._result_ports = tuple(Port(manifest.op, operand) for operand in self._results)
-        arrays = [i for i, operand in enumerate(self._arguments) if operand.role != "scalar"]
-        self._first_array = arrays[0] if arrays else None
+        places = [place for place, port in enumerate(self._ports) if not port.is_scalar]
+        self._first_array = places[0] if places else None
         self._plans: dict[tuple[Any, ...], tuple[Sequence[tuple[int, ...]], bool]] = {}
 
     @property

@@ -254,6 +254,12 @@ def test_refuses_to_reduce_over_nothing(toys):
         toys.row_sums(np.ones((2, 0), "float32"))
 
 
+def test_refuses_float64_for_bfloat16(toys):
+    x = np.ones(4)
+    with pytest.raises(CallError, match="x is float64; expected bfloat16"):
+        toys.choose(x, x, np.ones(4, bool))
+
+
 def test_nothing_is_written_when_a_call_is_refused(toys):
     out = np.full((2, 4), 7, "float32")
     with pytest.raises(CallError):
