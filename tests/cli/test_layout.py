@@ -39,6 +39,15 @@ def test_is_colourless_where_output_is_no_terminal(layout):
     assert "\x1b" not in layout(ROWS)
 
 
+def test_is_coloured_in_a_terminal_unless_told_otherwise(layout, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[48;5;" in layout(ROWS)
+    assert "\x1b" not in layout(ROWS, "--no-color")
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in layout(ROWS)
+
+
 def test_explains_a_conversion(layout):
     text = layout(ROWS, "--to", COLUMNS)
     assert "shuffle: lane 0 of subgroup 0 holds (0, 0..3) in the source" in text

@@ -131,6 +131,24 @@ def test_gaps_between_strides_are_legal():
     one_level((4, 2, 1), (8, 2, 5)).verify()
 
 
+def test_a_vectors_extents_must_be_the_layouts():
+    DOCUMENTED.check_shape((64, 64))
+    with pytest.raises(LayoutError, match=r"to_layout: the operand has rank 1; .* has rank 2"):
+        DOCUMENTED.check_shape((64,))
+    with pytest.raises(
+        LayoutError,
+        match="to_layout: dimension 1 of the operand has extent 32; the layout expects 64",
+    ):
+        DOCUMENTED.check_shape((64, 32))
+
+
+def test_a_tensor_may_be_smaller_or_of_unknown_extent():
+    DOCUMENTED.check_shape((60, 1), exact=False)
+    DOCUMENTED.check_shape(("rows", None))
+    with pytest.raises(LayoutError, match="the operand has rank 3"):
+        DOCUMENTED.check_shape((60, 1, 1), exact=False)
+
+
 def test_refuses_an_index_of_another_rank_or_outside():
     with pytest.raises(LayoutError, match=r"coordinate \(1,\) has 1 entries; .* rank 2"):
         DOCUMENTED.digits((1,))

@@ -13,7 +13,7 @@ import re
 from tvm_iree_ext.errors import LayoutError
 from tvm_iree_ext.layout.nested import FIELDS, Ints, NestedLayout
 
-_SPACE = re.compile(r"(?:\s|//[^\n]*)*")
+_SPACE = re.compile(r"(?:[ \t\r\n]|//[^\n]*)*")
 _WORD = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
 _NUMBER = re.compile(r"0x[0-9a-fA-F]+|[0-9]+")
 _TOKEN = re.compile(r"#?[\w$.]+|.", re.ASCII)  # for messages: what stands where it should not

@@ -87,7 +87,7 @@ def to_simt(
            [ 4,  5, 12, 13],
            [ 6,  7, 14, 15]])
     """
-    _check_shape("to_simt", array, layout.undistributed_shape)
+    layout.check_shape(array.shape, op="to_simt")
     held = held_indices(layout, num_subgroups, subgroup_size, packed=packed)
     return array.reshape(-1)[held]
 
@@ -108,14 +108,10 @@ def to_simd(
         LayoutError: when the parts or the hardware do not fit the layout.
     """
     held = held_indices(layout, num_subgroups, subgroup_size, packed=packed)
-    _check_shape("to_simd", parts, held.shape)
+    if parts.shape != held.shape:
+        raise LayoutError(
+            f"to_simd: the parts have shape {list(parts.shape)}; expected {list(held.shape)}"
+        )
     whole = np.empty(layout.undistributed_shape, parts.dtype)
     whole.reshape(-1)[held] = parts
     return whole
-
-
-def _check_shape(what: str, array: np.ndarray, expected: Ints) -> None:
-    if array.shape != expected:
-        raise LayoutError(
-            f"{what}: the array has shape {list(array.shape)}; the layout takes {list(expected)}"
-        )

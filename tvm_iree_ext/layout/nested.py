@@ -160,6 +160,31 @@ class NestedLayout:
         _check_strides("subgroup", self.subgroup_tile, self.subgroup_strides)
         _check_strides("thread", self.thread_tile, self.thread_strides)
 
+    def check_shape(
+        self, shape: Sequence[int | str | None], *, exact: bool = True, op: str = "to_layout"
+    ) -> None:
+        """Refuse a value of ``shape`` that cannot have this layout (``iree_vector_ext.to_layout``).
+
+        Args:
+            shape: extents; one that is not an integer is known only later, and fits.
+            exact: whether extents must equal the layout's, as those of vectors and buffers must;
+                a tensor may be smaller, and is padded or masked.
+            op: whose operand it is, for the message.
+
+        Raises:
+            LayoutError: when the rank differs, or an extent; the dimension and both are named.
+        """
+        if len(shape) != self.rank:
+            raise LayoutError(
+                f"{op}: the operand has rank {len(shape)}; the layout has rank {self.rank}"
+            )
+        for dim, (came, want) in enumerate(zip(shape, self.undistributed_shape, strict=True)):
+            if exact and isinstance(came, int) and came != want:
+                raise LayoutError(
+                    f"{op}: dimension {dim} of the operand has extent {came};"
+                    f" the layout expects {want} ({self})"
+                )
+
     def virtual_subgroup(self, subgroup: int) -> Ints:
         """The virtual id ``vs`` of a hardware subgroup."""
         self.verify()
