@@ -19,7 +19,7 @@ from tvm.target import Target
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.machine import CPU_FEATURES, library_machine, this_machine, uname_machine
+from tvm_iree_ext.machine import CPU_FEATURES, is_this_machine, library_machine
 
 # Bound when loaded, not when called: a missing function is then an error, not the process's end.
 _COMPILER_FLAGS = ("-shared", "-fPIC", "-nostartfiles", "-Wl,-z,now", "-Wl,--as-needed")
@@ -74,7 +74,7 @@ def find_linker(triple: str = "") -> list[str]:
         BuildError: where there is none, naming what to install.
     """
     arch = triple.split("-")[0]
-    if _is_this_machine(triple):
+    if is_this_machine(triple):
         what, package = "this machine", "gcc"
         compilers = [os.environ.get("CC") or "cc", "gcc", "clang"]
     elif "linux" in triple:
@@ -95,13 +95,6 @@ def find_linker(triple: str = "") -> list[str]:
         f"no linker for {what}: looked for {', '.join(compilers)}, ld.lld and"
         f" ziglang; install one: pip install ziglang, or apt install {package}"
     )
-
-
-def _is_this_machine(triple: str) -> bool:
-    if not triple:
-        return True
-    system = "linux" if "linux" in triple else "darwin" if "apple" in triple else "other"
-    return uname_machine(triple.split("-")[0]) == this_machine() and sys.platform == system
 
 
 def _link(linker: Sequence[str], output: str, objects: Sequence[str]) -> None:

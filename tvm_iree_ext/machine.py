@@ -54,6 +54,14 @@ def this_machine() -> str:
     return uname_machine(platform.machine())
 
 
+def is_this_machine(triple: str) -> bool:
+    """Whether a target triple (empty for none) names this architecture and operating system."""
+    if not triple:
+        return True
+    system = "linux" if "linux" in triple else "darwin" if "apple" in triple else "other"
+    return uname_machine(triple.split("-")[0]) == this_machine() and sys.platform == system
+
+
 def library_machine(data: bytes) -> str | None:
     """The architecture that an ELF library was built for; None for other file formats."""
     if data[:4] != b"\x7fELF":

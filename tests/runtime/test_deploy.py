@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tvm_iree_ext.artifact import LIBRARY
+from tvm_iree_ext.cache import VARIABLE
 from tvm_iree_ext.errors import ArtifactError
 from tvm_iree_ext.kernel import export, load
 from tvm_iree_ext.machine import library_machine, this_machine
@@ -147,7 +148,6 @@ def page(root) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def workplace(page, tmp_path_factory) -> Path:
     """A folder with the page's files, where ``export.py`` has run."""
-    pytest.importorskip("tvm_iree_ext.build", reason="the page builds attention")
     folder = tmp_path_factory.mktemp("page")
     for name, code in page.items():
         (folder / name).write_text(code)
@@ -157,7 +157,7 @@ def workplace(page, tmp_path_factory) -> Path:
 
 def run(command: list[str], folder: Path) -> str:
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path}
+    environment = {**os.environ, "PATH": path, VARIABLE: str(folder / "cache")}
     done = subprocess.run(
         command,
         cwd=folder,

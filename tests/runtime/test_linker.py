@@ -9,7 +9,7 @@ from tvm.target import Target
 
 from tvm_iree_ext import linker
 from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.machine import library_machine, this_machine
+from tvm_iree_ext.machine import is_this_machine, library_machine, this_machine
 
 HOST = Target({"kind": "llvm"})
 ARM = "aarch64-linux-gnu"
@@ -52,6 +52,14 @@ def test_features_are_those_of_the_target_and_not_of_this_machine(tmp_path):
     target = Target({"kind": "llvm", "mcpu": "znver4", "mtriple": "x86_64-linux-gnu"})
     features = linker.compile_library(MOD, target, tmp_path / "kernel.so")["cpu_features"]
     assert {"avx2", "fma", "avx512f", "avx512bf16"} <= set(features)
+
+
+def test_knows_this_machine_by_its_triples():
+    assert is_this_machine("")
+    if sys.platform.startswith("linux"):
+        assert is_this_machine(f"{this_machine()}-conda-linux-gnu")
+        assert not is_this_machine(f"{this_machine()}-apple-darwin")
+    assert not is_this_machine("riscv64-linux-gnu")
 
 
 def test_the_compiler_of_the_environment_comes_first(monkeypatch):
