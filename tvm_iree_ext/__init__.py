@@ -1,1 +1,57 @@
-"""IREE's LinalgExt and VectorExt ops, NestedLayout and the MLIR vector patterns, on Apache TVM."""
+"""IREE's LinalgExt and VectorExt ops, NestedLayout and the MLIR vector patterns, on Apache TVM.
+
+>>> import tvm_iree_ext as ext                               # doctest: +SKIP
+>>> op = ext.ops.attention((1, 8, 1024, 64), (1, 8, 1024, 64), (1, 8, 1024, 64))
+>>> kernel = ext.build(op)
+>>> result = kernel(query, key, value)
+
+What needs TVM is imported when it is first used, so that a deployment, which has the TVM runtime
+alone, can use :func:`load`.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tvm_iree_ext import layout, ops, reference
+    from tvm_iree_ext.build import build
+    from tvm_iree_ext.kernel import Kernel, load
+    from tvm_iree_ext.runtime import set_num_threads, threads
+    from tvm_iree_ext.schedules.config import LoweringConfig
+    from tvm_iree_ext.signature import TensorType
+
+__all__ = [
+    "Kernel",
+    "LoweringConfig",
+    "TensorType",
+    "build",
+    "layout",
+    "load",
+    "ops",
+    "reference",
+    "set_num_threads",
+    "threads",
+]
+
+_HOME = {
+    "Kernel": "kernel",
+    "LoweringConfig": "schedules.config",
+    "TensorType": "signature",
+    "build": "build",
+    "load": "kernel",
+    "set_num_threads": "runtime",
+    "threads": "runtime",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
+    value = getattr(module, name) if name in _HOME else module
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -28,8 +28,6 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
 }
-FUNCTIONS = ("abs", "erf", "exp", "exp2", "log", "max", "min", "rsqrt", "select", "sigmoid")
-FUNCTIONS += ("sqrt", "tanh")
 
 
 def evaluate(
@@ -38,7 +36,7 @@ def evaluate(
     """The value of ``text`` for the named arguments.
 
     Allowed are numbers, the arguments' names, ``+ - * /``, ``& | ^``, one comparison at a time,
-    and calls of ``functions`` (of the names in :data:`FUNCTIONS`).
+    and calls of ``functions``.
 
     Raises:
         OpError: for anything else, naming it.

@@ -11,11 +11,12 @@ sigmoid within 4; what is below 2^-125.5 (float64: 2^-1021.5) becomes zero.  NaN
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import tvm_ffi
 from tvm import ir, tirx
 
-Expr = ir.Expr
+Expr: TypeAlias = ir.Expr
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def _constant(value: float, dtype: str) -> Expr:
     return tirx.Broadcast(constant, int(lanes)) if lanes else constant
 
 
-Share = Callable[[Expr], Expr]
+Share: TypeAlias = Callable[[Expr], Expr]
 """Makes a value that is used several times cheap to repeat: a variable bound to it."""
 
 

@@ -15,86 +15,31 @@ Rows past the end repeat the last row: they compute and store the same values, s
 predicated.  Keys past the end are not visited.
 """
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64, known, serial
-
-_LOG2E = math.log2(math.e)
-
-
-@dataclass(frozen=True)
-class ScoreScaling:
-    """Where log2(e) enters, so that every exponential is an exp2.
-
-    ``query`` multiplies the query once, ``mask`` a float mask, ``exponent`` the difference to
-    the maximum.  With neither region nor float mask the scores can be in base 2 from the start.
-    """
-
-    query: float
-    mask: float
-    exponent: float
-
-    @staticmethod
-    def of(op: Attention) -> "ScoreScaling":
-        """The factors for an op."""
-        if op.score_domain == "log2":
-            return ScoreScaling(_LOG2E, _LOG2E, 1.0)
-        float_mask = "mask" in op.types and op.types["mask"].dtype.startswith(("float", "bfloat"))
-        if op.region is None and not float_mask and not op.online:
-            return ScoreScaling(_LOG2E, 1.0, 1.0)
-        return ScoreScaling(1.0, 1.0, _LOG2E)
-
-
-@dataclass(frozen=True)
-class AttentionOperands:
-    """The PrimFunc's parameters while it is built."""
-
-    op: Attention
-    space: Space
-    views: Mapping[str, View]
-    scale: Expr
-
-    @staticmethod
-    def declare(op: Attention) -> "AttentionOperands":
-        """Add the parameters of ``op`` to the PrimFunc under construction."""
-        symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
-        space = Space.of(op.extents, symbols)
-        views: dict[str, View] = {}
-        scale: Expr = tirx.const(op.scale or 0.0, op.compute_dtype)
-        for operand in op.signature.operands:
-            if operand.role == "scalar":
-                scale = emit.cast(
-                    I.arg("scale", tirx.Var("scale", operand.dtype)), op.compute_dtype
-                )
-                continue
-            shape = [i64(symbols[e] if isinstance(e, str) else e) for e in operand.shape]
-            # Item-size alignment: any NumPy array will do, at no cost in vector moves.
-            align = item_bytes(operand.dtype)
-            name = f"{operand.name}_out" if operand.role == "result" else operand.name
-            buffer = I.arg(name, I.buffer(shape, operand.dtype, align=align))
-            views[operand.name] = View(
-                buffer, op.maps[operand.name.removesuffix("_init")], space
-            )
-        return AttentionOperands(op, space, views, scale)
+from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
+from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, i64, known, serial
 
 
 def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form, for a config of :func:`..attention.heuristic`."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name(op.entry)
-        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
-        _Lanes(AttentionOperands.declare(op), config).emit()
+    """The PrimFunc of ``op`` in this form.
+
+    ``config`` has ``workgroup_tile["m"]`` (a multiple of the vector and of the register tile),
+    ``reduction_tile["k2"]`` (a multiple of ``register_tile["k2"]``), and ``register_tile`` with
+    ``k2`` and ``n`` accumulator rows and ``m`` accumulator vectors.
+    """
+    with IRBuilder() as builder:
+        with I.prim_func(s_tir=True):
+            I.func_name(op.entry)
+            I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+            _Lanes(AttentionOperands.declare(op), config).emit()
     return builder.get()
 
 
@@ -102,17 +47,15 @@ class _Lanes:
     """The kernel under construction."""
 
     def __init__(self, operands: AttentionOperands, config: LoweringConfig) -> None:
-        self.op = op = operands.op
-        self.space = space = operands.space
-        self.views = operands.views
-        self.scale = operands.scale
-        self.scaling = ScoreScaling.of(op)
+        op, space = operands.op, operands.space
+        self.operands = operands
+        self.op, self.space, self.views = op, space, operands.views
         self.config = config
         self.dtype = op.compute_dtype
         self.lanes = config.vector_lanes
         self.tile_m = config.workgroup_tile["m"]
         self.tile_k2 = config.reduction_tile["k2"]
-        self.groups = self.tile_m // self.lanes
+        self.vectors = config.register_tile["m"]
         # With a band, the rows of a task must have consecutive positions: one m dim only.
         split = len(op.dims["m"]) - 1 if op.band is not None else 0
         self.row_dims = op.dims["m"][split:]
@@ -121,11 +64,12 @@ class _Lanes:
         self.keys = space.count(op.dims["k2"])
         self.k1 = known(space.count(op.dims["k1"])) or 0
         self.n = known(space.count(op.dims["n"])) or 0
-
-    def const(self, value: float) -> Expr:
-        return tirx.const(value, self.dtype)
+        self.mask_by_row = "mask" in op.maps and bool(
+            set(self.row_dims) & set(op.maps["mask"].dims)
+        )
 
     def emit(self) -> None:
+        """Tasks over batch points and row tiles."""
         tiles = emit.ceil_div(self.rows, self.tile_m)
         tasks = i64(emit.product([self.space.count(self.outer_dims), tiles]))
         loop = I.parallel if self.config.parallel else I.serial
@@ -138,40 +82,48 @@ class _Lanes:
                 tile = tirx.Select(tirx.floormod(tile, i64(2)) == 0, half, i64(tiles) - 1 - half)
             self.emit_task(self.space.spread(outer, self.outer_dims), I.Bind(tile * self.tile_m))
 
-    # One task: rows first_row .. first_row + tile_m - 1 of one batch point.
-
     def emit_task(self, outer: At, first_row: Expr) -> None:
+        """Rows first_row .. first_row + tile_m - 1 of one batch point."""
         self.outer = {dim: I.Bind(i64(value)) for dim, value in outer.items()}
         self.first_row = first_row
-        m = self.tile_m
+        m, width = self.tile_m, self.vectors * self.lanes
+        # In the last tile, register tiles without any live row are left out.
+        self.parts: Index = m // width
+        if (known(self.rows) or 1) % m:
+            live = emit.smaller(m, i64(self.rows) - first_row)
+            self.parts = I.Bind(i64(emit.ceil_div(live, width)))
         self.query = emit.scratch([self.k1, m], self.dtype)
         self.scores = emit.scratch([self.tile_k2, m], self.dtype)
         self.output = emit.scratch([self.n, m], self.dtype)
         self.maximum = emit.scratch([m], self.dtype)
         self.total = emit.scratch([m], self.dtype)
         self.rescale = emit.scratch([m], self.dtype)
-        if "key" in self.config.promote:
-            self.key = emit.scratch([self.tile_k2, self.k1], self.dtype)
-        if "value" in self.config.promote:
-            self.value = emit.scratch([self.tile_k2, self.n], self.dtype)
+        promoted = {
+            name: emit.scratch([self.tile_k2, width], self.dtype)
+            for name, width in (("key", self.k1), ("value", self.n))
+            if name in self.config.promote
+        }
         if self.mask_by_row:
             self.mask = emit.scratch([self.tile_k2, m], self.dtype)
 
         self.load_query()
-        self.start_state()
-        begin, end = self.key_range()
-        tiles = emit.ceil_div(end - begin if known(begin) != 0 else end, self.tile_k2)
-        with serial(tiles) as tile:
-            first_key = I.Bind(begin + tile * self.tile_k2)
-            keys = self.tile_k2
-            if (known(end) or 1) % self.tile_k2:
+        self.start()
+        last_row = emit.smaller(first_row + (m - 1), i64(self.rows) - 1)
+        begin, end = self.operands.band_range(first_row, last_row)
+        with serial(emit.ceil_div(i64(end) - begin, self.tile_k2)) as tile:
+            first_key = I.Bind(i64(begin) + tile * self.tile_k2)
+            keys: Index = self.tile_k2
+            if known(begin) != 0 or (known(end) or 1) % self.tile_k2:
                 keys = I.Bind(emit.smaller(self.tile_k2, i64(end) - first_key))
-            self.promote("key", first_key, keys)
+            for name, target in promoted.items():
+                width = self.k1 if name == "key" else self.n
+                self.operands.promote(
+                    name, target, width, self.outer, first_key, keys, self.lanes
+                )
             self.load_mask(first_key, keys)
-            self.multiply_query_key(first_key, keys)
+            self.multiply_query_key(first_key, keys, promoted.get("key"))
             self.softmax(first_key, keys)
-            self.promote("value", first_key, keys)
-            self.multiply_scores_value(first_key, keys)
+            self.multiply_scores_value(first_key, keys, promoted.get("value"))
         self.finish()
 
     def row_at(self, lane: Index) -> At:
@@ -182,65 +134,28 @@ class _Lanes:
         return {**self.outer, **self.space.spread(row, self.row_dims)}
 
     def lane_rows(self, group: Index) -> list[At]:
+        """The rows of one vector."""
         return [self.row_at(group * self.lanes + lane) for lane in range(self.lanes)]
 
-    def key_at(self, key: Index) -> At:
-        return self.space.spread(key, self.op.dims["k2"])
-
-    def key_range(self) -> tuple[Index, Index]:
-        """The first key of the first tile, and the end of the last, for the rows of the task."""
-        band = self.op.band
-        if band is None:
-            return 0, self.keys
-        begin: Index = 0
-        end = self.keys
-        first = self.first_row + self.offset
-        if band.right is not None:
-            last = emit.smaller(self.first_row + (self.tile_m - 1), i64(self.rows) - 1)
-            end = I.Bind(emit.smaller(end, emit.larger(last + self.offset + (band.right + 1), 0)))
-        if band.left is not None:
-            begin = I.Bind(emit.larger(first - band.left, 0))
-        return begin, end
+    def per_lane(self, body: Callable[[Expr], None]) -> None:
+        """``body(lane)`` for all rows of the task, as vector code."""
+        with serial(self.groups) as group, emit.vector_loop(self.lanes) as lane:
+            body(group * self.lanes + lane)
 
     @property
-    def offset(self) -> Index:
-        """The key position of row 0."""
-        assert self.op.band is not None
-        return i64(self.keys) - i64(self.rows) if self.op.band.align_end else i64(0)
-
-    @property
-    def mask_by_row(self) -> bool:
-        """Whether the mask differs between rows, and so is needed transposed."""
-        return "mask" in self.views and bool(
-            set(self.row_dims) & set(self.op.maps["mask"].dims)
-        )
-
-    def mask_value(self, loaded: Expr) -> Expr:
-        """What the mask adds to a score."""
-        if self.views["mask"].dtype.startswith(("float", "bfloat")):
-            value = emit.cast(loaded, self.dtype)
-            if self.scaling.mask == 1.0:
-                return value
-            lanes = int(str(value.ty.dtype).partition("x")[2] or 1)
-            return value * emit.splat(self.const(self.scaling.mask), lanes)
-        came, _, text = str(loaded.ty.dtype).partition("x")
-        lanes = int(text or 1)
-        bit = loaded & emit.splat(tirx.const(1, came), lanes)
-        return tirx.Select(
-            bit != emit.splat(tirx.const(0, came), lanes),
-            emit.splat(self.const(0.0), lanes),
-            emit.splat(self.const(-math.inf), lanes),
-        )
+    def groups(self) -> Index:
+        """Vectors of rows that are in use."""
+        return self.parts * self.vectors
 
     def load_query(self) -> None:
-        factor = I.Bind(self.scale * self.const(self.scaling.query))
+        """Bring the rows of query into ``query[k1, m]``, scaled."""
+        factor = I.Bind(self.operands.query_factor)
 
         def convert(value: Expr) -> Expr:
             lanes = int(str(value.ty.dtype).partition("x")[2] or 1)
             return emit.cast(value, self.dtype) * emit.splat(factor, lanes)
 
-        dims = self.op.dims["k1"]
-        view = self.views["query"]
+        dims, view = self.op.dims["k1"], self.views["query"]
         with serial(self.groups) as group:
             emit.load_transposed(
                 self.query,
@@ -254,41 +169,40 @@ class _Lanes:
             )
 
     def load_mask(self, first_key: Expr, keys: Index) -> None:
+        """Bring what the mask adds to a tile of scores into ``mask[k2, m]``."""
         if not self.mask_by_row:
             return
-        dims = self.op.dims["k2"]
         view = self.views["mask"]
+        contiguous = known(view.along(self.op.dims["k2"])) != 0
         with serial(self.groups) as group:
             emit.load_transposed(
                 self.mask,
                 view,
                 self.lane_rows(group),
-                lambda c: self.space.spread(first_key + c, dims),
+                lambda c: self.operands.key_at(first_key + c),
                 keys,
-                keys if known(view.along(dims)) != 0 else 0,
+                keys if contiguous else 0,
                 lane_base=group * self.lanes,
-                convert=self.mask_value,
+                convert=self.operands.mask_value,
             )
 
-    def start_state(self) -> None:
-        lowest = float(tirx.min_value(self.dtype).value)
+    def start(self) -> None:
+        """Set the running state: empty, or what online attention is given."""
+        operands = self.operands
         if not self.op.online:
-            self.per_lane(lambda lane: I.buffer_store(self.maximum, self.const(lowest), [lane]))
-            self.per_lane(lambda lane: I.buffer_store(self.total, self.const(0.0), [lane]))
+            lowest, zero = operands.const(operands.lowest), operands.const(0.0)
+            self.per_lane(lambda lane: I.buffer_store(self.maximum, lowest, [lane]))
+            self.per_lane(lambda lane: I.buffer_store(self.total, zero, [lane]))
             with serial(self.n) as column:
-                self.per_lane(
-                    lambda lane: I.buffer_store(self.output, self.const(0.0), [column, lane])
-                )
+                self.per_lane(lambda lane: I.buffer_store(self.output, zero, [column, lane]))
             return
-        with serial(self.tile_m) as lane:
+        with serial(self.groups * self.lanes) as lane:
             row = self.row_at(lane)
-            # The scores of masked keys are -inf: from -inf the difference would be NaN.
             maximum = self.views["max_init"].load(row, self.dtype)
-            I.buffer_store(self.maximum, tirx.max(self.const(lowest), maximum), [lane])
+            maximum = emit.larger_float(operands.const(operands.lowest), maximum)
+            I.buffer_store(self.maximum, maximum, [lane])
             I.buffer_store(self.total, self.views["sum_init"].load(row, self.dtype), [lane])
-        # A maximum of -inf counts as the lowest number below, but its sum then counts nothing.
-        dims = self.op.dims["n"]
-        view = self.views["output_init"]
+        dims, view = self.op.dims["n"], self.views["output_init"]
         with serial(self.groups) as group:
             emit.load_transposed(
                 self.output,
@@ -301,91 +215,64 @@ class _Lanes:
                 convert=lambda value: emit.cast(value, self.dtype),
             )
 
-    def per_lane(self, body: Any, groups: Index | None = None) -> None:
-        """``body(lane)`` for all rows of the task, as vector code."""
-        with serial(self.groups) as group, emit.vector_loop(self.lanes) as lane:
-            body(group * self.lanes + lane)
-
-    def promote(self, name: str, first_key: Expr, keys: Index) -> None:
-        """Copy a tile of key or value to scratch, converted, columns contiguous."""
-        if name not in self.config.promote:
-            return
-        view = self.views[name]
-        target = self.key if name == "key" else self.value
-        dims = self.op.dims["k1" if name == "key" else "n"]
-        columns = self.k1 if name == "key" else self.n
-        contiguous = known(view.along(dims)) or 0
-        blocks = contiguous // self.lanes
-        with serial(keys) as key:
-            at = {**self.outer, **self.key_at(first_key + key)}
-            with serial(blocks) as block:
-                here = {**at, **self.space.spread(block * self.lanes, dims)}
-                value = view.load(here, self.dtype, self.lanes)
-                I.buffer_store(target, value, [key, emit.run(block * self.lanes, self.lanes)])
-            with serial(columns, blocks * self.lanes) as column:
-                here = {**at, **self.space.spread(column, dims)}
-                I.buffer_store(target, view.load(here, self.dtype), [key, column])
-
-    def multiply_query_key(self, first_key: Expr, keys: Index) -> None:
-        rows, vectors = self.config.register_tile["k2"], self.config.register_tile["m"]
-        width = vectors * self.lanes
+    def multiply_query_key(self, first_key: Expr, keys: Index, promoted: object) -> None:
+        """scores[k2, m] = key[k2, k1] * query[k1, m], scaled."""
+        rows, width = self.config.register_tile["k2"], self.vectors * self.lanes
         last = i64(self.keys) - 1
 
-        with serial(self.tile_m // width) as part, serial(emit.ceil_div(keys, rows)) as block:
+        with serial(self.parts) as part, serial(emit.ceil_div(keys, rows)) as block:
 
-            def column(k: Expr, j: int) -> Expr:
-                return self.query[k, emit.run(part * width + j * self.lanes, self.lanes)]
+            def place(j: int) -> Expr:
+                return emit.run(part * width + j * self.lanes, self.lanes)
 
             def scalar(i: int, k: Expr) -> Expr:
-                if "key" in self.config.promote:
-                    return self.key[block * rows + i, k]
+                if promoted is not None:
+                    return promoted[block * rows + i, k]  # type: ignore[index]
+                # The last block may reach past the last key; its surplus scores are not used.
                 key = emit.smaller(first_key + (block * rows + i), last)
-                at = {**self.outer, **self.key_at(key), **self.space.spread(k, self.op.dims["k1"])}
+                at = {**self.outer, **self.operands.key_at(key)}
+                at |= self.space.spread(k, self.op.dims["k1"])
                 return self.views["key"].load(at, self.dtype)
 
             def finish(i: int, j: int, value: Expr) -> None:
-                place = emit.run(part * width + j * self.lanes, self.lanes)
-                I.buffer_store(self.scores, value, [block * rows + i, place])
+                I.buffer_store(self.scores, value, [block * rows + i, place(j)])
 
             emit.multiply_tile(
                 rows=rows,
-                vectors=vectors,
+                vectors=self.vectors,
                 lanes=self.lanes,
                 depth=self.k1,
                 dtype=self.dtype,
-                x=column,
+                x=lambda k, j: self.query[k, place(j)],
                 y=scalar,
-                start=lambda i, j: emit.splat(self.const(0.0), self.lanes),
+                start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
             )
 
     def softmax(self, first_key: Expr, keys: Index) -> None:
-        """Finish the scores of a tile, and turn them into weights relative to the new maximum."""
-        exponent = self.const(self.scaling.exponent)
+        """Finish the scores of a tile, and make them weights relative to the new maximum."""
         with serial(self.groups) as group:
-            new = emit.registers(self.lanes, self.dtype)
+            newest = emit.registers(self.lanes, self.dtype)
             sums = emit.registers(self.lanes, self.dtype)
             base = group * self.lanes
             with emit.vector_loop(self.lanes) as lane:
-                I.buffer_store(new, self.maximum[base + lane], [lane])
-            with serial(keys) as key:
-                with emit.vector_loop(self.lanes) as lane:
-                    score = self.scores[key, base + lane]
-                    finished = self.finished_score(score, first_key + key, key, base + lane)
-                    if not finished.same_as(score):
-                        I.buffer_store(self.scores, finished, [key, base + lane])
-                with emit.vector_loop(self.lanes) as lane:
-                    score = self.scores[key, base + lane]
-                    I.buffer_store(new, tirx.max(new[lane], score), [lane])
-            with emit.vector_loop(self.lanes) as lane:
-                difference = self.maximum[base + lane] - new[lane]
-                shrink = I.Bind(tirx.exp2(difference * exponent))
-                I.buffer_store(self.rescale, shrink, [base + lane])
-                I.buffer_store(sums, self.total[base + lane] * shrink, [lane])
-                I.buffer_store(self.maximum, new[lane], [base + lane])
+                I.buffer_store(newest, self.maximum[base + lane], [lane])
             with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
-                difference = self.scores[key, base + lane] - new[lane]
-                weight = I.Bind(tirx.exp2(difference * exponent))
+                raw = self.scores[key, base + lane]
+                score = self.finished_score(raw, first_key + key, key, base + lane)
+                if not score.same_as(raw):
+                    score = I.Bind(score)
+                    I.buffer_store(self.scores, score, [key, base + lane])
+                I.buffer_store(newest, emit.larger_float(newest[lane], score), [lane])
+            with emit.vector_loop(self.lanes) as lane:
+                change = self.operands.weight(self.maximum[base + lane] - newest[lane])
+                change = I.Bind(change)
+                I.buffer_store(self.rescale, change, [base + lane])
+                I.buffer_store(sums, self.total[base + lane] * change, [lane])
+                I.buffer_store(self.maximum, newest[lane], [base + lane])
+            with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
+                weight = self.operands.weight(self.scores[key, base + lane] - newest[lane])
+                weight = I.Bind(weight)
                 I.buffer_store(self.scores, weight, [key, base + lane])
                 I.buffer_store(sums, sums[lane] + weight, [lane])
             with emit.vector_loop(self.lanes) as lane:
@@ -398,54 +285,45 @@ class _Lanes:
         if self.mask_by_row:
             score = score + self.mask[tile_key, lane]
         elif "mask" in self.views:
-            at = {**self.outer, **self.key_at(key)}
-            score = score + self.mask_value(self.views["mask"].load(at, self.views["mask"].loaded))
-        band = self.op.band
-        if band is not None:
-            position = self.first_row + lane + self.offset
-            low, high = tirx.const(True), tirx.const(True)
-            if band.right is not None:
-                high = key <= position + band.right
-            if band.left is not None:
-                low = key >= position - band.left
-            inside = tirx.And(low, high) if band.left is not None else high
-            inside = low if band.right is None else inside
-            score = tirx.Select(inside, score, self.const(-math.inf))
-        return score
+            view = self.views["mask"]
+            loaded = view.load({**self.outer, **self.operands.key_at(key)}, view.loaded)
+            score = score + self.operands.mask_value(loaded)
+        return self.operands.in_band(score, self.first_row + lane, key)
 
-    def multiply_scores_value(self, first_key: Expr, keys: Index) -> None:
-        rows, vectors = self.config.register_tile["n"], self.config.register_tile["m"]
-        width = vectors * self.lanes
+    def multiply_scores_value(self, first_key: Expr, keys: Index, promoted: object) -> None:
+        """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * scores[k2, m]."""
+        rows, width = self.config.register_tile["n"], self.vectors * self.lanes
 
-        def tile(part: Index, first: Index, count: int) -> None:
+        def tile(part: Expr, first: Index, count: int) -> None:
             def place(j: int) -> Expr:
                 return emit.run(part * width + j * self.lanes, self.lanes)
 
             def scalar(i: int, k: Expr) -> Expr:
-                if "value" in self.config.promote:
-                    return self.value[k, first + i]
-                at = {
-                    **self.outer,
-                    **self.key_at(first_key + k),
-                    **self.space.spread(first + i, self.op.dims["n"]),
-                }
+                if promoted is not None:
+                    return promoted[k, first + i]  # type: ignore[index]
+                at = {**self.outer, **self.operands.key_at(first_key + k)}
+                at |= self.space.spread(first + i, self.op.dims["n"])
                 return self.views["value"].load(at, self.dtype)
+
+            def start(i: int, j: int) -> Expr:
+                return self.output[i64(first + i), place(j)] * self.rescale[place(j)]
+
+            def finish(i: int, j: int, value: Expr) -> None:
+                I.buffer_store(self.output, value, [i64(first + i), place(j)])
 
             emit.multiply_tile(
                 rows=count,
-                vectors=vectors,
+                vectors=self.vectors,
                 lanes=self.lanes,
                 depth=keys,
                 dtype=self.dtype,
                 x=lambda k, j: self.scores[k, place(j)],
                 y=scalar,
-                start=lambda i, j: self.output[i64(first + i), place(j)] * self.rescale[place(j)],
-                finish=lambda i, j, value: I.buffer_store(
-                    self.output, value, [i64(first + i), place(j)]
-                ),
+                start=start,
+                finish=finish,
             )
 
-        with serial(self.tile_m // width) as part:
+        with serial(self.parts) as part:
             with serial(self.n // rows) as block:
                 tile(part, block * rows, rows)
             if self.n % rows:
@@ -453,44 +331,26 @@ class _Lanes:
 
     def finish(self) -> None:
         """Write the results: normalised, or, for online attention, the state."""
-        lowest = tirx.min_value(self.dtype)
         if self.op.online:
-            with serial(self.tile_m) as lane:
-                self.store_state(lane, lowest)
+            with serial(self.groups * self.lanes) as lane:
+                maximum, total = self.maximum[lane], self.total[lane]
+                factor = self.operands.settle(self.row_at(lane), maximum, total)
+                I.buffer_store(self.rescale, factor, [lane])
         else:
+            one = self.operands.const(1.0)
             self.per_lane(
-                lambda lane: I.buffer_store(
-                    self.rescale, self.const(1.0) / self.total[lane], [lane]
-                )
+                lambda lane: I.buffer_store(self.rescale, one / self.total[lane], [lane])
             )
-        dims = self.op.dims["n"]
-        view = self.views["output"]
+        dims, view = self.op.dims["n"], self.views["output"]
         with serial(self.groups) as group:
             base = group * self.lanes
+            place = emit.run(base, self.lanes)
             emit.store_transposed(
                 view,
                 self.lane_rows(group),
                 lambda c: self.space.spread(c, dims),
                 self.n,
                 known(view.along(dims)) or 0,
-                vector=lambda c: self.output[c, emit.run(base, self.lanes)]
-                * self.rescale[emit.run(base, self.lanes)],
+                vector=lambda c: self.output[c, place] * self.rescale[place],
                 element=lambda c, lane: self.output[c, base + lane] * self.rescale[base + lane],
             )
-
-    def store_state(self, lane: Expr, lowest: Expr) -> None:
-        """Write max and sum of a row; ``rescale`` becomes the factor of its output.
-
-        The dialect's formula gives NaN for a row that starts at -inf and sees only -inf.
-        """
-        row = self.row_at(lane)
-        started = self.views["max_init"].load(row, self.dtype)
-        empty = tirx.And(
-            tirx.And(started == self.const(-math.inf), self.maximum[lane] == lowest),
-            self.total[lane] == self.const(0.0),
-        )
-        nan = self.const(math.nan)
-        maximum = tirx.Select(empty, self.const(-math.inf), self.maximum[lane])
-        self.views["max"].store(row, maximum)
-        self.views["sum"].store(row, tirx.Select(empty, nan, self.total[lane]))
-        I.buffer_store(self.rescale, tirx.Select(empty, nan, self.const(1.0)), [lane])

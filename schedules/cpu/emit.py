@@ -2,13 +2,16 @@
 
 Kernels whose algorithm differs from the canonical one (flash attention, sorts, scans) are emitted
 as plain loops: Python runs when the kernel is built, so lists, helpers and unrolled tiles are
-ordinary Python.  All indices are int64; TVM narrows them where it can prove that they fit.
+ordinary Python.  An expression is computed anew wherever it is used: one that is costly, or whose
+operands change in between, is bound to a variable first (``I.Bind``), though not in long chains,
+which TVM expands again while it simplifies.  All indices are int64; TVM narrows them where it can
+prove that they fit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
@@ -16,9 +19,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.signature import Extent
 
-Expr = ir.Expr
-Index = Expr | int
-At = Mapping[int, Index]
+Expr: TypeAlias = ir.Expr
+Index: TypeAlias = Expr | int
+At: TypeAlias = Mapping[int, Index]
 """A point of the iteration space: the value of each dim."""
 
 
@@ -86,6 +89,11 @@ def larger(a: Index, b: Index) -> Index:
     """The larger of two, at build time where both are known."""
     x, y = known(a), known(b)
     return max(x, y) if x is not None and y is not None else tirx.max(i64(a), i64(b))
+
+
+def larger_float(a: Expr, b: Expr) -> Expr:
+    """The larger of two floats; ``a`` where ``b`` is NaN, as the compare-and-select that it is."""
+    return tirx.Select(b > a, b, a)
 
 
 def product(extents: Sequence[Index]) -> Index:

@@ -36,11 +36,16 @@ TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A traced region: parameters, and the expression that it yields."""
+    """A traced region: parameters, the expression that it yields, and its text.
+
+    ``source`` is the expression's text where the region was given as one; from it the same
+    function can be had over arrays.
+    """
 
     parameters: tuple[tirx.Var, ...]
     body: tvm.ir.Expr
     text: str
+    source: str | None
 
     def __call__(self, *arguments: tvm.ir.Expr) -> tvm.ir.Expr:
         """The yielded expression with ``arguments`` for the parameters."""
@@ -72,4 +77,5 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     came = str(body.ty.dtype)
     if came != yields:
         raise OpError(f"{op}: region yields {came}; expected {yields}")
-    return Region(parameters, body, str(body))
+    source = region if isinstance(region, str) else None
+    return Region(parameters, body, str(body), source)

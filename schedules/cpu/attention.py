@@ -1,0 +1,183 @@
+"""The CPU rule for attention and online attention: which form, with which tiles."""
+
+from tvm import ir, tirx
+from tvm.target import Target
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.attention import Attention
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
+from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
+from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
+
+# Below this much work a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_FLOPS = 2_000_000
+
+# Accumulators of the lanes form by vector registers: rows of scalars x vectors of query rows.
+# All but three registers hold accumulators; each step is then bound by multiply-adds, not loads.
+_REGISTER_ROWS = {16: 6, 32: 8}
+_REGISTER_VECTORS = 2
+
+
+class CpuAttention:
+    """Attention on an LLVM CPU target, by the online softmax over tiles of keys."""
+
+    name = "cpu.attention"
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, Attention):
+            return f"{op.name} is not attention"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        for role in ("k1", "n"):
+            for dim in op.dims[role]:
+                if isinstance(op.extents[dim], str):
+                    return f"{role} extent {op.extents[dim]} is dynamic; it must be a number"
+        return None
+
+    def heuristic(self, op: Attention, target: Target) -> LoweringConfig:
+        """Tiles that keep accumulators in registers and the tiles of a step in the L2 cache."""
+        features = cpu_features(target)
+        lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
+        promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
+        if any(isinstance(op.extents[dim], str) for dim in op.dims["m"]):
+            return self._lanes_config(op, features, lanes, promote)
+        if op.count("m") <= max(lanes // 2, 1):
+            return self._rows_config(op, features, lanes, promote)
+        return self._lanes_config(op, features, lanes, promote)
+
+    def _lanes_config(
+        self, op: Attention, features: CpuFeatures, lanes: int, promote: tuple[str, ...]
+    ) -> LoweringConfig:
+        rows = _REGISTER_ROWS[features.vector_registers]
+        unit = _REGISTER_VECTORS * lanes
+        tile_m = max(unit, 64 // unit * unit)
+        tile_k2 = 96 if rows == 6 else 64
+        points = _static_count(op, "b")
+        m = _static_count(op, "m")
+        while points and m and tile_m > unit and points * -(-m // tile_m) < 2 * features.cores:
+            tile_m = max(unit, tile_m // 2 // unit * unit)
+        return LoweringConfig(
+            algorithm="lanes",
+            workgroup_tile={"m": tile_m},
+            reduction_tile={"k2": tile_k2},
+            register_tile={"k2": rows, "n": rows, "m": _REGISTER_VECTORS},
+            vector_lanes=lanes,
+            promote=promote,
+            parallel=_is_large(op),
+        )
+
+    def _rows_config(
+        self, op: Attention, features: CpuFeatures, lanes: int, promote: tuple[str, ...]
+    ) -> LoweringConfig:
+        points, keys = _static_count(op, "b"), _static_count(op, "k2")
+        splits = features.cores
+        if points is not None:
+            # The fewest splits that share the work evenly.
+            even = (s for s in range(1, 9) if points * s % features.cores == 0)
+            splits = 1 if points >= 8 * features.cores else next(even, features.cores)
+        if keys is not None:
+            splits = max(1, min(splits, keys // 128))
+        # A row that is not whole vectors wide is padded on the way to scratch.
+        ragged = tuple(
+            name
+            for name, role in (("key", "k1"), ("value", "n"))
+            if name not in promote and (op.count(role) % lanes or not _is_row_major(op, name))
+        )
+        return LoweringConfig(
+            algorithm="rows",
+            workgroup_tile={"m": op.count("m")},
+            reduction_tile={"k2": 128},
+            register_tile={"n": min(8, features.vector_registers - 4)},
+            vector_lanes=lanes,
+            promote=tuple(sorted({*promote, *ragged})),
+            splits=splits,
+            parallel=_is_large(op),
+        )
+
+    def lower(self, op: Attention, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        func = self._lower(op, config)
+        return ir.IRModule({op.entry: func})
+
+    def _lower(self, op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
+        _check(op, config)
+        return (lanes_kernel if config.algorithm == "lanes" else rows_kernel)(op, config)
+
+
+def _check(op: Attention, config: LoweringConfig) -> None:
+    lanes = config.vector_lanes
+    needs = {
+        "lanes": {"workgroup_tile": "m", "reduction_tile": "k2", "register_tile": "k2 n m"},
+        "rows": {"reduction_tile": "k2", "register_tile": "n"},
+    }
+    if config.algorithm not in needs:
+        raise ScheduleError(
+            f"cpu.attention: algorithm is {config.algorithm!r}; expected 'lanes' or 'rows'"
+        )
+    for field, names in needs[config.algorithm].items():
+        for name in names.split():
+            value = getattr(config, field).get(name)
+            if not isinstance(value, int) or value < 1:
+                raise ScheduleError(
+                    f"cpu.attention: {field}[{name!r}] is {value!r}; expected a number from 1"
+                )
+    if lanes < 1 or lanes & (lanes - 1):
+        raise ScheduleError(f"cpu.attention: vector_lanes is {lanes}; expected a power of two")
+    multiples = [("reduction_tile['k2']", config.reduction_tile["k2"], lanes, "vector_lanes")]
+    if config.algorithm == "lanes":
+        tile = config.register_tile
+        multiples = [
+            ("workgroup_tile['m']", config.workgroup_tile["m"], tile["m"] * lanes, "m * lanes"),
+            ("reduction_tile['k2']", config.reduction_tile["k2"], tile["k2"], "the k2 registers"),
+        ]
+    for name, value, unit, what in multiples:
+        if value % unit:
+            raise ScheduleError(
+                f"cpu.attention: {name} is {value}; expected a multiple of {unit} ({what})"
+            )
+    if config.algorithm == "rows":
+        if any(isinstance(op.extents[dim], str) for dim in op.dims["m"]):
+            raise ScheduleError("cpu.attention: 'rows' needs a static number of rows")
+        for name, role in (("key", "k1"), ("value", "n")):
+            whole = op.count(role) % lanes == 0 and _is_row_major(op, name)
+            if not whole and name not in config.promote:
+                raise ScheduleError(
+                    f"cpu.attention: 'rows' reads {name} in vectors of {lanes} columns;"
+                    f" promote it"
+                )
+
+
+def _static_count(op: Attention, role: str) -> int | None:
+    """The points of a role, where all its extents are numbers."""
+    if any(isinstance(op.extents[dim], str) for dim in op.dims[role]):
+        return None
+    return op.count(role)
+
+
+def _is_large(op: Attention) -> bool:
+    return bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
+
+
+def _is_row_major(op: Attention, name: str) -> bool:
+    """Whether the columns of key or value lie next to each other."""
+    dims = op.dims["k1" if name == "key" else "n"]
+    last = op.maps[name].axes[-1] if op.maps[name].axes else ()
+    return len(dims) == 1 and last[-1:] == dims
+
+
+def _reads_in_place(op: Attention, name: str) -> bool:
+    """Whether single elements are cheap to read where they are.
+
+    A conversion or an index with a division would be paid once for each register tile.
+    """
+    dims = op.dims["k1" if name == "key" else "n"] + op.dims["k2"]
+    simple = all(len(op.dims[role]) <= 1 for role in ("k1", "k2", "n"))
+    return op.types[name].dtype == op.compute_dtype and simple and bool(dims)

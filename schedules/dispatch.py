@@ -1,0 +1,49 @@
+"""Which schedule rule builds an op for a target."""
+
+from typing import Protocol
+
+from tvm import ir
+from tvm.target import Target
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention import CpuAttention
+
+
+class Rule(Protocol):
+    """How a family of ops runs on a kind of target."""
+
+    name: str
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or the reason why the rule does not apply."""
+
+    def heuristic(self, op: Op, target: Target) -> LoweringConfig:
+        """The config for an op that was never tuned."""
+
+    def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The scheduled module, whose entry is ``op.entry``.
+
+        Raises:
+            ScheduleError: for a config that does not fit.
+        """
+
+
+RULES: tuple[Rule, ...] = (CpuAttention(),)
+"""Every rule, the most special first."""
+
+
+def choose(op: Op, target: Target) -> Rule:
+    """The first rule that applies.
+
+    Raises:
+        ScheduleError: when none does, with the reason of each.
+    """
+    reasons = []
+    for rule in RULES:
+        reason = rule.applies(op, target)
+        if reason is None:
+            return rule
+        reasons.append(f"{rule.name}: {reason}")
+    raise ScheduleError(f"{op.name}: no schedule for {target.kind.name}; " + "; ".join(reasons))

@@ -1,0 +1,85 @@
+"""From an op to a kernel: rule, lowering config, compilation, cache."""
+
+import functools
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from tvm_iree_ext import cache, pipeline
+from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance, installed_versions, write
+from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.kernel import Kernel, load
+from tvm_iree_ext.linker import compile_library
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.target.names import TargetLike, make_target, target_json
+from tvm_iree_ext.versions import check_pair
+
+
+def build(op: Op, target: TargetLike = "llvm", config: LoweringConfig | None = None) -> Kernel:
+    """Compile an op for a target, or take the kernel from the cache.
+
+    Args:
+        op: what :mod:`tvm_iree_ext.ops` makes.
+        target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
+        config: tile sizes and choices; by default the rule's heuristic.
+
+    Returns:
+        A kernel to be called or exported.  One for another machine can only be exported.
+
+    Raises:
+        TargetError: for a target that is not known.
+        ScheduleError: when no rule builds the op, or the config does not fit.
+        BuildError: when TVM, the linker or the file system refuses.
+    """
+    if not isinstance(op, Op):
+        raise BuildError(f"build takes an op of tvm_iree_ext.ops; {type(op).__name__} came")
+    check_pair()
+    resolved = make_target(target)
+    rule = choose(op, resolved)
+    provenance: Provenance = "heuristic" if config is None else "given"
+    config = config or rule.heuristic(op, resolved)
+    manifest = Manifest(
+        op=op.name,
+        entry=op.entry,
+        signature=op.signature,
+        attributes=op.attributes,
+        target=target_json(resolved),
+        config=config.to_json(),
+        provenance=provenance,
+    )
+
+    def make(folder: Path) -> None:
+        module = rule.lower(op, resolved, config)
+        pipeline.register()
+
+        def fill(path: Path) -> dict[str, Any]:
+            return compile_library(module, resolved, path / LIBRARY, pipeline.CPU_PIPELINE)
+
+        write(folder, manifest, fill)
+
+    identity = {
+        **op.describe(),
+        "target": manifest.target,
+        "rule": rule.name,
+        "config": manifest.config,
+        "provenance": provenance,
+        "versions": {**installed_versions(), "source": source_fingerprint()},
+    }
+    # Lazily, so that a kernel for another machine can be exported here.
+    return load(cache.get_or_make(cache.key(identity), make), lazy=True)
+
+
+@functools.cache
+def source_fingerprint() -> str:
+    """A hash of this package's code: an edited schedule must not find the old kernel."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    import tvm_iree_ext.schedules
+
+    folders = {package, Path(tvm_iree_ext.schedules.__file__).parent}
+    for folder in sorted(folders):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,221 @@
+"""Attention and online attention: reference, tolerance, random cases, JSON examples."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, expression, ops, reference
+from tvm_iree_ext.catalog.attention_random import random_case
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.ops.attention import Attention
+from tvm_iree_ext.ops.base import Op
+
+NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": np.abs,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "max": np.maximum,
+    "min": np.minimum,
+    "select": np.where,
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+}
+
+
+def _extents(op: Attention, operands: Values) -> dict[str, int]:
+    """The values of the symbolic extents."""
+    found: dict[str, int] = {}
+    for operand in op.signature.arguments:
+        if operand.role != "scalar":
+            pairs = zip(operand.shape, operands[operand.name].shape, strict=True)
+            found |= {name: extent for name, extent in pairs if isinstance(name, str)}
+    return found
+
+
+def visible(op: Attention, extents: Mapping[str, int]) -> np.ndarray | None:
+    """Which keys each row sees, with an axis for the last row dim and one for the key dim."""
+    if op.band is None:
+        return None
+    rows, keys = (
+        extents[e] if isinstance(e, str) else e
+        for e in (op.extents[op.dims["m"][-1]], op.extents[op.dims["k2"][0]])
+    )
+    position = np.arange(rows)[:, None] + (keys - rows if op.band.align_end else 0)
+    key = np.arange(keys)[None, :]
+    seen = np.ones((rows, keys), bool)
+    if op.band.left is not None:
+        seen &= key >= position - op.band.left
+    if op.band.right is not None:
+        seen &= key <= position + op.band.right
+    return seen
+
+
+def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """The results by :mod:`tvm_iree_ext.reference`, in float64."""
+    assert isinstance(op, Attention)
+    extents = _extents(op, operands)
+    sizes = [extents[e] if isinstance(e, str) else e for e in op.extents]
+    # The reference knows one dim per axis: an axis of several dims is spread out, and one of
+    # none (where a mask broadcasts) is dropped.
+    maps = {name: one.dims for name, one in op.maps.items()}
+    spread = {
+        name: value.reshape([sizes[dim] for dim in maps[name.removesuffix("_init")]])
+        for name, value in operands.items()
+        if name != "scale"
+    }
+    scale = op.scale if op.scale is not None else float(operands["scale"])
+    keywords: dict[str, Any] = {
+        "scale": scale,
+        "region": None if op.region is None else numpy_region(op),
+        "score_domain": op.score_domain,
+        "visible": visible(op, extents),
+    }
+    shapes = op.signature.result_shapes(extents)
+    if op.online:
+        results = reference.online_attention(spread, maps, **keywords)
+    else:
+        results = (reference.attention(spread, maps, **keywords),)
+    names = [operand.name for operand in op.signature.results]
+    return {
+        name: value.reshape(shape)
+        for name, value, shape in zip(names, results, shapes, strict=True)
+    }
+
+
+def numpy_region(op: Attention) -> Callable[[Any], Any]:
+    """The region as a function over arrays.
+
+    Raises:
+        OpError: for a region given as a Python callable, which knows TIR expressions only.
+    """
+    assert op.region is not None
+    text = op.region.source
+    if text is None:
+        raise OpError(f"{op.name}: the reference needs the region as text, such as 'tanh(arg0)'")
+    return lambda score: expression.evaluate(text, {"arg0": score}, NUMPY_FUNCTIONS)
+
+
+def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """From dtypes, lengths of the sums, and the operands' magnitudes.
+
+    A score is a sum of k1 products, so its error is about eps * sqrt(k1) times the largest sum of
+    magnitudes; a weight has that as its relative error; and a result is a sum of k2 weighted
+    values.  The reference rounds weights to value's type, where a kernel may keep more.
+    """
+    assert isinstance(op, Attention)
+    extents = _extents(op, operands)
+    eps = dtypes.eps(op.compute_dtype)
+    scale = abs(op.scale if op.scale is not None else float(operands["scale"]))
+    largest = {
+        name: float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
+        for name in ("query", "key", "value")
+    }
+    k1, k2 = op.count("k1", extents), op.count("k2", extents)
+    score = scale * largest["query"] * largest["key"] * math.sqrt(k1)
+    if "mask" in operands and operands["mask"].dtype.kind not in "biu":
+        finite = operands["mask"].astype(np.float64)
+        finite = finite[np.isfinite(finite)]
+        score += float(np.max(np.abs(finite), initial=0.0)) if finite.size else 0.0
+    score_error = 8.0 * eps * (1.0 + score) * (4.0 + math.sqrt(k1))
+    weight_error = 2.0 * score_error + eps * (8.0 + math.sqrt(k2))
+    weight_error += dtypes.eps(op.types["value"].dtype)
+
+    def of(name: str, absolute: float) -> Tolerance:
+        return Tolerance(absolute, 2.0 * dtypes.eps(op.types[name].dtype))
+
+    if not op.online:
+        return {"output": of("output", weight_error * largest["value"])}
+    total = _largest_finite(want["sum"])
+    carried = _largest_finite(operands["output_init"])
+    return {
+        "output": of("output", weight_error * (total * largest["value"] + carried)),
+        "max": of("max", score_error),
+        "sum": of("sum", weight_error * total),
+    }
+
+
+def _largest_finite(array: np.ndarray) -> float:
+    finite = np.abs(array.astype(np.float64))
+    return float(np.max(finite[np.isfinite(finite)], initial=0.0))
+
+
+def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """A case of the dialect's examples; a chained one is several calls and a division."""
+    attributes = case["attrs"]
+    inputs = {name: array for name, array in case["inputs"].items()}
+    online = case["op"].endswith("online_attention")
+    domain = "natural"
+    if attributes.get("use_exp2") or str(attributes.get("score_domain", "")).startswith("log2"):
+        domain = "log2"
+    keywords: dict[str, Any] = {
+        "indexing_maps": attributes["indexing_maps"],
+        "scale": attributes["scale"],
+        "region": attributes["region"]["yields"],
+        "score_domain": domain,
+    }
+    if "tiles_along_k2" in attributes:
+        return _run_chain(inputs, attributes, keywords, run)
+    make = ops.online_attention if online else ops.attention
+    qkv = (inputs[name] for name in ("query", "key", "value"))
+    results = run(make(*qkv, mask=inputs.get("mask"), **keywords), inputs)
+    return results if online else {"result": results["output"]}
+
+
+def _run_chain(
+    inputs: dict[str, np.ndarray],
+    attributes: Mapping[str, Any],
+    keywords: dict[str, Any],
+    run: Run,
+) -> dict[str, np.ndarray]:
+    """Online attention over the parts of K2 in turn, normalised at the end."""
+    maps = list(keywords["indexing_maps"])
+    query, key, value = (inputs[name] for name in ("query", "key", "value"))
+    whole = ops.attention(query, key, value, indexing_maps=maps)
+    rows = ", ".join(f"d{dim}" for dim in (*whole.dims["b"], *whole.dims["m"]))
+    state_map = f"{maps[0].split('->')[0]}-> ({rows})"
+    keywords = {**keywords, "indexing_maps": [*maps, state_map, state_map]}
+    axes = {n: whole.maps[n].dims.index(whole.dims["k2"][0]) for n in ("key", "value")}
+    shape = query.shape[:-1]
+    state = {
+        "output": np.zeros((*shape, value.shape[-1]), "float32"),
+        "max": np.full(shape, -np.inf, "float32"),
+        "sum": np.zeros(shape, "float32"),
+    }
+    first = 0
+    for count in attributes["tiles_along_k2"]:
+        keys = range(first, first + count)
+        operands = {
+            "query": query,
+            "key": np.take(key, keys, axes["key"]),
+            "value": np.take(value, keys, axes["value"]),
+        }
+        op = ops.online_attention(*operands.values(), **keywords)
+        state = run(op, {**operands, **{f"{name}_init": a for name, a in state.items()}})
+        first += count
+    return {"normalised": state["output"] * (1.0 / state["sum"])[..., None]}
+
+
+ATTENTION = OpEntry(
+    name="iree_linalg_ext.attention",
+    summary="softmax(scale * query . key + mask) . value, in one pass over the keys",
+    make=ops.attention,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=lambda rng: random_case(rng, online=False),
+    run_example=run_example,
+)
+
+ONLINE_ATTENTION = OpEntry(
+    name="iree_linalg_ext.online_attention",
+    summary="one step of attention over a part of the keys, from running state to running state",
+    make=ops.online_attention,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=lambda rng: random_case(rng, online=True),
+    run_example=run_example,
+)

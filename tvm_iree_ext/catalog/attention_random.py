@@ -1,0 +1,177 @@
+"""Random attention ops and operands: both ways of making them, all attributes, hard shapes."""
+
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops
+from tvm_iree_ext.ops.attention import Attention
+from tvm_iree_ext.signature import Extent, TensorType
+
+Generator = np.random.Generator
+
+# 1, primes, and one below and above the tiles that schedules like.
+_LENGTHS = (1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 129, 200)
+_WIDTHS = (1, 3, 7, 8, 16, 17, 32, 40, 64, 65)
+_DTYPES = ("float32", "float32", "float16", "bfloat16", "float64")
+_MASKS = ("bool", "float32", "int8", "int32", "float16", "uint8")
+_REGIONS = (None, None, "arg0", "2 * tanh(arg0)", "arg0 * sigmoid(arg0)", "max(arg0, -1.5)")
+
+
+def _pick(rng: Generator, options: tuple[Any, ...]) -> Any:
+    return options[rng.integers(len(options))]
+
+
+def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, Any]]:
+    """An op and operands that fit it; some extents of the op are symbols."""
+    op = (_by_layout if rng.random() < 0.5 else _by_maps)(rng, online)
+    sizes = {
+        name: int(rng.integers(1, 4)) if name.startswith("batch") else _pick(rng, _LENGTHS)
+        for name in op.signature.symbols
+    }
+    operands: dict[str, Any] = {}
+    for operand in op.signature.arguments:
+        shape = tuple(sizes[e] if isinstance(e, str) else e for e in operand.shape)
+        if operand.role == "scalar":
+            operands["scale"] = float(rng.uniform(0.05, 1.0))
+        elif operand.name == "mask":
+            operands["mask"] = _mask(rng, shape, operand.dtype)
+        elif operand.name == "max_init":
+            value = rng.standard_normal(shape)
+            fresh = -np.inf if rng.random() < 0.5 else float(np.finfo(np.float32).min)
+            chosen = np.where(rng.random(shape) < 0.5, value, fresh)
+            operands["max_init"] = chosen.astype(dtypes.numpy_dtype(operand.dtype))
+        elif operand.name == "sum_init":
+            # A row that never saw a key has an empty state.
+            fresh_rows = operands["max_init"].astype(np.float64) < -1e30
+            total = np.where(fresh_rows, 0.0, rng.uniform(0.5, 2.0, shape))
+            operands["sum_init"] = total.astype(dtypes.numpy_dtype(operand.dtype))
+        else:
+            value = rng.standard_normal(shape)
+            operands[operand.name] = value.astype(dtypes.numpy_dtype(operand.dtype))
+    return op, operands
+
+
+def _mask(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype not in dtypes.FLOATS:
+        values = rng.integers(0, 4, shape) if dtype != "bool" else rng.random(shape) < 0.7
+        return values.astype(dtypes.numpy_dtype(dtype))
+    value = np.where(rng.random(shape) < 0.2, -np.inf, rng.standard_normal(shape))
+    return value.astype(dtypes.numpy_dtype(dtype))
+
+
+def _common(rng: Generator, online: bool) -> dict[str, Any]:
+    keywords: dict[str, Any] = {
+        "scale": _pick(rng, (None, 0.5, -0.3, 1.0, "operand")),
+        "region": _pick(rng, _REGIONS),
+        "score_domain": _pick(rng, ("natural", "natural", "log2")),
+    }
+    if online and rng.random() < 0.3:
+        keywords["output_dtype"] = "float64"
+        keywords["max_dtype"] = "float64"
+    elif not online and rng.random() < 0.3:
+        keywords["output_dtype"] = _pick(rng, _DTYPES)
+    return keywords
+
+
+def _types(rng: Generator) -> tuple[str, str, str]:
+    """Dtypes of query, key, value: mostly one, sometimes three."""
+    one = _pick(rng, _DTYPES)
+    if rng.random() < 0.8:
+        return one, one, one
+    return _pick(rng, _DTYPES), _pick(rng, _DTYPES), _pick(rng, _DTYPES)
+
+
+def _by_layout(rng: Generator, online: bool) -> Attention:
+    layout = _pick(rng, ("bhsd", "bshd"))
+    key_heads = int(rng.integers(1, 4))
+    heads = key_heads * _pick(rng, (1, 1, 2, 3))
+    batch: Extent = int(rng.integers(1, 4))
+    rows: Extent = _pick(rng, _LENGTHS)
+    keys: Extent = _pick(rng, _LENGTHS)
+    if rng.random() < 0.4:
+        batch, rows, keys = (
+            symbol if rng.random() < 0.6 else extent
+            for symbol, extent in (("batch", batch), ("rows", rows), ("keys", keys))
+        )
+    width, columns = _pick(rng, _WIDTHS), _pick(rng, _WIDTHS)
+
+    def shape(head_count: int, length: Extent, last: int) -> tuple[Extent, ...]:
+        by_letter = {"b": batch, "h": head_count, "s": length, "d": last}
+        return tuple(by_letter[letter] for letter in layout)
+
+    keywords = _common(rng, online) | {"layout": layout}
+    if rng.random() < 0.5:
+        full: tuple[Extent, ...] = (batch, heads, rows, keys)
+        full = full[-int(rng.integers(1, 5)) :]
+        mask_shape = tuple(1 if rng.random() < 0.3 else extent for extent in full)
+        keywords["mask"] = TensorType(mask_shape, _pick(rng, _MASKS))
+    if rng.random() < 0.4:
+        keywords["causal"] = _pick(rng, (True, "upper_left", "lower_right"))
+    if rng.random() < 0.2:
+        keywords["window"] = _pick(rng, (0, 5, (3, None), (None, 2), (17, 1)))
+    q, k, v = _types(rng)
+    make = ops.online_attention if online else ops.attention
+    return make(
+        TensorType(shape(heads, rows, width), q),
+        TensorType(shape(key_heads, keys, width), k),
+        TensorType(shape(key_heads, keys, columns), v),
+        **keywords,
+    )
+
+
+def _by_maps(rng: Generator, online: bool) -> Attention:
+    """Several dims of each role, in any order of iteration dims and of operand axes."""
+    roles: list[str] = ["b"] * int(rng.integers(0, 3))
+    for role in ("m", "n", "k1", "k2"):
+        roles += [role] * (2 if rng.random() < 0.15 else 1)
+    rng.shuffle(roles)
+    extents: list[Extent] = []
+    for role in roles:
+        several = roles.count(role) > 1 or role == "b"
+        if several:
+            extents.append(int(rng.integers(1, 6)))
+        elif role in ("k1", "n"):
+            extents.append(_pick(rng, _WIDTHS))
+        else:
+            extents.append(_pick(rng, _LENGTHS))
+    if rng.random() < 0.3:
+        for dim, role in enumerate(roles):
+            if role in ("b", "m", "k2") and rng.random() < 0.5:
+                extents[dim] = f"batch{dim}" if role == "b" else f"length{dim}"
+
+    def operand(*used: str) -> tuple[str, tuple[Extent, ...]]:
+        dims = [dim for dim, role in enumerate(roles) if role in used]
+        if rng.random() < 0.5:
+            rng.shuffle(dims)
+        return _map_text(len(roles), dims), tuple(extents[dim] for dim in dims)
+
+    maps, shapes = zip(
+        operand("b", "m", "k1"), operand("b", "k2", "k1"), operand("b", "k2", "n"), strict=True
+    )
+    texts = [*maps, _map_text(len(roles), [])]
+    keywords = _common(rng, online)
+    if rng.random() < 0.5:
+        text, _ = operand("b", "m", "k2")
+        dims = [int(part) for part in text.split("->")[1].strip(" ()").replace("d", "").split(",")]
+        kept = [dim for dim in dims if rng.random() < 0.7] or dims[-1:]
+        texts.append(_map_text(len(roles), kept))
+        mask_shape = tuple(extents[dim] for dim in kept)
+        keywords["mask"] = TensorType(mask_shape, _pick(rng, _MASKS))
+    texts.append(operand("b", "m", "n")[0])
+    if online:
+        texts += [operand("b", "m")[0], operand("b", "m")[0]]
+    q, k, v = _types(rng)
+    make = ops.online_attention if online else ops.attention
+    return make(
+        TensorType(shapes[0], q),
+        TensorType(shapes[1], k),
+        TensorType(shapes[2], v),
+        indexing_maps=texts,
+        **keywords,
+    )
+
+
+def _map_text(count: int, dims: list[int]) -> str:
+    source = ", ".join(f"d{dim}" for dim in range(count))
+    return f"({source}) -> ({', '.join(f'd{dim}' for dim in dims)})"

@@ -1,0 +1,153 @@
+"""What ``iree_linalg_ext.attention`` and ``online_attention`` mean, in NumPy.
+
+The formula of the dialect, line by line, in float64.  Operands are given with one tuple of
+iteration dims each (``maps``), and are read with ``einsum`` over letters for these dims.
+"""
+
+import string
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray
+Maps = Mapping[str, Sequence[int]]
+
+
+def _letters(dims: Sequence[int]) -> str:
+    return "".join(string.ascii_letters[dim] for dim in dims)
+
+
+def _dims(maps: Maps) -> tuple[list[int], list[int], list[int], list[int]]:
+    """Batch, row, column and key dims (the dialect's classification)."""
+    q, k, v, o = (set(maps[name]) for name in ("query", "key", "value", "output"))
+    batch = (q & v) | (k & o)
+    k1 = (q & k) - batch
+    k2 = k - batch - k1
+    return sorted(batch), sorted(q - batch - k1), sorted(v - batch - k2), sorted(k2)
+
+
+def _aligned(array: Array, dims: Sequence[int], onto: Sequence[int]) -> Array:
+    """``array`` with its axes in the order of ``onto``, and extent 1 where it lacks a dim."""
+    order = [dim for dim in onto if dim in dims]
+    moved = np.einsum(f"{_letters(dims)}->{_letters(order)}", array)
+    return moved.reshape([moved.shape[order.index(d)] if d in order else 1 for d in onto])
+
+
+def scores(
+    operands: Mapping[str, Array],
+    maps: Maps,
+    scale: float,
+    region: Callable[[Any], Any] | None,
+    score_domain: str,
+    visible: Array | None,
+) -> Array:
+    """S over (batch, rows, keys): scale, then region, then mask; -inf where not ``visible``.
+
+    ``visible`` has two axes, the last row dim and the key dim.
+    """
+    batch, rows, _, keys = _dims(maps)
+    to_base_2 = np.log2(np.e) if score_domain == "log2" else 1.0
+    q, k = _letters(maps["query"]), _letters(maps["key"])
+    onto = [*batch, *rows, *keys]
+    present = [dim for dim in onto if dim in {*maps["query"], *maps["key"]}]
+    products = np.einsum(
+        f"{q},{k}->{_letters(present)}",
+        operands["query"].astype(np.float64),
+        operands["key"].astype(np.float64),
+    )
+    score = _aligned(products, present, onto) * (scale * to_base_2)
+    if region is not None:
+        score = region(score)
+    if "mask" in operands:
+        mask = _aligned_mask(operands["mask"], maps["mask"], onto)
+        if mask.dtype.kind in "biu":
+            score = score + np.where((mask.astype(np.int64) & 1) == 1, 0.0, -np.inf)
+        else:
+            score = score + mask.astype(np.float64) * to_base_2
+    if visible is not None:
+        score = np.where(visible, score, -np.inf)
+    return score
+
+
+def _aligned_mask(mask: Array, dims: Sequence[int], onto: Sequence[int]) -> Array:
+    order = [dim for dim in onto if dim in dims]
+    moved = np.transpose(mask, [list(dims).index(dim) for dim in order])
+    return moved.reshape([moved.shape[order.index(d)] if d in order else 1 for d in onto])
+
+
+def _weighted_values(weights: Array, operands: Mapping[str, Array], maps: Maps) -> Array:
+    """sum over keys of weights * value, over (batch, rows, columns).
+
+    The weights take value's element type first, as the dialect says.
+    """
+    batch, rows, columns, keys = _dims(maps)
+    value = operands["value"]
+    rounded = weights.astype(value.dtype).astype(np.float64)
+    return np.einsum(
+        f"{_letters([*batch, *rows, *keys])},{_letters(maps['value'])}"
+        f"->{_letters([*batch, *rows, *columns])}",
+        rounded,
+        value.astype(np.float64),
+    )
+
+
+def attention(
+    operands: Mapping[str, Array],
+    maps: Maps,
+    *,
+    scale: float,
+    region: Callable[[Any], Any] | None = None,
+    score_domain: str = "natural",
+    visible: Array | None = None,
+) -> Array:
+    """softmax over keys of the scores, times value: float64, axes in the order of output's map."""
+    batch, rows, columns, keys = _dims(maps)
+    score = scores(operands, maps, scale, region, score_domain, visible)
+    base = 2.0 if score_domain == "log2" else np.e
+    axes = tuple(range(score.ndim - len(keys), score.ndim))
+    lowest = np.finfo(np.float64).min
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weights = base ** (score - score.max(axis=axes, keepdims=True, initial=lowest))
+        weights = weights / weights.sum(axis=axes, keepdims=True)
+    result = _weighted_values(weights, operands, maps)
+    return np.einsum(
+        f"{_letters([*batch, *rows, *columns])}->{_letters(maps['output'])}", result
+    )
+
+
+def online_attention(
+    operands: Mapping[str, Array],
+    maps: Maps,
+    *,
+    scale: float,
+    region: Callable[[Any], Any] | None = None,
+    score_domain: str = "natural",
+    visible: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """One step from ``output_init, max_init, sum_init``: float64 ``(output, max, sum)``."""
+    batch, rows, columns, keys = _dims(maps)
+    base = 2.0 if score_domain == "log2" else np.e
+    over_rows, over_output = [*batch, *rows], [*batch, *rows, *columns]
+    state = {
+        name: _aligned(operands[f"{name}_init"].astype(np.float64), maps[name], onto)
+        for name, onto in (("output", over_output), ("max", over_rows), ("sum", over_rows))
+    }
+    score = scores(operands, maps, scale, region, score_domain, visible)
+    axes = tuple(range(score.ndim - len(keys), score.ndim))
+    with np.errstate(invalid="ignore"):
+        maximum = np.maximum(state["max"], score.max(axis=axes))
+        shrink = base ** (state["max"] - maximum)
+        weights = base ** (score - maximum.reshape([*maximum.shape, *([1] * len(keys))]))
+        total = shrink * state["sum"] + weights.sum(axis=axes)
+        carried = shrink.reshape([*shrink.shape, *([1] * len(columns))]) * state["output"]
+        output = carried + _weighted_values(weights, operands, maps)
+
+    def back(array: Array, dims: Sequence[int], name: str) -> Array:
+        return np.einsum(f"{_letters(dims)}->{_letters(maps[name])}", array)
+
+    return (
+        back(output, over_output, "output"),
+        back(maximum, over_rows, "max"),
+        back(total, over_rows, "sum"),
+    )

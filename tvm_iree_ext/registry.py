@@ -1,0 +1,19 @@
+"""The one table of ops: commands, tests, docs and the tuner read it."""
+
+from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
+from tvm_iree_ext.catalog.entry import OpEntry
+from tvm_iree_ext.errors import OpError
+
+ENTRIES: dict[str, OpEntry] = {entry.name: entry for entry in (ATTENTION, ONLINE_ATTENTION)}
+
+
+def find(name: str) -> OpEntry:
+    """The entry of an op by its name, with or without the dialect.
+
+    Raises:
+        OpError: for a name that is not registered.
+    """
+    for full, entry in ENTRIES.items():
+        if name in (full, full.split(".", 1)[1]):
+            return entry
+    raise OpError(f"no op {name!r}; registered are {', '.join(ENTRIES)}")
