@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tvm_iree_ext import layout, ops, reference
-    from tvm_iree_ext.build import build
+    from tvm_iree_ext.builder import build
     from tvm_iree_ext.kernel import Kernel, load
     from tvm_iree_ext.runtime import set_num_threads, threads
     from tvm_iree_ext.schedules.config import LoweringConfig
@@ -37,7 +37,7 @@ _HOME = {
     "Kernel": "kernel",
     "LoweringConfig": "schedules.config",
     "TensorType": "signature",
-    "build": "build",
+    "build": "builder",
     "load": "kernel",
     "set_num_threads": "runtime",
     "threads": "runtime",

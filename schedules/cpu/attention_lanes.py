@@ -126,12 +126,16 @@ class _Lanes:
             self.multiply_scores_value(first_key, keys, promoted.get("value"))
         self.finish()
 
-    def row_at(self, lane: Index) -> At:
-        """The batch point and the row at a lane of the task; past the end, the last row."""
+    def row_index(self, lane: Index) -> Expr:
+        """The row at a lane of the task; past the end, the last row."""
         row = self.first_row + lane
         if (known(self.rows) or 1) % self.tile_m:
-            row = emit.smaller(row, i64(self.rows) - 1)
-        return {**self.outer, **self.space.spread(row, self.row_dims)}
+            row = i64(emit.smaller(row, i64(self.rows) - 1))
+        return row
+
+    def row_at(self, lane: Index) -> At:
+        """The batch point and the row at a lane."""
+        return {**self.outer, **self.space.spread(self.row_index(lane), self.row_dims)}
 
     def lane_rows(self, group: Index) -> list[At]:
         """The rows of one vector."""
@@ -288,7 +292,7 @@ class _Lanes:
             view = self.views["mask"]
             loaded = view.load({**self.outer, **self.operands.key_at(key)}, view.loaded)
             score = score + self.operands.mask_value(loaded)
-        return self.operands.in_band(score, self.first_row + lane, key)
+        return self.operands.in_band(score, self.row_index(lane), key)
 
     def multiply_scores_value(self, first_key: Expr, keys: Index, promoted: object) -> None:
         """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * scores[k2, m]."""

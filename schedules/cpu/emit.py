@@ -70,7 +70,20 @@ def splat(value: Expr, lanes: int) -> Expr:
 def cast(value: Expr, dtype: str) -> Expr:
     """``value`` with its elements converted to the scalar type ``dtype``."""
     came, _, lanes = str(value.ty.dtype).partition("x")
-    return value if came == dtype else tirx.Cast(f"{dtype}x{lanes}" if lanes else dtype, value)
+    if came == dtype:
+        return value
+
+    def of(scalar: str) -> str:
+        return f"{scalar}x{lanes}" if lanes else scalar
+
+    if came == "bfloat16":
+        # By hand: TVM's own conversion goes wrong where the result is bound to a variable.
+        wide = tirx.Cast(of("uint32"), tirx.reinterpret(of("uint16"), value))
+        shift = splat(tirx.const(16, "uint32"), int(lanes or 1))
+        return cast(tirx.reinterpret(of("float32"), wide << shift), dtype)
+    if dtype == "bfloat16" and came != "float32":
+        return cast(cast(value, "float32"), dtype)
+    return tirx.Cast(of(dtype), value)
 
 
 def ceil_div(a: Index, b: int) -> Index:

@@ -68,7 +68,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         for name, value in operands.items()
         if name != "scale"
     }
-    scale = op.scale if op.scale is not None else float(operands["scale"])
+    scale = op.scale if op.scale is not None else float(np.float32(operands["scale"]))
     keywords: dict[str, Any] = {
         "scale": scale,
         "region": None if op.region is None else numpy_region(op),

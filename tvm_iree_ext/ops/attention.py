@@ -125,7 +125,7 @@ _INPUTS = ("query", "key", "value")
 
 
 def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, ...]]:
-    """The iteration dims by role, each in ascending order of its use in query, key, value.
+    """The iteration dims by role, each in ascending order.
 
     Raises:
         OpError: when the maps of output, mask, max or sum do not fit the roles.
@@ -136,10 +136,6 @@ def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, .
     k2 = k - batch - k1
     m = q - batch - k1
     n = v - batch - k2
-
-    def listed(dims: set[int], *names: str) -> tuple[int, ...]:
-        order = [dim for name in names for dim in maps[name].dims]
-        return tuple(sorted(dims, key=order.index))
 
     def check(name: str, allowed: set[int], exact: bool) -> None:
         used = set(maps[name].dims)
@@ -161,11 +157,11 @@ def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, .
     if not k2:
         raise OpError(f"{op}: no dim of key is left to attend over; key uses {_dims(k)}")
     return {
-        "b": listed(batch, "query", "key", "value", "output"),
-        "m": listed(m, "query"),
-        "n": listed(n, "value"),
-        "k1": listed(k1, "key"),
-        "k2": listed(k2, "key"),
+        "b": tuple(sorted(batch)),
+        "m": tuple(sorted(m)),
+        "n": tuple(sorted(n)),
+        "k1": tuple(sorted(k1)),
+        "k2": tuple(sorted(k2)),
     }
 
 
@@ -212,7 +208,8 @@ def attention(
         causal: row i sees keys 0..i (``True`` or ``"upper_left"``, as in PyTorch), or, with the
             last row at the last key, ``"lower_right"``, for queries that end a longer sequence.
         window: ``(left, right)``: row i sees keys i - left .. i + right only; None is unbounded,
-            and one number means both sides (the left one where causal).
+            and one number means both sides (the left one where causal).  With several row dims,
+            the position i of a row is that of the last one.
 
     Returns:
         The op.  A row with no key left, or with all its scores at -inf, is NaN.

@@ -10,6 +10,7 @@ from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance, installed_versi
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.kernel import Kernel, load
 from tvm_iree_ext.linker import compile_library
+from tvm_iree_ext.machine import is_this_machine
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
@@ -67,8 +68,9 @@ def build(op: Op, target: TargetLike = "llvm", config: LoweringConfig | None = N
         "provenance": provenance,
         "versions": {**installed_versions(), "source": source_fingerprint()},
     }
-    # Lazily, so that a kernel for another machine can be exported here.
-    return load(cache.get_or_make(cache.key(identity), make), lazy=True)
+    # A kernel for another machine can be exported here, and is not opened.
+    here = is_this_machine(str(resolved.attrs.get("mtriple", "")))
+    return load(cache.get_or_make(cache.key(identity), make), lazy=not here)
 
 
 @functools.cache
