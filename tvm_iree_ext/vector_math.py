@@ -83,7 +83,12 @@ def _polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
 
 
 def _power(
-    exponent: Expr, rest: Callable[[Expr], Expr], coefficients: tuple[float, ...], share: Share
+    exponent: Expr,
+    rest: Callable[[Expr], Expr],
+    coefficients: tuple[float, ...],
+    share: Share,
+    *,
+    may_overflow: bool = True,
 ) -> Expr:
     """``2^n * p(rest(n))`` for n = round(exponent)."""
     dtype = str(exponent.ty.dtype)
@@ -97,15 +102,25 @@ def _power(
     power = tirx.reinterpret(integer, total) << _constant(form.mantissa, integer)
     value = _polynomial(share(rest(total - magic)), tuple(2.0 * c for c in coefficients))
     value = value * tirx.reinterpret(dtype, power)
-    too_large = exponent >= _constant(form.bias + 1.0, dtype)
+    if may_overflow:
+        too_large = exponent >= _constant(form.bias + 1.0, dtype)
+        value = tirx.Select(too_large, _constant(math.inf, dtype), value)
     too_small = exponent < _constant(1.5 - form.bias, dtype)
-    value = tirx.Select(too_large, _constant(math.inf, dtype), value)
     return tirx.Select(too_small, _constant(0.0, dtype), value)
 
 
 def _exp2(x: Expr, share: Share) -> Expr:
     form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
     return _power(x, lambda n: x - n, form.exp2, share)
+
+
+def exp2_of_negative(x: Expr, share: Share) -> Expr:
+    """2^x for x <= 0, -inf and NaN included: less than the general one by a compare and a select.
+
+    For kernels that are written out; x must be cheap to repeat.
+    """
+    form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
+    return _power(x, lambda n: x - n, form.exp2, share, may_overflow=False)
 
 
 def _exp(x: Expr, share: Share) -> Expr:

@@ -54,7 +54,8 @@ class CpuAttention:
     ) -> LoweringConfig:
         rows = _REGISTER_ROWS[features.vector_registers]
         unit = _REGISTER_VECTORS * lanes
-        tile_m = max(unit, 64 // unit * unit)
+        # More rows share the cost of a promoted tile; beyond, scratch outgrows the L2 cache.
+        tile_m = max(unit, (192 if promote else 64) // unit * unit)
         tile_k2 = 96 if rows == 6 else 64
         points = _static_count(op, "b")
         m = _static_count(op, "m")

@@ -270,13 +270,11 @@ class _Lanes:
                 I.buffer_store(newest, emit.larger_float(newest[lane], score), [lane])
             with emit.vector_loop(self.lanes) as lane:
                 change = self.operands.weight(self.maximum[base + lane] - newest[lane])
-                change = I.Bind(change)
                 I.buffer_store(self.rescale, change, [base + lane])
                 I.buffer_store(sums, self.total[base + lane] * change, [lane])
                 I.buffer_store(self.maximum, newest[lane], [base + lane])
             with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
                 weight = self.operands.weight(self.scores[key, base + lane] - newest[lane])
-                weight = I.Bind(weight)
                 I.buffer_store(self.scores, weight, [key, base + lane])
                 I.buffer_store(sums, sums[lane] + weight, [lane])
             with emit.vector_loop(self.lanes) as lane:

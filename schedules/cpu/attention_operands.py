@@ -12,6 +12,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64, known, serial
+from tvm_iree_ext.vector_math import exp2_of_negative
 
 _LOG2E = math.log2(math.e)
 
@@ -83,10 +84,10 @@ class AttentionOperands:
         return self.scale * self.const(self.scaling.query)
 
     def weight(self, difference: Expr) -> Expr:
-        """exp(difference), for a difference of two scores as these kernels hold them."""
+        """exp(difference) for a score less the maximum: never positive."""
         if self.scaling.exponent != 1.0:
             difference = difference * self.const(self.scaling.exponent)
-        return tirx.exp2(difference)
+        return I.Bind(exp2_of_negative(I.Bind(difference), I.Bind))
 
     def columns(self, name: str) -> tuple[int, ...]:
         """The dims along a row of query, key, value or output."""
@@ -155,7 +156,7 @@ class AttentionOperands:
         blocks = (known(view.along(dims)) or 0) // lanes
         with serial(keys) as key:
             at = {**outer, **self.key_at(first_key + key)}
-            with serial(blocks) as block:
+            with (I.unroll if blocks <= 32 else I.serial)(i64(0), i64(blocks)) as block:
                 here = {**at, **self.space.spread(block * lanes, dims)}
                 value = view.load(here, dtype, lanes)
                 I.buffer_store(target, value, [key, emit.run(block * lanes, lanes)])

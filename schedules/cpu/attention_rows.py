@@ -187,7 +187,6 @@ class _Rows:
 
         def weigh(key: Expr, lane: Expr) -> None:
             weight = operands.weight(self.scores[row, key] - self.part_maximum[tuple(state)])
-            weight = I.Bind(weight)
             I.buffer_store(self.scores, weight, [row, key])
             I.buffer_store(sums, sums[lane] + weight, [lane])
 
@@ -199,7 +198,7 @@ class _Rows:
         for lane in range(1, self.lanes):
             I.buffer_store(largest, emit.larger_float(largest[0], largest[lane]), [0])
         I.buffer_store(self.part_maximum, largest[0], state)
-        change = I.Bind(operands.weight(old - self.part_maximum[tuple(state)]))
+        change = operands.weight(old - self.part_maximum[tuple(state)])
         I.buffer_store(self.rescale, change, [row])
         each(weigh)
         total = self.part_total[tuple(state)] * change

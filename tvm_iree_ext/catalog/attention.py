@@ -103,9 +103,9 @@ def numpy_region(op: Attention) -> Callable[[Any], Any]:
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     """From dtypes, lengths of the sums, and the operands' magnitudes.
 
-    A score is a sum of k1 products, so its error is about eps * sqrt(k1) times the largest sum of
-    magnitudes; a weight has that as its relative error; and a result is a sum of k2 weighted
-    values.  The reference rounds weights to value's type, where a kernel may keep more.
+    A score is a sum of k1 products, of magnitude sqrt(k1) times the largest; its rounding errors,
+    a few eps of that, are the relative error of a weight, and a result is a mean of k2 values with
+    these weights.  The reference rounds weights to value's type, where a kernel may keep more.
     """
     assert isinstance(op, Attention)
     extents = _extents(op, operands)
@@ -121,8 +121,8 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
         finite = operands["mask"].astype(np.float64)
         finite = finite[np.isfinite(finite)]
         score += float(np.max(np.abs(finite), initial=0.0)) if finite.size else 0.0
-    score_error = 8.0 * eps * (1.0 + score) * (4.0 + math.sqrt(k1))
-    weight_error = 2.0 * score_error + eps * (8.0 + math.sqrt(k2))
+    score_error = 4.0 * eps * (1.0 + score)
+    weight_error = 2.0 * score_error + eps * (4.0 + math.sqrt(k2))
     weight_error += dtypes.eps(op.types["value"].dtype)
 
     def of(name: str, absolute: float) -> Tolerance:
