@@ -114,11 +114,7 @@ def _exp2(x: Expr, share: Share) -> Expr:
     return _power(x, lambda n: x - n, form.exp2, share)
 
 
-def exp2_of_negative(x: Expr, share: Share) -> Expr:
-    """2^x for x <= 0, -inf and NaN included: less than the general one by a compare and a select.
-
-    For kernels that are written out; x must be cheap to repeat.
-    """
+def _exp2_of_negative(x: Expr, share: Share) -> Expr:
     form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
     return _power(x, lambda n: x - n, form.exp2, share, may_overflow=False)
 
@@ -153,6 +149,12 @@ def _tanh(x: Expr, share: Share) -> Expr:
     return tirx.Select(magnitude < _constant(0.625, dtype), small, signed)
 
 
+NEGATIVE_EXP2 = "tvm_iree_ext.negative_exp2"
+"""Attribute of a PrimFunc that takes exp2 of negative numbers, zero, -inf and NaN only.
+
+Each exp2 then saves the compare and select of an overflow.
+"""
+
 _LOWERINGS: dict[str, tuple[Callable[[Expr, Share], Expr], tuple[str, ...]]] = {
     "tirx.exp": (_exp, ("float32", "float64")),
     "tirx.exp2": (_exp2, ("float32", "float64")),
@@ -161,7 +163,7 @@ _LOWERINGS: dict[str, tuple[Callable[[Expr, Share], Expr], tuple[str, ...]]] = {
 }
 
 
-def _lower_statement(statement: tirx.Stmt) -> tirx.Stmt:
+def _lower_statement(statement: tirx.Stmt, negative_exp2: bool) -> tirx.Stmt:
     """The statement with its calls replaced, after the bindings that they need."""
     bindings: list[tirx.Stmt] = []
 
@@ -185,7 +187,10 @@ def _lower_statement(statement: tirx.Stmt) -> tirx.Stmt:
     share = repeat if guarded else bind
 
     def lower(call: ir.Call) -> Expr:
-        function, scalars = _LOWERINGS.get(getattr(call.op, "name", ""), (None, ()))
+        name = getattr(call.op, "name", "")
+        function, scalars = _LOWERINGS.get(name, (None, ()))
+        if negative_exp2 and name == "tirx.exp2":
+            function = _exp2_of_negative
         if function is None or str(call.ty.dtype).partition("x")[0] not in scalars:
             return call
         return function(share(call.args[0]), share)
@@ -198,6 +203,14 @@ def _lower_statement(statement: tirx.Stmt) -> tirx.Stmt:
 def lower_vector_math(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
-    """A pass that replaces the calls; it runs after vectorization."""
+    """A pass that replaces the calls.
+
+    It runs last: TVM's simplifier takes (x + c) - c for x, which is not so for rounded floats.
+    """
     simple = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)
-    return func.with_body(tvm_ffi.structural_map(func.body, (simple, _lower_statement)))
+    negative_exp2 = bool(func.attrs and NEGATIVE_EXP2 in func.attrs)
+
+    def lower(statement: tirx.Stmt) -> tirx.Stmt:
+        return _lower_statement(statement, negative_exp2)
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (simple, lower)))

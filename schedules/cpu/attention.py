@@ -42,16 +42,15 @@ class CpuAttention:
         """Tiles that keep accumulators in registers and the tiles of a step in the L2 cache."""
         features = cpu_features(target)
         lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
-        promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
-        if any(isinstance(op.extents[dim], str) for dim in op.dims["m"]):
-            return self._lanes_config(op, features, lanes, promote)
-        if op.count("m") <= max(lanes // 2, 1):
-            return self._rows_config(op, features, lanes, promote)
-        return self._lanes_config(op, features, lanes, promote)
+        rows = _static_count(op, "m")
+        # With fewer rows than lanes, lanes would be idle.
+        if rows is not None and rows <= lanes:
+            return self._rows_config(op, features, lanes)
+        return self._lanes_config(op, features, lanes)
 
-    def _lanes_config(
-        self, op: Attention, features: CpuFeatures, lanes: int, promote: tuple[str, ...]
-    ) -> LoweringConfig:
+    def _lanes_config(self, op: Attention, features: CpuFeatures, lanes: int) -> LoweringConfig:
+        # An element is read once for each register tile: what makes that dear is done once.
+        promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
         rows = _REGISTER_ROWS[features.vector_registers]
         unit = _REGISTER_VECTORS * lanes
         # More rows share the cost of a promoted tile; beyond, scratch outgrows the L2 cache.
@@ -71,9 +70,7 @@ class CpuAttention:
             parallel=_is_large(op),
         )
 
-    def _rows_config(
-        self, op: Attention, features: CpuFeatures, lanes: int, promote: tuple[str, ...]
-    ) -> LoweringConfig:
+    def _rows_config(self, op: Attention, features: CpuFeatures, lanes: int) -> LoweringConfig:
         points, keys = _static_count(op, "b"), _static_count(op, "k2")
         splits = features.cores
         if points is not None:
@@ -82,19 +79,13 @@ class CpuAttention:
             splits = 1 if points >= 8 * features.cores else next(even, features.cores)
         if keys is not None:
             splits = max(1, min(splits, keys // 128))
-        # A row that is not whole vectors wide is padded on the way to scratch.
-        ragged = tuple(
-            name
-            for name, role in (("key", "k1"), ("value", "n"))
-            if name not in promote and (op.count(role) % lanes or not _is_row_major(op, name))
-        )
         return LoweringConfig(
             algorithm="rows",
             workgroup_tile={"m": op.count("m")},
             reduction_tile={"k2": 128},
             register_tile={"n": min(8, features.vector_registers - 4)},
             vector_lanes=lanes,
-            promote=tuple(sorted({*promote, *ragged})),
+            promote=tuple(name for name in ("key", "value") if not _in_vectors(op, name, lanes)),
             splits=splits,
             parallel=_is_large(op),
         )
@@ -147,9 +138,8 @@ def _check(op: Attention, config: LoweringConfig) -> None:
     if config.algorithm == "rows":
         if any(isinstance(op.extents[dim], str) for dim in op.dims["m"]):
             raise ScheduleError("cpu.attention: 'rows' needs a static number of rows")
-        for name, role in (("key", "k1"), ("value", "n")):
-            whole = op.count(role) % lanes == 0 and _is_row_major(op, name)
-            if not whole and name not in config.promote:
+        for name in ("key", "value"):
+            if not _in_vectors(op, name, lanes) and name not in config.promote:
                 raise ScheduleError(
                     f"cpu.attention: 'rows' reads {name} in vectors of {lanes} columns;"
                     f" promote it"
@@ -167,18 +157,15 @@ def _is_large(op: Attention) -> bool:
     return bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
 
 
-def _is_row_major(op: Attention, name: str) -> bool:
-    """Whether the columns of key or value lie next to each other."""
-    dims = op.dims["k1" if name == "key" else "n"]
+def _in_vectors(op: Attention, name: str, lanes: int) -> bool:
+    """Whether a row of key or value is whole vectors of columns next to each other."""
+    role = "k1" if name == "key" else "n"
     last = op.maps[name].axes[-1] if op.maps[name].axes else ()
-    return len(dims) == 1 and last[-1:] == dims
+    contiguous = len(op.dims[role]) == 1 and last[-1:] == op.dims[role]
+    return contiguous and op.count(role) % lanes == 0
 
 
 def _reads_in_place(op: Attention, name: str) -> bool:
-    """Whether single elements are cheap to read where they are.
-
-    A conversion or an index with a division would be paid once for each register tile.
-    """
-    dims = op.dims["k1" if name == "key" else "n"] + op.dims["k2"]
+    """Whether single elements of key or value need neither a conversion nor a division."""
     simple = all(len(op.dims[role]) <= 1 for role in ("k1", "k2", "n"))
-    return op.types[name].dtype == op.compute_dtype and simple and bool(dims)
+    return op.types[name].dtype == op.compute_dtype and simple

@@ -37,8 +37,6 @@ def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
     """
     with IRBuilder() as builder:
         with I.prim_func(s_tir=True):
-            I.func_name(op.entry)
-            I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
             _Lanes(AttentionOperands.declare(op), config).emit()
     return builder.get()
 

@@ -12,7 +12,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64, known, serial
-from tvm_iree_ext.vector_math import exp2_of_negative
+from tvm_iree_ext.vector_math import NEGATIVE_EXP2
 
 _LOG2E = math.log2(math.e)
 
@@ -52,7 +52,12 @@ class AttentionOperands:
 
     @staticmethod
     def declare(op: Attention) -> "AttentionOperands":
-        """Add the parameters of ``op`` to the PrimFunc under construction."""
+        """Name the PrimFunc under construction and add the parameters of ``op`` to it."""
+        attributes = {"global_symbol": op.entry, "tirx.noalias": True}
+        if op.region is None:
+            attributes[NEGATIVE_EXP2] = True  # every weight is of a score less the maximum
+        I.func_name(op.entry)
+        I.func_attr(attributes)
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
         space = Space.of(op.extents, symbols)
         views: dict[str, View] = {}
@@ -87,7 +92,7 @@ class AttentionOperands:
         """exp(difference) for a score less the maximum: never positive."""
         if self.scaling.exponent != 1.0:
             difference = difference * self.const(self.scaling.exponent)
-        return I.Bind(exp2_of_negative(I.Bind(difference), I.Bind))
+        return I.Bind(tirx.exp2(difference))
 
     def columns(self, name: str) -> tuple[int, ...]:
         """The dims along a row of query, key, value or output."""
