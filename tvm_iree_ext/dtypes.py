@@ -61,3 +61,8 @@ def item_bytes(name: str) -> int:
 def eps(name: str) -> float:
     """The distance from 1 to the next float of this type."""
     return float(ml_dtypes.finfo(numpy_dtype(name)).eps)
+
+
+def smallest(name: str) -> float:
+    """The smallest float of this type above 0: the distance between its subnormal numbers."""
+    return float(ml_dtypes.finfo(numpy_dtype(name)).smallest_subnormal)

@@ -111,22 +111,18 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     extents = _extents(op, operands)
     eps = dtypes.eps(op.compute_dtype)
     scale = abs(op.scale if op.scale is not None else float(operands["scale"]))
-    largest = {
-        name: float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
-        for name in ("query", "key", "value")
-    }
+    largest = {name: _largest_finite(operands[name]) for name in ("query", "key", "value")}
     k1, k2 = op.count("k1", extents), op.count("k2", extents)
     score = scale * largest["query"] * largest["key"] * math.sqrt(k1)
     if "mask" in operands and operands["mask"].dtype.kind not in "biu":
-        finite = operands["mask"].astype(np.float64)
-        finite = finite[np.isfinite(finite)]
-        score += float(np.max(np.abs(finite), initial=0.0)) if finite.size else 0.0
+        score += _largest_finite(operands["mask"])
     score_error = 4.0 * eps * (1.0 + score)
     weight_error = 2.0 * score_error + eps * (4.0 + math.sqrt(k2))
     weight_error += dtypes.eps(op.types["value"].dtype)
 
     def of(name: str, absolute: float) -> Tolerance:
-        return Tolerance(absolute, 2.0 * dtypes.eps(op.types[name].dtype))
+        dtype = op.types[name].dtype
+        return Tolerance(absolute + dtypes.smallest(dtype), 2.0 * dtypes.eps(dtype))
 
     if not op.online:
         return {"output": of("output", weight_error * largest["value"])}
@@ -173,12 +169,8 @@ def _run_chain(
     run: Run,
 ) -> dict[str, np.ndarray]:
     """Online attention over the parts of K2 in turn, normalised at the end."""
-    maps = list(keywords["indexing_maps"])
     query, key, value = (inputs[name] for name in ("query", "key", "value"))
-    whole = ops.attention(query, key, value, indexing_maps=maps)
-    rows = ", ".join(f"d{dim}" for dim in (*whole.dims["b"], *whole.dims["m"]))
-    state_map = f"{maps[0].split('->')[0]}-> ({rows})"
-    keywords = {**keywords, "indexing_maps": [*maps, state_map, state_map]}
+    whole = ops.online_attention(query, key, value, **keywords)
     axes = {n: whole.maps[n].dims.index(whole.dims["k2"][0]) for n in ("key", "value")}
     shape = query.shape[:-1]
     state = {
