@@ -19,8 +19,11 @@ PACKAGE = "tvm_iree_ext"
 ANYONE = ".errors .dtypes .signature"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
 DEPLOYED = ".kernel .artifact .cache .arrays .machine .runtime .staging"
-REGISTRY = ".layout .expression .reference .target .intrin .ops .vector .schedules .registry"
-BUILD = f"{REGISTRY} .vector_math .pipeline .linker .versions {DEPLOYED} .build"
+REGISTRY = (
+    ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
+)
+BUILD = f"{REGISTRY} .vector_math .pipeline .linker .versions {DEPLOYED} .builder"
+VERIFY = ".comparison .examples .verify"
 ALLOWED = {
     "errors": "",
     "dtypes": ".errors numpy ml_dtypes",
@@ -29,12 +32,14 @@ ALLOWED = {
     "versions": "",
     "layout": "numpy",
     "reference": ".expression numpy ml_dtypes",
-    "target": ".layout tvm",
+    "target": ".layout .machine tvm",
     "intrin": ".layout .target tvm",
     "ops": ".layout .expression tvm tvm_ffi numpy",
     "vector": ".layout tvm tvm_ffi numpy",
-    "schedules": ".ops .target .intrin .layout tvm tvm_ffi numpy",
-    "registry": ".ops .reference .schedules numpy",
+    "schedules": ".ops .target .intrin .layout .vector_math tvm tvm_ffi numpy",
+    "catalog": ".ops .reference .expression numpy ml_dtypes",
+    "registry": ".catalog .ops .reference .schedules numpy",
+    "support": f"{REGISTRY} .machine numpy",
     "vector_math": "tvm tvm_ffi",
     "pipeline": ".vector_math tvm tvm_ffi",
     "linker": ".target .machine .staging .versions tvm tvm_ffi",
@@ -45,12 +50,16 @@ ALLOWED = {
     "artifact": ".staging",
     "cache": ".artifact .staging",
     "kernel": ".arrays .artifact .cache .machine .runtime numpy tvm_ffi",
-    "build": f"{BUILD} tvm tvm_ffi numpy",
-    "verify": f"{BUILD} tvm tvm_ffi numpy ml_dtypes",
-    "bench": f"{BUILD} .verify tvm tvm_ffi numpy ml_dtypes torch",
+    "builder": f"{BUILD} tvm tvm_ffi numpy",
+    "comparison": ".catalog numpy",
+    "examples": f"{REGISTRY} .comparison numpy ml_dtypes",
+    "workers": "",
+    "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
+    "doctor": ".versions .cache .machine .runtime .target .linker tvm",
+    "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl",
     "simt": ".target .layout tvm tvm_ffi numpy",
     "mlir": f"{REGISTRY} tvm tvm_ffi numpy ml_dtypes iree",
-    "tuning": f"{BUILD} .verify .bench .simt .mlir tvm tvm_ffi numpy xgboost",
+    "tuning": f"{BUILD} {VERIFY} .bench .simt .mlir tvm tvm_ffi numpy xgboost",
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"
@@ -178,7 +187,7 @@ def test_the_table_refuses_what_it_should():
     assert not may_import("ops", "tvm_iree_ext.schedules.cpu.attention")
     assert not may_import("reference", "tvm_iree_ext.ops.maps")
     assert not may_import("errors", "tvm_iree_ext.signature")
-    assert not may_import("kernel", "tvm_iree_ext.build")
+    assert not may_import("kernel", "tvm_iree_ext.builder")
     assert not may_import("ops", "tvm_iree_ext")
 
 

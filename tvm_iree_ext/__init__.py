@@ -13,10 +13,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tvm_iree_ext import layout, ops, reference
+    from tvm_iree_ext import bench, layout, ops, reference, registry, verify
     from tvm_iree_ext.builder import build
     from tvm_iree_ext.kernel import Kernel, load
-    from tvm_iree_ext.runtime import set_num_threads, threads
+    from tvm_iree_ext.runtime import available_processors, set_num_threads, threads
     from tvm_iree_ext.schedules.config import LoweringConfig
     from tvm_iree_ext.signature import TensorType
 
@@ -24,19 +24,26 @@ __all__ = [
     "Kernel",
     "LoweringConfig",
     "TensorType",
+    "available_processors",
+    "bench",
     "build",
+    "doctor",
     "layout",
     "load",
     "ops",
     "reference",
+    "registry",
     "set_num_threads",
+    "support",
     "threads",
+    "verify",
 ]
 
 _HOME = {
     "Kernel": "kernel",
     "LoweringConfig": "schedules.config",
     "TensorType": "signature",
+    "available_processors": "runtime",
     "build": "builder",
     "load": "kernel",
     "set_num_threads": "runtime",

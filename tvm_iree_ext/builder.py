@@ -18,13 +18,20 @@ from tvm_iree_ext.target.names import TargetLike, make_target, target_json
 from tvm_iree_ext.versions import check_pair
 
 
-def build(op: Op, target: TargetLike = "llvm", config: LoweringConfig | None = None) -> Kernel:
+def build(
+    op: Op,
+    target: TargetLike = "llvm",
+    config: LoweringConfig | None = None,
+    *,
+    folder: Path | str | None = None,
+) -> Kernel:
     """Compile an op for a target, or take the kernel from the cache.
 
     Args:
         op: what :mod:`tvm_iree_ext.ops` makes.
         target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
         config: tile sizes and choices; by default the rule's heuristic.
+        folder: where to write the artifact, past the cache; by default the cache keeps it.
 
     Returns:
         A kernel to be called or exported.  One for another machine can only be exported.
@@ -33,6 +40,7 @@ def build(op: Op, target: TargetLike = "llvm", config: LoweringConfig | None = N
         TargetError: for a target that is not known.
         ScheduleError: when no rule builds the op, or the config does not fit.
         BuildError: when TVM, the linker or the file system refuses.
+        ArtifactError: when ``folder`` cannot be written, or holds something else.
     """
     if not isinstance(op, Op):
         raise BuildError(f"build takes an op of tvm_iree_ext.ops; {type(op).__name__} came")
@@ -60,6 +68,11 @@ def build(op: Op, target: TargetLike = "llvm", config: LoweringConfig | None = N
 
         write(folder, manifest, fill)
 
+    # A kernel for another machine can be exported here, and is not opened.
+    lazy = not is_this_machine(str(resolved.attrs.get("mtriple", "")))
+    if folder is not None:
+        make(Path(folder))
+        return load(folder, lazy=lazy)
     identity = {
         **op.describe(),
         "target": manifest.target,
@@ -68,9 +81,7 @@ def build(op: Op, target: TargetLike = "llvm", config: LoweringConfig | None = N
         "provenance": provenance,
         "versions": {**installed_versions(), "source": source_fingerprint()},
     }
-    # A kernel for another machine can be exported here, and is not opened.
-    here = is_this_machine(str(resolved.attrs.get("mtriple", "")))
-    return load(cache.get_or_make(cache.key(identity), make), lazy=not here)
+    return load(cache.get_or_make(cache.key(identity), make), lazy=lazy)
 
 
 @functools.cache

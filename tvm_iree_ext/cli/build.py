@@ -1,0 +1,111 @@
+"""``tvm-iree-ext build``: a kernel for any op, and its artifact."""
+
+import argparse
+import inspect
+import json
+from pathlib import Path
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.cli.operands import make_op
+from tvm_iree_ext.errors import ScheduleError
+
+_EPILOG = """\
+examples:
+  tvm-iree-ext build attention 1x8x1024x64xf32 1x8x1024x64xf32 1x8x1024x64xf32 -o attention
+  tvm-iree-ext build attention BATCHx8xSEQx64xf16 BATCHx8xSEQx64xf16 BATCHx8xSEQx64xf16 \\
+      mask=SEQxSEQxi1 --set causal=true --set 'region=30 * tanh(arg0 / 30)'
+  tvm-iree-ext build attention --help-op
+"""
+
+
+def add_build(commands: argparse._SubParsersAction) -> None:
+    """Add the command ``build``."""
+    parser = commands.add_parser(
+        "build",
+        help="build a kernel, and export it",
+        description="Build a kernel for an op, or take it from the cache.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("op", metavar="OP", help="as 'tvm-iree-ext list' shows it")
+    parser.add_argument(
+        "operands",
+        metavar="OPERAND",
+        nargs="*",
+        help="types in the op's order, or NAME=TYPE: extents (numbers, names in capitals or '?' for"
+        " what is known when the kernel is called) and element type, separated by x",
+    )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="an attribute, as JSON or text; --help-op lists them",
+    )
+    parser.add_argument("--help-op", action="store_true", help="explain OP and its attributes")
+    parser.add_argument(
+        "--target",
+        default="llvm",
+        metavar="T",
+        help="llvm (this machine), llvm:CPU, llvm:CPU@TRIPLE or JSON (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--config", metavar="JSON|FILE", help="lowering config (default: the heuristic's)"
+    )
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="export the artifact there")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(run=run_build)
+
+
+def run_build(args: argparse.Namespace) -> None:
+    """Build, export, and print what came out."""
+    if args.help_op:
+        entry = ext.registry.find(args.op)
+        print(f"{entry.name}: {entry.summary}\n\n{inspect.getdoc(entry.make)}")
+        return
+    config = None if args.config is None else read_config(args.config)
+    op = make_op(args.op, args.operands, args.set)
+    kernel = ext.build(op, args.target, config)
+    data = {
+        "op": str(op),
+        "attributes": op.attributes,
+        "target": dict(kernel.target),
+        "config": dict(kernel.config),
+        "provenance": kernel.provenance,
+        "resources": dict(kernel.resources),
+        "artifact": str(kernel.folder if args.output is None else kernel.export(args.output)),
+    }
+    if args.json:
+        print(json.dumps(data, indent=2))
+        return
+    for name, value in data.items():
+        print(f"{name:<10}  {value if isinstance(value, str) else json.dumps(value)}")
+
+
+def read_config(text: str) -> ext.LoweringConfig:
+    """The lowering config that a JSON text, or the file of that name, holds.
+
+    Raises:
+        ScheduleError: for a file that cannot be read, text that is not JSON, an unknown field, or
+            a value of another type than the field's.
+    """
+    source = "--config"
+    if not text.lstrip().startswith("{"):
+        source = text
+        try:
+            text = Path(text).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ScheduleError(f"lowering config: cannot read {source}: {error}") from None
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ScheduleError(f"lowering config: {source} is not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise ScheduleError(f"lowering config: {source} holds no JSON object")
+    usual = ext.LoweringConfig().to_json()
+    for name, value in data.items():
+        if name in usual and type(value) is not type(usual[name]):
+            raise ScheduleError(
+                f"lowering config: {name} is {value!r}; expected something like {usual[name]!r}"
+            )
+    return ext.LoweringConfig.from_json(data)

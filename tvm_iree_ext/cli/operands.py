@@ -1,0 +1,100 @@
+"""Ops from words: ``attention 1x8xSEQx64xf32 ... mask=SEQxSEQxi1`` and ``causal=true``.
+
+Any op is made so: the words are handed to its function in :mod:`tvm_iree_ext.ops`, whose parameters
+say which are operands (their annotation has ``TensorType``) and which are attributes.
+"""
+
+import inspect
+import json
+import re
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.errors import OpError
+
+_NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+# Capitals, since a small x separates extents.
+_EXTENT = re.compile(r"(?P<number>\d+)|(?P<name>[A-Z_][A-Z0-9_]*|\?)")
+_DTYPE = re.compile(r"(i|ui|f|bf|int|uint|float|bfloat)\d+|bool")
+
+
+def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
+    """The op that the words describe.
+
+    Raises:
+        OpError: for an unknown op, operand or attribute, a malformed type, and what the op refuses.
+    """
+    entry = ext.registry.find(op)
+    parameters = inspect.signature(entry.make).parameters
+    tensors = _tensor_parameters(entry.make)
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for word in operands:
+        if match := _NAMED.fullmatch(word):
+            _check_name(op, "operand", match[1], tensors, named)
+            named[match[1]] = parse_type(match[2])
+        else:
+            positional.append(parse_type(word))
+    attributes = [name for name in parameters if name not in tensors]
+    for word in settings:
+        if (match := _NAMED.fullmatch(word)) is None:
+            raise OpError(f"{op}: {word!r} is not NAME=VALUE; names are {', '.join(attributes)}")
+        _check_name(op, "attribute", match[1], attributes, named)
+        named[match[1]] = parse_value(match[2])
+    try:
+        inspect.signature(entry.make).bind(*positional, **named)
+    except TypeError as error:
+        raise OpError(f"{op}: {error}; operands are {', '.join(tensors)}") from None
+    try:
+        return entry.make(*positional, **named)
+    except TypeError as error:  # JSON of a type that the op did not reckon with
+        raise OpError(f"{op}: {error}") from None
+
+
+def _check_name(op: str, what: str, name: str, known: Sequence[str], given: dict[str, Any]) -> None:
+    if name not in known:
+        raise OpError(f"{op}: no {what} {name!r}; there are {', '.join(known) or 'none'}")
+    if name in given:
+        raise OpError(f"{op}: {what} {name!r} came twice")
+
+
+def _tensor_parameters(make: Callable[..., Any]) -> list[str]:
+    hints = typing.get_type_hints(make)
+    return [
+        name
+        for name in inspect.signature(make).parameters
+        if ext.TensorType in typing.get_args(hints.get(name))
+    ]
+
+
+def parse_type(text: str) -> Any:
+    """``1x8xSEQx64xf32`` as a TensorType; without a dtype as a shape.
+
+    Raises:
+        OpError: for a part that is no number, name in capitals, ``?`` or, at the end, dtype.
+    """
+    *parts, last = text.split("x")
+    dtype = last if _DTYPE.fullmatch(last) else None
+    if dtype is None:
+        parts.append(last)
+    shape: list[int | str] = []
+    for part in parts:
+        match = _EXTENT.fullmatch(part)
+        if match is None:
+            raise OpError(
+                f"{text!r} is not a type such as 1x8xSEQx64xf32: {part!r} is neither a number,"
+                " a name in capitals, '?' nor, at the end, a dtype"
+            )
+        shape.append(int(part) if match["number"] else part)
+    return tuple(shape) if dtype is None else ext.TensorType(tuple(shape), dtype)
+
+
+def parse_value(text: str) -> Any:
+    """An attribute's value: JSON (its lists as tuples), and all else the text itself."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,102 @@
+"""``tvm-iree-ext verify``: kernels against examples with known results, and random ones."""
+
+import argparse
+import contextlib
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.errors import OpError
+
+_COUNT = 20
+
+
+def add_verify(commands: argparse._SubParsersAction) -> None:
+    """Add the command ``verify``."""
+    parser = commands.add_parser(
+        "verify",
+        help="build kernels, run them, and compare with what they must compute",
+        description="Check kernels on random operands against the references, or with --examples"
+        " against known results. The last line is 'N passed, M failed'; the exit status is 1 when"
+        " any failed, or none ran.",
+    )
+    parser.add_argument("--examples", metavar="FILE", help="check the cases of this JSON file")
+    parser.add_argument(
+        "--op", metavar="NAME", action="append", help="only this op; may be repeated"
+    )
+    parser.add_argument(
+        "--target", default="llvm", metavar="T", help="one that runs here (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--cases",
+        type=count_from(1),
+        metavar="N",
+        help=f"random cases per op (default: {_COUNT}, or none with --examples)",
+    )
+    parser.add_argument(
+        "--seed", type=count_from(0), default=0, metavar="S", help="of them (default: %(default)s)"
+    )
+    parser.add_argument("--case", type=count_from(0), metavar="I", help="random case I alone")
+    parser.add_argument(
+        "--jobs",
+        type=count_from(0),
+        default=1,
+        metavar="N",
+        help="processes that build and run the cases, so that a crash is a failed case; 0: this"
+        " process (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(run=run_verify)
+
+
+def count_from(least: int) -> Any:
+    """What argparse calls for a whole number from ``least``."""
+
+    def parse(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least}")
+        return int(text)
+
+    return parse
+
+
+def run_verify(args: argparse.Namespace) -> int:
+    """Check, and print what failed, what is not supported, and the counts."""
+    cases = []
+    if args.examples is not None:
+        cases += ext.verify.example_cases(args.examples, args.op)
+    if args.examples is None or args.cases is not None or args.case is not None:
+        cases += ext.verify.random_cases(args.op, args.cases or _COUNT, args.seed, args.case)
+    results = []
+    with _progress(len(cases)) as advance:
+        for result in ext.verify.check(cases, args.target, jobs=args.jobs):
+            results.append(result)
+            if result.status == "failed" and not args.json:
+                print(f"FAILED {result.id}: {result.message}", flush=True)
+            advance()
+    report = ext.verify.Report(tuple(results))
+    if args.json:
+        print(json.dumps(report.to_json(), indent=2))
+    else:
+        for (op, message), count in report.unsupported.items():
+            print(f"{op}: {message} ({count} {'case' if count == 1 else 'cases'})")
+        print(report)
+    if len(report.of("unsupported")) == len(results):
+        raise OpError("verify: nothing was run, so nothing is known to be right")
+    return 1 if report.of("failed") else 0
+
+
+@contextlib.contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """A bar on a terminal, and nothing elsewhere; yields what moves it on."""
+    console = Console(stderr=True)
+    columns = (TextColumn("verify"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    off = not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=off) as progress:
+        task = progress.add_task("verify", total=total)
+        yield lambda: progress.advance(task)

@@ -1,0 +1,46 @@
+"""What it means that an array is right: the one rule by which kernels are judged."""
+
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.catalog.entry import Tolerance
+
+EXACT = Tolerance(0.0, 0.0)
+
+
+def first_difference(name: str, got: Any, want: np.ndarray, tolerance: Tolerance) -> str:
+    """What is wrong with ``got``, for a message; empty when it is right.
+
+    An element is right when ``abs(got - want) <= absolute + relative * abs(want)``, or when both
+    are NaN or the same infinity.  Finite numbers are never near an infinity.
+    """
+    got = np.asarray(got)
+    if got.shape != want.shape:
+        return f"{name} has shape {list(got.shape)}, expected {list(want.shape)}"
+    wrong = ~_is_right(got, want, tolerance)
+    if not wrong.any():
+        return ""
+    index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
+    allowed = tolerance.absolute + tolerance.relative * abs(float(want[index]))
+    within = f" within {allowed:.3g}" if np.isfinite(allowed) and allowed > 0 else ""
+    at = f"[{', '.join(map(str, index))}]" if index else ""
+    text = f"{name}{at} is {_text(got[index])}, expected {_text(want[index])}{within}"
+    if got.size > 1:
+        text += f"; {int(wrong.sum())} of {got.size} elements are wrong"
+    return text
+
+
+def _is_right(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.ndarray:
+    if got.dtype == want.dtype and got.dtype.kind in "biu" and tolerance == EXACT:
+        return got == want  # a float64 does not hold every int64
+    got, want = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        allowed = tolerance.absolute + tolerance.relative * np.abs(want)
+        near = np.isfinite(got) & np.isfinite(want) & (np.abs(got - want) <= allowed)
+    return near | (got == want) | (np.isnan(got) & np.isnan(want))
+
+
+def _text(value: Any) -> str:
+    """Enough digits to tell two float32 apart; all of them for integers."""
+    return str(value) if value.dtype.kind in "biu" else f"{float(value):.9g}"

@@ -1,0 +1,199 @@
+"""What this installation has, and what to do about what it lacks.
+
+Nothing here raises, whatever is missing or broken: that is what it is for.
+"""
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tvm_iree_ext import cache, versions
+from tvm_iree_ext.errors import ExtError
+from tvm_iree_ext.machine import CPU_FEATURES, this_machine
+
+State = Literal["ok", "missing", "wrong"]
+
+_OLDEST_PYTHON = (3, 10)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at; without a ``needed`` one nothing is built."""
+
+    name: str
+    state: State
+    value: str
+    advice: str = ""
+    needed: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return asdict(self)
+
+
+def examine() -> list[Finding]:
+    """Look at Python, TVM, the processor, compilers, the cache, and what is optional."""
+    pair = _pair()
+    tvm = _tvm()
+    findings = [_python(), _package(), pair, tvm]
+    if tvm.state == "ok":
+        findings += [_guarded("CPU", _cpu), _guarded("threads", _threads)]
+        findings += [_linker("linker", "", needed=True), _linker("cross linker", _other_triple())]
+    return [*findings, _cache(), *_optional(), *_gpus()]
+
+
+def is_healthy(findings: list[Finding]) -> bool:
+    """Whether all that is needed is there."""
+    return all(finding.state == "ok" for finding in findings if finding.needed)
+
+
+def _python() -> Finding:
+    came = f"{platform.python_version()} at {sys.executable}"
+    if sys.version_info >= _OLDEST_PYTHON:
+        return Finding("Python", "ok", came, needed=True)
+    oldest = ".".join(map(str, _OLDEST_PYTHON))
+    return Finding("Python", "wrong", came, f"install Python {oldest} or newer", needed=True)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _package() -> Finding:
+    place = Path(__file__).parent
+    version = _version("tvm-iree-ext")
+    if version is None:
+        return Finding("tvm-iree-ext", "missing", f"used from {place}", "pip install it")
+    return Finding("tvm-iree-ext", "ok", f"{version} at {place}")
+
+
+def _pair() -> Finding:
+    found = ", ".join(f"{name} {_version(name) or 'not installed'}" for name in versions.PAIR)
+    try:
+        versions.check_pair()
+    except ExtError as error:
+        return Finding("TVM packages", "wrong", found, str(error), needed=True)
+    return Finding("TVM packages", "ok", found, needed=True)
+
+
+def _tvm() -> Finding:
+    try:
+        import tvm
+        from tvm.target import codegen
+
+        llvm = codegen.llvm_version_major()
+    except Exception as error:  # a broken installation fails in any way
+        advice = "reinstall: pip install --force-reinstall apache-tvm apache-tvm-ffi"
+        return Finding("TVM", "wrong", f"does not load: {_line(error)}", advice, needed=True)
+    return Finding("TVM", "ok", f"{tvm.__version__} with LLVM {llvm}", needed=True)
+
+
+def _line(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}"
+
+
+def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
+    try:
+        return look()
+    except Exception as error:  # TVM loads and is broken all the same
+        return Finding(name, "wrong", _line(error), needed=True)
+
+
+def _cpu() -> Finding:
+    from tvm.target import codegen
+
+    from tvm_iree_ext.target.cpu import cpu_features
+    from tvm_iree_ext.target.names import host
+
+    target = host()
+    has = set(map(str, codegen.llvm_get_cpu_features(target)))
+    vectors = cpu_features(target)
+    listed = ", ".join(feature for feature in CPU_FEATURES if feature in has)
+    value = f"{target.attrs['mcpu']} ({this_machine()}), {vectors.vector_bits}-bit vectors"
+    return Finding("CPU", "ok", f"{value}: {listed or 'no extensions'}")
+
+
+def _threads() -> Finding:
+    from tvm_iree_ext import runtime
+
+    names = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "TVM_BIND_THREADS")
+    given = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
+    value = (
+        f"{os.cpu_count()} logical processors, {runtime.available_processors()} for this process;"
+        f" parallel kernels use {runtime.num_threads()} threads"
+    )
+    return Finding("threads", "ok", f"{value} ({', '.join(given)})" if given else value)
+
+
+def _other_triple() -> str:
+    return "x86_64-linux-gnu" if this_machine() == "aarch64" else "aarch64-linux-gnu"
+
+
+def _linker(name: str, triple: str, *, needed: bool = False) -> Finding:
+    from tvm_iree_ext.linker import find_linker
+
+    purpose = f"for {triple}" if triple else "for this machine"
+    try:
+        command = find_linker(triple)
+    except ExtError as error:
+        return Finding(name, "missing", f"none {purpose}", str(error), needed)
+    program = " ".join(command[: command.index("-shared")])
+    return Finding(name, "ok", f"{program}, {purpose}", needed=needed)
+
+
+def _cache() -> Finding:
+    root = cache.root()
+    value, advice = str(root), f"set {cache.VARIABLE} to a folder that can be written"
+    try:
+        entries, size = cache.size()
+    except OSError as error:
+        return Finding("kernel cache", "wrong", f"{value}: {error.strerror}", advice, needed=True)
+    nearest = next((p for p in (root, *root.parents) if p.exists()), root)
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding("kernel cache", "wrong", f"{value}: not writable", advice, needed=True)
+    value += f": {entries} kernels, {size / 1e6:.1f} MB"
+    return Finding("kernel cache", "ok", value, needed=True)
+
+
+def _optional() -> list[Finding]:
+    tuner = "xgboost-cpu" if sys.platform.startswith("linux") else "xgboost"
+    return [
+        _installed("tuning", ("xgboost-cpu", "xgboost"), f"to tune: pip install {tuner}"),
+        _installed("PyTorch", ("torch",), "to compare speed with it: pip install torch"),
+    ]
+
+
+def _installed(name: str, packages: tuple[str, ...], advice: str) -> Finding:
+    for package in packages:
+        if (version := _version(package)) is not None:
+            return Finding(name, "ok", f"{package} {version}")
+    return Finding(name, "missing", f"no {' or '.join(packages)}", advice)
+
+
+def _gpus() -> list[Finding]:
+    """Toolkits and devices; no op needs one yet, so nothing is advised."""
+    places = {
+        "CUDA": (_program("nvcc", "CUDA_HOME"), Path("/dev/nvidiactl")),
+        "ROCm": (_program("hipcc", "ROCM_PATH"), Path("/dev/kfd")),
+    }
+    findings = []
+    for name, (compiler, device) in places.items():
+        parts = [compiler or "no toolkit", "a device" if device.exists() else "no device"]
+        findings.append(Finding(name, "ok" if compiler else "missing", ", ".join(parts)))
+    return findings
+
+
+def _program(name: str, home: str) -> str | None:
+    folder = os.environ.get(home)
+    return shutil.which(name) or (shutil.which(name, path=f"{folder}/bin") if folder else None)

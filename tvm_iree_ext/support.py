@@ -1,0 +1,52 @@
+"""Which op runs on which kind of target: asked of the schedule rules, not written down."""
+
+from typing import Literal
+
+import numpy as np
+
+from tvm_iree_ext.catalog.entry import OpEntry
+from tvm_iree_ext.errors import ScheduleError, TargetError
+from tvm_iree_ext.machine import is_this_machine, this_machine
+from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.target.names import make_target
+
+Support = Literal["runs", "compiles", "no"]
+"""``compiles``: a kernel can be built and exported here, and is run elsewhere."""
+
+_SAMPLES = 8  # random ops: a rule may leave out some attributes, such as dynamic extents
+
+_FOREIGN_CPUS = {
+    "x86_64": "llvm:neoverse-n1@aarch64-linux-gnu",
+    "aarch64": "llvm:x86-64-v3@x86_64-linux-gnu",
+}
+
+
+def usual_targets() -> tuple[str, ...]:
+    """This machine's CPU, one of another architecture, and the kinds of GPU."""
+    foreign = _FOREIGN_CPUS.get(this_machine(), _FOREIGN_CPUS["x86_64"])
+    return "llvm", foreign, "cuda", "rocm"
+
+
+def support() -> dict[str, dict[str, Support]]:
+    """For each registered op, what it does on each of :func:`usual_targets`."""
+    targets = usual_targets()
+    return {
+        name: {target: _support_of(entry, target) for target in targets}
+        for name, entry in ENTRIES.items()
+    }
+
+
+def _support_of(entry: OpEntry, name: str) -> Support:
+    try:
+        target = make_target(name)
+    except TargetError:
+        return "no"
+    for seed in range(_SAMPLES):
+        op, _ = entry.random_case(np.random.default_rng(seed))
+        try:
+            choose(op, target)
+        except ScheduleError:
+            continue
+        return "runs" if is_this_machine(str(target.attrs.get("mtriple", ""))) else "compiles"
+    return "no"

@@ -1,0 +1,260 @@
+"""Kernels against what they must compute: examples with known results, random ops, ops of yours.
+
+>>> from tvm_iree_ext import verify
+>>> report = verify.check_random(["attention"], count=2, seed=7)
+>>> print(report)
+2 passed, 0 failed
+"""
+
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from tvm.target import Target
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext import workers
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Values
+from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.errors import ExtError, OpError, ScheduleError, TargetError
+from tvm_iree_ext.examples import NotSupported, read_examples
+from tvm_iree_ext.machine import CPU_FEATURES, cpu_flags, is_this_machine, this_machine
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.registry import ENTRIES, find
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.target.names import TargetLike, make_target, target_json
+
+_LIMIT_S = 600.0  # for one case in a process of its own: a kernel that hangs is ended
+
+Status = Literal["passed", "failed", "unsupported"]
+
+
+class Case(Protocol):
+    """Something that is right or wrong."""
+
+    @property
+    def id(self) -> str:
+        """Its name in reports."""
+
+    @property
+    def op(self) -> str:
+        """The name of its op."""
+
+    def check(self, run: Run) -> str:
+        """What is wrong, for a message, when ops are computed by ``run``; empty when nothing is."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a case ended; the message says what is wrong, or what is not supported."""
+
+    id: str
+    op: str
+    status: Status
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The results of a run."""
+
+    results: tuple[Result, ...]
+
+    def of(self, status: Status) -> list[Result]:
+        """The results that ended so."""
+        return [result for result in self.results if result.status == status]
+
+    @property
+    def unsupported(self) -> dict[tuple[str, str], int]:
+        """Ops without a kernel, each with the reason: how many cases they have."""
+        return Counter((result.op, result.message) for result in self.of("unsupported"))
+
+    def __str__(self) -> str:
+        return f"{len(self.of('passed'))} passed, {len(self.of('failed'))} failed"
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts and results as plain JSON values."""
+        counts = {status: len(self.of(status)) for status in ("passed", "failed", "unsupported")}
+        return {**counts, "results": [asdict(result) for result in self.results]}
+
+
+@dataclass(frozen=True)
+class RandomCase:
+    """Case ``index`` of a seed: an op with operands from the registry, against its reference."""
+
+    op: str
+    seed: int
+    index: int
+
+    @property
+    def id(self) -> str:
+        """Says how to get this case again."""
+        return f"{self.op} --seed {self.seed} --case {self.index}"
+
+    def check(self, run: Run) -> str:
+        """What is wrong with the results, and of what op."""
+        entry = ENTRIES[self.op]
+        stream = zlib.crc32(self.op.encode())  # each op its own numbers, each case its own start
+        op, operands = entry.random_case(np.random.default_rng([self.seed, stream, self.index]))
+        wrong = _compare(entry, op, operands, run)
+        return wrong and f"{wrong}; {op}, {op.attributes}"
+
+
+def example_cases(path: Path | str, ops: Collection[str] | None = None) -> list[Case]:
+    """The cases of a file in the format of :mod:`tvm_iree_ext.examples`.
+
+    Raises:
+        ExampleError: for a file that cannot be read, or has no case of one of the ``ops``.
+    """
+    return list(read_examples(path, ops))
+
+
+def random_cases(
+    ops: Collection[str] | None = None,
+    count: int = 20,
+    seed: int = 0,
+    index: int | None = None,
+) -> list[Case]:
+    """``count`` cases for each op (default: all), or the one with an ``index``.
+
+    Raises:
+        OpError: for an op that is not registered.
+    """
+    entries = ENTRIES.values() if ops is None else {find(op).name: find(op) for op in ops}.values()
+    indices = range(count) if index is None else [index]
+    return [RandomCase(entry.name, seed, i) for entry in entries for i in indices]
+
+
+def check(cases: Iterable[Case], target: TargetLike = "llvm", *, jobs: int = 0) -> Iterator[Result]:
+    """The result of each case in order; no failure stops the others.
+
+    Args:
+        cases: as :func:`example_cases` and :func:`random_cases` make them.
+        target: what kernels are built for; it must run here.
+        jobs: how many processes build and run the cases, so that a kernel that crashes or hangs
+            is a failed case; 0 means this process.
+
+    Raises:
+        TargetError: for a target that is unknown or does not run here.
+    """
+    resolved = make_target(target)
+    _check_runs_here(resolved)
+    tasks = [(case, target_json(resolved)) for case in cases]
+    if jobs == 0:
+        return map(_result, tasks)
+    return workers.each(_result, _died, tasks, jobs, _LIMIT_S)
+
+
+def check_examples(
+    path: Path | str, target: TargetLike = "llvm", ops: Collection[str] | None = None
+) -> Report:
+    """Check kernels against a file of examples; see :func:`example_cases` and :func:`check`."""
+    return Report(tuple(check(example_cases(path, ops), target)))
+
+
+def check_random(
+    ops: Collection[str] | None = None,
+    target: TargetLike = "llvm",
+    *,
+    count: int = 20,
+    seed: int = 0,
+    index: int | None = None,
+) -> Report:
+    """Check kernels of random ops; see :func:`random_cases` and :func:`check`."""
+    return Report(tuple(check(random_cases(ops, count, seed, index), target)))
+
+
+def check_op(
+    op: Op,
+    operands: Values,
+    target: TargetLike = "llvm",
+    config: LoweringConfig | None = None,
+) -> Result:
+    """Build ``op``, run it on ``operands`` (arrays by name), and compare with the reference.
+
+    Raises:
+        ExtError: when it cannot be built or called, or has no reference.
+    """
+    entry = ENTRIES.get(op.name)
+    if entry is None:
+        raise OpError(f"{op.name}: no reference; there is one for {', '.join(ENTRIES)}")
+    resolved = make_target(target)
+    _check_runs_here(resolved)
+
+    def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
+        return _build_and_call(op, operands, resolved, config)
+
+    wrong = _compare(entry, op, operands, run)
+    return Result(str(op), op.name, "failed" if wrong else "passed", wrong)
+
+
+def _compare(entry: OpEntry, op: Op, operands: Values, run: Run) -> str:
+    got, want = run(op, operands), entry.reference(op, operands)
+    tolerance = entry.tolerance(op, operands, want)
+    found = (first_difference(name, got[name], want[name], tolerance[name]) for name in want)
+    return next(filter(None, found), "")
+
+
+def _result(task: tuple[Case, Mapping[str, Any]]) -> Result:
+    """The result of a case; whatever goes wrong in it is its result."""
+    case, target = task
+    resolved = make_target(target)
+
+    def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
+        try:
+            choose(op, resolved)
+        except ScheduleError as error:
+            raise NotSupported(str(error)) from None
+        return _build_and_call(op, operands, resolved, None)
+
+    try:
+        wrong = case.check(run)
+    except NotSupported as error:
+        return Result(case.id, case.op, "unsupported", str(error))
+    except ExtError as error:
+        return Result(case.id, case.op, "failed", str(error))
+    except Exception as error:  # TVM and NumPy raise any kind; the other cases must still run
+        what = str(error).strip().partition("\n")[0]
+        return Result(case.id, case.op, "failed", f"{type(error).__name__}: {what}")
+    return Result(case.id, case.op, "failed" if wrong else "passed", wrong)
+
+
+def _died(task: tuple[Case, Mapping[str, Any]], error: workers.WorkerDied) -> Result:
+    case, _ = task
+    return Result(case.id, case.op, "failed", str(error))
+
+
+def _build_and_call(
+    op: Op, operands: Values, target: Target, config: LoweringConfig | None
+) -> dict[str, np.ndarray]:
+    """The results by name, of a kernel that is built anew and not kept."""
+    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
+        kernel = build(op, target, config, folder=Path(place) / "kernel")
+        results = kernel(*(operands[operand.name] for operand in op.signature.arguments))
+    several = results if isinstance(results, tuple) else (results,)
+    names = [operand.name for operand in op.signature.results]
+    return dict(zip(names, several, strict=True))
+
+
+def _check_runs_here(target: Target) -> None:
+    triple = str(target.attrs.get("mtriple", ""))
+    if not is_this_machine(triple):
+        raise TargetError(
+            f"target {triple}: its kernels do not run on this {this_machine()} machine;"
+            " verify there, or build and export here"
+        )
+    if flags := cpu_flags():
+        features = set(map(str, llvm.llvm_get_cpu_features(target)))
+        lacking = [f for f, flag in CPU_FEATURES.items() if f in features and flag not in flags]
+        if lacking:
+            raise TargetError(
+                f"target {target.attrs.get('mcpu')}: its kernels use {', '.join(lacking)},"
+                " which this processor lacks"
+            )

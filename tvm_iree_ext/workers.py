@@ -1,0 +1,116 @@
+"""Calls in processes of their own, so that a crash or a hang ends one call and not the run."""
+
+import multiprocessing
+import queue
+import signal
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
+
+# A fresh interpreter: threads and locks of TVM's do not survive a fork.
+_CONTEXT = multiprocessing.get_context("spawn")
+
+
+class WorkerDied(Exception):
+    """The process ended, or was ended, in the middle of a call; the message says how."""
+
+
+class Worker:
+    """A process that takes one call at a time; a new one is started after a crash.
+
+    Its temporary files are in ``folder``, since a process that crashes does not remove them.
+    """
+
+    def __init__(self, limit_s: float, folder: str) -> None:
+        self._limit_s = limit_s
+        self._folder = folder
+        self._process: Any = None
+        self._pipe: Any = None
+
+    def call(self, function: Callable[[_Item], _Result], item: _Item) -> _Result:
+        """``function(item)``, computed there; the function must be one of a module.
+
+        Raises:
+            WorkerDied: when the process ended, or took longer than the limit and was ended.
+        """
+        if self._process is None:
+            self._start()
+        try:
+            self._pipe.send((function, item))
+            if not self._pipe.poll(self._limit_s):
+                self.stop()
+                raise WorkerDied(f"took more than {self._limit_s:g} s")
+            return self._pipe.recv()
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            process = self._process
+            process.join()
+            self.stop()
+            raise WorkerDied(_how_it_ended(process.exitcode)) from None
+
+    def stop(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self._pipe.close()
+            self._process = None
+
+    def _start(self) -> None:
+        self._pipe, theirs = _CONTEXT.Pipe()
+        self._process = _CONTEXT.Process(target=_serve, args=(theirs, self._folder), daemon=True)
+        self._process.start()
+        theirs.close()  # now the end of the process is the end of the pipe
+
+
+def _serve(pipe: Connection, folder: str) -> None:
+    tempfile.tempdir = folder
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this
+    while True:
+        try:
+            function, item = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(function(item))
+
+
+def _how_it_ended(code: int) -> str:
+    if code < 0:
+        return f"ended the process by {signal.Signals(-code).name}"
+    return f"ended the process with status {code}"
+
+
+def each(
+    function: Callable[[_Item], _Result],
+    died: Callable[[_Item, WorkerDied], _Result],
+    items: Iterable[_Item],
+    jobs: int,
+    limit_s: float,
+) -> Iterator[_Result]:
+    """``function`` of each item in order, by ``jobs`` processes; ``died`` where one ended early."""
+    free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+
+    def run(item: _Item) -> _Result:
+        worker = free.get()
+        try:
+            return worker.call(function, item)
+        except WorkerDied as error:
+            return died(item, error)
+        finally:
+            free.put(worker)
+
+    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
+        workers = [Worker(limit_s, folder) for _ in range(jobs)]
+        for worker in workers:
+            free.put(worker)
+        threads = ThreadPoolExecutor(jobs)
+        try:
+            yield from threads.map(run, items)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.stop()
