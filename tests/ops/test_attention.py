@@ -1,0 +1,303 @@
+"""What attention accepts, what it refuses and in which words, and what it says of itself."""
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.ops import TensorType
+
+MAPS = [
+    "(d0, d1, d2, d3, d4) -> (d0, d1, d2)",
+    "(d0, d1, d2, d3, d4) -> (d0, d3, d2)",
+    "(d0, d1, d2, d3, d4) -> (d0, d3, d4)",
+    "(d0, d1, d2, d3, d4) -> ()",
+    "(d0, d1, d2, d3, d4) -> (d0, d1, d4)",
+]
+STATE = "(d0, d1, d2, d3, d4) -> (d0, d1)"
+Q, K, V = (2, 3, 4), (2, 5, 4), (2, 5, 6)
+BHSD = (1, 2, 8, 16)
+
+
+def changed(index, text):
+    return [text if i == index else one for i, one in enumerate(MAPS)]
+
+
+def test_classifies_the_dims_and_derives_the_result():
+    op = ops.attention(Q, K, V, indexing_maps=MAPS)
+    assert op.dims == {"b": (0,), "m": (1,), "k1": (2,), "k2": (3,), "n": (4,)}
+    assert [str(o) for o in op.signature.operands] == [
+        "query: float32[2, 3, 4]",
+        "key: float32[2, 5, 4]",
+        "value: float32[2, 5, 6]",
+        "output: float32[2, 3, 6]",
+    ]
+    assert op.scale == 0.5
+
+
+def test_grouped_query_shares_key_and_value_among_the_group():
+    maps = [
+        "(b, h, g, m, k1, k2, n) -> (b, h, g, m, k1)",
+        "(b, h, g, m, k1, k2, n) -> (b, h, k2, k1)",
+        "(b, h, g, m, k1, k2, n) -> (b, h, k2, n)",
+        "(b, h, g, m, k1, k2, n) -> ()",
+        "(b, h, g, m, k1, k2, n) -> (b, h, g, m, n)",
+    ]
+    op = ops.attention((1, 2, 3, 4, 5), (1, 2, 6, 5), (1, 2, 6, 7), indexing_maps=maps)
+    assert op.dims["m"] == (2, 3)
+    assert op.signature.results[0].shape == (1, 2, 3, 4, 7)
+
+
+def test_layout_groups_query_heads_by_key_heads():
+    op = ops.attention((1, 6, 8, 16), (1, 2, 9, 16), (1, 2, 9, 16))
+    assert str(op.maps["query"]) == "(d0, d1, d2, d3, d4, d5, d6) -> (d0, [d1, d2], d3, d4)"
+    assert op.signature.results[0].shape == (1, 6, 8, 16)
+
+
+def test_a_number_and_a_name_on_one_dim_make_the_number():
+    op = ops.attention(("b", 2, 8, 16), (3, 2, "n", 16), (3, 2, "n", 16))
+    assert op.types["query"].shape == (3, 2, 8, 16)
+    assert op.signature.symbols == ("n",)
+
+
+def test_question_marks_are_independent_extents():
+    op = ops.attention(("?", 2, "?", 16), ("?", 2, "?", 16), ("?", 2, "?", 16))
+    assert len(op.signature.symbols) == 3
+
+
+def test_takes_arrays_and_their_dtypes():
+    array = np.zeros(BHSD, np.float16)
+    op = ops.attention(array, array, array)
+    assert {t.dtype for t in op.types.values()} == {"float16"}
+    assert op.compute_dtype == "float32"
+
+
+def test_a_double_operand_makes_the_arithmetic_double():
+    op = ops.attention(BHSD, BHSD, TensorType(BHSD, "f64"))
+    assert op.compute_dtype == "float64"
+
+
+def test_online_attention_has_state_in_and_out():
+    op = ops.online_attention(Q, K, V, indexing_maps=[*MAPS, STATE, STATE], dtype="f16")
+    names = [f"{o.name}:{o.dtype}" for o in op.signature.operands]
+    assert names[3:] == [
+        "output_init:float32",
+        "max_init:float32",
+        "sum_init:float32",
+        "output:float32",
+        "max:float32",
+        "sum:float32",
+    ]
+
+
+def test_the_identity_region_is_no_region():
+    assert ops.attention(BHSD, BHSD, BHSD, region="arg0").region is None
+    assert ops.attention(BHSD, BHSD, BHSD, region=lambda score: score).region is None
+
+
+def test_equal_ops_describe_themselves_equally():
+    one, two = (ops.attention(BHSD, BHSD, BHSD, causal=True, region="tanh(arg0)") for _ in "ab")
+    assert one.describe() == two.describe()
+    assert one.describe() != ops.attention(BHSD, BHSD, BHSD, causal=True).describe()
+
+
+@pytest.mark.parametrize(
+    ("keywords", "pairs"),
+    [
+        ({}, 64),
+        ({"causal": True}, 36),
+        ({"causal": True, "window": 2}, 21),
+        ({"window": (0, 0)}, 8),
+        ({"window": (None, 1)}, 43),
+    ],
+)
+def test_flops_count_the_keys_that_the_band_leaves(keywords, pairs):
+    assert ops.attention(BHSD, BHSD, BHSD, **keywords).flops() == 2 * 2 * pairs * (16 + 16)
+
+
+def test_bytes_count_each_operand_once():
+    assert ops.attention(BHSD, BHSD, BHSD, dtype="f16").bytes() == 4 * 2 * 8 * 16 * 2
+
+
+def test_flops_of_a_dynamic_op_need_its_extents():
+    op = ops.attention(("b", 2, 8, 16), ("b", 2, 8, 16), ("b", 2, 8, 16))
+    assert op.flops({"b": 3}) == 3 * ops.attention(BHSD, BHSD, BHSD).flops()
+
+
+REFUSED = {
+    "rank by maps": (
+        lambda: ops.attention((2, 3), K, V, indexing_maps=MAPS),
+        r"attention: query \[2, 3\] has rank 2; its indexing map has 3 results: rank mismatch",
+    ),
+    "rank by layout": (
+        lambda: ops.attention((2, 3, 4), BHSD, BHSD),
+        r"query \[2, 3, 4\] has rank 3; expected 4 for layout 'bhsd'",
+    ),
+    "extent": (
+        lambda: ops.attention(Q, (2, 5, 7), V, indexing_maps=MAPS),
+        r"key axis 2 \(d2\) has extent 7; expected 4 as in query axis 2",
+    ),
+    "value's extent": (
+        lambda: ops.attention(BHSD, BHSD, (1, 2, 9, 16)),
+        r"value axis 2 \(d4\) has extent 9; expected 8 as in key axis 2",
+    ),
+    "zero extent": (
+        lambda: ops.attention((1, 2, 0, 16), BHSD, BHSD),
+        "query axis 2 has extent 0; extents start at 1",
+    ),
+    "name of an extent": (
+        lambda: ops.attention((1, 2, "a b", 16), BHSD, BHSD),
+        "query axis 2: extent 'a b' is not a name",
+    ),
+    "dtype": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, dtype="int32"),
+        "query has dtype int32; supported are float16, bfloat16, float32, float64",
+    ),
+    "unknown dtype": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, dtype="float7"),
+        "query: dtype 'float7' is unknown",
+    ),
+    "output dtype": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, output_dtype="i8"),
+        "output has dtype int8; supported are",
+    ),
+    "not a shape": (lambda: ops.attention(7, BHSD, BHSD), "query is 7; expected a shape"),
+    "number of maps": (
+        lambda: ops.attention(Q, K, V, indexing_maps=MAPS[:4]),
+        "4 indexing maps; expected one for each of query, key, value, scale, output",
+    ),
+    "number of maps with a mask": (
+        lambda: ops.attention(Q, K, V, mask=(3, 5), indexing_maps=MAPS),
+        "5 indexing maps; expected one for each of query, key, value, scale, mask, output",
+    ),
+    "dims of a map": (
+        lambda: ops.attention(Q, K, V, indexing_maps=changed(1, "(d0, d1) -> (d0, d1)")),
+        "the indexing map of key has 2 dims; expected 5 as for query",
+    ),
+    "result of a map": (
+        lambda: ops.attention(Q, K, V, indexing_maps=changed(0, "(d0, d1) -> (d0, d1 + 1)")),
+        "result 'd1 . 1' is not one of the dims",
+    ),
+    "text of a map": (
+        lambda: ops.attention(Q, K, V, indexing_maps=changed(0, "d0, d1")),
+        "expected the form",
+    ),
+    "scale's map": (
+        lambda: ops.attention(Q, K, V, indexing_maps=changed(3, MAPS[4])),
+        "the indexing map of scale has results; scale is a scalar",
+    ),
+    "output's map": (
+        lambda: ops.attention(
+            Q, K, V, indexing_maps=changed(4, "(d0, d1, d2, d3, d4) -> (d0, d1, d3)")
+        ),
+        r"the indexing map of output uses \{d0, d1, d3\}; expected",
+    ),
+    "max's map": (
+        lambda: ops.online_attention(Q, K, V, indexing_maps=[*MAPS, MAPS[4], STATE]),
+        r"the indexing map of max uses \{d0, d1, d4\}; expected \{d0, d1\}",
+    ),
+    "mask's map": (
+        lambda: ops.attention(
+            Q, K, V, mask=(2, 6), indexing_maps=[*MAPS[:4], MAPS[4], MAPS[4]]
+        ),
+        r"the indexing map of mask uses \{d0, d1, d4\}; expected a part of \{d0, d1, d3\}",
+    ),
+    "mask's shape": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, mask=(8, 9)),
+        r"mask \[8, 9\] does not broadcast to \[1, 2, 8, 8\]",
+    ),
+    "mask's rank": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, mask=(1, 1, 1, 8, 8)),
+        "mask .* has rank 5; expected 1 to 4",
+    ),
+    "heads": (
+        lambda: ops.attention((1, 3, 8, 16), BHSD, BHSD),
+        "query has 3 heads and key 2; expected a multiple, both numbers",
+    ),
+    "layout": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, layout="sbhd"),
+        "layout is 'sbhd'; expected 'bhsd' or 'bshd'",
+    ),
+    "scale": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, scale="big"),
+        "scale is 'big'; expected a finite number, 'operand' or None",
+    ),
+    "scale not finite": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, scale=float("nan")),
+        "scale is nan; expected a finite number",
+    ),
+    "score domain": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, score_domain="base10"),
+        "score_domain is 'base10'; expected 'natural' or 'log2'",
+    ),
+    "causal": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, causal="yes"),
+        "causal is 'yes'; expected a bool, 'upper_left' or 'lower_right'",
+    ),
+    "window": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, window=-1),
+        "window is -1; its sides are numbers from 0",
+    ),
+    "window's form": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, window=(1, 2, 3)),
+        r"window is \(1, 2, 3\); expected a number or \(left, right\)",
+    ),
+    "region's value": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region="arg0 > 1"),
+        "region yields bool; expected float32",
+    ),
+    "two values": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region=lambda score: (score, score)),
+        "region yields 2 values; expected one",
+    ),
+    "region's arguments": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region=lambda a, b: a),
+        "region takes 1 arguments",
+    ),
+    "region's text": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region="arg1 + 1"),
+        "'arg1' is unknown; arguments are arg0",
+    ),
+    "region's function": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region="gelu(arg0)"),
+        "calls no known function; known are abs",
+    ),
+    "causal without rows": (
+        lambda: ops.attention(
+            (4,),
+            (5, 4),
+            (5, 6),
+            causal=True,
+            indexing_maps=[
+                "(k1, k2, n) -> (k1)",
+                "(k1, k2, n) -> (k2, k1)",
+                "(k1, k2, n) -> (k2, n)",
+                "(k1, k2, n) -> ()",
+                "(k1, k2, n) -> (n)",
+            ],
+        ),
+        "causal and window need row positions and one key dim; there are 0 m dims",
+    ),
+    "no keys": (
+        lambda: ops.attention(
+            (3, 4),
+            (4,),
+            (6,),
+            indexing_maps=[
+                "(m, k1, n) -> (m, k1)",
+                "(m, k1, n) -> (k1)",
+                "(m, k1, n) -> (n)",
+                "(m, k1, n) -> ()",
+                "(m, k1, n) -> (m, n)",
+            ],
+        ),
+        "no dim of key is left to attend over",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_and_says_why(case):
+    make, message = REFUSED[case]
+    with pytest.raises(OpError, match=message):
+        make()

@@ -1,0 +1,318 @@
+"""The CPU kernels of attention: right on hard inputs, lean in memory and in their inner loops."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+import tvm
+
+import tvm_iree_ext as ext
+from tvm_iree_ext import ops, pipeline, registry
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.machine import cpu_flags, this_machine
+from tvm_iree_ext.schedules.cpu.attention import CpuAttention
+from tvm_iree_ext.target.names import make_target
+
+RULE = CpuAttention()
+RNG = np.random.default_rng(7)
+
+
+def arrays(rows, keys, width=16, columns=16, heads=2, dtype="float32"):
+    shapes = ((1, heads, rows, width), (1, heads, keys, width), (1, heads, keys, columns))
+    return tuple(RNG.standard_normal(shape).astype(dtype) for shape in shapes)
+
+
+def check(op, *arguments, kernel=None):
+    """Run a kernel of ``op`` and compare with the reference; returns the kernel's results."""
+    entry = registry.find(op.name)
+    operands = dict(zip((o.name for o in op.signature.arguments), arguments, strict=True))
+    want = entry.reference(op, operands)
+    allowed = entry.tolerance(op, operands, want)
+    got = (kernel or build(op))(*arguments)
+    got = got if isinstance(got, tuple) else (got,)
+    for operand, array in zip(op.signature.results, got, strict=True):
+        limit = allowed[operand.name]
+        np.testing.assert_allclose(
+            array.astype(np.float64),
+            want[operand.name],
+            rtol=limit.relative,
+            atol=limit.absolute,
+            err_msg=operand.name,
+        )
+    return got
+
+
+# Both forms on lengths around their tiles: 16 lanes, 8 and 64 keys, 64 and 192 rows.
+@pytest.mark.parametrize("rows", [1, 2, 8, 9, 16, 17, 63, 64, 65, 193])
+def test_any_number_of_rows_and_keys(rows):
+    for keys in (1, 7, 8, 9, 63, 64, 65, 130):
+        query, key, value = arrays(rows, keys)
+        check(ops.attention(query, key, value), query, key, value)
+
+
+@pytest.mark.parametrize(("width", "columns"), [(1, 1), (3, 5), (16, 24), (80, 33), (256, 160)])
+def test_any_head_dim(width, columns):
+    for rows in (1, 20):
+        query, key, value = arrays(rows, 33, width, columns)
+        check(ops.attention(query, key, value), query, key, value)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_a_fully_masked_row_is_nan_and_no_other(rows):
+    query, key, value = arrays(rows, 21)
+    mask = np.ones((rows, 21), bool)
+    mask[0] = False
+    op = ops.attention(query, key, value, mask=mask)
+    (got,) = check(op, query, key, value, mask)
+    assert np.isnan(got[:, :, 0]).all()
+    assert np.isfinite(got[:, :, 1:]).all()
+
+
+@pytest.mark.parametrize("rows", [4, 40])
+def test_nan_in_a_query_row_stays_in_it(rows):
+    query, key, value = arrays(rows, 70)
+    query[0, 0, 1, 3] = np.nan
+    (got,) = check(ops.attention(query, key, value), query, key, value)
+    assert np.isnan(got[0, 0, 1]).all()
+    assert np.isfinite(np.delete(got[0, 0], 1, axis=0)).all()
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_large_scores_are_safe(rows):
+    query, key, value = arrays(rows, 70)
+    (got,) = check(ops.attention(query, key, value, scale=2000.0), query, key, value)
+    assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_a_row_masked_with_the_lowest_float_attends_evenly(rows):
+    # What libraries write for "masked" is not always -inf.
+    query, key, value = arrays(rows, 70)
+    mask = np.zeros((rows, 70), np.float32)
+    mask[0] = np.finfo(np.float32).min
+    op = ops.attention(query, key, value, mask=mask)
+    got = build(op)(query, key, value, mask)
+    np.testing.assert_allclose(got[:, :, 0], value.mean(axis=2), atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_only_the_lowest_bit_of_an_integer_mask_counts(rows):
+    query, key, value = arrays(rows, 30)
+    mask = RNG.integers(0, 256, (rows, 30)).astype(np.uint8)
+    got = build(ops.attention(query, key, value, mask=mask))(query, key, value, mask)
+    plain = (mask & 1).astype(bool)
+    same = build(ops.attention(query, key, value, mask=plain))(query, key, value, plain)
+    np.testing.assert_array_equal(got, same)
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(5, 5), (200, 200), (130, 70), (70, 130), (1, 50)])
+@pytest.mark.parametrize("causal", ["upper_left", "lower_right"])
+@pytest.mark.parametrize("window", [None, 3, (64, None)])
+def test_a_band_equals_the_mask_that_spells_it_out(rows, keys, causal, window):
+    query, key, value = arrays(rows, keys)
+    op = ops.attention(query, key, value, causal=causal, window=window)
+    (got,) = check(op, query, key, value)
+    position = np.arange(rows)[:, None] + (keys - rows if causal == "lower_right" else 0)
+    mask = np.arange(keys)[None] <= position
+    if window is not None:
+        left = window if isinstance(window, int) else window[0]
+        mask &= np.arange(keys)[None] >= position - left
+    spelled = build(ops.attention(query, key, value, mask=mask))(query, key, value, mask)
+    np.testing.assert_allclose(got, spelled, atol=2e-6)
+
+
+def test_keys_outside_the_band_are_not_read():
+    query, key, value = arrays(64, 256)
+    key[:, :, 64:] = np.nan
+    got = build(ops.attention(query, key, value, causal=True))(query, key, value)
+    assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
+@pytest.mark.parametrize("rows", [1, 40])
+def test_dtypes(dtype, rows):
+    kind = ext.signature.TensorType
+    numpy_dtype = np.dtype("float64") if dtype == "float64" else None
+    import ml_dtypes
+
+    numpy_dtype = {"float16": np.float16, "bfloat16": ml_dtypes.bfloat16}.get(dtype, np.float64)
+    query, key, value = (a.astype(numpy_dtype) for a in arrays(rows, 90))
+    op = ops.attention(*(kind(a.shape, dtype) for a in (query, key, value)))
+    (got,) = check(op, query, key, value)
+    assert got.dtype == numpy_dtype
+
+
+def test_one_kernel_serves_every_length():
+    shape = ("batch", 2, "rows", 16)
+    keys = ("batch", 2, "keys", 16)
+    op = ops.attention(shape, keys, keys, mask=("batch", 1, "rows", "keys"))
+    kernel = build(op)
+    for batch, rows, count in ((1, 1, 1), (2, 1, 300), (1, 65, 7), (3, 64, 64), (1, 200, 129)):
+        query = RNG.standard_normal((batch, 2, rows, 16)).astype("float32")
+        key, value = (RNG.standard_normal((batch, 2, count, 16)).astype("float32") for _ in "kv")
+        mask = RNG.random((batch, 1, rows, count)) < 0.8
+        mask[..., 0] = True
+        check(op, query, key, value, mask, kernel=kernel)
+
+
+@pytest.mark.parametrize("splits", [1, 2, 3, 7])
+def test_splits_of_the_keys_merge(splits):
+    query, key, value = arrays(2, 700)
+    op = ops.attention(query, key, value, causal="lower_right")
+    config = dataclasses.replace(RULE.heuristic(op, make_target("llvm")), splits=splits)
+    check(op, query, key, value, kernel=build(op, config=config))
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_online_steps_in_any_order_make_attention(rows):
+    query, key, value = arrays(rows, 120)
+    parts = [slice(60, 120), slice(0, 13), slice(13, 60)]
+    state = (
+        np.zeros((1, 2, rows, 16), "float32"),
+        np.full((1, 2, rows), -np.inf, "float32"),
+        np.zeros((1, 2, rows), "float32"),
+    )
+    for part in parts:
+        k, v = (np.ascontiguousarray(a[:, :, part]) for a in (key, value))
+        op = ops.online_attention(query, k, v)
+        state = check(op, query, k, v, *state)
+    whole = build(ops.attention(query, key, value))(query, key, value)
+    np.testing.assert_allclose(state[0] / state[2][..., None], whole, atol=2e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("start", [-np.inf, float(np.finfo(np.float32).min)])
+def test_a_fully_masked_online_row_keeps_or_loses_its_state_as_the_dialect_says(rows, start):
+    query, key, value = arrays(rows, 30)
+    mask = np.zeros((rows, 30), bool)
+    state = (
+        np.zeros((1, 2, rows, 16), "float32"),
+        np.full((1, 2, rows), start, "float32"),
+        np.zeros((1, 2, rows), "float32"),
+    )
+    op = ops.online_attention(query, key, value, mask=mask)
+    output, maximum, total = check(op, query, key, value, mask, *state)
+    if np.isinf(start):
+        assert np.isnan(output).all()
+        assert np.isnan(total).all()
+    else:
+        assert (output == 0).all()
+        assert (total == 0).all()
+    assert (maximum == np.float32(start)).all()
+
+
+def test_scale_can_be_an_operand():
+    query, key, value = arrays(20, 30)
+    kernel = build(ops.attention(query, key, value, scale="operand"))
+    for scale in (0.25, -1.0):
+        constant = build(ops.attention(query, key, value, scale=scale))
+        np.testing.assert_allclose(
+            kernel(query, key, value, scale), constant(query, key, value), atol=1e-6
+        )
+
+
+def test_the_score_domain_changes_what_a_region_sees_and_nothing_else():
+    query, key, value = arrays(20, 30)
+
+    def run(**keywords):
+        return build(ops.attention(query, key, value, **keywords))(query, key, value)
+
+    np.testing.assert_allclose(run(score_domain="log2"), run(), atol=1e-6)
+    softcap = {"region": "2 * tanh(arg0)"}
+    assert np.abs(run(score_domain="log2", **softcap) - run(**softcap)).max() > 1e-3
+
+
+def test_a_region_may_be_a_function_over_tir():
+    query, key, value = arrays(20, 30)
+    by_text = build(ops.attention(query, key, value, region="2 * tanh(arg0)"))
+    by_function = build(
+        ops.attention(query, key, value, region=lambda score: 2 * tvm.tirx.tanh(score))
+    )
+    np.testing.assert_array_equal(by_text(query, key, value), by_function(query, key, value))
+
+
+def test_narrower_instruction_sets_compute_the_same():
+    if this_machine() != "x86_64" or not {"avx2", "fma"} <= cpu_flags():
+        pytest.skip("needs an x86-64 CPU with AVX2")
+    for rows in (1, 6, 70):
+        query, key, value = arrays(rows, 100, 24, 40)
+        for target in ("llvm:haswell", "llvm:nehalem"):
+            op = ops.attention(query, key, value, causal="lower_right")
+            check(op, query, key, value, kernel=build(op, target))
+
+
+# What the inner loops are made of, for targets that this machine need not be.
+
+# The form that adds to its destination; exp, which does store, is evaluated with another.
+FMA = {"llvm:znver4": "vfmadd231", "llvm:haswell": "vfmadd231"}
+FMA["llvm:neoverse-n1@aarch64-linux-gnu"] = "fmla"
+
+
+def loops(op, target):
+    """The basic blocks of the kernel's assembly that end in a jump to their own start."""
+    resolved = make_target(target)
+    pipeline.register()
+    module = RULE.lower(op, resolved, RULE.heuristic(op, resolved))
+    library = tvm.compile(module, target=resolved, tir_pipeline=pipeline.CPU_PIPELINE)
+    text = library.mod.inspect_source("asm")
+    return re.findall(r"^(\.LBB\w+):((?:(?!^\.LBB).)*?\b(?:j\w+|b\.\w+)\s+\1\b)", text, re.M | re.S)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("target", FMA)
+def test_products_keep_their_accumulators_in_registers(target, dtype):
+    shape = (1, 8, 1024, 64)
+    products = [
+        body
+        for _, body in loops(ops.attention(shape, shape, shape, dtype=dtype), target)
+        if body.count(FMA[target]) >= 12
+    ]
+    assert len(products) >= 2
+    for body in products:
+        stores = re.findall(r"\bv?mov\w*\s+%[xyz]mm\d+, [^%\n]*\(|\bst[rp]\s", body)
+        assert not stores, body
+
+
+@pytest.mark.parametrize("target", FMA)
+def test_no_call_per_element(target):
+    shape = (1, 8, 1024, 64)
+    op = ops.attention(shape, shape, shape, region="2 * tanh(arg0)")
+    for _, body in loops(op, target):
+        assert not re.search(r"\b(callq?|bl)\s", body), body
+
+
+def test_scratch_does_not_grow_with_the_sequence():
+    def allocated(length):
+        op = ops.attention(*[(1, 1, length, 64)] * 3)
+        target = make_target("llvm")
+        module = RULE.lower(op, target, RULE.heuristic(op, target))
+        return sorted(re.findall(r"alloc_buffer\(([^)]*\))", module.script()))
+
+    assert allocated(1024) == allocated(65536)
+    assert allocated(1024)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithm": "magic"}, "algorithm is 'magic'; expected 'lanes' or 'rows'"),
+        ({"vector_lanes": 12}, "vector_lanes is 12; expected a power of two"),
+        ({"workgroup_tile": {"m": 20}}, r"workgroup_tile\['m'\] is 20; expected a multiple"),
+        ({"workgroup_tile": {}}, r"workgroup_tile\['m'\] is None; expected a number"),
+        ({"reduction_tile": {"k2": 3}}, r"reduction_tile\['k2'\] is 3; expected a multiple"),
+        ({"register_tile": {"k2": 0, "n": 4, "m": 1}}, r"register_tile\['k2'\] is 0"),
+    ],
+)
+def test_refuses_a_config_that_does_not_fit(change, message):
+    op = ops.attention(*[(1, 1, 256, 64)] * 3)
+    config = dataclasses.replace(RULE.heuristic(op, make_target("llvm:znver4")), **change)
+    with pytest.raises(ScheduleError, match=message):
+        build(op, "llvm:znver4", config)
+
+
+def test_refuses_a_dynamic_head_dim():
+    op = ops.attention(*[(1, 1, 8, "d")] * 3, scale=1.0)
+    with pytest.raises(ScheduleError, match=r"no schedule for llvm.*k1 extent d is dynamic"):
+        build(op)

@@ -1,0 +1,101 @@
+"""exp, exp2, tanh and sigmoid as vector code: how exact, and at the ends of the range."""
+
+import numpy as np
+import pytest
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext import pipeline
+from tvm_iree_ext.target.names import make_target
+
+COUNT = 1 << 16
+
+
+def elementwise(function, dtype, vector=True):
+    """A kernel ``y = function(x)`` over COUNT elements."""
+    with IRBuilder() as builder:
+        with I.prim_func(s_tir=True):
+            I.func_name("main")
+            x, y = (
+                I.arg(name, I.buffer((COUNT,), dtype, align=np.dtype(dtype).itemsize))
+                for name in "xy"
+            )
+            with I.sblock("root"), I.serial(0, COUNT // 16) as block:
+                with (I.vectorized if vector else I.serial)(0, 16) as lane:
+                    I.buffer_store(y, function(x[block * 16 + lane]), [block * 16 + lane])
+    pipeline.register()
+    return tvm.compile(
+        tvm.IRModule({"main": builder.get()}),
+        target=make_target("llvm"),
+        tir_pipeline=pipeline.CPU_PIPELINE,
+    )
+
+
+def run(kernel, values):
+    padded = np.zeros(COUNT, values.dtype)
+    padded[: values.size] = values
+    result = np.zeros_like(padded)
+    kernel["main"](padded, result)
+    return result[: values.size]
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+CASES = [
+    (tirx.exp2, np.exp2, "float32", (-125, 127.99), 2),
+    (tirx.exp, np.exp, "float32", (-86, 88.7), 2),
+    (tirx.tanh, np.tanh, "float32", (-10, 10), 4),
+    (tirx.tanh, np.tanh, "float32", (-0.7, 0.7), 4),
+    (tirx.sigmoid, sigmoid, "float32", (-60, 60), 4),
+    (tirx.exp2, np.exp2, "float64", (-1021, 1023.9), 2),
+    (tirx.exp, np.exp, "float64", (-700, 709), 2),
+    (tirx.sigmoid, sigmoid, "float64", (-60, 60), 4),
+]
+
+
+@pytest.mark.parametrize("vector", [True, False], ids=["vector", "scalar"])
+@pytest.mark.parametrize(("function", "numpy", "dtype", "limits", "ulps"), CASES)
+def test_within_a_few_units_in_the_last_place(function, numpy, dtype, limits, ulps, vector):
+    x = np.linspace(*limits, COUNT).astype(dtype)
+    want = numpy(x.astype(np.longdouble))
+    error = np.abs(run(elementwise(function, dtype, vector), x) - want)
+    assert float((error / np.maximum(np.abs(want), 1e-300)).max()) < ulps * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("function", "want"),
+    [
+        (tirx.exp, [np.nan, np.inf, 0, 1, 1, np.inf, 0]),
+        (tirx.exp2, [np.nan, np.inf, 0, 1, 1, np.inf, 0]),
+        (tirx.sigmoid, [np.nan, 1, 0, 0.5, 0.5, 1, 0]),
+        (tirx.tanh, [np.nan, 1, -1, 0, 0, 1, -1]),
+    ],
+)
+def test_ends_of_the_range(function, want, dtype):
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e5, -1e5], dtype)
+    np.testing.assert_array_equal(run(elementwise(function, dtype), x), np.array(want, dtype))
+
+
+def test_a_nan_with_any_payload_stays_nan():
+    bits = np.array([0x7FC00001, 0x7FABCDEF, 0xFFFFFFFF, 0x7F800001], np.uint32)
+    assert np.isnan(run(elementwise(tirx.exp2, "float32"), bits.view(np.float32))).all()
+
+
+def test_what_a_condition_guards_stays_behind_it():
+    def guarded(x):
+        return tirx.if_then_else(x > 0, tirx.exp(x), x)
+
+    x = np.array([-1.0, 0.0, 1.0], np.float32)
+    got = run(elementwise(guarded, "float32", vector=False), x)
+    np.testing.assert_allclose(got, [-1, 0, np.e], rtol=1e-6)
+
+
+def test_no_library_call_is_left():
+    source = elementwise(tirx.tanh, "float32").mod.inspect_source("asm")
+    assert "tanhf" not in source
+    assert "expf" not in source
