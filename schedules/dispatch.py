@@ -1,14 +1,14 @@
 """Which schedule rule builds an op for a target."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from tvm import ir
 from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 
 
 class Rule(Protocol):
@@ -19,10 +19,10 @@ class Rule(Protocol):
     def applies(self, op: Op, target: Target) -> str | None:
         """None, or the reason why the rule does not apply."""
 
-    def heuristic(self, op: Op, target: Target) -> LoweringConfig:
-        """The config for an op that was never tuned."""
+    def heuristic(self, op: Any, target: Target) -> LoweringConfig:
+        """The config for an op that was never tuned; ``op`` is one that the rule applies to."""
 
-    def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
+    def lower(self, op: Any, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The scheduled module, whose entry is ``op.entry``.
 
         Raises:

@@ -5,11 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from tvm_iree_ext.schedules.dispatch import choose
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import builder, cache, ops
 from tvm_iree_ext.errors import ArtifactError, BuildError
-from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.target.names import make_target
 
 SHAPE = (1, 2, 20, 16)
@@ -78,7 +78,7 @@ def test_a_kernel_for_another_machine_can_be_exported_and_not_called(tmp_path):
 
 
 def test_refuses_what_is_not_an_op():
-    with pytest.raises(BuildError, match="build takes an op of tvm_iree_ext.ops; str came"):
+    with pytest.raises(BuildError, match=r"build takes an op of tvm_iree_ext\.ops; str came"):
         ext.build("attention")
 
 

@@ -15,16 +15,14 @@ COUNT = 1 << 16
 
 def elementwise(function, dtype, vector=True):
     """A kernel ``y = function(x)`` over COUNT elements."""
-    with IRBuilder() as builder:
-        with I.prim_func(s_tir=True):
-            I.func_name("main")
-            x, y = (
-                I.arg(name, I.buffer((COUNT,), dtype, align=np.dtype(dtype).itemsize))
-                for name in "xy"
-            )
-            with I.sblock("root"), I.serial(0, COUNT // 16) as block:
-                with (I.vectorized if vector else I.serial)(0, 16) as lane:
-                    I.buffer_store(y, function(x[block * 16 + lane]), [block * 16 + lane])
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("main")
+        x, y = (
+            I.arg(name, I.buffer((COUNT,), dtype, align=np.dtype(dtype).itemsize)) for name in "xy"
+        )
+        with I.sblock("root"), I.serial(0, COUNT // 16) as block:
+            with (I.vectorized if vector else I.serial)(0, 16) as lane:
+                I.buffer_store(y, function(x[block * 16 + lane]), [block * 16 + lane])
     pipeline.register()
     return tvm.compile(
         tvm.IRModule({"main": builder.get()}),

@@ -2,14 +2,14 @@
 
 from tvm import ir, tirx
 from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
+from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
-from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 
 # Below this much work a launch of the thread pool (3 to 12 us) costs more than it brings.
@@ -143,8 +143,7 @@ def _check(op: Attention, config: LoweringConfig) -> None:
         for name in ("key", "value"):
             if not _in_vectors(op, name, lanes) and name not in config.promote:
                 raise ScheduleError(
-                    f"cpu.attention: 'rows' reads {name} in vectors of {lanes} columns;"
-                    f" promote it"
+                    f"cpu.attention: 'rows' reads {name} in vectors of {lanes} columns; promote it"
                 )
 
 

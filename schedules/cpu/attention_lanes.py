@@ -20,12 +20,12 @@ from collections.abc import Callable
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
-
-from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, i64, known, serial
+
+from tvm_iree_ext.ops.attention import Attention
 
 
 def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
@@ -35,9 +35,8 @@ def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
     ``reduction_tile["k2"]`` (a multiple of ``register_tile["k2"]``), and ``register_tile`` with
     ``k2`` and ``n`` accumulator rows and ``m`` accumulator vectors.
     """
-    with IRBuilder() as builder:
-        with I.prim_func(s_tir=True):
-            _Lanes(AttentionOperands.declare(op), config).emit()
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _Lanes(AttentionOperands.declare(op), config).emit()
     return builder.get()
 
 
@@ -115,9 +114,7 @@ class _Lanes:
                 keys = I.Bind(emit.smaller(self.tile_k2, i64(end) - first_key))
             for name, target in promoted.items():
                 width = self.k1 if name == "key" else self.n
-                self.operands.promote(
-                    name, target, width, self.outer, first_key, keys, self.lanes
-                )
+                self.operands.promote(name, target, width, self.outer, first_key, keys, self.lanes)
             self.load_mask(first_key, keys)
             self.multiply_query_key(first_key, keys, promoted.get("key"))
             self.softmax(first_key, keys)
@@ -338,9 +335,7 @@ class _Lanes:
                 I.buffer_store(self.rescale, factor, [lane])
         else:
             one = self.operands.const(1.0)
-            self.per_lane(
-                lambda lane: I.buffer_store(self.rescale, one / self.total[lane], [lane])
-            )
+            self.per_lane(lambda lane: I.buffer_store(self.rescale, one / self.total[lane], [lane]))
         dims, view = self.op.dims["n"], self.views["output"]
         with serial(self.groups) as group:
             base = group * self.lanes

@@ -7,11 +7,11 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64, known, serial
 from tvm_iree_ext.vector_math import NEGATIVE_EXP2
 
 _LOG2E = math.log2(math.e)
@@ -149,7 +149,14 @@ class AttentionOperands:
         return begin, end
 
     def promote(
-        self, name: str, target: Any, width: int, outer: At, first_key: Expr, keys: Index, lanes: int
+        self,
+        name: str,
+        target: Any,
+        width: int,
+        outer: At,
+        first_key: Expr,
+        keys: Index,
+        lanes: int,
     ) -> None:
         """Copy a tile of key or value to ``target[key, column]``, in the compute type.
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
-
-from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, i64, known, serial
+
+from tvm_iree_ext.ops.attention import Attention
 
 
 def rows_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
@@ -26,9 +26,8 @@ def rows_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
     ``config`` has ``splits``, ``reduction_tile["k2"]`` (a multiple of the vector), and
     ``register_tile["n"]``, the accumulator vectors of an output row.
     """
-    with IRBuilder() as builder:
-        with I.prim_func(s_tir=True):
-            _Rows(AttentionOperands.declare(op), config).emit()
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _Rows(AttentionOperands.declare(op), config).emit()
     return builder.get()
 
 
@@ -103,9 +102,7 @@ class _Rows:
             keys = I.Bind(emit.smaller(self.tile_k2, end - first_key))
             for name, target in promoted.items():
                 width = self.k1_wide if name == "key" else self.n_wide
-                self.operands.promote(
-                    name, target, width, self.outer, first_key, keys, self.lanes
-                )
+                self.operands.promote(name, target, width, self.outer, first_key, keys, self.lanes)
             with serial(self.rows) as row:
                 self.multiply_query_key(row, first_key, keys, promoted.get("key"))
                 self.softmax(row, first_key, keys)
@@ -130,9 +127,7 @@ class _Rows:
                 place = [*state, v * self.lanes + lane]
                 I.buffer_store(self.part_output, operands.const(0.0), place)
 
-    def multiply_query_key(
-        self, row: Expr, first_key: Expr, keys: Index, promoted: object
-    ) -> None:
+    def multiply_query_key(self, row: Expr, first_key: Expr, keys: Index, promoted: object) -> None:
         """scores[row, k2]: a dot product per key, the lanes of a block of keys summed together."""
         last = i64(self.keys) - 1
         dims = self.op.dims["k1"]

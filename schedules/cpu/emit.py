@@ -230,7 +230,8 @@ def load_transposed(
 ) -> None:
     """``target[c, lane_base + l] = convert(view[rows[l], column(c)])`` for c below ``columns``.
 
-    ``convert`` takes an element, or a vector of them, to the type of ``target``.  Of the columns, ``vector_columns`` from 0 on lie next to each other in memory.
+    ``convert`` takes an element, or a vector of them, to the type of ``target``.  Of the columns,
+    ``vector_columns`` from 0 on lie next to each other in memory.
     """
     lanes = len(rows)
     blocks = tirx.floordiv(i64(vector_columns), i64(lanes))

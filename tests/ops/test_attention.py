@@ -197,9 +197,7 @@ REFUSED = {
         r"the indexing map of max uses \{d0, d1, d4\}; expected \{d0, d1\}",
     ),
     "mask's map": (
-        lambda: ops.attention(
-            Q, K, V, mask=(2, 6), indexing_maps=[*MAPS[:4], MAPS[4], MAPS[4]]
-        ),
+        lambda: ops.attention(Q, K, V, mask=(2, 6), indexing_maps=[*MAPS[:4], MAPS[4], MAPS[4]]),
         r"the indexing map of mask uses \{d0, d1, d4\}; expected a part of \{d0, d1, d3\}",
     ),
     "mask's shape": (

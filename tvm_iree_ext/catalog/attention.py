@@ -1,30 +1,17 @@
 """Attention and online attention: reference, tolerance, random cases, JSON examples."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, expression, ops, reference
+from tvm_iree_ext import dtypes, ops, reference
 from tvm_iree_ext.catalog.attention_random import random_case
 from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.ops.base import Op
-
-NUMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": np.abs,
-    "exp": np.exp,
-    "exp2": np.exp2,
-    "log": np.log,
-    "max": np.maximum,
-    "min": np.minimum,
-    "select": np.where,
-    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
-    "sqrt": np.sqrt,
-    "tanh": np.tanh,
-}
 
 
 def _extents(op: Attention, operands: Values) -> dict[str, int]:
@@ -71,11 +58,12 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     scale = op.scale if op.scale is not None else float(np.float32(operands["scale"]))
     keywords: dict[str, Any] = {
         "scale": scale,
-        "region": None if op.region is None else numpy_region(op),
+        "region": None if op.region is None else numpy_region(op.name, op.region),
         "score_domain": op.score_domain,
         "visible": visible(op, extents),
     }
     shapes = op.signature.result_shapes(extents)
+    results: tuple[np.ndarray, ...]
     if op.online:
         results = reference.online_attention(spread, maps, **keywords)
     else:
@@ -85,19 +73,6 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         name: value.reshape(shape)
         for name, value, shape in zip(names, results, shapes, strict=True)
     }
-
-
-def numpy_region(op: Attention) -> Callable[[Any], Any]:
-    """The region as a function over arrays.
-
-    Raises:
-        OpError: for a region given as a Python callable, which knows TIR expressions only.
-    """
-    assert op.region is not None
-    text = op.region.source
-    if text is None:
-        raise OpError(f"{op.name}: the reference needs the region as text, such as 'tanh(arg0)'")
-    return lambda score: expression.evaluate(text, {"arg0": score}, NUMPY_FUNCTIONS)
 
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:

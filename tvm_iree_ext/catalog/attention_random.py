@@ -147,10 +147,8 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
             rng.shuffle(dims)
         return _map_text(len(roles), dims), tuple(extents[dim] for dim in dims)
 
-    maps, shapes = zip(
-        operand("b", "m", "k1"), operand("b", "k2", "k1"), operand("b", "k2", "n"), strict=True
-    )
-    texts = [*maps, _map_text(len(roles), [])]
+    inputs = [operand("b", "m", "k1"), operand("b", "k2", "k1"), operand("b", "k2", "n")]
+    texts = [*(text for text, _ in inputs), _map_text(len(roles), [])]
     keywords = _common(rng, online)
     if rng.random() < 0.5:
         text, _ = operand("b", "m", "k2")
@@ -162,15 +160,11 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
     texts.append(operand("b", "m", "n")[0])
     if online:
         texts += [operand("b", "m")[0], operand("b", "m")[0]]
-    q, k, v = _types(rng)
-    make = ops.online_attention if online else ops.attention
-    return make(
-        TensorType(shapes[0], q),
-        TensorType(shapes[1], k),
-        TensorType(shapes[2], v),
-        indexing_maps=texts,
-        **keywords,
+    query, key, value = (
+        TensorType(shape, dtype) for (_, shape), dtype in zip(inputs, _types(rng), strict=True)
     )
+    make = ops.online_attention if online else ops.attention
+    return make(query, key, value, indexing_maps=texts, **keywords)
 
 
 def _map_text(count: int, dims: list[int]) -> str:

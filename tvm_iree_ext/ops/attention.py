@@ -30,15 +30,13 @@ from tvm_iree_ext.ops.attention_types import (
     Band,
     Causal,
     Layout,
-    OperandLike,
     Window,
-    as_tensor,
     band_of,
     layout_maps,
-    resolve_extents,
 )
 from tvm_iree_ext.ops.base import Op, resolve
 from tvm_iree_ext.ops.maps import IndexingMap, parse_maps
+from tvm_iree_ext.ops.operands import OperandLike, as_tensor, resolve_extents
 from tvm_iree_ext.ops.regions import Region, RegionLike, trace
 from tvm_iree_ext.signature import Extent, Operand, Signature, TensorType
 
@@ -86,7 +84,7 @@ class Attention(Op):
             for result in results:
                 name = result if role == "result" else f"{result}_init"
                 kind = self.types[result]
-                operands.append(Operand(name, kind.shape, kind.dtype, role))  # type: ignore[arg-type]
+                operands.append(Operand(name, kind.shape, kind.dtype, role))
         return Signature(tuple(operands))
 
     @property
@@ -115,7 +113,7 @@ class Attention(Op):
         return 2 * b * pairs * (k1 + n)
 
     def prim_func(self) -> tirx.PrimFunc:
-        """The formula, block by block, with the scores in memory: right, and not for use at size."""
+        """The formula, block by block, with all scores in memory."""
         from tvm_iree_ext.ops.attention_canonical import canonical
 
         return canonical(self)

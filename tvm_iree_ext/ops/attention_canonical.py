@@ -27,11 +27,10 @@ Value = Callable[[At], ir.Expr]
 
 def canonical(op: "Attention") -> tirx.PrimFunc:
     """The PrimFunc: blocks ``products, scores, maximum, weights, total, result`` and a few more."""
-    with IRBuilder() as builder:
-        with I.prim_func(s_tir=True):
-            I.func_name(op.entry)
-            I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
-            _Canonical(op).emit()
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name(op.entry)
+        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+        _Canonical(op).emit()
     return builder.get()
 
 

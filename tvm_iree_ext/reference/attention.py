@@ -111,9 +111,7 @@ def attention(
         weights = base ** (score - score.max(axis=axes, keepdims=True, initial=lowest))
         weights = weights / weights.sum(axis=axes, keepdims=True)
     result = _weighted_values(weights, operands, maps)
-    return np.einsum(
-        f"{_letters([*batch, *rows, *columns])}->{_letters(maps['output'])}", result
-    )
+    return np.einsum(f"{_letters([*batch, *rows, *columns])}->{_letters(maps['output'])}", result)
 
 
 def online_attention(

@@ -1,15 +1,15 @@
 """Targets by name: what a user writes, as TVM's target.
 
-    llvm                                 this machine's CPU
-    llvm:znver4                          another x86-64 CPU, by LLVM's name
-    llvm:neoverse-n1@aarch64-linux-gnu   a CPU of another architecture
-    {"kind": "llvm", ...}                TVM's own form, as a dictionary or JSON
+llvm                                 this machine's CPU
+llvm:znver4                          another x86-64 CPU, by LLVM's name
+llvm:neoverse-n1@aarch64-linux-gnu   a CPU of another architecture
+{"kind": "llvm", ...}                TVM's own form, as a dictionary or JSON
 """
 
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm.target import Target
 from tvm.target import codegen as llvm
@@ -17,7 +17,7 @@ from tvm.target import codegen as llvm
 from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.machine import CPU_FEATURES, cpu_flags
 
-TargetLike = str | Mapping[str, Any] | Target
+TargetLike: TypeAlias = str | Mapping[str, Any] | Target
 
 KINDS = ("llvm",)
 """The kinds that ops can be built for."""

@@ -6,13 +6,13 @@ import re
 import numpy as np
 import pytest
 import tvm
+from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops, pipeline, registry
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.machine import cpu_flags, this_machine
-from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.target.names import make_target
 
 RULE = CpuAttention()
