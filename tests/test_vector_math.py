@@ -20,9 +20,9 @@ def elementwise(function, dtype, vector=True):
         x, y = (
             I.arg(name, I.buffer((COUNT,), dtype, align=np.dtype(dtype).itemsize)) for name in "xy"
         )
-        with I.sblock("root"), I.serial(0, COUNT // 16) as block:
-            with (I.vectorized if vector else I.serial)(0, 16) as lane:
-                I.buffer_store(y, function(x[block * 16 + lane]), [block * 16 + lane])
+        loop = I.vectorized if vector else I.serial
+        with I.sblock("root"), I.serial(0, COUNT // 16) as block, loop(0, 16) as lane:
+            I.buffer_store(y, function(x[block * 16 + lane]), [block * 16 + lane])
     pipeline.register()
     return tvm.compile(
         tvm.IRModule({"main": builder.get()}),

@@ -118,7 +118,7 @@ def _largest_finite(array: np.ndarray) -> float:
 def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
     """A case of the dialect's examples; a chained one is several calls and a division."""
     attributes = case["attrs"]
-    inputs = {name: array for name, array in case["inputs"].items()}
+    inputs = dict(case["inputs"])
     online = case["op"].endswith("online_attention")
     domain = "natural"
     if attributes.get("use_exp2") or str(attributes.get("score_domain", "")).startswith("log2"):

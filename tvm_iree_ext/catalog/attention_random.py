@@ -42,7 +42,7 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             chosen = np.where(rng.random(shape) < 0.5, value, fresh)
             operands["max_init"] = chosen.astype(dtypes.numpy_dtype(operand.dtype))
         elif operand.name == "sum_init":
-            # A row that never saw a key has an empty state.  Max may have its axes in another order.
+            # A row that never saw a key has an empty state.  Max may have another order of axes.
             order = [op.maps["max"].axes.index(axis) for axis in op.maps["sum"].axes]
             fresh = operands["max_init"].astype(np.float64).transpose(order) < -1e30
             total = np.where(fresh, 0.0, rng.uniform(0.5, 2.0, shape))
