@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
 from tvm_iree_ext.cli.layout import add_layout
@@ -52,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_doctor, add_list, add_build, add_verify, add_layout):
+    for add in (add_doctor, add_list, add_build, add_verify, add_bench, add_layout):
         add(commands)
     return parser
 

@@ -1,0 +1,335 @@
+"""The benchmark: what it reports, and that it times nothing that computes something wrong.
+
+Nothing here depends on how long anything takes.
+"""
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import statistics
+import sys
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext import bench
+from tvm_iree_ext.bench import case as case_module
+from tvm_iree_ext.bench.attention import attention_case, numpy_attention
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Library, Peer
+from tvm_iree_ext.bench.compare import OtherLoad
+from tvm_iree_ext.bench.costs import MEMORY_SHAPE, Costs, Memory, measure_costs
+from tvm_iree_ext.bench.footprint import extra_bytes
+from tvm_iree_ext.bench.turns import Spread, settle, speedup
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.cli.bench import add_bench
+from tvm_iree_ext.errors import BuildError, ExtError
+
+
+@pytest.fixture(autouse=True)
+def empty_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVM_IREE_EXT_CACHE", str(tmp_path / "kernels"))
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return attention_case(2, 16, 24, 16, "float32")
+
+
+def run_one(case, **options):
+    return bench.run([case], quick=True, costs=False, **options)
+
+
+def outcomes(report):
+    return {outcome.name: outcome for row in report.rows for outcome in row.outcomes}
+
+
+def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
+    report = run_one(tiny, suite="tiny")
+    path = tmp_path / "new" / "report.json"
+    report.save_json(path)
+    data = json.loads(path.read_text())
+    assert data["schema"] == 1
+    assert data["suite"] == "tiny"
+    assert data["quick"] is True
+    assert data["complete"] is True
+    assert data["costs"] is None
+    assert set(data["machine"]) == {"cpu", "processors", "system", "python", "versions"}
+    assert {"apache-tvm", "numpy", "torch"} <= set(data["machine"]["versions"])
+    (peaks,) = data["peaks"]
+    assert peaks["threads"] == 1
+    assert set(peaks["gflops"]) == {"float32", "float64"}
+    assert min(*peaks["gflops"].values(), peaks["read_gbps"]) > 0
+    (row,) = data["rows"]
+    assert (row["case"], row["threads"]) == ("attn_h2_s24_d16_f32", 1)
+    assert row["flops"] == 4 * 2 * 16 * 24 * 16
+    assert row["bytes"] == 4 * 2 * 16 * (16 + 24 + 24 + 16)
+    assert row["limited_by"] in ("compute", "memory")
+    assert row["unit"] in ("GFLOP/s", "GB/s")
+    assert row["rate"] > 0
+    assert row["share_of_limit"] > 0
+    ours = row["ours"]
+    assert (ours["name"], ours["status"], ours["speedup"]) == ("tvm_iree_ext", "timed", None)
+    assert 0 < ours["seconds"]["low"] <= ours["seconds"]["median"] <= ours["seconds"]["high"]
+    assert ours["calls"] >= 2
+    assert [peer["name"] for peer in row["peers"]] == ["NumPy", "PyTorch"]
+
+
+def test_the_limit_is_the_larger_of_compute_and_memory(tiny):
+    report = run_one(tiny)
+    (row,), (peak,) = report.rows, report.peaks
+    compute = tiny.flops / peak.gflops["float32"] / 1e9
+    memory = tiny.bytes / peak.read_gbps / 1e9
+    assert row.limit_seconds == max(compute, memory)
+    assert row.limited_by == ("compute" if compute >= memory else "memory")
+    work = tiny.flops if row.limited_by == "compute" else tiny.bytes
+    assert row.rate == work / row.ours.seconds.median / 1e9
+
+
+@pytest.mark.parametrize("form", ["", "mask", "causal"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_ours_and_numpy_are_right_in_every_form(dtype, form):
+    case = attention_case(3, 40, 40, 24, dtype, form)
+    values = case.operands()
+    check = case.check(values)
+    got = build(case.op)(*(values[operand.name] for operand in case.op.signature.arguments))
+    assert check(got) is None
+    assert check(numpy_attention(values, form == "causal")()) is None
+
+
+@pytest.mark.parametrize("form", ["", "mask", "causal"])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_pytorch_is_right_in_every_form(dtype, form):
+    pytest.importorskip("torch", reason="PyTorch is an optional peer: scripts/setup dev bench")
+    case = attention_case(3, 40, 40, 24, dtype, form)
+    values = case.operands()
+    (peer,) = [peer for peer in case.peers if peer.library is TORCH]
+    assert case.check(values)(peer.make(values)()) is None
+
+
+def test_the_check_finds_what_is_wrong(tiny):
+    values = tiny.operands()
+    check = tiny.check(values)
+    good = numpy_attention(values, False)()
+    assert check(good) is None
+    bad = good.copy()
+    bad[0, -1, -1, -1] += 1e-3
+    assert "output of the checked rows" in check(bad)
+    bad[0, -1, -1, -1] = np.nan
+    assert "nan" in check(bad)
+    assert "has shape (1, 2, 16, 15)" in check(good[..., :15])
+
+
+def test_a_peer_that_is_wrong_is_not_timed(tiny):
+    library = Library("Wrong", "numpy", NUMPY.limit)
+    called = []
+
+    def make(values):
+        def call():
+            called.append(1)
+            return np.zeros(values["query"].shape, np.float32)
+
+        return call
+
+    report = run_one(dataclasses.replace(tiny, peers=(Peer(library, make),)))
+    found = outcomes(report)["Wrong"]
+    assert found.status == "wrong"
+    assert "expected" in found.reason
+    assert found.seconds is None
+    assert len(called) == 1  # for the check
+    assert report.wrong == [f"{tiny.name}: Wrong: {found.reason}"]
+    assert report.table()[1][0][-1] == "wrong"
+
+
+def test_a_peer_that_is_not_installed_is_skipped_by_name(tiny, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    report = run_one(tiny)
+    assert outcomes(report)["PyTorch"].status == "skipped"
+    assert report.machine.versions["torch"] == "not installed"
+    assert not report.wrong
+    header, (cells,) = report.table()
+    assert cells[header.index("PyTorch")] == "not installed"
+
+
+def test_numpy_without_threadpoolctl_is_timed_with_all_threads_alone(monkeypatch):
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)
+    monkeypatch.setattr(case_module.runtime, "available_processors", lambda: 4)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    with NUMPY.limit(4):
+        pass
+    with pytest.raises(case_module.Skipped, match="needs threadpoolctl"):
+        NUMPY.limit(1)
+
+
+def test_refuses_more_threads_than_processors(tiny):
+    processors = len(os.sched_getaffinity(0))
+    for count in (0, processors + 1):
+        with pytest.raises(ValueError, match=f"threads is {count}; .* 1 to {processors} proc"):
+            run_one(tiny, threads=(count,))
+
+
+def test_contenders_take_turns_and_each_begins_in_turn():
+    log = []
+    contenders = {
+        name: bench.Contender(lambda name=name: log.append(name), Within(log, name))
+        for name in "abc"
+    }
+    times = bench.take_turns(contenders, seconds=0.0, min_rounds=3)
+    assert {name: len(rounds) for name, rounds in times.items()} == {"a": 3, "b": 3, "c": 3}
+    turns = [entry[1] for entry in log if entry[0] == "<"]
+    assert turns == [*"abc", *"bca", *"cab"]
+    calls = [entry for entry in log if len(entry) == 1]
+    timed = sum(len(one) for rounds in times.values() for one in rounds)
+    assert len(calls) == timed + 9  # one of each turn is not counted
+
+
+class Within:
+    """A context that writes down its turns."""
+
+    def __init__(self, log, name):
+        self.log, self.name = log, name
+
+    def __call__(self):
+        return self
+
+    def __enter__(self):
+        self.log.append(f"<{self.name}")
+
+    def __exit__(self, *_):
+        self.log.append(f">{self.name}")
+
+
+def test_a_speedup_compares_within_a_round():
+    ours, theirs = [[1.0, 2.0, 3.0], [10.0]], [[4.0], [30.0, 30.0]]
+    assert speedup(ours, theirs) == Spread(2.5, 2.25, 2.75)
+
+
+def test_a_spread_is_a_median_with_quartiles():
+    samples = [float(number) for number in range(9)]
+    assert Spread.of(samples) == Spread(4.0, 2.0, 6.0)
+    assert Spread.of([3.0]) == Spread(3.0, 3.0, 3.0)
+    assert Spread.of(samples).median == statistics.median(samples)
+
+
+def test_waiting_for_other_threads_ends():
+    assert settle() in (True, False)
+
+
+def test_the_load_of_others_is_a_share():
+    share = OtherLoad().share()
+    assert share is None or 0.0 <= share <= 1.0
+
+
+def test_cases_are_chosen_by_name():
+    names = [case.name for case in bench.select_cases("attention", "h16_s2048_d128_f16")]
+    stem = "attn_h16_s2048_d128_f16"
+    assert names == [stem, f"{stem}_mask", f"{stem}_causal"]
+    everything = bench.select_cases("attention")
+    assert len(everything) == len({case.name for case in everything}) == 21
+    quick = bench.select_cases("attention", quick=True)
+    assert {case.name for case in everything} - {case.name for case in quick} == {
+        case.name for case in everything if "_h16_" in case.name
+    }
+
+
+def test_refuses_cases_that_there_are_not():
+    with pytest.raises(ValueError, match="no case has 'f8' in its name; there are attn_h8"):
+        bench.select_cases("attention", "f8")
+    with pytest.raises(ValueError, match="a quick run leaves out all of attn_h16"):
+        bench.select_cases("attention", "h16", quick=True)
+    with pytest.raises(ValueError, match="no suite 'sort'; there are attention"):
+        bench.select_cases("sort")
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "report.json"
+    bench.write_whole(path, "first")
+    with pytest.raises(UnicodeEncodeError):
+        bench.write_whole(path, "\ud800")
+    assert path.read_text() == "first"
+    bench.write_whole(path, "second")
+    assert path.read_text() == "second"
+    assert [entry.name for entry in tmp_path.glob("*report*")] == ["report.json"]
+    assert [entry.name for entry in tmp_path.iterdir() if entry.name.startswith(".")] == []
+
+
+def test_costs_are_measured_in_fresh_processes():
+    costs = measure_costs((1,), repeats=1)
+    assert costs.memory[0].threads == 1
+    numbers = [v for k, v in dataclasses.asdict(costs).items() if k != "memory"]
+    assert all(math.isfinite(number) and number > 0 for number in numbers)
+
+
+def test_memory_of_a_call_is_more_than_nothing_and_less_than_its_scores(tiny):
+    case = attention_case(4, 512, 512, 64, "float32")
+    took = extra_bytes(build(case.op).folder, 1)
+    assert 0 <= took < 4 * 512 * 512 * 4
+
+
+def test_a_process_that_fails_is_an_error(tmp_path):
+    with pytest.raises(BuildError, match=r"cannot measure the memory of .*manifest"):
+        extra_bytes(tmp_path, 1)
+
+
+def test_markdown_has_both_tables(tiny):
+    report = run_one(tiny)
+    report.costs = Costs([Memory(2, 3 << 20)], *range(1, 11))
+    lines = report.markdown().splitlines()
+    assert any(line.startswith(f"| {tiny.name} | 1 | ") for line in lines)
+    shape = "x".join(map(str, MEMORY_SHAPE))
+    assert f"| memory of a call at {shape} f32, 2 threads | 1.50 MiB per thread |" in lines
+    assert "A quick run: fewer cases, measured briefly." in lines
+
+
+def test_a_report_warns_of_busy_neighbours(tiny):
+    report = run_one(tiny)
+    report.other_load = 0.5
+    assert "Other processes took 50% of the processors" in report.markdown()
+    report.other_load = 0.01
+    assert "Other processes" not in report.markdown()
+
+
+@pytest.fixture
+def command(capsys, monkeypatch, tiny):
+    """Runs ``bench`` with the tiny case for a suite; returns its status and what it prints."""
+    monkeypatch.setitem(bench.SUITES, "attention", lambda: (tiny,))
+    parser = argparse.ArgumentParser()
+    add_bench(parser.add_subparsers(required=True))
+
+    def run(*arguments):
+        args = parser.parse_args(["bench", *map(str, arguments)])
+        status = args.run(args)
+        return status, capsys.readouterr().out
+
+    return run
+
+
+def test_the_command_prints_the_table_and_writes_the_files(command, tiny, tmp_path):
+    files = tmp_path / "a.json", tmp_path / "a.md"
+    status, text = command(
+        "attention", "--quick", "--threads", 1, "--json", files[0], "--markdown", files[1]
+    )
+    assert status == 0
+    assert "1/1 attn_h2_s24_d16_f32: time, 1 thread" in text
+    assert "PyTorch" in text
+    assert "multiply-adds float32" in text
+    assert json.loads(files[0].read_text())["rows"][0]["case"] == tiny.name
+    assert tiny.name in files[1].read_text()
+
+
+def test_the_command_ends_with_1_where_something_is_wrong(command, monkeypatch, tiny):
+    wrong = dataclasses.replace(tiny, check=lambda _: lambda _: "all wrong")
+    monkeypatch.setitem(bench.SUITES, "attention", lambda: (wrong,))
+    status, text = command("attention", "--quick", "--threads", 1)
+    assert status == 1
+    assert f"wrong: {tiny.name}: tvm_iree_ext: all wrong" in text
+
+
+def test_the_command_refuses_in_one_line(command):
+    with pytest.raises(ExtError, match="bench: no suite 'sort'; there are attention"):
+        command("sort")
+    with pytest.raises(ExtError, match="bench: the number of threads is 99"):
+        command("attention", "--threads", 99)
+    with pytest.raises(SystemExit):
+        command("attention", "--threads", "two")

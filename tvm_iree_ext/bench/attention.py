@@ -1,0 +1,160 @@
+"""The cases of attention.
+
+``attn_h8_s1024_d64_f32`` is one batch of 8 heads, 1024 queries and keys, head dim 64.  ``_mask``
+adds a float mask of queries x keys, of the operands' type and with no value that could be skipped;
+``_causal`` leaves out the keys after a query, and its flops.  ``decode`` is one query.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops, registry
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.ops.attention import Attention
+
+Form = Literal["", "mask", "causal"]
+
+_CHECKED_HEADS = 2
+_CHECKED_ROWS = 16
+
+
+def attention_cases() -> tuple[Case, ...]:
+    """All of them, the small ones first."""
+    shapes = ((8, 1024, 64), (16, 2048, 128))
+    types: tuple[str, ...] = ("float32", "float16", "bfloat16")
+    forms: tuple[Form, ...] = ("", "mask", "causal")
+    square = [
+        attention_case(heads, length, length, dim, dtype, form)
+        for heads, length, dim in shapes
+        for dtype in types
+        for form in forms
+    ]
+    decode = [attention_case(32, 1, 4096, 128, dtype) for dtype in types]
+    return (*square[:9], *decode, *square[9:])
+
+
+def attention_case(
+    heads: int, queries: int, keys: int, head_dim: int, dtype: str, form: Form = ""
+) -> Case:
+    """One case, of a single batch."""
+    query, key = (1, heads, queries, head_dim), (1, heads, keys, head_dim)
+    mask: tuple[int, ...] | None = (queries, keys) if form == "mask" else None
+    op = ops.attention(
+        query,
+        key,
+        key,
+        dtype=dtype,
+        mask=None if mask is None else ops.TensorType(mask, dtype),
+        causal=form == "causal",
+    )
+    kind = "attn_decode" if queries == 1 else "attn"
+    name = f"{kind}_h{heads}_s{keys}_d{head_dim}_{dtypes.mlir_name(dtype)}"
+
+    def operands() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        inputs: dict[str, tuple[int, ...]] = {"query": query, "key": key, "value": key}
+        if mask is not None:
+            inputs["mask"] = mask
+        return {
+            name: rng.standard_normal(shape, np.float32).astype(dtypes.numpy_dtype(dtype))
+            for name, shape in inputs.items()
+        }
+
+    return Case(
+        name=f"{name}_{form}" if form else name,
+        op=op,
+        operands=operands,
+        check=lambda values: _check(op, values, form == "causal"),
+        compute_dtype=op.compute_dtype,
+        peers=(
+            Peer(NUMPY, lambda values: numpy_attention(values, form == "causal")),
+            Peer(TORCH, lambda values: torch_attention(values, form == "causal")),
+        ),
+    )
+
+
+def _check(op: Attention, values: Values, causal: bool) -> Check:
+    """Some rows of some heads, spread evenly, against the reference in float64.
+
+    The rows of a causal op are those of an op that hides the later keys by a mask.
+    """
+    queries, keys = values["query"].shape[2], values["key"].shape[2]
+    rows = np.unique(np.linspace(0, queries - 1, min(queries, _CHECKED_ROWS)).astype(int))
+    heads = np.unique(np.array([0, values["query"].shape[1] - 1])[:_CHECKED_HEADS])
+    part = {name: values[name][:, heads] for name in ("key", "value")}
+    part["query"] = values["query"][:, heads][:, :, rows]
+    if causal:
+        part["mask"] = np.arange(keys) <= rows[:, None]
+    elif "mask" in values:
+        part["mask"] = values["mask"][rows]
+    part_op = ops.attention(part["query"], part["key"], part["value"], mask=part.get("mask"))
+    entry = registry.find(op.name)
+    want = entry.reference(part_op, part)["output"]
+    allowed = entry.tolerance(part_op, part, {"output": want})["output"]
+
+    def check(result: Any) -> str | None:
+        got = as_numpy(result)
+        if got.shape != values["query"].shape:
+            return f"output has shape {got.shape}, expected {values['query'].shape}"
+        part_of_it = got[:, heads][:, :, rows]
+        return first_difference("output of the checked rows", part_of_it, want, allowed) or None
+
+    return check
+
+
+def as_numpy(result: Any) -> np.ndarray:
+    """A result as a NumPy array, without copying."""
+    if isinstance(result, np.ndarray):
+        return result
+    import torch
+
+    if result.dtype == torch.bfloat16:
+        return result.view(torch.int16).numpy().view(dtypes.numpy_dtype("bfloat16"))
+    return result.numpy()
+
+
+def numpy_attention(values: Values, causal: bool) -> Call:
+    """The formula in float32, with scores in memory that stays; conversions count as work."""
+    query, key, value = (values[name] for name in ("query", "key", "value"))
+    scale = np.float32(1 / math.sqrt(query.shape[-1]))
+    mask = values.get("mask")
+    scores = np.empty((*query.shape[:3], key.shape[2]), np.float32)
+    if causal:
+        hidden = np.full((query.shape[2], key.shape[2]), -np.inf, np.float32)
+        mask = np.triu(hidden, 1)
+
+    def call() -> np.ndarray:
+        q, k, v = (x.astype(np.float32, copy=False) for x in (query, key, value))
+        np.matmul(q * scale, k.swapaxes(-1, -2), out=scores)
+        if mask is not None:
+            np.add(scores, mask.astype(np.float32, copy=False), out=scores)
+        np.subtract(scores, scores.max(axis=-1, keepdims=True), out=scores)
+        np.exp(scores, out=scores)
+        total = scores.sum(axis=-1, keepdims=True)
+        return (np.matmul(scores, v) / total).astype(query.dtype, copy=False)
+
+    return call
+
+
+def torch_attention(values: Values, causal: bool) -> Call:
+    """``torch.nn.functional.scaled_dot_product_attention``."""
+    import torch
+
+    def tensor(array: np.ndarray) -> Any:
+        if array.dtype == dtypes.numpy_dtype("bfloat16"):
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+    q, k, v = (tensor(values[name]) for name in ("query", "key", "value"))
+    mask = tensor(values["mask"]) if "mask" in values else None
+    attend: Callable[..., Any] = torch.nn.functional.scaled_dot_product_attention
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return attend(q, k, v, attn_mask=mask, is_causal=causal)
+
+    return call

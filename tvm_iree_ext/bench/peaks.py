@@ -1,0 +1,166 @@
+"""What this machine can do at most, measured: multiply-adds and memory reads per second.
+
+Kernels of our own, through the pipeline that all kernels take:
+
+    fma:   count chains in registers, each x = x * a + b; enough of them to hide the latency
+    read:  the sum of an array that no cache holds, a contiguous part of it per thread
+
+Each figure is the best of many short runs: whatever else a machine does only ever slows it down.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext import pipeline, runtime
+from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import i64
+from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
+from tvm_iree_ext.target.names import TargetLike, make_target
+
+_FMA_STEPS = 200_000
+_SPARE_REGISTERS = 4  # for a, b and what LLVM wants
+_READ_BYTES = 256 << 20  # beyond the last cache of most machines
+_READ_VECTORS = 8  # sums in flight
+_SECONDS = 0.25  # of each figure
+
+
+@dataclass(frozen=True)
+class Peaks:
+    """The figures for one number of threads."""
+
+    threads: int
+    gflops: dict[str, float]
+    """Multiply-adds in registers, counted as two, by element type."""
+    read_gbps: float
+    """Memory that is read, in 10^9 bytes per second."""
+
+
+def measure_peaks(
+    threads: Sequence[int] = (1,),
+    dtypes: Sequence[str] = ("float32", "float64"),
+    target: TargetLike = "llvm",
+) -> list[Peaks]:
+    """The peaks for each number of threads; about a quarter of a second for each figure.
+
+    Raises:
+        BuildError: for a target that is not this machine's CPU.
+    """
+    resolved = make_target(target)
+    features = cpu_features(resolved)
+    fma = {dtype: _compiled(fma_kernel(features, dtype), resolved) for dtype in dtypes}
+    read = _compiled(read_kernel(features), resolved)
+    lanes = features.lanes(32)
+    memory = _aligned((_READ_BYTES // 4 // (_READ_VECTORS * lanes), _READ_VECTORS * lanes))
+    memory.fill(1.0)
+    found = []
+    for count in threads:
+        with runtime.threads(count):
+            gflops = {dtype: _fma_gflops(fma[dtype], features, dtype, count) for dtype in dtypes}
+            sums = _aligned((count, lanes))
+            bytes_read = memory.shape[0] // count * count * memory.shape[1] * 4
+            seconds = _least_seconds(lambda out=sums: read(memory, out))  # type: ignore[misc]
+        found.append(Peaks(count, gflops, bytes_read / seconds / 1e9))
+    return found
+
+
+def _fma_gflops(call: Any, features: CpuFeatures, dtype: str, threads: int) -> float:
+    lanes = features.lanes(item_bytes(dtype) * 8)
+    factors = np.array([0.5, 1.0], numpy_dtype(dtype))  # x -> x / 2 + 1 stays near 2
+    out = np.zeros((threads, lanes), numpy_dtype(dtype))
+    seconds = _least_seconds(lambda: call(factors, out))
+    return 2 * threads * _FMA_STEPS * _chains(features) * lanes / seconds / 1e9
+
+
+def _least_seconds(call: Callable[[], Any]) -> float:
+    call()
+    least, end = float("inf"), time.perf_counter() + _SECONDS
+    while (start := time.perf_counter()) < end:
+        call()
+        least = min(least, time.perf_counter() - start)
+    return least
+
+
+def _aligned(shape: tuple[int, int]) -> np.ndarray:
+    """A float32 array that starts on a cache line."""
+    count = shape[0] * shape[1]
+    room = np.empty(count + 16, np.float32)
+    first = -room.ctypes.data % 64 // 4
+    return room[first : first + count].reshape(shape)
+
+
+def _compiled(func: tirx.PrimFunc, target: Target) -> Any:
+    pipeline.register()
+    name = str(func.attrs["global_symbol"])
+    module = ir.IRModule({name: func})
+    try:
+        return tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)[name]
+    except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
+        raise BuildError(f"cannot measure the peaks of {target}: {error}") from error
+
+
+def _chains(features: CpuFeatures) -> int:
+    return features.vector_registers - _SPARE_REGISTERS
+
+
+def fma_kernel(features: CpuFeatures, dtype: str) -> tirx.PrimFunc:
+    """``fma(factors[2], out[tasks, lanes])``: the chains of each task, summed at the end."""
+    lanes, chains = features.lanes(item_bytes(dtype) * 8), _chains(features)
+    tasks = tirx.Var("tasks", "int64")
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("fma")
+        I.func_attr({"global_symbol": "fma", "tirx.noalias": True})
+        factors = I.arg("factors", I.buffer([2], dtype, align=item_bytes(dtype)))
+        out = I.arg("out", I.buffer([tasks, i64(lanes)], dtype, align=item_bytes(dtype)))
+        with I.sblock("root"), I.parallel(i64(0), tasks) as task:
+            tile = emit.registers(chains * lanes, dtype)
+            a, b = (I.Bind(emit.splat(factors[i], lanes)) for i in range(2))
+            at = [[emit.run(chain * lanes, lanes)] for chain in range(chains)]
+            for chain in range(chains):
+                start = emit.splat(tirx.const(float(chain), dtype), lanes)
+                I.buffer_store(tile, b + start, at[chain])
+            with emit.serial(_FMA_STEPS):
+                for place in at:
+                    I.buffer_store(tile, tile[tuple(place)] * a + b, place)
+            I.buffer_store(out, _sum(tile, at), [task, emit.run(0, lanes)])
+    return builder.get()
+
+
+def read_kernel(features: CpuFeatures) -> tirx.PrimFunc:
+    """``read(x[rows, 8 * lanes], out[tasks, lanes])``: each task sums its share of the rows."""
+    lanes, dtype = features.lanes(32), "float32"
+    tasks, rows = tirx.Var("tasks", "int64"), tirx.Var("rows", "int64")
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("read")
+        I.func_attr({"global_symbol": "read", "tirx.noalias": True})
+        x = I.arg("x", I.buffer([rows, i64(_READ_VECTORS * lanes)], dtype, align=4))
+        out = I.arg("out", I.buffer([tasks, i64(lanes)], dtype, align=4))
+        with I.sblock("root"), I.parallel(i64(0), tasks) as task:
+            tile = emit.registers(_READ_VECTORS * lanes, dtype)
+            at = [[emit.run(vector * lanes, lanes)] for vector in range(_READ_VECTORS)]
+            for place in at:
+                I.buffer_store(tile, emit.splat(tirx.const(0.0, dtype), lanes), place)
+            share = I.Bind(tirx.floordiv(rows, tasks))
+            with emit.serial(share) as row:
+                for place in at:
+                    loaded = x[task * share + row, place[0]]
+                    I.buffer_store(tile, tile[tuple(place)] + loaded, place)
+            I.buffer_store(out, _sum(tile, at), [task, emit.run(0, lanes)])
+    return builder.get()
+
+
+def _sum(tile: Any, at: Sequence[Any]) -> Any:
+    total = tile[tuple(at[0])]
+    for place in at[1:]:
+        total = total + tile[tuple(place)]
+    return total

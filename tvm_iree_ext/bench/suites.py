@@ -1,0 +1,85 @@
+"""The suites: which cases are compared, and one run of them."""
+
+from collections.abc import Callable, Sequence
+
+from tvm_iree_ext import runtime
+from tvm_iree_ext.bench.attention import attention_cases
+from tvm_iree_ext.bench.case import Case
+from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
+from tvm_iree_ext.bench.costs import measure_costs
+from tvm_iree_ext.bench.peaks import measure_peaks
+from tvm_iree_ext.bench.report import Machine, Report
+
+SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {"attention": attention_cases}
+
+_LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers
+
+
+def select_cases(suite: str, containing: str = "", *, quick: bool = False) -> list[Case]:
+    """The cases of a suite whose names contain a text; a quick run leaves out large ones.
+
+    Raises:
+        ValueError: for a suite that there is not, and where no case is left.
+    """
+    if suite not in SUITES:
+        raise ValueError(f"no suite {suite!r}; there are {', '.join(SUITES)}")
+    cases = SUITES[suite]()
+    named = [case for case in cases if containing in case.name]
+    chosen = [case for case in named if not quick or case.flops < _LARGE_FLOPS]
+    if not chosen:
+        names = ", ".join(case.name for case in named or cases)
+        raise ValueError(
+            f"a quick run leaves out all of {names}"
+            if named
+            else f"no case has {containing!r} in its name; there are {names}"
+        )
+    return chosen
+
+
+def run(
+    cases: Sequence[Case],
+    *,
+    suite: str = "",
+    threads: Sequence[int] = (1,),
+    quick: bool = False,
+    costs: bool = True,
+    progress: Callable[[str], None] = lambda _: None,
+    finished: Callable[[Report, Sequence[Row]], None] = lambda _report, _rows: None,
+) -> Report:
+    """Measure the machine, then each case beside its peers, then what kernels cost otherwise.
+
+    Args:
+        suite: the name that the report gives.
+        threads: numbers of threads, each from 1 to the processors of this process.
+        quick: fewer and shorter measurements: for a look, not for a table.
+        costs: whether to measure memory, build, import and call, too.
+        progress: told what is done now.
+        finished: given the report so far, and its new rows, after each case.
+
+    Raises:
+        ValueError: for a number of threads out of range.
+    """
+    for count in threads:
+        if not 1 <= count <= runtime.available_processors():
+            raise ValueError(
+                f"the number of threads is {count};"
+                f" this process may use 1 to {runtime.available_processors()} processors"
+            )
+    load = OtherLoad()
+    progress("the machine's peaks")
+    report = Report(suite=suite, quick=quick, machine=Machine.here(), peaks=measure_peaks(threads))
+    for number, case in enumerate(cases, 1):
+
+        def told(text: str, where: str = f"{number}/{len(cases)} {case.name}") -> None:
+            progress(f"{where}: {text}")
+
+        rows = compare(case, report.peaks, QUICK if quick else FULL, told)
+        report.rows.extend(rows)
+        report.other_load = load.share()
+        finished(report, rows)
+    if costs:
+        report.costs = measure_costs(threads, repeats=1 if quick else 5, progress=progress)
+        report.other_load = load.share()
+    report.complete = True
+    finished(report, [])
+    return report

@@ -1,0 +1,108 @@
+"""``tvm-iree-ext bench``: kernels timed beside their peers."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.errors import ExtError
+
+_FILE_COLUMNS = 140
+
+
+def numbers(text: str) -> list[int]:
+    """``1,2`` as a list; how many threads there can be is checked where it is known."""
+    try:
+        return list(dict.fromkeys(int(part) for part in text.split(",")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a list of numbers such as 1,2") from None
+
+
+def add_bench(commands: argparse._SubParsersAction) -> None:
+    """Add the command ``bench``."""
+    parser = commands.add_parser(
+        "bench",
+        help="time kernels beside NumPy and PyTorch",
+        description="Time kernels in turns with their peers, on a machine whose peaks are measured"
+        " first. A peer's column says how many times as long it takes.",
+    )
+    parser.add_argument("suite", metavar="SUITE", help="which cases: attention")
+    parser.add_argument(
+        "--threads", type=numbers, metavar="N,...", help="default: 1, and all processors up to 2"
+    )
+    parser.add_argument("--cases", default="", metavar="TEXT", help="those with this in their name")
+    parser.add_argument("--quick", action="store_true", help="small cases, measured briefly")
+    parser.add_argument(
+        "--costs",
+        action=argparse.BooleanOptionalAction,
+        help="also measure memory, build, import and call (default: unless --cases or --quick)",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write all figures, after each case")
+    parser.add_argument("--markdown", metavar="FILE", help="write the tables, after each case")
+    parser.set_defaults(run=run_bench)
+
+
+def run_bench(args: argparse.Namespace) -> int:
+    """Measure and print; 1 where a kernel or a peer computes something wrong."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = _FILE_COLUMNS
+    threads = args.threads or [1, 2][: ext.available_processors()]
+    costs = args.costs if args.costs is not None else not (args.cases or args.quick)
+
+    def finished(report: Any, rows: Sequence[Any]) -> None:
+        if args.json is not None:
+            report.save_json(args.json)
+        if args.markdown is not None:
+            ext.bench.write_whole(args.markdown, report.markdown())
+        peers = report.table()[0][5:]
+        for row in rows:
+            cells = ext.bench.row_cells(row, peers)
+            titled = (f"{name} {cell}" for name, cell in zip(peers, cells[5:], strict=True))
+            console.print("  ".join([*cells[:5], *titled]), highlight=False, soft_wrap=True)
+
+    try:
+        cases = ext.bench.select_cases(args.suite, args.cases, quick=args.quick)
+        with console.status("start") as status:
+            report = ext.bench.run(
+                cases,
+                suite=args.suite,
+                threads=threads,
+                quick=args.quick,
+                costs=costs,
+                progress=_shown(console, status.update),
+                finished=finished,
+            )
+    except ValueError as error:
+        raise ExtError(f"bench: {error}") from error
+    for header, body in (report.table(), report.cost_table()):
+        if body:
+            console.print(_table(header, body))
+    for line in report.heading():
+        console.print(line, highlight=False, soft_wrap=True)
+    for place in (args.json, args.markdown):
+        if place is not None:
+            console.print(f"written: {Path(place)}", highlight=False, soft_wrap=True)
+    for complaint in report.wrong:
+        console.print(f"wrong: {complaint}", highlight=False, soft_wrap=True)
+    return 1 if report.wrong else 0
+
+
+def _shown(console: Console, update: Callable[[str], None]) -> Callable[[str], None]:
+    """Beside the spinner of a terminal; elsewhere as lines."""
+    if console.is_terminal:
+        return update
+    return lambda text: console.print(text, highlight=False, soft_wrap=True)
+
+
+def _table(header: Sequence[str], body: Sequence[Sequence[str]]) -> Table:
+    table = Table()
+    for number, name in enumerate(header):
+        table.add_column(name, justify="right" if number else "left", no_wrap=number == 0)
+    for cells in body:
+        table.add_row(*cells)
+    return table
