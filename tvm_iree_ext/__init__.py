@@ -13,7 +13,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tvm_iree_ext import bench, layout, ops, reference, registry, verify
+    from tvm_iree_ext import (
+        bench,
+        doctor,
+        layout,
+        ops,
+        reference,
+        registry,
+        support,
+        verify,
+    )
     from tvm_iree_ext.builder import build
     from tvm_iree_ext.kernel import Kernel, load
     from tvm_iree_ext.runtime import available_processors, set_num_threads, threads

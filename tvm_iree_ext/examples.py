@@ -63,7 +63,7 @@ class ExampleCase:
             expected = {name: _value(one) for name, one in self.data["expected"].items()}
             inputs = {name: _array(one) for name, one in self.data["inputs"].items()}
             tolerance = Tolerance(float(self.data.get("tolerance", 0.0)), 0.0)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ExampleError(f"malformed case: {type(error).__name__}: {error}") from None
         if self.op in _ANSWERED:
             results = _ANSWERED[self.op](self.data)
@@ -78,7 +78,7 @@ class ExampleCase:
 def _wrong(name: str, got: Any, want: Any, tolerance: Tolerance) -> str:
     if not isinstance(want, np.ndarray):
         return "" if got == want else f"{name} is {got}, expected {want}"
-    if not isinstance(got, np.ndarray):
+    if not isinstance(got, np.ndarray | np.generic):
         return f"{name} is {got}, expected an array"
     if got.dtype != want.dtype:
         return f"{name} is {got.dtype}, expected {want.dtype}"

@@ -9,6 +9,13 @@ import tvm_iree_ext as ext
 from tvm_iree_ext.cli.operands import make_op
 from tvm_iree_ext.errors import ScheduleError
 
+_JSON_NAMES = {
+    bool: "true or false",
+    dict: "an object",
+    int: "a number",
+    list: "a list",
+    str: "a text",
+}
 _EPILOG = """\
 examples:
   tvm-iree-ext build attention 1x8x1024x64xf32 1x8x1024x64xf32 1x8x1024x64xf32 -o attention
@@ -95,7 +102,8 @@ def read_config(text: str) -> ext.LoweringConfig:
         try:
             text = Path(text).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise ScheduleError(f"lowering config: cannot read {source}: {error}") from None
+            why = getattr(error, "strerror", None) or error
+            raise ScheduleError(f"lowering config: cannot read {source}: {why}") from None
     try:
         data = json.loads(text)
     except ValueError as error:
@@ -105,7 +113,6 @@ def read_config(text: str) -> ext.LoweringConfig:
     usual = ext.LoweringConfig().to_json()
     for name, value in data.items():
         if name in usual and type(value) is not type(usual[name]):
-            raise ScheduleError(
-                f"lowering config: {name} is {value!r}; expected something like {usual[name]!r}"
-            )
+            expected = _JSON_NAMES[type(usual[name])]
+            raise ScheduleError(f"lowering config: {name} is {value!r}; expected {expected}")
     return ext.LoweringConfig.from_json(data)

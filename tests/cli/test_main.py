@@ -1,0 +1,114 @@
+"""What holds for all commands: statuses, complaints in one line, and a quick start."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tvm_iree_ext.cli import main as cli
+from tvm_iree_ext.errors import OpError
+
+START = [sys.executable, "-m", "tvm_iree_ext.cli.main"]
+
+
+@pytest.fixture
+def raising(command, monkeypatch):
+    """``raising(error)``: a command in which that is raised."""
+
+    def run(error):
+        def fail(args):
+            raise error
+
+        monkeypatch.setattr("tvm_iree_ext.cli.list.run_list", fail)
+        return command("list")
+
+    return run
+
+
+def test_names_its_version_and_those_of_tvm(command):
+    done = command("--version")
+    assert done.status == 0
+    assert done.out.startswith("tvm-iree-ext ")
+    assert "apache-tvm-ffi 0.1.14" in done.out
+
+
+def test_lists_its_commands(command):
+    done = command("--help")
+    assert done.status == 0
+    for name in ("doctor", "list", "build", "verify", "layout"):
+        assert f"    {name} " in done.out
+        assert "usage: tvm-iree-ext " + name in command(name, "--help").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: COMMAND"),
+        (["frob"], "invalid choice: 'frob'"),
+        (["list", "attention"], "unrecognized arguments: attention"),
+        (["build", "attention", "--frob"], "unrecognized arguments: --frob"),
+    ],
+)
+def test_a_wrong_command_line_is_status_2(command, arguments, message):
+    done = command(*arguments)
+    assert (done.status, done.out) == (2, "")
+    assert message in done.err
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OpError("attention: no"), "attention: no"),
+        (
+            ModuleNotFoundError("No module named 'tvm'"),
+            "No module named 'tvm'; 'tvm-iree-ext doctor' says what is missing",
+        ),
+        (PermissionError(13, "Permission denied", "/there"), "Permission denied: /there"),
+    ],
+)
+def test_a_refusal_is_one_line_and_status_1(raising, error, message):
+    done = raising(error)
+    assert (done.status, done.out) == (1, "")
+    assert done.err == f"tvm-iree-ext: {message}\n"
+
+
+def test_a_bug_is_not_hidden(raising):
+    with pytest.raises(ZeroDivisionError):
+        raising(ZeroDivisionError())
+
+
+def test_ctrl_c_is_one_line_and_status_130(raising):
+    done = raising(KeyboardInterrupt())
+    assert (done.status, done.err) == (130, "tvm-iree-ext: interrupted\n")
+
+
+def test_ctrl_c_ends_a_real_run_and_its_processes():
+    command = [*START, "verify", "--cases", "500"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    time.sleep(4)  # TVM is loaded, or kernels are being built
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)  # until the last process has closed its end
+    assert (process.returncode, err) == (130, "tvm-iree-ext: interrupted\n")
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = f"{sys.executable} -m tvm_iree_ext.cli.main list | true; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("141\n", "")
+
+
+def test_starts_without_loading_tvm():
+    code = (
+        "import sys; from tvm_iree_ext.cli import main; main._parser();"
+        "assert not {'tvm', 'tvm_ffi', 'torch'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_installed_command_is_main(pyproject):
+    assert pyproject["project"]["scripts"] == {cli.PROGRAM: "tvm_iree_ext.cli.main:main"}

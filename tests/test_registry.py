@@ -1,0 +1,77 @@
+"""Each registered op has all that commands, tests, docs and the tuner take from the registry."""
+
+import re
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.dispatch import choose
+
+from tvm_iree_ext import ops, support
+from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.registry import ENTRIES, find
+from tvm_iree_ext.target.names import make_target
+
+entries = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+
+
+@entries
+def test_is_made_by_a_public_function_of_the_dialects_name(entry):
+    name = entry.name.split(".", 1)[1].replace(".", "_")
+    assert getattr(ops, name) is entry.make
+    assert name in ops.__all__
+    assert entry.summary
+
+
+@entries
+def test_random_cases_fit_the_op_and_the_reference(entry):
+    for seed in range(5):
+        op, operands = entry.random_case(np.random.default_rng(seed))
+        assert op.name == entry.name
+        assert operands.keys() == {operand.name for operand in op.signature.arguments}
+        arrays = [operands[o.name] for o in op.signature.arguments]
+        shapes = [None if isinstance(array, float) else array.shape for array in arrays]
+        results = op.signature.result_shapes(op.signature.bind(op.name, shapes))
+        want = entry.reference(op, operands)
+        assert [array.shape for array in want.values()] == results
+        assert entry.tolerance(op, operands, want).keys() == want.keys()
+
+
+@entries
+def test_random_cases_are_those_of_the_generator(entry):
+    op, operands = entry.random_case(np.random.default_rng(3))
+    again, same = entry.random_case(np.random.default_rng(3))
+    assert again.describe() == op.describe()
+    for name, value in operands.items():
+        np.testing.assert_array_equal(value, same[name])
+
+
+@entries
+def test_has_a_schedule_for_the_cpu(entry):
+    op, _ = entry.random_case(np.random.default_rng(0))
+    target = make_target("llvm")
+    rule = choose(op, target)
+    assert rule.lower(op, target, rule.heuristic(op, target)).functions
+
+
+@entries
+def test_has_a_section_in_the_docs(entry, root):
+    pages = [path.read_text("utf-8") for path in (root / "docs").glob("*.md")]
+    name = re.escape(entry.name)
+    assert any(re.search(rf"{name}\b", page) for page in pages), f"no page names {entry.name}"
+
+
+def test_finds_ops_with_and_without_dialect():
+    assert find("attention") is find("iree_linalg_ext.attention") is ENTRIES[find("attention").name]
+    for name in ("", "scan", "linalg_ext.attention", "attention "):
+        with pytest.raises(OpError, match=r"no op .*; registered are iree_linalg_ext"):
+            find(name)
+
+
+def test_support_is_what_the_rules_say(monkeypatch):
+    here, foreign, *gpus = support.usual_targets()
+    table = support.support()
+    assert table.keys() == ENTRIES.keys()
+    for targets in table.values():
+        assert targets == {here: "runs", foreign: "compiles", **dict.fromkeys(gpus, "no")}
+    monkeypatch.setattr("tvm_iree_ext.schedules.dispatch.RULES", ())
+    assert {one for targets in support.support().values() for one in targets.values()} == {"no"}

@@ -1,0 +1,66 @@
+"""Calls in other processes: with functions of the standard library, which those can import."""
+
+import os
+import signal
+import tempfile
+import time
+
+import pytest
+
+from tvm_iree_ext.workers import Worker, WorkerDied, each
+
+
+@pytest.fixture
+def worker(tmp_path):
+    worker = Worker(limit_s=30, folder=str(tmp_path))
+    yield worker
+    worker.stop()
+
+
+def test_calls_elsewhere(worker):
+    assert worker.call(abs, -3) == 3
+    assert worker.call(eval, "__import__('os').getpid()") != os.getpid()
+
+
+def test_a_crash_is_an_error_and_the_next_call_works(worker):
+    with pytest.raises(WorkerDied, match="ended the process by SIGSEGV"):
+        worker.call(signal.raise_signal, signal.SIGSEGV)
+    with pytest.raises(WorkerDied, match="ended the process with status 3"):
+        worker.call(os._exit, 3)
+    assert worker.call(abs, -3) == 3
+
+
+def test_a_hang_is_ended(tmp_path):
+    worker = Worker(limit_s=0.3, folder=str(tmp_path))
+    start = time.monotonic()
+    with pytest.raises(WorkerDied, match=r"took more than 0\.3 s"):
+        worker.call(time.sleep, 60)
+    assert time.monotonic() - start < 10
+
+
+def test_its_temporary_files_are_in_the_folder(worker, tmp_path):
+    assert worker.call(eval, "__import__('tempfile').gettempdir()") == str(tmp_path)
+
+
+def test_results_come_in_order_whatever_dies():
+    def died(item, error):
+        return f"{item}: {error}"
+
+    items = ["1", "__import__('os')._exit(2)", "3", "4"]
+    results = list(each(eval, died, items, jobs=2, limit_s=30))
+    assert results == [1, f"{items[1]}: ended the process with status 2", 3, 4]
+
+
+def test_stopping_early_ends_the_processes_and_leaves_no_files():
+    pid = "__import__('os').getpid()"
+    made = "__import__('tempfile').mkdtemp()"
+    results = each(
+        eval, lambda item, error: None, [made, pid, "__import__('time').sleep(60)"], 1, 90
+    )
+    folder, process = next(results), next(results)
+    assert os.path.exists(folder)
+    results.close()
+    assert not os.path.exists(folder)
+    with pytest.raises(ProcessLookupError):
+        os.kill(process, 0)
+    assert not folder.startswith(tempfile.gettempdir() + "/tmp")
