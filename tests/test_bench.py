@@ -8,6 +8,8 @@ import dataclasses
 import json
 import math
 import os
+import re
+import shlex
 import statistics
 import sys
 
@@ -16,11 +18,13 @@ import pytest
 
 from tvm_iree_ext import bench
 from tvm_iree_ext.bench import case as case_module
+from tvm_iree_ext.bench import suites
 from tvm_iree_ext.bench.attention import attention_case, numpy_attention
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Library, Peer
 from tvm_iree_ext.bench.compare import OtherLoad
 from tvm_iree_ext.bench.costs import MEMORY_SHAPE, Costs, Memory, measure_costs
 from tvm_iree_ext.bench.footprint import extra_bytes
+from tvm_iree_ext.bench.peaks import Peaks
 from tvm_iree_ext.bench.turns import Spread, settle, speedup
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.cli.bench import add_bench
@@ -30,6 +34,15 @@ from tvm_iree_ext.errors import BuildError, ExtError
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_IREE_EXT_CACHE", str(tmp_path / "kernels"))
+
+
+@pytest.fixture
+def known_peaks(monkeypatch):
+    """Peaks that need not be measured."""
+    known = {"float32": 100.0, "float64": 50.0}
+    monkeypatch.setattr(
+        suites, "measure_peaks", lambda threads: [Peaks(count, known, 10.0) for count in threads]
+    )
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +89,18 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     assert [peer["name"] for peer in row["peers"]] == ["NumPy", "PyTorch"]
 
 
-def test_the_limit_is_the_larger_of_compute_and_memory(tiny):
-    report = run_one(tiny)
-    (row,), (peak,) = report.rows, report.peaks
-    compute = tiny.flops / peak.gflops["float32"] / 1e9
-    memory = tiny.bytes / peak.read_gbps / 1e9
+@pytest.mark.parametrize(
+    ("gflops", "limited_by", "unit"), [(1.0, "compute", "GFLOP/s"), (1e6, "memory", "GB/s")]
+)
+def test_the_limit_is_the_larger_of_compute_and_memory(tiny, monkeypatch, gflops, limited_by, unit):
+    peaks = [Peaks(1, {"float32": gflops}, 10.0)]
+    monkeypatch.setattr(suites, "measure_peaks", lambda _: peaks)
+    (row,) = run_one(tiny).rows
+    assert (row.limited_by, row.unit) == (limited_by, unit)
+    compute, memory = tiny.flops / gflops / 1e9, tiny.bytes / 10.0 / 1e9
     assert row.limit_seconds == max(compute, memory)
-    assert row.limited_by == ("compute" if compute >= memory else "memory")
-    work = tiny.flops if row.limited_by == "compute" else tiny.bytes
+    assert row.share_of_limit == row.limit_seconds / row.ours.seconds.median
+    work = tiny.flops if unit == "GFLOP/s" else tiny.bytes
     assert row.rate == work / row.ours.seconds.median / 1e9
 
 
@@ -121,7 +138,7 @@ def test_the_check_finds_what_is_wrong(tiny):
     assert "has shape (1, 2, 16, 15)" in check(good[..., :15])
 
 
-def test_a_peer_that_is_wrong_is_not_timed(tiny):
+def test_a_peer_that_is_wrong_is_not_timed(tiny, known_peaks):
     library = Library("Wrong", "numpy", NUMPY.limit)
     called = []
 
@@ -142,7 +159,7 @@ def test_a_peer_that_is_wrong_is_not_timed(tiny):
     assert report.table()[1][0][-1] == "wrong"
 
 
-def test_a_peer_that_is_not_installed_is_skipped_by_name(tiny, monkeypatch):
+def test_a_peer_that_is_not_installed_is_skipped_by_name(tiny, known_peaks, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     report = run_one(tiny)
     assert outcomes(report)["PyTorch"].status == "skipped"
@@ -272,7 +289,7 @@ def test_a_process_that_fails_is_an_error(tmp_path):
         extra_bytes(tmp_path, 1)
 
 
-def test_markdown_has_both_tables(tiny):
+def test_markdown_has_both_tables(tiny, known_peaks):
     report = run_one(tiny)
     report.costs = Costs([Memory(2, 3 << 20)], *range(1, 11))
     lines = report.markdown().splitlines()
@@ -282,7 +299,7 @@ def test_markdown_has_both_tables(tiny):
     assert "A quick run: fewer cases, measured briefly." in lines
 
 
-def test_a_report_warns_of_busy_neighbours(tiny):
+def test_a_report_warns_of_busy_neighbours(tiny, known_peaks):
     report = run_one(tiny)
     report.other_load = 0.5
     assert "Other processes took 50% of the processors" in report.markdown()
@@ -291,7 +308,7 @@ def test_a_report_warns_of_busy_neighbours(tiny):
 
 
 @pytest.fixture
-def command(capsys, monkeypatch, tiny):
+def command(capsys, monkeypatch, tiny, known_peaks):
     """Runs ``bench`` with the tiny case for a suite; returns its status and what it prints."""
     monkeypatch.setitem(bench.SUITES, "attention", lambda: (tiny,))
     parser = argparse.ArgumentParser()
@@ -324,6 +341,16 @@ def test_the_command_ends_with_1_where_something_is_wrong(command, monkeypatch, 
     status, text = command("attention", "--quick", "--threads", 1)
     assert status == 1
     assert f"wrong: {tiny.name}: tvm_iree_ext: all wrong" in text
+
+
+def test_the_page_has_commands_that_are_taken(root):
+    parser = argparse.ArgumentParser()
+    add_bench(parser.add_subparsers(required=True))
+    page = (root / "docs" / "performance.md").read_text()
+    lines = re.findall(r"^scripts/(bench .*?)\s*(?:#.*)?$", page, re.MULTILINE)
+    assert len(lines) >= 3
+    for line in lines:
+        parser.parse_args(shlex.split(line))
 
 
 def test_the_command_refuses_in_one_line(command):

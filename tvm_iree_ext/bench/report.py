@@ -123,7 +123,7 @@ class Report:
         if self.other_load is not None and self.other_load > _BUSY:
             lines.append(
                 f"Other processes took {self.other_load:.0%} of the processors meanwhile:"
-                " the figures are too low, and noisy."
+                " the figures are not to be relied on."
             )
         return lines
 
