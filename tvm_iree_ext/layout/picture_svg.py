@@ -107,6 +107,7 @@ class _Drawing:
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         self.shapes: list[str] = []
+        self.labels: list[str] = []
         self.bottom = self.right = 0
         layout = picture.layout
         self.tile = (1, 1, *layout.element_tile)[-2:]
@@ -149,7 +150,7 @@ class _Drawing:
             f' viewBox="0 0 {width} {height}">\n<style>{_STYLE}</style>\n{_HATCH}\n'
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>\n'
         )
-        return head + "\n".join(self.shapes) + "\n</svg>\n"
+        return head + "\n".join(self.shapes + self.labels) + "\n</svg>\n"
 
     def legend(self) -> None:
         """One swatch for each group of subgroups that hold the same."""
@@ -254,11 +255,14 @@ class _Drawing:
         length = _AXIS_CHARACTER * len(run.gap) + 16
         if length > max(width, height):
             self.line(f"{what} {run.label}: {run.gap}")
-        elif height > width:
+            return
+        if height > width:
             at = f"{x + width / 2 + 3:g} {y + length / 2:g}"
             self.text(0, 0, "gap", run.gap, f' transform="translate({at}) rotate(-90)"')
         else:
             self.text(x + length / 2, y + height / 2 + 4, "gap", run.gap)
+        # Drawn last: a strip that crosses must not cover it.
+        self.labels.append(self.shapes.pop())
 
     def fill(self, subgroup: int, lane: int) -> str:
         """The hue of a subgroup; paler for low lanes."""
