@@ -1,0 +1,33 @@
+"""Random ops, shapes, dtypes and attributes against the references: the property test of each op.
+
+A failure names the command that runs the case again.
+"""
+
+import pytest
+
+from tvm_iree_ext import verify
+from tvm_iree_ext.registry import ENTRIES
+
+# Cases per op; the more ways there are to ask for an op, the more of them.
+COUNT = dict.fromkeys(ENTRIES, 25) | {
+    "iree_linalg_ext.attention": 300,
+    "iree_linalg_ext.online_attention": 200,
+}
+CHUNKS = 10
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("name", ENTRIES)
+def test_random_cases_agree_with_the_reference(name, chunk):
+    cases = [
+        case
+        for index in range(chunk, COUNT[name], CHUNKS)
+        for case in verify.random_cases([name], seed=1, index=index)
+    ]
+    wrong = [
+        f"{result.id}: {result.message}"
+        for result in verify.check(cases)
+        if result.status != "passed"
+    ]
+    assert cases
+    assert wrong == []
