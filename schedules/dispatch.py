@@ -6,6 +6,7 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
+from tvm_iree_ext.schedules.cpu.fft import CpuFft
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -30,7 +31,7 @@ class Rule(Protocol):
         """
 
 
-RULES: tuple[Rule, ...] = (CpuAttention(),)
+RULES: tuple[Rule, ...] = (CpuAttention(), CpuFft())
 """Every rule, the most special first."""
 
 

@@ -29,7 +29,7 @@ def test_random_cases_fit_the_op_and_the_reference(entry):
         assert op.name == entry.name
         assert operands.keys() == {operand.name for operand in op.signature.arguments}
         arrays = [operands[o.name] for o in op.signature.arguments]
-        shapes = [None if isinstance(array, float) else array.shape for array in arrays]
+        shapes = [None if isinstance(array, int | float) else array.shape for array in arrays]
         results = op.signature.result_shapes(op.signature.bind(op.name, shapes))
         want = entry.reference(op, operands)
         assert [array.shape for array in want.values()] == results

@@ -17,6 +17,8 @@ from tvm_iree_ext.signature import Signature, shape_text
 
 _CPU_KINDS = ("llvm", "c")
 _PLANS = 256  # how many combinations of shapes a kernel remembers having checked
+# A kernel checks what can only be known when it is called: an error of this name is ours.
+tvm_ffi.register_error("CallError", CallError)
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
 
 

@@ -2,9 +2,10 @@
 
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.entry import OpEntry
+from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.errors import OpError
 
-ENTRIES: dict[str, OpEntry] = {entry.name: entry for entry in (ATTENTION, ONLINE_ATTENTION)}
+ENTRIES: dict[str, OpEntry] = {entry.name: entry for entry in (ATTENTION, ONLINE_ATTENTION, FFT)}
 
 
 def find(name: str) -> OpEntry:

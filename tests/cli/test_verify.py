@@ -28,16 +28,16 @@ def planted(monkeypatch):
 def test_the_examples_pass_in_a_process_of_their_own(command, examples):
     done = command("verify", "--examples", examples)
     assert (done.status, done.err) == (0, "")
-    assert "iree_linalg_ext.scan: not supported yet (12 cases)" in done.lines
     assert "iree_vector_ext.to_layout: not supported yet (1 case)" in done.lines
-    assert done.lines[-1] == "31 passed, 0 failed"
+    passed, _, rest = done.lines[-1].partition(" ")
+    assert (int(passed) >= 31, rest) == (True, "passed, 0 failed")
 
 
 def test_only_the_ops_that_are_named(command, examples):
-    ops = ("--op", "nested_layout", "--op", "topk")
+    ops = ("--op", "nested_layout", "--op", "to_layout")
     done = command("verify", "--examples", examples, *ops, "--jobs", 0)
     assert done.lines == [
-        "iree_linalg_ext.topk: not supported yet (12 cases)",
+        "iree_vector_ext.to_layout: not supported yet (1 case)",
         "11 passed, 0 failed",
     ]
 
@@ -58,7 +58,8 @@ def test_a_failure_says_how_to_get_it_again(command, planted):
 
 
 def test_json_holds_all_of_it(command, planted):
-    done = command("verify", "--cases", 1, "--jobs", 0, "--json")
+    ops = ("--op", "attention", "--op", "online_attention")
+    done = command("verify", *ops, "--cases", 1, "--jobs", 0, "--json")
     data = json.loads(done.out)
     assert done.status == 1
     assert (data["passed"], data["failed"], data["unsupported"]) == (1, 1, 0)
@@ -66,10 +67,10 @@ def test_json_holds_all_of_it(command, planted):
 
 
 def test_a_run_in_which_nothing_was_built_is_no_success(command, examples):
-    done = command("verify", "--examples", examples, "--op", "scan", "--jobs", 0)
+    done = command("verify", "--examples", examples, "--op", "to_layout", "--jobs", 0)
     assert done.status == 1
     assert done.lines == [
-        "iree_linalg_ext.scan: not supported yet (12 cases)",
+        "iree_vector_ext.to_layout: not supported yet (1 case)",
         "0 passed, 0 failed",
     ]
     assert "nothing was run" in done.err

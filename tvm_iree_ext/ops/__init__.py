@@ -1,6 +1,7 @@
 """The ops of the dialects: checks, result types, canonical PrimFuncs."""
 
 from tvm_iree_ext.ops.attention import attention, online_attention
+from tvm_iree_ext.ops.fft import fft
 from tvm_iree_ext.signature import TensorType
 
-__all__ = ["TensorType", "attention", "online_attention"]
+__all__ = ["TensorType", "attention", "fft", "online_attention"]
