@@ -167,6 +167,7 @@ def test_a_peer_that_is_not_installed_is_skipped_by_name(tiny, known_peaks, monk
     assert not report.wrong
     header, (cells,) = report.table()
     assert cells[header.index("PyTorch")] == "not installed"
+    assert "scripts/setup dev bench" in report.markdown()
 
 
 def test_numpy_without_threadpoolctl_is_timed_with_all_threads_alone(monkeypatch):

@@ -120,6 +120,8 @@ class Report:
             )
         if self.quick:
             lines.append("A quick run: fewer cases, measured briefly.")
+        if any(peer.status == "skipped" for row in self.rows for peer in row.peers):
+            lines.append("What is skipped comes with the extra bench: scripts/setup dev bench.")
         if self.other_load is not None and self.other_load > _BUSY:
             lines.append(
                 f"Other processes took {self.other_load:.0%} of the processors meanwhile:"
