@@ -7,6 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.fft import CpuFft
+from tvm_iree_ext.schedules.cpu.pack import CpuPack
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -31,7 +32,11 @@ class Rule(Protocol):
         """
 
 
-RULES: tuple[Rule, ...] = (CpuAttention(), CpuFft())
+RULES: tuple[Rule, ...] = (
+    CpuAttention(),
+    CpuFft(),
+    CpuPack(),
+)
 """Every rule, the most special first."""
 
 

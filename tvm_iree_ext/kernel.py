@@ -31,6 +31,8 @@ class Kernel:
     several results) fills arrays of the caller's and returns them. Arguments may be named as in
     the signature, scalars are Python or NumPy numbers.
 
+    An extent of a result that follows from no argument is that of the ``out`` array.
+
     Checked before anything runs: the number of arguments, ranks, extents, dtypes, byte order,
     device. There is no conversion between dtypes. What is accepted, and how:
 
@@ -54,6 +56,7 @@ class Kernel:
         self._result_ports = tuple(Port(manifest.op, operand) for operand in self._results)
         places = [place for place, port in enumerate(self._ports) if not port.is_scalar]
         self._first_array = places[0] if places else None
+        self._shaped_by_out = bool(manifest.signature.result_symbols)
         self._plans: dict[tuple[Any, ...], tuple[Sequence[tuple[int, ...]], bool]] = {}
 
     @property
@@ -116,7 +119,9 @@ class Kernel:
                 shape, taken = port.take(value)
                 shapes.append(shape)
                 passed.append(taken)
-        key = tuple(shapes)
+        key: tuple[Any, ...] = tuple(shapes)
+        if self._shaped_by_out:
+            key = (*key, _shapes_of(out))
         result_shapes, is_empty = self._plans.get(key) or self._plan(key)
         if out is None:
             like = None if self._first_array is None else arguments[self._first_array]
@@ -151,9 +156,11 @@ class Kernel:
             )
         return (*arguments, *(named[name] for name in rest))
 
-    def _plan(self, shapes: tuple[tuple[int, ...] | None, ...]) -> tuple[Sequence[Any], bool]:
+    def _plan(self, key: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
         """The results' shapes, and whether all are empty; remembered for the next call."""
+        shapes = key[: len(self._arguments)]
         bound = self.signature.bind(self.op, shapes)
+        self.signature.bind_results(self.op, bound, key[-1] if self._shaped_by_out else None)
         result_shapes = self.signature.result_shapes(bound)
         is_empty = all(0 in shape for shape in result_shapes)
         if not is_empty:
@@ -166,7 +173,7 @@ class Kernel:
                     )
         if len(self._plans) >= _PLANS:
             self._plans.clear()
-        self._plans[shapes] = result_shapes, is_empty
+        self._plans[key] = result_shapes, is_empty
         return result_shapes, is_empty
 
     def _take_out(
@@ -211,6 +218,14 @@ class Kernel:
                 architecture than the kernel.
         """
         return export(self.folder, folder, runtime=runtime)
+
+
+def _shapes_of(out: Any) -> tuple[tuple[int, ...], ...] | None:
+    """The shapes of the ``out`` arrays, where there are any."""
+    if out is None:
+        return None
+    several = out if isinstance(out, tuple | list) else (out,)
+    return tuple(tuple(getattr(one, "shape", ())) for one in several)
 
 
 def load(folder: Path | str, *, lazy: bool = False) -> Kernel:

@@ -1,10 +1,13 @@
 """The operands of an op or kernel, in call order: names, shapes, dtypes, roles.
 
 An extent is an ``int``, or a name for one that is known when the kernel is called; one name
-stands for one extent in all operands.  No TVM here: a deployed kernel checks its call with this.
+stands for one extent in all operands.  The extent of a result may also be an expression over names,
+such as ``ceildiv(rows, 8)``.  No TVM here: a deployed kernel checks its call with this.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import ast
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -20,17 +23,58 @@ def shape_text(shape: Iterable[Extent]) -> str:
     return "[" + ", ".join(map(str, shape)) + "]"
 
 
+_ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+}
+
+
+def evaluate(extent: Extent, values: Mapping[str, Any], ceildiv: Callable[[Any, Any], Any]) -> Any:
+    """What an extent stands for, by the values of names: numbers, or a compiler's expressions.
+
+    Raises:
+        KeyError: for a name without a value.
+    """
+    if isinstance(extent, int):
+        return extent
+    if extent in values:
+        return values[extent]
+
+    def visit(node: ast.AST) -> Any:
+        match node:
+            case ast.Constant(int(value)):
+                return value
+            case ast.Name(name):
+                return values[name]
+            case ast.BinOp(left, op, right) if type(op) in _ARITHMETIC:
+                return _ARITHMETIC[type(op)](visit(left), visit(right))
+            case ast.Call(ast.Name("ceildiv"), [a, b]):
+                return ceildiv(visit(a), visit(b))
+        raise ValueError(f"extent {extent!r}: {ast.unparse(node)} is no arithmetic of extents")
+
+    return visit(ast.parse(extent, mode="eval").body)
+
+
+def extent_value(extent: Extent, values: Mapping[str, int]) -> int:
+    """The number that an extent stands for; KeyError for a name without a value."""
+    return int(evaluate(extent, values, lambda a, b: -(-a // b)))
+
+
 @dataclass(frozen=True)
 class Operand:
     """One parameter of a kernel.
 
     ``scalar`` is a number passed by value (its shape is ``()``); ``result`` is written, never read.
+    ``least``, where it is given, is the least extent that each axis may have.
     """
 
     name: str
     shape: Shape
     dtype: str
     role: Role = "input"
+    least: Shape = ()
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}{shape_text(self.shape)}"
@@ -55,8 +99,13 @@ class Signature:
     @property
     def symbols(self) -> tuple[str, ...]:
         """The names of the extents that are known at call time, by first use."""
-        extents = (e for o in self.operands for e in o.shape if isinstance(e, str))
-        return tuple(dict.fromkeys(extents))
+        return _names(self.operands)
+
+    @property
+    def result_symbols(self) -> tuple[str, ...]:
+        """Those that only the results have: their values come with the caller's ``out`` arrays."""
+        known = _names(self.arguments)
+        return tuple(name for name in _names(self.results) if name not in known)
 
     def bind(self, op: str, shapes: Sequence[Sequence[int] | None]) -> dict[str, int]:
         """The symbols' values, from the shapes of the arguments (None for a scalar).
@@ -90,15 +139,50 @@ class Signature:
 
     def result_shapes(self, bound: Mapping[str, int]) -> list[tuple[int, ...]]:
         """The shapes of the results for the symbols of :meth:`bind`."""
-        return [
-            tuple(bound[e] if isinstance(e, str) else e for e in result.shape)
-            for result in self.results
-        ]
+        return [tuple(extent_value(e, bound) for e in result.shape) for result in self.results]
+
+    def bind_results(
+        self, op: str, bound: dict[str, int], shapes: Sequence[Sequence[int]] | None
+    ) -> None:
+        """Add the symbols that only results have to ``bound``, from the ``out`` arrays' shapes.
+
+        Raises:
+            CallError: when there are none, when a rank does not fit, and when an axis of any
+                operand is too short.
+        """
+        missing = self.result_symbols
+        if missing and shapes is None:
+            raise CallError(
+                f"{op}: the result's extent {missing[0]} follows from no argument; give out="
+            )
+        for operand, shape in zip(self.results, shapes or (), strict=False):
+            if len(shape) != len(operand.shape):
+                raise CallError(
+                    f"{op}: {operand.name} has rank {len(shape)}; expected {len(operand.shape)}"
+                    f" for {shape_text(operand.shape)}"
+                )
+            for came, want in zip(shape, operand.shape, strict=True):
+                if want in missing:
+                    bound.setdefault(str(want), came)
+        for operand in self.operands:
+            for axis, (extent, least) in enumerate(zip(operand.shape, operand.least, strict=False)):
+                came, needed = extent_value(extent, bound), extent_value(least, bound)
+                if came < needed:
+                    raise CallError(
+                        f"{op}: {operand.name} axis {axis} has extent {came};"
+                        f" expected at least {needed} ({least})"
+                    )
 
     def to_json(self) -> list[dict[str, Any]]:
         """A list of plain dictionaries, for a manifest."""
         return [
-            {"name": o.name, "shape": list(o.shape), "dtype": o.dtype, "role": o.role}
+            {
+                "name": o.name,
+                "shape": list(o.shape),
+                "dtype": o.dtype,
+                "role": o.role,
+                **({"least": list(o.least)} if o.least else {}),
+            }
             for o in self.operands
         ]
 
@@ -106,8 +190,19 @@ class Signature:
     def from_json(data: Iterable[Mapping[str, Any]]) -> "Signature":
         """The inverse of :meth:`to_json`."""
         return Signature(
-            tuple(Operand(o["name"], tuple(o["shape"]), o["dtype"], o["role"]) for o in data)
+            tuple(
+                Operand(
+                    o["name"], tuple(o["shape"]), o["dtype"], o["role"], tuple(o.get("least", ()))
+                )
+                for o in data
+            )
         )
+
+
+def _names(operands: Iterable[Operand]) -> tuple[str, ...]:
+    """The names in the shapes of some operands, by first use; not those inside expressions."""
+    extents = (e for o in operands for e in o.shape if isinstance(e, str) and e.isidentifier())
+    return tuple(dict.fromkeys(extents))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.signature import Extent
 
@@ -84,6 +85,42 @@ def cast(value: Expr, dtype: str) -> Expr:
     if dtype == "bfloat16" and came != "float32":
         return cast(cast(value, "float32"), dtype)
     return tirx.Cast(of(dtype), value)
+
+
+def bits(value: Expr, dtype: str) -> Expr:
+    """The bit pattern of a number as ``dtype`` holds it, as an unsigned integer."""
+    if dtype == "bool":
+        return tirx.Cast("uint8", value)
+    word = f"uint{item_bytes(dtype) * 8}"
+    if dtype != "bfloat16":
+        return tirx.reinterpret(word, cast(value, dtype))
+    # By hand, as in cast: to the nearest, ties to even; a NaN stays one.
+    single = cast(value, "float32")
+    wide = tirx.reinterpret("uint32", single)
+
+    def const(number: int) -> Expr:
+        return tirx.const(number, "uint32")
+
+    rounded = (wide + const(0x7FFF) + ((wide >> const(16)) & const(1))) >> const(16)
+    return tirx.Cast("uint16", tirx.Select(tirx.isnan(single), const(0x7FC0), rounded))
+
+
+def flat_words(buffer: Any) -> Any:
+    """The same memory as one axis of unsigned integers: data that are moved, whatever they are.
+
+    A vector may then go along any axis, every bit pattern is kept, and no type needs lowering.
+    """
+    size = item_bytes(str(buffer.dtype))
+    count = product([known(e) or e for e in buffer.shape])
+    return I.decl_buffer([i64(count)], f"uint{size * 8}", data=buffer.data, align=size)
+
+
+def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:
+    """The row-major position of an index."""
+    flat: Expr = i64(0)
+    for at, extent in zip(index, shape, strict=True):
+        flat = flat * i64(extent) + i64(at)
+    return flat
 
 
 def ceil_div(a: Index, b: int) -> Index:

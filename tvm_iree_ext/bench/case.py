@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import runtime
+from tvm_iree_ext.comparison import EXACT, first_difference
 from tvm_iree_ext.ops.base import Op
 
 Values = Mapping[str, np.ndarray]
@@ -21,6 +22,15 @@ Call = Callable[[], Any]
 
 Check = Callable[[Any], str | None]
 """None for a right result, or what is wrong with it."""
+
+
+def exactly(want: np.ndarray, name: str = "result") -> Check:
+    """The check of a result that is to be ``want``, bit for bit but for the kind of a NaN."""
+
+    def check(result: Any) -> str | None:
+        return first_difference(name, np.asarray(result), want, EXACT) or None
+
+    return check
 
 
 class Skipped(Exception):

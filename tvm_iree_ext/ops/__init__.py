@@ -2,6 +2,14 @@
 
 from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.fft import fft
+from tvm_iree_ext.ops.pack import pack, unpack
 from tvm_iree_ext.signature import TensorType
 
-__all__ = ["TensorType", "attention", "fft", "online_attention"]
+__all__ = [
+    "TensorType",
+    "attention",
+    "fft",
+    "online_attention",
+    "pack",
+    "unpack",
+]

@@ -7,7 +7,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.signature import Extent, Signature
+from tvm_iree_ext.signature import Extent, Signature, extent_value
 
 
 class Op(ABC):
@@ -68,4 +68,4 @@ class Op(ABC):
 
 def resolve(extent: Extent, extents: Mapping[str, int] | None) -> int:
     """The number that an extent stands for; KeyError for a symbol without a value."""
-    return extent if isinstance(extent, int) else (extents or {})[extent]
+    return extent_value(extent, extents or {})

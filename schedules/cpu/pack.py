@@ -1,0 +1,117 @@
+"""The CPU rule for pack and unpack: which form, and how the work is shared."""
+
+from math import prod
+
+from tvm import ir
+from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.pack_kernel import Run, pack_kernel, runs
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.pack import Packing
+from tvm_iree_ext.target.cpu import cpu_features
+
+# Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_BYTES = 1 << 18
+
+# A square of vectors is transposed in registers: beyond 16 they do not hold it.
+_LARGEST_SQUARE = 16
+
+# What one task should move at least, so that finding its place costs little.
+_TASK_BYTES = 1 << 14
+
+# Of a dim that both operands walk without tiles, a task takes so many positions at a time.
+_RUN = {"rows": 2048, "transpose": 64}
+
+
+class CpuPack:
+    """Pack and unpack on an LLVM CPU target: runs of elements copied, or squares transposed."""
+
+    name = "cpu.pack"
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, Packing):
+            return f"{op.name} is not pack or unpack"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        return None
+
+    def heuristic(self, op: Packing, target: Target) -> LoweringConfig:
+        """Copies where one dim is contiguous in both operands, and transposition elsewhere."""
+        features = cpu_features(target)
+        lanes = features.lanes(item_bytes(op.unpacked.dtype) * 8)
+        packed, unpacked = runs(op)
+        algorithm = "rows" if packed == unpacked else "transpose"
+        run = _RUN[algorithm]
+        if algorithm == "transpose":
+            lengths = [_length(op, one, run) for one in (packed, unpacked)]
+            lanes = _power_of_2(min(lanes, _LARGEST_SQUARE, *lengths))
+        return LoweringConfig(
+            algorithm=algorithm,
+            workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
+            vector_lanes=lanes,
+            parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
+        )
+
+    def lower(self, op: Packing, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        _check(op, config)
+        return ir.IRModule({op.entry: pack_kernel(op, config)})
+
+
+def _check(op: Packing, config: LoweringConfig) -> None:
+    packed, unpacked = runs(op)
+    algorithm = "rows" if packed == unpacked else "transpose"
+    if config.algorithm != algorithm:
+        raise ScheduleError(
+            f"cpu.pack: algorithm is {config.algorithm!r}; the operands' innermost dims need"
+            f" {algorithm!r}"
+        )
+    lanes = config.vector_lanes
+    if lanes < 1 or lanes & (lanes - 1):
+        raise ScheduleError(f"cpu.pack: vector_lanes is {lanes}; expected a power of two")
+    if algorithm == "transpose" and lanes > _LARGEST_SQUARE:
+        raise ScheduleError(
+            f"cpu.pack: vector_lanes is {lanes}; a square of at most {_LARGEST_SQUARE} is"
+            " transposed in registers"
+        )
+    for name in ("run", "tiles"):
+        value = config.workgroup_tile.get(name)
+        if not isinstance(value, int) or value < 1:
+            raise ScheduleError(
+                f"cpu.pack: workgroup_tile[{name!r}] is {value!r}; expected a number from 1"
+            )
+
+
+def _length(op: Packing, run: Run, longest: int) -> int:
+    """How long a run is at most."""
+    extent = op.tile(run.dim) if run.inner else op.unpacked.shape[run.dim]
+    return min(extent, longest) if isinstance(extent, int) else longest
+
+
+def _power_of_2(number: int) -> int:
+    """The largest that is not above ``number``."""
+    return 1 << (number.bit_length() - 1)
+
+
+def _tiles_of_a_task(op: Packing, cores: int) -> int:
+    """How many tiles along the last unpacked dim one task takes."""
+    rank = len(op.unpacked.shape)
+    outer = [op.packed.shape[op.outer_axis(dim)] for dim in range(rank)]
+    tile = prod(t if isinstance(t, int) else 16 for t in op.inner_tiles)
+    least = max(1, _TASK_BYTES // (tile * item_bytes(op.unpacked.dtype)))
+    leading, last = outer[:-1], outer[-1]
+    if not isinstance(last, int):
+        return 4 * least
+    numbers = [e for e in leading if isinstance(e, int)]
+    if len(numbers) == len(leading):
+        shares = -(-4 * cores // prod(numbers))
+        return max(min(least, last), -(-last // shares))
+    return last

@@ -1,0 +1,150 @@
+"""Pack and unpack: reference, random cases, JSON examples."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.pack import Packing
+from tvm_iree_ext.signature import Extent, TensorType
+
+Generator = np.random.Generator
+
+# 1, primes, and one below and above the vectors and tiles that schedules like.
+_EXTENTS = (1, 2, 3, 7, 8, 13, 16, 17, 31, 33, 40, 64, 67)
+_TILES = (1, 2, 3, 4, 7, 8, 16, 17, 32, 33)
+_DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS)
+_MOST_ELEMENTS = 20_000  # the reference takes a microsecond for each
+
+
+def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """The result by :mod:`tvm_iree_ext.reference`."""
+    assert isinstance(op, Packing)
+    source = operands["input"]
+    given = op.signature.arguments
+    bound = op.signature.bind(
+        op.name, [None if o.role == "scalar" else operands[o.name].shape for o in given]
+    )
+    (shape,) = op.signature.result_shapes(bound)
+    tiling: dict[str, Any] = {
+        "inner_dims_pos": op.inner_dims_pos,
+        "outer_dims_perm": op.outer_dims_perm,
+    }
+    if not op.packs:
+        return {"result": reference.unpack(source, shape, **tiling)}
+    padding = operands["padding_value"] if op.padding == "operand" else op.padding
+    padding = np.array(padding or 0).astype(source.dtype)
+    return {"result": reference.pack(source, shape, padding=padding, **tiling)}
+
+
+def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """None: data are moved."""
+    return {"result": Tolerance(0.0, 0.0)}
+
+
+def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]]:
+    """An op and operands that fit it; some extents of the op are symbols."""
+    dtype = _pick(rng, _DTYPES)
+    rank = int(rng.integers(1, 5))
+    while True:
+        shape = tuple(_pick(rng, _EXTENTS) for _ in range(rank))
+        positions = tuple(map(int, rng.permutation(rank)[: rng.integers(0, rank + 1)]))
+        tiles = tuple(_pick(rng, _TILES) for _ in positions)
+        by_dim = _by_dim(rank, positions, tiles)
+        padded = np.prod([-(-e // t) * t for e, t in zip(shape, by_dim, strict=True)])
+        if padded <= _MOST_ELEMENTS:
+            break
+    order = tuple(map(int, rng.permutation(rank))) if rng.random() < 0.5 else ()
+    tiling: dict[str, Any] = {
+        "inner_dims_pos": positions,
+        "inner_tiles": tiles,
+        "outer_dims_perm": order,
+    }
+    # An unpacked extent that no argument of unpack has would need an array to be written to.
+    named: tuple[Extent, ...] = tuple(
+        f"n{dim}" if packs and rng.random() < 0.3 else extent for dim, extent in enumerate(shape)
+    )
+    divisible = all(e % t == 0 for e, t in zip(shape, by_dim, strict=True))
+    if packs:
+        padding = _pick(rng, ("operand", _value(rng, dtype), None))
+        if padding is None and not divisible:
+            padding = "operand"
+        op = ops.pack(TensorType(named, dtype), **tiling, padding_value=padding)
+        operands = {"input": _array(rng, shape, dtype)}
+        if padding == "operand":
+            operands["padding_value"] = _value(rng, dtype)
+        return op, operands
+    counts = tuple(-(-shape[d] // by_dim[d]) for d in order or range(rank))
+    surplus = tuple(count + int(rng.random() < 0.1) for count in counts)
+    packed = (*surplus, *tiles)
+    dynamic = tuple(f"p{a}" if rng.random() < 0.2 else e for a, e in enumerate(packed))
+    by_name = tuple(
+        extent if isinstance(extent, str) and rng.random() < 0.5 else tile
+        for extent, tile in zip(dynamic[rank:], tiles, strict=True)
+    )
+    op = ops.unpack(TensorType(dynamic, dtype), shape, **{**tiling, "inner_tiles": by_name})
+    return op, {"input": _array(rng, packed, dtype)}
+
+
+def _by_dim(rank: int, positions: tuple[int, ...], tiles: tuple[int, ...]) -> list[int]:
+    by_dim = dict(zip(positions, tiles, strict=True))
+    return [by_dim.get(dim, 1) for dim in range(rank)]
+
+
+def _pick(rng: Generator, options: tuple[Any, ...]) -> Any:
+    return options[rng.integers(len(options))]
+
+
+def _array(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """All kinds of values; of floats also NaN, infinities and -0."""
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    if dtype in dtypes.INTEGERS:
+        limits = np.iinfo(kind)
+        return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
+    values = rng.standard_normal(shape)
+    odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0]), shape)
+    return np.where(rng.random(shape) < 0.05, odd, values).astype(kind)
+
+
+def _value(rng: Generator, dtype: str) -> Any:
+    """A number that the type holds exactly."""
+    if dtype == "bool":
+        return bool(rng.random() < 0.5)
+    if dtype in dtypes.FLOATS:
+        return _pick(rng, (0.0, 1.5, -2.0, float("inf")))
+    return int(rng.integers(0 if dtype.startswith("u") else -100, 100))
+
+
+def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """A case of the dialect's examples."""
+    attributes = dict(case["attrs"])
+    source = case["inputs"]["input"]
+    if case["op"].endswith(".unpack"):
+        return run(ops.unpack(source, attributes.pop("output_shape"), **attributes), case["inputs"])
+    return run(ops.pack(source, **attributes), case["inputs"])
+
+
+PACK = OpEntry(
+    name="iree_linalg_ext.pack",
+    summary="copy an array into tiles, padded at its end",
+    make=ops.pack,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=lambda rng: random_case(rng, packs=True),
+    run_example=run_example,
+)
+
+UNPACK = OpEntry(
+    name="iree_linalg_ext.unpack",
+    summary="copy tiles back into an array, without their padding",
+    make=ops.unpack,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=lambda rng: random_case(rng, packs=False),
+    run_example=run_example,
+)

@@ -1,0 +1,55 @@
+"""The parameters of a PrimFunc, declared from an op's signature while it is built."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.signature import Extent, evaluate
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Buffers and scalars by operand name, and the variable of each symbolic extent."""
+
+    symbols: Mapping[str, tirx.Var]
+    buffers: Mapping[str, Any]
+    scalars: Mapping[str, tirx.Var]
+
+    @staticmethod
+    def declare(op: Op) -> "Parameters":
+        """Name the PrimFunc under construction, and add the parameters of ``op`` to it."""
+        I.func_name(op.entry)
+        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+        symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
+        buffers: dict[str, Any] = {}
+        scalars: dict[str, tirx.Var] = {}
+        for operand in op.signature.operands:
+            if operand.role == "scalar":
+                var = tirx.Var(operand.name, passed_dtype(operand.dtype))
+                scalars[operand.name] = I.arg(operand.name, var)
+                continue
+            shape = [_const(evaluate(e, symbols, tirx.ceildiv)) for e in operand.shape]
+            # Item-size alignment: any NumPy array will do, at no cost in vector moves.
+            buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+            buffers[operand.name] = I.arg(operand.name, buffer)
+        return Parameters(symbols, buffers, scalars)
+
+    def extent(self, extent: Extent) -> int | ir.Expr:
+        """An extent as a number, where it is one, or an expression over the symbols."""
+        return evaluate(extent, self.symbols, tirx.ceildiv)
+
+
+def passed_dtype(dtype: str) -> str:
+    """The type in which a scalar of ``dtype`` is passed: the calling convention has no others."""
+    if dtype == "bool":
+        return "bool"
+    return "float64" if dtype.startswith(("float", "bfloat")) else "int64"
+
+
+def _const(value: int | ir.Expr) -> ir.Expr:
+    return tirx.const(value, "int64") if isinstance(value, int) else value
