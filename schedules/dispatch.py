@@ -7,7 +7,9 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.fft import CpuFft
+from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.pack import CpuPack
+from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -32,11 +34,7 @@ class Rule(Protocol):
         """
 
 
-RULES: tuple[Rule, ...] = (
-    CpuAttention(),
-    CpuFft(),
-    CpuPack(),
-)
+RULES: tuple[Rule, ...] = (CpuAttention(), CpuFft(), CpuPack(), CpuGather(), CpuScatter())
 """Every rule, the most special first."""
 
 

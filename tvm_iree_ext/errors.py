@@ -34,3 +34,7 @@ class CallError(ExtError, ValueError):
 
 class ArtifactError(ExtError, RuntimeError):
     """An artifact is damaged, incomplete, foreign, or cannot be written."""
+
+
+KERNEL_ERROR = "tvm_iree_ext.CallError"
+"""The kind of error that a kernel raises for operands whose values do not fit: a CallError."""

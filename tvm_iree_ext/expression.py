@@ -31,12 +31,15 @@ _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
 
 
 def evaluate(
-    text: str, arguments: Mapping[str, Any], functions: Mapping[str, Callable[..., Any]]
+    text: str,
+    arguments: Mapping[str, Any],
+    functions: Mapping[str, Callable[..., Any]],
+    number: Callable[[Any], Any] = lambda value: value,
 ) -> Any:
     """The value of ``text`` for the named arguments.
 
     Allowed are numbers, the arguments' names, ``+ - * /``, ``& | ^``, one comparison at a time,
-    and calls of ``functions``.
+    and calls of ``functions``.  ``number`` makes a number's value from what Python reads.
 
     Raises:
         OpError: for anything else, naming it.
@@ -47,7 +50,7 @@ def evaluate(
 
     def visit(node: ast.AST) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
-            return node.value
+            return number(node.value)
         if isinstance(node, ast.Name):
             if node.id not in arguments:
                 raise refuse(node, f"is unknown; arguments are {', '.join(arguments)}")

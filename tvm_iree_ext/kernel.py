@@ -12,10 +12,12 @@ import tvm_ffi
 from tvm_iree_ext import arrays, artifact, machine, runtime
 from tvm_iree_ext.arrays import Port
 from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance
-from tvm_iree_ext.errors import ArtifactError, CallError
+from tvm_iree_ext.errors import KERNEL_ERROR, ArtifactError, CallError
 from tvm_iree_ext.signature import Signature, shape_text
 
 _CPU_KINDS = ("llvm", "c")
+# What a compiled kernel raises for values that it refuses, such as indices out of range.
+tvm_ffi.register_error(KERNEL_ERROR, CallError)
 _PLANS = 256  # how many combinations of shapes a kernel remembers having checked
 # A kernel checks what can only be known when it is called: an error of this name is ours.
 tvm_ffi.register_error("CallError", CallError)
@@ -100,6 +102,7 @@ class Kernel:
 
         Raises:
             CallError: for arguments that do not fit; nothing was computed, ``out`` is untouched.
+                Some kernels raise it for values, too, before they write anything.
             ArtifactError: for a kernel that was loaded lazily and does not run on this machine.
         """
         if named or len(arguments) != len(self._arguments):

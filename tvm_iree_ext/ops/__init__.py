@@ -2,14 +2,18 @@
 
 from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.fft import fft
+from tvm_iree_ext.ops.gather import gather
 from tvm_iree_ext.ops.pack import pack, unpack
+from tvm_iree_ext.ops.scatter import scatter
 from tvm_iree_ext.signature import TensorType
 
 __all__ = [
     "TensorType",
     "attention",
     "fft",
+    "gather",
     "online_attention",
     "pack",
+    "scatter",
     "unpack",
 ]

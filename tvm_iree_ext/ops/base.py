@@ -1,5 +1,6 @@
 """What every op offers: its name, operands, attributes, and its meaning as TensorIR."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from tvm import tirx
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.signature import Extent, Signature, extent_value
+from tvm_iree_ext.signature import Extent, Operand, Signature, extent_value
 
 
 class Op(ABC):
@@ -44,13 +45,7 @@ class Op(ABC):
 
     def bytes(self, extents: Mapping[str, int] | None = None) -> int:
         """Bytes read and written when each operand is touched once."""
-        total = 0
-        for operand in self.signature.operands:
-            count = 1
-            for extent in operand.shape:
-                count *= resolve(extent, extents)
-            total += count * item_bytes(operand.dtype)
-        return total
+        return sum(operand_bytes(operand, extents) for operand in self.signature.operands)
 
     def describe(self) -> dict[str, Any]:
         """Name, operands and attributes as plain JSON values: the op's identity."""
@@ -64,6 +59,12 @@ class Op(ABC):
         arguments = ", ".join(map(str, self.signature.arguments))
         results = ", ".join(map(str, self.signature.results))
         return f"{self.name}({arguments}) -> ({results})"
+
+
+def operand_bytes(operand: Operand, extents: Mapping[str, int] | None) -> int:
+    """The bytes of an operand; KeyError for a symbol without a value."""
+    count = math.prod(resolve(extent, extents) for extent in operand.shape)
+    return count * item_bytes(operand.dtype)
 
 
 def resolve(extent: Extent, extents: Mapping[str, int] | None) -> int:

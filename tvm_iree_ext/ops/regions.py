@@ -1,7 +1,8 @@
 """Regions: the scalar functions inside an op, traced once into TIR.
 
 A region is given as a Python callable over TIR expressions (``lambda score: 30 * tanh(score)``),
-or as the text of an expression over ``arg0``, ``arg1``, ... (see :mod:`..expression`).
+or as the text of an expression over ``arg0``, ``arg1``, ... (see :mod:`..expression`).  The usual
+ones have names: see :data:`NAMED`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +18,16 @@ from tvm_iree_ext.errors import OpError
 
 RegionLike = str | Callable[..., Any]
 
+NAMED: dict[str, str] = {
+    "add": "arg0 + arg1",
+    "mul": "arg0 * arg1",
+    "min": "min(arg0, arg1)",
+    "max": "max(arg0, arg1)",
+    "and": "arg0 & arg1",
+    "or": "arg0 | arg1",
+    "xor": "arg0 ^ arg1",
+}
+"""Names that stand for the text of a region of two arguments."""
 
 TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": tirx.abs,
@@ -61,8 +72,9 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     """
     parameters = tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
     if isinstance(region, str):
+        region = NAMED.get(region, region)
         names = {parameter.name: parameter for parameter in parameters}
-        body = expression.evaluate(region, names, TIR_FUNCTIONS)
+        body = expression.evaluate(region, names, TIR_FUNCTIONS, lambda v: _number(v, dtypes[0]))
     else:
         try:
             body = region(*parameters)
@@ -79,3 +91,9 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
         raise OpError(f"{op}: region yields {came}; expected {yields}")
     source = region if isinstance(region, str) else None
     return Region(parameters, body, str(body), source)
+
+
+def _number(value: int | float, dtype: str) -> Any:
+    """A text's number; an integer among integers is of their type, which TVM would widen."""
+    is_integer = isinstance(value, int) and dtype.startswith(("int", "uint"))
+    return tirx.const(value, dtype) if is_integer else value

@@ -3,12 +3,15 @@
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.fft import fft, fft_transform
 from tvm_iree_ext.reference.pack import pack, unpack
+from tvm_iree_ext.reference.slices import gather, scatter
 
 __all__ = [
     "attention",
     "fft",
     "fft_transform",
+    "gather",
     "online_attention",
     "pack",
+    "scatter",
     "unpack",
 ]

@@ -1,0 +1,99 @@
+"""The CPU rule for gather: tasks take parts of the batch, or of few large windows."""
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.cpu.slices import SliceOperands, Tasks, static_count
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.gather import Gather
+from tvm_iree_ext.target.cpu import cpu_features
+
+_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
+_COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
+_LINE_BYTES = 64
+
+
+class CpuGather:
+    """Gather on an LLVM CPU target."""
+
+    name = "cpu.gather"
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, Gather):
+            return f"{op.name} is not gather"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        return None
+
+    def heuristic(self, op: Gather, target: Target) -> LoweringConfig:
+        """A task per core; ``columns`` shares the runs of a slice, ``batch`` the slices."""
+        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        run = static_count(op.slices.window[max(op.slices.covered - 1, 0) :])
+        large = run is not None and run * item_bytes(op.dtype) >= _COLUMN_BYTES
+        return LoweringConfig(
+            algorithm="columns" if large else "batch",
+            splits=cpu_features(target).cores if parallel else 1,
+            parallel=parallel,
+        )
+
+    def lower(self, op: Gather, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        if config.algorithm not in ("batch", "columns"):
+            raise ScheduleError(
+                f"cpu.gather: algorithm is {config.algorithm!r}; expected 'batch' or 'columns'"
+            )
+        if config.splits < 1:
+            raise ScheduleError(f"cpu.gather: splits is {config.splits}; expected a number from 1")
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            _emit(op, config)
+        return ir.IRModule({op.entry: builder.get()})
+
+
+def _emit(op: Gather, config: LoweringConfig) -> None:
+    operands = SliceOperands(op)
+    tasks = Tasks(config.splits, config.parallel)
+    if op.out_of_range == "error":
+        operands.refuse_out_of_range(tasks)
+    source, output = operands.flat["source"], operands.flat["output"]
+    init = operands.flat.get("output_init")
+    with tasks.each() as task:
+        first, stop = i64(0), i64(operands.positions)
+        low, high = i64(0), i64(operands.run)
+        if config.algorithm == "batch":
+            first, stop = tasks.share(task, operands.positions)
+        else:
+            low, high = tasks.share(task, operands.run, _LINE_BYTES // item_bytes(op.dtype))
+        with serial(stop, first) as position:
+            row, touched = operands.address(position)
+            start = row * i64(operands.tail)
+
+            def rest(place: Expr) -> Expr:
+                return tirx.const(0, op.dtype) if init is None else init.buffer[place]
+
+            if known(operands.run) == 1 and known(operands.runs) == 1:
+                # Without a branch: a suppressed element reads the first one, and drops it.
+                found = source.buffer[tirx.Select(touched, start, i64(0))]
+                I.buffer_store(
+                    output.buffer, tirx.Select(touched, found, rest(position)), [position]
+                )
+            else:
+                start, touched = I.Bind(start), I.Bind(touched)
+                with serial(operands.runs) as run:
+                    target = I.Bind((position * i64(operands.runs) + run) * i64(operands.run))
+                    place = I.Bind(start + i64(operands.run_offset(run)))
+                    with I.If(touched):
+                        with I.Then(), serial(high, low) as j:
+                            I.buffer_store(output.buffer, source.buffer[place + j], [target + j])
+                        with I.Else(), serial(high, low) as j:
+                            I.buffer_store(output.buffer, rest(target + j), [target + j])

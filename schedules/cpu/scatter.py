@@ -1,0 +1,234 @@
+"""The CPU rule for scatter: how the updates are shared among tasks.
+
+Every algorithm copies original to the result, and then goes over batch positions in tiles: first it
+finds out where they lie and keeps those that the task is to apply, without a branch that would be
+mispredicted, then it applies them.  The algorithms differ in what a task applies:
+
+- ``batch``: a part of the batch positions.  Indices must be unique.
+- ``rows``: the updates of rows of the tensor that it owns.  Rows are dealt out in blocks, so that
+  updates that crowd in a part of the tensor are shared, too.
+- ``columns``: its part of every window.  For few large windows.
+- ``ranges``: what falls into its range of the tensor.  For windows that cover indexed dims.
+
+In all but the first a task sees every update, and an element belongs to one task, which combines
+its updates in batch order: the result is that of a serial loop, for any region.
+"""
+
+from collections.abc import Callable
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.cpu.slices import SliceOperands, Tasks, static_count
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.scatter import Scatter
+from tvm_iree_ext.target.cpu import cpu_features
+
+_ALGORITHMS = ("batch", "rows", "columns", "ranges")
+_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
+_TILE = 1024  # batch positions whose addresses are found at once; they stay in the L1 cache
+_COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
+_BLOCK_BYTES = 4096  # rows owned in one piece: a page, or at least a cache line
+_LINE_BYTES = 64
+
+
+class CpuScatter:
+    """Scatter on an LLVM CPU target."""
+
+    name = "cpu.scatter"
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, Scatter):
+            return f"{op.name} is not scatter"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        return None
+
+    def heuristic(self, op: Scatter, target: Target) -> LoweringConfig:
+        """Tasks for all cores, by the algorithm that shares the updates best."""
+        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        cores = cpu_features(target).cores if parallel else 1
+        window = static_count(op.slices.window)
+        item = item_bytes(op.dtype)
+        if op.slices.covered == 0 and window is not None and window * item >= _COLUMN_BYTES:
+            algorithm = "columns"
+        elif op.unique_indices or cores == 1:
+            algorithm = "batch"
+        elif op.slices.covered:
+            algorithm = "ranges"
+        else:
+            algorithm = "rows"
+            cores = 1 << (cores - 1).bit_length()
+        return LoweringConfig(
+            algorithm=algorithm,
+            workgroup_tile={"batch": _TILE, "rows": _block_rows(op, cores)},
+            splits=cores,
+            parallel=parallel,
+        )
+
+    def lower(self, op: Scatter, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        _check(op, config)
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            _Kernel(op, config).emit()
+        return ir.IRModule({op.entry: builder.get()})
+
+
+def _block_rows(op: Scatter, tasks: int) -> int:
+    """How many rows are owned in one piece: a power of two."""
+    tail, rows = (
+        static_count(op.slices.full[part])
+        for part in (slice(op.slices.depth, None), slice(op.slices.depth))
+    )
+    if tail is None:
+        return 16
+    row_bytes = tail * item_bytes(op.dtype)
+    most = _BLOCK_BYTES // row_bytes
+    if rows is not None:
+        most = min(most, rows // (8 * tasks))
+    most = max(most, _LINE_BYTES // row_bytes, 1)
+    return 1 << (most.bit_length() - 1)
+
+
+def _check(op: Scatter, config: LoweringConfig) -> None:
+    if config.algorithm not in _ALGORITHMS:
+        raise ScheduleError(
+            f"cpu.scatter: algorithm is {config.algorithm!r};"
+            f" expected one of {', '.join(_ALGORITHMS)}"
+        )
+    numbers = {f"workgroup_tile[{n!r}]": config.workgroup_tile.get(n) for n in ("batch", "rows")}
+    for name, value in {**numbers, "splits": config.splits}.items():
+        if not isinstance(value, int) or value < 1:
+            raise ScheduleError(f"cpu.scatter: {name} is {value!r}; expected a number from 1")
+    if config.algorithm == "batch" and not op.unique_indices and config.splits > 1:
+        raise ScheduleError(
+            "cpu.scatter: 'batch' with several splits loses updates unless indices are unique"
+        )
+    if config.algorithm in ("rows", "columns") and op.slices.covered:
+        raise ScheduleError(
+            f"cpu.scatter: {config.algorithm!r} needs a window that covers no indexed dim"
+        )
+    if config.algorithm == "rows":
+        rows = config.workgroup_tile["rows"]
+        for name, value in {"splits": config.splits, "workgroup_tile['rows']": rows}.items():
+            if value & (value - 1):
+                raise ScheduleError(f"cpu.scatter: {name} is {value}; expected a power of two")
+
+
+class _Kernel:
+    """The kernel under construction."""
+
+    def __init__(self, op: Scatter, config: LoweringConfig) -> None:
+        self.op, self.config = op, config
+        self.operands = SliceOperands(op)
+        self.tasks = Tasks(config.splits, config.parallel)
+        self.result = self.operands.flat["result"]
+        self.total = self.operands.count(op.slices.full)
+
+    def emit(self) -> None:
+        """The check of the indices where it is asked for, the copy, the updates."""
+        if self.op.out_of_range == "error":
+            self.operands.refuse_out_of_range(self.tasks)
+        self.tasks.copy(self.result, self.operands.flat["original"], self.total)
+        with self.tasks.each() as task:
+            {
+                "batch": self.batch,
+                "rows": self.rows,
+                "columns": self.columns,
+                "ranges": self.ranges,
+            }[self.config.algorithm](task)
+
+    def batch(self, task: Expr) -> None:
+        """Some of the updates."""
+        first, stop = self.tasks.share(task, self.operands.positions)
+        self.apply(first, stop, lambda row: None, lambda start: (0, self.operands.run))
+
+    def rows(self, task: Expr) -> None:
+        """The updates of the rows that the task owns."""
+        shift = (self.config.workgroup_tile["rows"]).bit_length() - 1
+
+        def owned(row: Expr) -> Expr:
+            owner = tirx.bitwise_and(row >> i64(shift), i64(self.config.splits - 1))
+            return tirx.EQ(owner, task)
+
+        stop = i64(self.operands.positions)
+        self.apply(i64(0), stop, owned, lambda start: (0, self.operands.run))
+
+    def columns(self, task: Expr) -> None:
+        """A part of every window."""
+        line = _LINE_BYTES // item_bytes(self.op.dtype)
+        first, last = self.tasks.share(task, self.operands.run, line)
+        stop = i64(self.operands.positions)
+        self.apply(i64(0), stop, lambda row: None, lambda start: (first, last))
+
+    def ranges(self, task: Expr) -> None:
+        """What falls into a range of the tensor."""
+        line = _LINE_BYTES // item_bytes(self.op.dtype)
+        low, high = self.tasks.share(task, self.total, line)
+        run = i64(self.operands.run)
+        last_run = self.operands.run_offset(i64(self.operands.runs) - 1)
+
+        def owned(row: Expr) -> Expr:
+            start = row * i64(self.operands.tail)
+            return tirx.And(start < high, start + i64(last_run) + run > low)
+
+        def part(start: Expr) -> tuple[Index, Index]:
+            return emit.larger(low - start, 0), emit.smaller(high - start, run)
+
+        self.apply(i64(0), i64(self.operands.positions), owned, part)
+
+    def apply(
+        self,
+        first: Expr,
+        stop: Expr,
+        owned: Callable[[Expr], Expr | None],
+        part: Callable[[Expr], tuple[Index, Index]],
+    ) -> None:
+        """Apply the updates of batch positions ``first`` to ``stop`` - 1.
+
+        ``owned`` tells whether that of a row is this task's; ``part`` which elements of a run are,
+        by where the run begins in the tensor.
+        """
+        tile = self.config.workgroup_tile["batch"]
+        starts, places = (emit.scratch([tile], "int64") for _ in "sp")
+        kept = emit.registers(1, "int64")
+        with serial(emit.ceil_div(stop - first, tile)) as block:
+            base = I.Bind(first + block * i64(tile))
+            I.buffer_store(kept, i64(0), [0])
+            with serial(emit.smaller(stop - base, tile)) as i:
+                row, touched = self.operands.address(base + i)
+                row = I.Bind(row)
+                mine = owned(row)
+                touched = touched if mine is None else tirx.And(touched, mine)
+                I.buffer_store(starts, row * i64(self.operands.tail), [kept[0]])
+                I.buffer_store(places, base + i, [kept[0]])
+                I.buffer_store(kept, kept[0] + tirx.Cast("int64", touched), [0])
+            with serial(kept[0]) as i, serial(self.operands.runs) as run:
+                start = I.Bind(starts[i] + i64(self.operands.run_offset(run)))
+                runs = places[i] * i64(self.operands.runs) + run
+                source = I.Bind(runs * i64(self.operands.run))
+                low, high = part(start)
+                with serial(high, low) as j:
+                    self.combine(source + j, start + j)
+
+    def combine(self, update: Expr, place: Expr) -> None:
+        """One element: ``result[place] = region(updates[update], result[place])``."""
+        dtype = self.op.compute_dtype
+        flat = self.operands.flat["updates"]
+        if self.op.replaces:  # no conversion, so that it is a copy to the compiler, too
+            I.buffer_store(self.result.buffer, flat.buffer[update], [place])
+            return
+        value = self.op.region(flat.load(update, dtype), self.result.load(place, dtype))
+        self.result.store(place, value)
