@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.fft import CpuFft
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.pack import CpuPack
+from tvm_iree_ext.schedules.cpu.scan import CpuScan
 from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
 
 from tvm_iree_ext.errors import ScheduleError
@@ -34,7 +35,14 @@ class Rule(Protocol):
         """
 
 
-RULES: tuple[Rule, ...] = (CpuAttention(), CpuFft(), CpuPack(), CpuGather(), CpuScatter())
+RULES: tuple[Rule, ...] = (
+    CpuAttention(),
+    CpuFft(),
+    CpuPack(),
+    CpuGather(),
+    CpuScatter(),
+    CpuScan(),
+)
 """Every rule, the most special first."""
 
 

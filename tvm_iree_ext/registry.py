@@ -4,11 +4,22 @@ from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.pack import PACK, UNPACK
+from tvm_iree_ext.catalog.scan import SCAN
 from tvm_iree_ext.catalog.slices import GATHER, SCATTER
 from tvm_iree_ext.errors import OpError
 
 ENTRIES: dict[str, OpEntry] = {
-    entry.name: entry for entry in (ATTENTION, ONLINE_ATTENTION, FFT, PACK, UNPACK, SCATTER, GATHER)
+    entry.name: entry
+    for entry in (
+        ATTENTION,
+        ONLINE_ATTENTION,
+        FFT,
+        PACK,
+        UNPACK,
+        SCATTER,
+        GATHER,
+        SCAN,
+    )
 }
 
 

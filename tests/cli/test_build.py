@@ -61,7 +61,7 @@ def test_explains_an_op(command):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["scan", "4xf32"], "no op 'scan'; registered are "),
+        (["softmax", "4xf32"], "no op 'softmax'; registered are "),
         (["attention", "1x2x"], "'1x2x' is not a type such as"),
         (["attention", *TYPES, "--target", "tpu"], "target 'tpu': kind is 'tpu'; supported are"),
         (["attention", *TYPES, "--target", "{"], "target '{' is not JSON"),

@@ -79,7 +79,7 @@ def test_a_run_in_which_nothing_was_built_is_no_success(command, examples):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--op", "scan"], "no op 'scan'; registered are "),
+        (["--op", "softmax"], "no op 'softmax'; registered are "),
         (["--examples", "none.json"], "cannot read none.json: No such file"),
         (["--target", "llvm:generic@riscv64-linux-gnu"], "its kernels do not run on this"),
         (["--target", "tpu"], "kind is 'tpu'; supported are llvm"),

@@ -11,6 +11,7 @@ from tvm_iree_ext.bench.fft import fft_cases
 from tvm_iree_ext.bench.pack import pack_cases
 from tvm_iree_ext.bench.peaks import measure_peaks
 from tvm_iree_ext.bench.report import Machine, Report
+from tvm_iree_ext.bench.scan import scan_cases
 from tvm_iree_ext.bench.slices import slices_cases
 
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
@@ -18,6 +19,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "fft": fft_cases,
     "pack": pack_cases,
     "slices": slices_cases,
+    "scan": scan_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

@@ -4,6 +4,7 @@ from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.fft import fft
 from tvm_iree_ext.ops.gather import gather
 from tvm_iree_ext.ops.pack import pack, unpack
+from tvm_iree_ext.ops.scan import scan
 from tvm_iree_ext.ops.scatter import scatter
 from tvm_iree_ext.signature import TensorType
 
@@ -14,6 +15,7 @@ __all__ = [
     "gather",
     "online_attention",
     "pack",
+    "scan",
     "scatter",
     "unpack",
 ]

@@ -5,6 +5,7 @@ or as the text of an expression over ``arg0``, ``arg1``, ... (see :mod:`..expres
 ones have names: see :data:`NAMED`.
 """
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,7 @@ from tvm_iree_ext import expression
 from tvm_iree_ext.errors import OpError
 
 RegionLike = str | Callable[..., Any]
+Compare = Callable[[Any, Any], Any]
 
 NAMED: dict[str, str] = {
     "add": "arg0 + arg1",
@@ -29,14 +31,37 @@ NAMED: dict[str, str] = {
 }
 """Names that stand for the text of a region of two arguments."""
 
+
+def maximum(a: Any, b: Any) -> tvm.ir.Expr:
+    """The larger of two; NaN where either float is, as ``arith.maximumf`` and NumPy say."""
+    return _with_nan(tirx.max(a, b), operator.gt, operator.ge)
+
+
+def minimum(a: Any, b: Any) -> tvm.ir.Expr:
+    """The smaller of two; NaN where either float is, as ``arith.minimumf`` and NumPy say."""
+    return _with_nan(tirx.min(a, b), operator.lt, operator.le)
+
+
+def _with_nan(chosen: tvm.ir.Expr, wins: Compare, wins_or_equals: Compare) -> tvm.ir.Expr:
+    if not isinstance(chosen, tirx.Max | tirx.Min):
+        return chosen
+    a, b, dtype = chosen.a, chosen.b, str(chosen.ty.dtype)
+    if dtype == "bool":  # TVM has no code for max and min of bool
+        return a | b if isinstance(chosen, tirx.Max) else a & b
+    if "float" not in dtype:
+        return chosen
+    # TVM's own forget a NaN in the first operand.  The sum of two that do not compare is NaN.
+    return tirx.Select(wins(a, b), a, tirx.Select(wins_or_equals(b, a), b, a + b))
+
+
 TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": tirx.abs,
     "erf": tirx.erf,
     "exp": tirx.exp,
     "exp2": tirx.exp2,
     "log": tirx.log,
-    "max": tirx.max,
-    "min": tirx.min,
+    "max": maximum,
+    "min": minimum,
     "rsqrt": tirx.rsqrt,
     "select": tirx.Select,
     "sigmoid": tirx.sigmoid,
@@ -58,6 +83,21 @@ class Region:
     text: str
     source: str | None
 
+    @property
+    def known_as(self) -> str | None:
+        """The name in :data:`NAMED` of what this computes, its arguments in any order."""
+        if len(self.parameters) != 2:
+            return None
+        first, second = self.parameters
+        for name, text in NAMED.items():
+            if name in ("and", "or", "xor") and "float" in str(first.ty.dtype):
+                continue
+            for a, b in ((first, second), (second, first)):
+                known = expression.evaluate(text, {"arg0": a, "arg1": b}, TIR_FUNCTIONS)
+                if tvm_ffi.structural_equal(known, self.body):
+                    return name
+        return None
+
     def __call__(self, *arguments: tvm.ir.Expr) -> tvm.ir.Expr:
         """The yielded expression with ``arguments`` for the parameters."""
         by_name = {p.name: a for p, a in zip(self.parameters, arguments, strict=True)}
@@ -74,12 +114,19 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     if isinstance(region, str):
         region = NAMED.get(region, region)
         names = {parameter.name: parameter for parameter in parameters}
-        body = expression.evaluate(region, names, TIR_FUNCTIONS, lambda v: _number(v, dtypes[0]))
+        try:
+            body = expression.evaluate(
+                region, names, TIR_FUNCTIONS, lambda v: _number(v, dtypes[0])
+            )
+        except tvm.error.InternalError as error:
+            raise OpError(f"{op}: region {region!r}: {_reason(error)}") from error
     else:
         try:
             body = region(*parameters)
         except TypeError as error:
             raise OpError(f"{op}: region takes {len(dtypes)} arguments: {error}") from error
+        except tvm.error.InternalError as error:
+            raise OpError(f"{op}: region: {_reason(error)}") from error
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")
     if isinstance(body, int | float):
@@ -97,3 +144,9 @@ def _number(value: int | float, dtype: str) -> Any:
     """A text's number; an integer among integers is of their type, which TVM would widen."""
     is_integer = isinstance(value, int) and dtype.startswith(("int", "uint"))
     return tirx.const(value, dtype) if is_integer else value
+
+
+def _reason(error: Exception) -> str:
+    """What TVM says of an expression that it refuses, without the condition in its source."""
+    first = str(error).strip().partition("\n")[0]
+    return first.rpartition(" is false: ")[2]

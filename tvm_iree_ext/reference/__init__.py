@@ -3,6 +3,7 @@
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.fft import fft, fft_transform
 from tvm_iree_ext.reference.pack import pack, unpack
+from tvm_iree_ext.reference.scan import scan
 from tvm_iree_ext.reference.slices import gather, scatter
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "gather",
     "online_attention",
     "pack",
+    "scan",
     "scatter",
     "unpack",
 ]

@@ -1,0 +1,134 @@
+"""The CPU rule for scans: which form, with which tiles."""
+
+from tvm import ir
+from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.lines import held_dtype, static_lines
+from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
+from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
+from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.scan import Scan
+from tvm_iree_ext.target.cpu import cpu_features
+
+# Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_BYTES = 256 * 1024
+
+# A row of a tile of columns is read again one step later: it and the next fit into the L1 cache.
+_ROW_BYTES = 8 * 1024
+
+# A chunk of a line, with its output, for two threads and one more chunk of each fits into L2.
+_CHUNK_BYTES = 256 * 1024
+
+# Wider vectors of small types would need shuffles across all of a register, which are slow.
+_MOST_LANES = 16
+
+_NEEDS = {
+    "columns": {"workgroup_tile": ("columns",)},
+    "lanes": {},
+    "rows": {},
+    "prefix": {"register_tile": ("vectors",)},
+}
+
+
+class CpuScan:
+    """Scans on an LLVM CPU target."""
+
+    name = "cpu.scan"
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, Scan):
+            return f"{op.name} is not scan"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        return None
+
+    def heuristic(self, op: Scan, target: Target) -> LoweringConfig:
+        """In vectors wherever the order of the op allows, on all cores where it pays."""
+        features = cpu_features(target)
+        outer, length, inner = static_lines(op.type.shape, op.dimension)
+        item = item_bytes(op.type.dtype)
+        lanes = min(features.lanes(item_bytes(held_dtype(op.type.dtype)) * 8), _MOST_LANES)
+        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        if inner != 1:
+            lanes = features.lanes(item_bytes(held_dtype(op.type.dtype)) * 8)
+            tile = max(_ROW_BYTES // item // lanes, 1) * lanes
+            if outer is not None and inner is not None:
+                while tile > 4 * lanes and outer * -(-inner // tile) < features.cores:
+                    tile = tile // 2 // lanes * lanes
+            return LoweringConfig(
+                algorithm="columns",
+                workgroup_tile={"columns": tile},
+                vector_lanes=lanes,
+                parallel=parallel,
+            )
+        short = length is not None and length < 4 * lanes
+        few = outer is not None and outer < 4
+        if op.in_order or (short and not few):
+            # With few lines most lanes would be idle: a step of one is as fast as one of four.
+            algorithm = "rows" if few else "lanes"
+            return LoweringConfig(algorithm=algorithm, vector_lanes=lanes, parallel=parallel)
+        chunk = _CHUNK_BYTES // item
+        splits = 1
+        if outer is not None and outer < 2 * features.cores:
+            splits = features.cores if length is None or length >= 2 * chunk else 1
+        return LoweringConfig(
+            algorithm="prefix",
+            workgroup_tile={"length": chunk},
+            register_tile={"vectors": 4},
+            vector_lanes=lanes,
+            splits=splits,
+            parallel=parallel,
+        )
+
+    def lower(self, op: Scan, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        _check(op, config)
+        kernels = {
+            "columns": columns_kernel,
+            "lanes": lanes_kernel,
+            "rows": rows_kernel,
+            "prefix": prefix_kernel,
+        }
+        return ir.IRModule({op.entry: kernels[config.algorithm](op, config)})
+
+
+def _check(op: Scan, config: LoweringConfig) -> None:
+    inner = static_lines(op.type.shape, op.dimension)[2]
+    forms = ["columns"] if inner != 1 else ["columns", "lanes", "rows"]
+    if inner == 1 and not op.in_order:
+        forms.append("prefix")
+    if config.algorithm not in forms:
+        raise ScheduleError(
+            f"cpu.scan: algorithm is {config.algorithm!r}; expected one of {', '.join(forms)}"
+        )
+    needs = dict(_NEEDS[config.algorithm])
+    if config.algorithm == "prefix" and config.splits > 1:
+        needs["workgroup_tile"] = ("length",)
+    for field, names in needs.items():
+        for name in names:
+            value = getattr(config, field).get(name)
+            if not isinstance(value, int) or value < 1:
+                raise ScheduleError(
+                    f"cpu.scan: {field}[{name!r}] is {value!r}; expected a number from 1"
+                )
+    lanes = config.vector_lanes
+    if lanes < 1 or lanes & (lanes - 1):
+        raise ScheduleError(f"cpu.scan: vector_lanes is {lanes}; expected a power of two")
+    if config.splits < 1:
+        raise ScheduleError(f"cpu.scan: splits is {config.splits}; expected a number from 1")
+    if config.algorithm == "prefix" and config.splits > 1:
+        block = lanes * config.register_tile["vectors"]
+        if config.workgroup_tile["length"] % block:
+            raise ScheduleError(
+                f"cpu.scan: workgroup_tile['length'] is {config.workgroup_tile['length']};"
+                f" expected a multiple of {block} (vectors * lanes)"
+            )

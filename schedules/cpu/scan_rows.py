@@ -1,0 +1,135 @@
+"""Scans along the last dimension, in the order of the definition.
+
+``rows`` walks along one line after the other: each step waits for the one before.  ``lanes`` walks
+along as many lines at once as a vector has lanes: square tiles are transposed in registers, so
+that each step is one vector operation, and memory is still read and written in whole vectors.
+Lines past the end repeat the last one: they store the same values.
+"""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.scan_operands import ScanOperands
+
+from tvm_iree_ext.ops.scan import Scan
+
+
+def rows_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``, a line per task."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        operands = ScanOperands.declare(op)
+        lines, source, target = operands.lines, operands.input, operands.output
+        loop = I.parallel if config.parallel else I.serial
+        with I.sblock("root"), loop(i64(0), i64(lines.outer)) as row:
+            carry = emit.registers(1, operands.held)
+            start = source.load(lines.at(row, 0)) if op.inclusive else operands.init.load(row)
+            I.buffer_store(carry, start, [0])
+            target.store(lines.at(row, 0), carry[0])
+            with serial(i64(lines.length) - 1) as before:
+                element = source.load(lines.at(row, before + 1 if op.inclusive else before))
+                I.buffer_store(carry, operands.step(carry[0], element), [0])
+                target.store(lines.at(row, before + 1), carry[0])
+            operands.finish(row, 0)
+    return builder.get()
+
+
+def lanes_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``, ``vector_lanes`` lines per task."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        operands = ScanOperands.declare(op)
+        lanes = config.vector_lanes
+        loop = I.parallel if config.parallel else I.serial
+        tasks = i64(emit.ceil_div(operands.lines.outer, lanes))
+        with I.sblock("root"), loop(i64(0), tasks) as task:
+            _Lanes(operands, lanes, task).emit()
+    return builder.get()
+
+
+class _Lanes:
+    """One task of the lanes form."""
+
+    def __init__(self, operands: ScanOperands, lanes: int, task: Expr) -> None:
+        self.operands, self.lanes = operands, lanes
+        self.lines = operands.lines
+        rows = [task * lanes + lane for lane in range(lanes)]
+        count = self.lines.outer
+        if (known(count) or 1) % lanes:
+            rows = [i64(emit.smaller(row, i64(count) - 1)) for row in rows]
+        self.rows = [I.Bind(row) for row in rows]
+        self.carry = emit.registers(lanes, operands.held)
+        self.next = emit.registers(lanes, operands.held)
+
+    def emit(self) -> None:
+        """All columns, in square tiles, then one by one."""
+        operands, lanes, length = self.operands, self.lanes, self.lines.length
+        number = known(length)
+        blocks: Index = number // lanes if number is not None else i64(length) // lanes
+        begun = 0
+        if not operands.op.inclusive:
+            for lane, row in enumerate(self.rows):
+                I.buffer_store(self.carry, operands.init.load(row), [lane])
+        else:
+            # The first column has none before it; it comes in the first tile, if there is one.
+            begun = 1
+            if number is None:
+                with I.If(i64(length) >= lanes):
+                    with I.Then():
+                        self.tile(0, begins=True)
+                    with I.Else():
+                        self.column(0, begins=True)
+            else:
+                (self.tile if blocks else self.column)(0, begins=True)
+        if number is None or number // lanes > begun:
+            with serial(blocks, begun) as block:
+                self.tile(block * lanes)
+        with serial(length, emit.larger(begun, blocks * lanes)) as column:
+            self.column(column)
+        for row in self.rows:
+            operands.finish(row, 0)
+
+    def tile(self, first: Index, *, begins: bool = False) -> None:
+        """The columns from ``first`` on, as many as there are lanes."""
+        lanes, operands = self.lanes, self.operands
+        tile = emit.registers(lanes * lanes, operands.held)
+
+        def place(i: int) -> Expr:
+            return emit.run(i * lanes, lanes)
+
+        loaded = [operands.input.load(self.lines.at(row, first), lanes) for row in self.rows]
+        for j, value in enumerate(emit.transpose(loaded)):
+            I.buffer_store(tile, value, [place(j)])
+        for j in range(lanes):
+            with emit.vector_loop(lanes) as lane:
+                self.advance(tile, j * lanes + lane, lane, begins=begins and j == 0)
+        stored = emit.transpose([tile[place(j)] for j in range(lanes)])
+        for row, value in zip(self.rows, stored, strict=True):
+            operands.output.store(self.lines.at(row, first), value, lanes)
+
+    def column(self, column: Index, *, begins: bool = False) -> None:
+        """One column."""
+        lanes, operands = self.lanes, self.operands
+        values = emit.registers(lanes, operands.held)
+        for lane, row in enumerate(self.rows):
+            I.buffer_store(values, operands.input.load(self.lines.at(row, column)), [lane])
+        with emit.vector_loop(lanes) as lane:
+            self.advance(values, lane, lane, begins=begins)
+        for lane, row in enumerate(self.rows):
+            operands.output.store(self.lines.at(row, column), values[lane])
+
+    def advance(self, values: Any, place: Expr, lane: Expr, *, begins: bool) -> None:
+        """Replace an element by its output, and go on with the carry."""
+        element = values[place]
+        if begins:
+            I.buffer_store(self.carry, element, [lane])
+        elif self.operands.op.inclusive:
+            I.buffer_store(self.carry, self.operands.step(self.carry[lane], element), [lane])
+            I.buffer_store(values, self.carry[lane], [place])
+        else:
+            I.buffer_store(self.next, self.operands.step(self.carry[lane], element), [lane])
+            I.buffer_store(values, self.carry[lane], [place])
+            I.buffer_store(self.carry, self.next[lane], [lane])

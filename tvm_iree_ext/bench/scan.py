@@ -1,0 +1,130 @@
+"""The cases of scans: running sums of float32.
+
+``scan_4096x4096_d1_incl`` is along dimension 1, inclusive, in the order of the definition;
+``_any`` may be reassociated.  NumPy's and PyTorch's sums are inclusive: where the op is exclusive,
+they compute all but the last and move it by one.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import ops, registry
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.ops.scan import Scan
+from tvm_iree_ext.signature import shape_text
+
+_CHECKED_LINES = 8
+
+
+def scan_cases() -> tuple[Case, ...]:
+    """All of them."""
+    kinds = [((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)]
+    return tuple(
+        scan_case(shape, dimension, inclusive=inclusive, reassociate=reassociate)
+        for shape, dimension in kinds
+        for inclusive in (True, False)
+        for reassociate in (False, True)
+        if not reassociate or dimension == len(shape) - 1
+    )
+
+
+def scan_case(
+    shape: tuple[int, ...], dimension: int, *, inclusive: bool, reassociate: bool = False
+) -> Case:
+    """One case."""
+    op = ops.scan(shape, dimension=dimension, inclusive=inclusive, reassociate=reassociate)
+    size = "16M" if shape == (2**24,) else "x".join(map(str, shape))
+    name = f"scan_{size}_d{dimension}_{'incl' if inclusive else 'excl'}"
+
+    def operands() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        line = (*shape[:dimension], *shape[dimension + 1 :])
+        return {
+            "input": rng.standard_normal(shape, np.float32),
+            "accumulator_init": np.asarray(rng.standard_normal(line, np.float32)),
+        }
+
+    return Case(
+        name=f"{name}_any" if reassociate else name,
+        op=op,
+        operands=operands,
+        check=lambda values: _check(op, values),
+        compute_dtype="float32",
+        peers=(
+            Peer(NUMPY, lambda values: numpy_scan(op, values)),
+            Peer(TORCH, lambda values: torch_scan(op, values)),
+        ),
+    )
+
+
+def _check(op: Scan, values: Values) -> Check:
+    """Some lines, spread evenly, against the sums in float64."""
+    dimension = op.dimension
+    lines = np.moveaxis(values["input"], dimension, -1)
+    count = lines.shape[0] if lines.ndim > 1 else 1
+    chosen = np.unique(np.linspace(0, count - 1, min(count, _CHECKED_LINES)).astype(int))
+    part = lines[chosen] if lines.ndim > 1 else lines
+    init = values["accumulator_init"]
+    operands = {"input": part, "accumulator_init": init[chosen] if lines.ndim > 1 else init}
+    loose = ops.scan(part, dimension=part.ndim - 1, inclusive=op.inclusive, reassociate=True)
+    want = part.astype(np.float64).cumsum(axis=-1)
+    if not op.inclusive:
+        start = operands["accumulator_init"].astype(np.float64)[..., None]
+        want = np.concatenate([start, start + want[..., :-1]], axis=-1)
+    limit = registry.find(op.name).tolerance(loose, operands, {"output": want})["output"]
+
+    def check(result: Any) -> str | None:
+        got = np.asarray(result[0] if isinstance(result, tuple) else result)
+        if got.shape != values["input"].shape:
+            expected = shape_text(values["input"].shape)
+            return f"output has shape {shape_text(got.shape)}, expected {expected}"
+        found = np.moveaxis(got, dimension, -1)
+        found = found[chosen] if found.ndim > 1 else found
+        return first_difference("output of the checked lines", found, want, limit) or None
+
+    return check
+
+
+def numpy_scan(op: Scan, values: Values) -> Call:
+    """``numpy.cumsum``; results in memory that stays."""
+    x, init, dimension = values["input"], values["accumulator_init"], op.dimension
+    result = np.empty_like(x)
+    first = np.moveaxis(result, dimension, 0)[:1]
+    rest = np.moveaxis(np.moveaxis(result, dimension, 0)[1:], 0, dimension)
+    head = np.moveaxis(np.moveaxis(x, dimension, 0)[:-1], 0, dimension)
+
+    def inclusive() -> np.ndarray:
+        return np.cumsum(x, axis=dimension, out=result)
+
+    def exclusive() -> np.ndarray:
+        np.cumsum(head, axis=dimension, out=rest)
+        np.add(rest, np.expand_dims(init, dimension), out=rest)
+        first[0] = init
+        return result
+
+    return inclusive if op.inclusive else exclusive
+
+
+def torch_scan(op: Scan, values: Values) -> Call:
+    """``torch.cumsum``; results in memory that stays."""
+    import torch
+
+    x, init = (torch.from_numpy(values[name]) for name in ("input", "accumulator_init"))
+    dimension, result = op.dimension, torch.empty_like(torch.from_numpy(values["input"]))
+    length = x.shape[dimension]
+    first, rest = result.select(dimension, 0), result.narrow(dimension, 1, length - 1)
+    head = x.narrow(dimension, 0, length - 1)
+
+    def inclusive() -> Any:
+        with torch.inference_mode():
+            return torch.cumsum(x, dimension, out=result).numpy()
+
+    def exclusive() -> Any:
+        with torch.inference_mode():
+            torch.add(torch.cumsum(head, dimension), init.unsqueeze(dimension), out=rest)
+            first.copy_(init)
+        return result.numpy()
+
+    return inclusive if op.inclusive else exclusive

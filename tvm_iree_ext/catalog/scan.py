@@ -1,0 +1,161 @@
+"""Scan: reference, tolerance, random cases, JSON examples."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.regions import numpy_region
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.scan import Scan
+from tvm_iree_ext.signature import Extent, TensorType
+
+Generator = np.random.Generator
+
+# Fused multiply-adds and our own exponentials round otherwise than NumPy.
+_SINGLE = ("add", "mul", "min", "max", "and", "or", "xor")
+
+_REGIONS = {
+    "bool": ("and", "or", "xor", "max(arg0, arg1)"),
+    "integer": (*_SINGLE, "2 * arg0 + arg1", "arg0 - arg1", "arg1 ^ arg0", "max(arg1, arg0 - 1)"),
+    "float": ("add", "add", "mul", "min", "max", "0.5 * arg0 + arg1", "arg0 - arg1"),
+}
+# Associative, but neither commutative nor with an identity that TVM knows: the last above 0.
+_LAST = "select(arg1 > 0, arg1, arg0)"
+_LENGTHS = (1, 2, 3, 5, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 129, 200)
+_COUNTS = (1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 40)
+
+
+def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """By :mod:`tvm_iree_ext.reference`; in float64 where a float scan may be reassociated."""
+    assert isinstance(op, Scan)
+    arrays = [np.asarray(operands[name]) for name in ("input", "accumulator_init")]
+    if op.reassociate and op.type.dtype in dtypes.FLOATS:
+        arrays = [array.astype(np.float64) for array in arrays]
+        compute = None
+    else:
+        compute = dtypes.numpy_dtype(op.compute_dtype)
+    output, accumulator = reference.scan(
+        *arrays,
+        dimension=op.dimension,
+        inclusive=op.inclusive,
+        region=numpy_region(op.name, op.region),
+        compute_dtype=compute,
+    )
+    return {"output": output, "accumulator": accumulator}
+
+
+def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """Exact for integers, and in order where the region is a single operation.
+
+    Otherwise each step adds half an eps of the largest magnitude on the way, more or less at
+    random: they grow as the root of their number.  For a sum that magnitude is at most that of
+    the sum of absolute values; for a product errors are relative to the result.
+    """
+    assert isinstance(op, Scan)
+    exact = {name: Tolerance(0.0, 0.0) for name in want}
+    region = op.region.known_as
+    if op.type.dtype not in dtypes.FLOATS or region in ("min", "max"):
+        return exact
+    if not op.reassociate and region is not None:
+        return exact
+    eps = dtypes.eps(op.compute_dtype)
+    steps = 4.0 + operands["input"].shape[op.dimension] ** 0.5
+    finite = {name: _finite(operands[name]) for name in ("input", "accumulator_init")}
+    if region == "add":
+        total = np.max(finite["input"].sum(axis=op.dimension) + finite["accumulator_init"])
+    else:
+        total = max(np.max(_finite(array)) for array in (*want.values(), *finite.values()))
+    stored = dtypes.eps(op.type.dtype)
+    smallest = dtypes.smallest(op.type.dtype)
+    absolute = eps * steps * float(total) + smallest
+    if region == "mul":
+        absolute = steps * smallest
+    relative = stored + eps * steps
+    if op.type.dtype != op.compute_dtype:
+        # A step may be rounded to the element type.
+        absolute += stored * steps * max(float(np.max(_finite(array))) for array in want.values())
+    return dict.fromkeys(want, Tolerance(absolute, relative))
+
+
+def _finite(array: np.ndarray) -> np.ndarray:
+    wide = np.abs(np.asarray(array).astype(np.float64))
+    return np.where(np.isfinite(wide), wide, 0.0)
+
+
+def random_case(rng: Generator) -> tuple[Scan, dict[str, Any]]:
+    """Any rank, dimension, dtype and region; some extents are symbols."""
+
+    def pick(options: tuple[Any, ...]) -> Any:
+        return options[rng.integers(len(options))]
+
+    rank = int(rng.integers(1, 5))
+    dimension = int(rng.integers(rank))
+    sizes = [pick(_COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
+    sizes[dimension] = pick(_LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 300_000))
+    if sizes[dimension] >= 1000:
+        sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
+    shape: list[Extent] = [
+        f"n{axis}" if rng.random() < 0.15 else size for axis, size in enumerate(sizes)
+    ]
+    dtype = pick(dtypes.FLOATS) if rng.random() < 0.5 else pick(dtypes.INTEGERS)
+    kind = "float" if dtype in dtypes.FLOATS else "bool" if dtype == "bool" else "integer"
+    region = _LAST if kind != "bool" and rng.random() < 0.1 else pick(_REGIONS[kind])
+    op = ops.scan(
+        TensorType(tuple(shape), dtype),
+        region,
+        dimension=dimension,
+        inclusive=bool(rng.random() < 0.5),
+        reassociate=bool(rng.random() < 0.5) and region in (*_SINGLE, _LAST),
+    )
+    line = (*sizes[:dimension], *sizes[dimension + 1 :])
+    product = op.region.known_as == "mul"
+    return op, {
+        "input": _values(rng, tuple(sizes), dtype, product),
+        "accumulator_init": _values(rng, line, dtype, product),
+    }
+
+
+def _values(rng: Generator, shape: tuple[int, ...], dtype: str, product: bool) -> np.ndarray:
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype == "bool":
+        return np.asarray(rng.random(shape) < 0.5)
+    if dtype not in dtypes.FLOATS:
+        limits = np.iinfo(kind)
+        if rng.random() < 0.3:  # many zeros
+            return np.asarray(rng.integers(0, 3, shape)).astype(kind)
+        return np.asarray(rng.integers(limits.min, limits.max, shape, kind, endpoint=True))
+    values = rng.standard_normal(shape)
+    if product:
+        values = np.sign(values) * rng.uniform(0.98, 1.02, shape)
+    values = np.asarray(values)
+    if rng.random() < 0.3:
+        odd = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape)
+        values = np.where(rng.random(shape) < 0.02, odd, values)
+    return values.astype(kind)
+
+
+def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """A case of the dialect's examples."""
+    attributes, inputs = case["attrs"], case["inputs"]
+    op = ops.scan(
+        inputs["input"],
+        attributes["region"]["yields"],
+        dimension=attributes["dimension"],
+        inclusive=attributes["inclusive"],
+        accumulator=inputs["accumulator_init"],
+    )
+    return run(op, inputs)
+
+
+SCAN = OpEntry(
+    name="iree_linalg_ext.scan",
+    summary="running combinations along a dimension, inclusive or exclusive",
+    make=ops.scan,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=random_case,
+    run_example=run_example,
+)
