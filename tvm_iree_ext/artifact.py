@@ -5,6 +5,7 @@ Nothing here needs TVM: a deployment has the artifact, this package and the TVM 
 """
 
 import dataclasses
+import errno
 import functools
 import hashlib
 import importlib.metadata
@@ -119,11 +120,13 @@ def write(
     Raises:
         ArtifactError: where the folder cannot be written, or holds something else.
     """
-    folder = Path(folder).resolve()
+    folder = as_folder(folder)
     _check_replaceable(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with staging(folder.parent, f".{folder.name}.") as place:
+        with staging(folder.parent) as parent:
+            place = parent / "artifact"
+            place.mkdir()
             resources = {**manifest.resources, **(fill(place) or {})}
             files = {
                 path.relative_to(place).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
@@ -133,16 +136,36 @@ def write(
             manifest = dataclasses.replace(manifest, resources=resources, files=files)
             (place / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
             sync(place)
-            if folder.exists():
-                move_over(place, folder)
-            else:
-                os.rename(place, folder)
+            _put(place, folder)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         raise ArtifactError(
             f"cannot write the artifact {folder}: {error.strerror or error}{where}"
         ) from error
     return manifest
+
+
+def as_folder(name: Path | str) -> Path:
+    """The absolute path of an artifact's folder, links followed.
+
+    Raises:
+        ArtifactError: for what no folder can be called.
+    """
+    try:
+        return Path(name).resolve()
+    except (ValueError, OSError, RuntimeError) as error:  # a null byte, or links in a circle
+        raise ArtifactError(f"{str(name)!r} cannot be the folder of an artifact: {error}") from None
+
+
+def _put(made: Path, folder: Path) -> None:
+    """Move the finished artifact to ``folder``, over what may have been written there meanwhile."""
+    try:
+        os.rename(made, folder)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        _check_replaceable(folder)
+        move_over(made, folder)
 
 
 def _check_replaceable(folder: Path) -> None:
@@ -170,7 +193,7 @@ def read(folder: Path | str) -> Manifest:
     Raises:
         ArtifactError: when that is not so; it names the folder and the file.
     """
-    folder = Path(folder)
+    folder = as_folder(folder)
     path = folder / MANIFEST
     try:
         text = path.read_bytes()

@@ -10,30 +10,23 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from tvm_iree_ext import artifact
 from tvm_iree_ext.errors import ArtifactError, BuildError
-from tvm_iree_ext.staging import staging
+from tvm_iree_ext.staging import remove_abandoned, staging
 
 VARIABLE = "TVM_IREE_EXT_CACHE"
-_STAGING = ".building-"
 
 
 def root() -> Path:
     """The cache's folder: ``$TVM_IREE_EXT_CACHE``, else ``tvm_iree_ext`` in the user's caches."""
     if chosen := os.environ.get(VARIABLE):
         return Path(chosen).expanduser()
-    if sys.platform == "win32":
-        caches = os.environ.get("LOCALAPPDATA") or "~/AppData/Local"
-    elif sys.platform == "darwin":
-        caches = "~/Library/Caches"
-    else:
-        caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    caches = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(caches).expanduser() / "tvm_iree_ext"
 
 
@@ -54,34 +47,40 @@ def get_or_make(key: str, make: Callable[[Path], object]) -> Path:
     which is not yet the final one. If it raises, or is interrupted, the cache is as before.
 
     Raises:
-        BuildError: where the cache cannot be written; and what ``make`` raises.
+        BuildError: where the cache cannot be read and written; and what ``make`` raises.
     """
     entry = root() / key[:2] / key
     if _is_sound(entry):
         return entry
     with contextlib.ExitStack() as stack:
-        try:
+        with _explained():
             entry.parent.mkdir(parents=True, exist_ok=True)
-            place = stack.enter_context(staging(entry.parent, _STAGING))
-        except OSError as error:
-            raise BuildError(
-                f"cannot write the kernel cache {root()}: {error.strerror or error}:"
-                f" {error.filename};"
-                f" set {VARIABLE} to a folder that can be written"
-            ) from error
+            place = stack.enter_context(staging(entry.parent))
         make(place / "artifact")
-        _settle(place, entry)
+        with _explained():
+            _settle(place, entry)
     return entry
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Let what the file system refuses be a BuildError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise BuildError(
+            f"cannot write the kernel cache {root()}: {error.strerror or error}:"
+            f" {error.filename};"
+            f" set {VARIABLE} to a folder that can be written"
+        ) from error
 
 
 def _is_sound(entry: Path) -> bool:
     """Whether an undamaged artifact stands at ``entry``; warns of a damaged one."""
-    if not entry.exists():
-        return False
     try:
         artifact.read(entry)
     except ArtifactError as error:
-        if entry.exists():  # else another process has just moved it away
+        if os.path.exists(entry):  # else there is none, or none that may be seen
             warnings.warn(f"built again: {error}", RuntimeWarning, stacklevel=4)
         return False
     return True
@@ -95,7 +94,7 @@ def _settle(place: Path, entry: Path) -> None:
         os.rename(made, entry)
         return
     except OSError:
-        if not entry.exists():
+        if not os.path.exists(entry):
             raise
     try:
         artifact.read(entry)
@@ -113,15 +112,16 @@ def size() -> tuple[int, int]:
 
 
 def clear() -> None:
-    """Remove all entries, and nothing else that may stand in the folder.
+    """Remove all entries, and nothing else that may stand in the folder or is being built there.
 
     Raises:
         BuildError: where an entry cannot be removed.
     """
-    for entry in [*root().glob("??/" + "[0-9a-f]" * 64), *root().glob(f"??/{_STAGING}*")]:
-        try:
-            shutil.rmtree(entry)
-        except FileNotFoundError:
-            pass  # another process was quicker
-        except OSError as error:
-            raise BuildError(f"cannot clear the kernel cache {root()}: {error}") from error
+    try:
+        for parent in root().glob("[0-9a-f]" * 2):
+            remove_abandoned(parent)
+            for entry in parent.glob("[0-9a-f]" * 64):
+                with contextlib.suppress(FileNotFoundError):  # another process was quicker
+                    shutil.rmtree(entry)
+    except OSError as error:
+        raise BuildError(f"cannot clear the kernel cache {root()}: {error}") from error

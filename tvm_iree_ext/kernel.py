@@ -242,7 +242,7 @@ def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
             first call, for one that is made for another machine, and where the TVM runtime is
             needed and not found.
     """
-    folder = Path(folder).resolve()
+    folder = artifact.as_folder(folder)
     manifest = artifact.read(folder)
     return Kernel(folder, manifest, None if lazy else _open(folder, manifest))
 
@@ -290,7 +290,7 @@ def export(source: Path | str, folder: Path | str, *, runtime: bool = False) -> 
     Raises:
         ArtifactError: as :meth:`Kernel.export`.
     """
-    source = Path(source)
+    source = artifact.as_folder(source)
     manifest = artifact.read(source)
     libraries = _runtime_libraries(source / LIBRARY) if runtime else []
 

@@ -140,7 +140,6 @@ def unwritable():
         os.seteuid(user)
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs Unix permissions")
 def test_an_unwritable_folder_is_named(unwritable):
     message = rf"cannot write the artifact {unwritable}/place: Permission denied: {unwritable}/"
     with pytest.raises(ArtifactError, match=message):
@@ -148,11 +147,60 @@ def test_an_unwritable_folder_is_named(unwritable):
 
 
 def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
-    left = tmp_path / ".two.0123456789ab"
-    left.mkdir()
-    (left / LIBRARY).touch()
+    left = tmp_path / ".tvm_iree_ext-0123456789ab"
+    (left / "artifact").mkdir(parents=True)
+    (left / "tvm_iree_ext.lock").touch()
     write(tmp_path / "two", MANIFEST_OF_TWO, fill)
     assert os.listdir(tmp_path) == ["two"]
+
+
+@pytest.mark.parametrize("name", ["two", "*", "[a-z]*", "?"])
+def test_neighbours_of_an_artifact_are_left_alone(tmp_path, name):
+    neighbours = [".two.backup", ".*.0123456789ab", ".tvm_iree_ext-0123456789ab", ".t.1", "thesis"]
+    for neighbour in neighbours:
+        (tmp_path / neighbour).mkdir()
+        (tmp_path / neighbour / "work").touch()
+    locked = tmp_path / ".tvm_iree_ext-notes"
+    locked.mkdir()
+    (locked / "tvm_iree_ext.lock").touch()
+    write(tmp_path / name, MANIFEST_OF_TWO, fill)
+    assert sorted(os.listdir(tmp_path)) == sorted([*neighbours, locked.name, name])
+    assert all((tmp_path / neighbour / "work").exists() for neighbour in neighbours)
+
+
+def test_of_two_writers_the_last_to_finish_wins(tmp_path):
+    def slow(place):
+        write(tmp_path / "two", MANIFEST_OF_TWO, fill)
+        (place / "slow").touch()
+
+    write(tmp_path / "two", MANIFEST_OF_TWO, slow)
+    assert sorted(os.listdir(tmp_path / "two")) == [MANIFEST, "slow"]
+    assert os.listdir(tmp_path) == ["two"]
+
+
+def test_what_appears_while_an_artifact_is_written_is_left_alone(tmp_path):
+    def slow(place):
+        (tmp_path / "two").mkdir()
+        (tmp_path / "two" / "thesis.tex").touch()
+
+    with pytest.raises(ArtifactError, match="the folder exists and holds other things"):
+        write(tmp_path / "two", MANIFEST_OF_TWO, slow)
+    assert os.listdir(tmp_path / "two") == ["thesis.tex"]
+
+
+def test_refuses_what_no_folder_can_be_called(copy, tmp_path):
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    for name in ("a\0b", tmp_path / "a\0b"):
+        message = r"a\\x00b' cannot be the folder of an artifact: embedded null byte"
+        with pytest.raises(ArtifactError, match=message):
+            load(name)
+        with pytest.raises(ArtifactError, match=message):
+            read(name)
+        with pytest.raises(ArtifactError, match=message):
+            export(copy, name)
+    with pytest.raises(ArtifactError, match="circle"):
+        load(circle)
 
 
 # Reading

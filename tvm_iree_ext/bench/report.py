@@ -203,7 +203,7 @@ def write_whole(path: Path | str, text: str) -> None:
     """
     path = Path(path).absolute()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with staging(path.parent, f".{path.name}-") as place:
+    with staging(path.parent) as place:
         (place / path.name).write_text(text, "utf-8")
         sync(place)
         os.replace(place / path.name, path)
