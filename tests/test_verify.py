@@ -95,6 +95,13 @@ def test_an_op_of_the_users_is_compared_with_its_reference(plant):
         verify.check_op(op, {**operands, "query": q[:, :, :4]})
 
 
+def test_a_scale_given_at_call_time_is_as_exact_as_the_op():
+    q, k, v = np.random.default_rng(0).standard_normal((3, 1, 1, 5, 8))
+    op = ops.attention(q, k, v, scale="operand")
+    operands = {"query": q, "key": k, "value": v, "scale": 1 / 3}
+    assert verify.check_op(op, operands).status == "passed"
+
+
 def test_a_random_case_is_the_same_alone():
     (alone,) = verify.random_cases(["attention"], seed=5, index=3)
     among = verify.random_cases(count=9, seed=5)

@@ -114,6 +114,8 @@ class Port:
         return tuple(value.shape), tensor
 
     def _number(self, value: Any) -> int | float | bool:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
         accepted: tuple[type, ...]
         if self.numpy.kind == "b":
             accepted = (bool, np.bool_)

@@ -31,12 +31,14 @@ INTEGERS = tuple(name for name in _MLIR if name not in FLOATS)
 
 
 def canonical(name: object) -> str:
-    """The canonical name of ``name``: a name of either style, or a NumPy dtype.
+    """The canonical name of ``name``: a name of either style, or a dtype of NumPy's or PyTorch's.
 
     Raises:
         OpError: for an unknown type.
     """
-    text = name if isinstance(name, str) else str(np.dtype(name))  # type: ignore[call-overload]
+    if isinstance(name, type) and issubclass(name, np.generic):  # np.float32
+        name = np.dtype(name)
+    text = str(name).removeprefix("torch.")
     if text not in _CANONICAL:
         raise OpError(f"dtype {text!r} is unknown; known are {', '.join(_MLIR)}")
     return _CANONICAL[text]

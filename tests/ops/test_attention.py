@@ -6,6 +6,7 @@ import pytest
 from tvm_iree_ext import ops
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops import TensorType
+from tvm_iree_ext.ops.maps import IndexingMap
 
 MAPS = [
     "(d0, d1, d2, d3, d4) -> (d0, d1, d2)",
@@ -17,6 +18,17 @@ MAPS = [
 STATE = "(d0, d1, d2, d3, d4) -> (d0, d1)"
 Q, K, V = (2, 3, 4), (2, 5, 4), (2, 5, 6)
 BHSD = (1, 2, 8, 16)
+# Query and output collapse d1 and d2, which no operand has alone.
+COLLAPSED = [
+    IndexingMap(6, axes)
+    for axes in (
+        ((0,), (1, 2), (3,)),
+        ((0,), (4,), (3,)),
+        ((0,), (4,), (5,)),
+        (),
+        ((0,), (1, 2), (5,)),
+    )
+]
 
 
 def changed(index, text):
@@ -60,9 +72,53 @@ def test_a_number_and_a_name_on_one_dim_make_the_number():
     assert op.signature.symbols == ("n",)
 
 
+def test_one_name_is_one_extent():
+    shape = ("b", 4, "s", 64)
+    op = ops.attention(shape, shape, shape, mask=(128, "s"))
+    assert op.types["key"].shape == ("b", 4, 128, 64)
+    assert op.signature.symbols == ("b",)
+
+
+def test_names_of_one_dim_are_one_name():
+    keys = ("b", 4, "t", 64)
+    op = ops.attention(("b", 4, "s", 64), keys, keys, mask=("t", "t"))
+    assert op.types["key"].shape == ("b", 4, "s", 64)
+
+
 def test_question_marks_are_independent_extents():
     op = ops.attention(("?", 2, "?", 16), ("?", 2, "?", 16), ("?", 2, "?", 16))
     assert len(op.signature.symbols) == 3
+
+
+def test_question_marks_take_no_name_of_the_users():
+    shape = ("?", 4, "d0", 64)
+    assert ops.attention(shape, shape, shape).types["query"].shape == ("d0_", 4, "d0", 64)
+
+
+@pytest.mark.parametrize("heads", ["x", "?"])
+def test_grouped_heads_are_a_number_in_the_mask_too(heads):
+    keys = (1, 2, 16, 64)
+    op = ops.attention((1, 8, 16, 64), keys, keys, mask=(1, heads, 16, 16))
+    assert op.types["mask"].shape == (1, 8, 16, 16)
+    assert op.signature.symbols == ()
+
+
+def test_extents_scale_and_window_may_be_numpy_numbers():
+    shape = tuple(np.array(BHSD))
+    op = ops.attention(shape, shape, shape, scale=np.float32(0.125), window=[np.int64(3), None])
+    assert (
+        op.describe() == ops.attention(BHSD, BHSD, BHSD, scale=0.125, window=(3, None)).describe()
+    )
+
+
+def test_a_dtype_may_be_numpys():
+    assert ops.attention(BHSD, BHSD, BHSD, dtype=np.float16).types["key"].dtype == "float16"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_scale_given_at_call_time_is_of_the_scores_type(dtype):
+    op = ops.attention(BHSD, BHSD, BHSD, scale="operand", dtype=dtype)
+    assert [str(o) for o in op.signature.operands if o.role == "scalar"] == [f"scale: {dtype}[]"]
 
 
 def test_takes_arrays_and_their_dtypes():
@@ -141,9 +197,41 @@ REFUSED = {
         lambda: ops.attention(BHSD, BHSD, (1, 2, 9, 16)),
         r"value axis 2 \(d4\) has extent 9; expected 8 as in key axis 2",
     ),
+    "one name for two numbers": (
+        lambda: ops.attention((1, 4, "s", 64), (1, 4, 100, 64), (1, 4, "s", 64), mask=(128, "s")),
+        r"mask axis 0 \(d2\) has extent 128; expected 100 as in key axis 2",
+    ),
+    "collapsed extent": (
+        lambda: ops.attention((1, 6, 8), (1, 5, 8), (1, 5, 7), indexing_maps=COLLAPSED),
+        "query axis 1 collapses d1, whose extent is not a number",
+    ),
+    "an unknown dim": (
+        lambda: IndexingMap(2, ((2,),)),
+        r"indexing map \(d0, d1\) -> \(d2\): d2 is none of its 2 dims",
+    ),
+    "a dim twice": (
+        lambda: IndexingMap(2, ((1,), (0, 1))),
+        r"\(d0, d1\) -> \(d1, \[d0, d1\]\): a dim appears twice among the results",
+    ),
+    "a dim declared twice": (
+        lambda: ops.attention(Q, K, V, indexing_maps=changed(0, "(a, a, b) -> (a, b)")),
+        r"indexing map '\(a, a, b\) -> \(a, b\)': a dim is declared twice",
+    ),
+    "no map": (
+        lambda: ops.attention(Q, K, V, indexing_maps=changed(0, 3)),
+        "indexing map 3: expected a text or an IndexingMap",
+    ),
+    "layout and maps": (
+        lambda: ops.attention(Q, K, V, indexing_maps=MAPS, layout="bhsd"),
+        "layout and indexing_maps came both",
+    ),
     "zero extent": (
         lambda: ops.attention((1, 2, 0, 16), BHSD, BHSD),
         "query axis 2 has extent 0; extents start at 1",
+    ),
+    "huge extent": (
+        lambda: ops.attention((1, 2, 2**70, 16), BHSD, BHSD),
+        r"query axis 2 has extent 1180591620717411303424; extents end at 2\*\*63 - 1",
     ),
     "name of an extent": (
         lambda: ops.attention((1, 2, "a b", 16), BHSD, BHSD),
@@ -156,6 +244,14 @@ REFUSED = {
     "unknown dtype": (
         lambda: ops.attention(BHSD, BHSD, BHSD, dtype="float7"),
         "query: dtype 'float7' is unknown",
+    ),
+    "no dtype": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, dtype=None),
+        "query: dtype 'None' is unknown; known are bool",
+    ),
+    "a number for a dtype": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, output_dtype=3),
+        "output: dtype '3' is unknown; known are bool",
     ),
     "output dtype": (
         lambda: ops.attention(BHSD, BHSD, BHSD, output_dtype="i8"),
@@ -224,6 +320,18 @@ REFUSED = {
         lambda: ops.attention(BHSD, BHSD, BHSD, scale=float("nan")),
         "scale is nan; expected a finite number",
     ),
+    "scale beyond float32": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, scale=1e300),
+        "scale is not finite in float32; expected a finite number",
+    ),
+    "scale beyond any float": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, scale=10**5000, dtype="f64"),
+        "scale is not finite in float64",
+    ),
+    "scale is a bool": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, scale=np.True_),
+        "scale is .*True.*; expected a finite number",
+    ),
     "score domain": (
         lambda: ops.attention(BHSD, BHSD, BHSD, score_domain="base10"),
         "score_domain is 'base10'; expected 'natural' or 'log2'",
@@ -235,6 +343,14 @@ REFUSED = {
     "window": (
         lambda: ops.attention(BHSD, BHSD, BHSD, window=-1),
         "window is -1; its sides are numbers from 0",
+    ),
+    "window's side": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, window=(True, 2**63)),
+        r"window is \(True, 9223372036854775808\); its sides are numbers from 0 to 2\*\*62",
+    ),
+    "window is a bool": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, window=True),
+        "window is True; expected a number or",
     ),
     "window's form": (
         lambda: ops.attention(BHSD, BHSD, BHSD, window=(1, 2, 3)),

@@ -68,6 +68,7 @@ def test_scalars_may_be_numpy_scalars(toys):
     low, _ = toys.shift(np.array([1, 2, 3], "int32"), np.int64(10), np.bool_(True))
     assert low.tolist() == [9, 8, 7]
     np.testing.assert_array_equal(toys.scale(X, np.float64(0.5)), X / 2)
+    np.testing.assert_array_equal(toys.scale(X, np.array(0.5, "float32")), X / 2)
 
 
 def test_symbolic_extents_may_change_from_call_to_call(toys):

@@ -55,7 +55,9 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         for name, value in operands.items()
         if name != "scale"
     }
-    scale = op.scale if op.scale is not None else float(np.float32(operands["scale"]))
+    scale = op.scale
+    if scale is None:
+        scale = float(np.asarray(operands["scale"], op.compute_dtype))
     keywords: dict[str, Any] = {
         "scale": scale,
         "region": None if op.region is None else numpy_region(op.name, op.region),

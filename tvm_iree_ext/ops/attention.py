@@ -17,11 +17,12 @@ sliding windows.  Keys outside are not computed at all.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
 from tvm import tirx
 
 from tvm_iree_ext import dtypes
@@ -36,7 +37,7 @@ from tvm_iree_ext.ops.attention_types import (
 )
 from tvm_iree_ext.ops.base import Op, resolve
 from tvm_iree_ext.ops.maps import IndexingMap, parse_maps
-from tvm_iree_ext.ops.operands import OperandLike, as_tensor, resolve_extents
+from tvm_iree_ext.ops.operands import OperandLike, as_tensor, collapsed, resolve_extents
 from tvm_iree_ext.ops.regions import Region, RegionLike, trace
 from tvm_iree_ext.signature import Extent, Operand, Signature, TensorType
 
@@ -64,7 +65,7 @@ class Attention(Op):
     @property
     def compute_dtype(self) -> str:
         """The type of scores, softmax and accumulators."""
-        return "float64" if "float64" in {t.dtype for t in self.types.values()} else "float32"
+        return _wide(self.types.values())
 
     @cached_property
     def dims(self) -> dict[str, tuple[int, ...]]:
@@ -76,7 +77,7 @@ class Attention(Op):
         """``query, key, value, [scale], [mask], [inits], output, [max, sum]``."""
         operands = [Operand(n, self.types[n].shape, self.types[n].dtype) for n in _INPUTS]
         if self.scale is None:
-            operands.append(Operand("scale", (), "float32", "scalar"))
+            operands.append(Operand("scale", (), self.compute_dtype, "scalar"))
         if "mask" in self.types:
             operands.append(Operand("mask", self.types["mask"].shape, self.types["mask"].dtype))
         results = ("output", "max", "sum") if self.online else ("output",)
@@ -120,6 +121,11 @@ class Attention(Op):
 
 
 _INPUTS = ("query", "key", "value")
+
+
+def _wide(types: Iterable[TensorType]) -> str:
+    """The type to compute in for operands of these types."""
+    return "float64" if any(one.dtype == "float64" for one in types) else "float32"
 
 
 def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, ...]]:
@@ -179,7 +185,7 @@ def attention(
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
     indexing_maps: Sequence[str | IndexingMap] | None = None,
-    layout: Layout = "bhsd",
+    layout: Layout | None = None,
     causal: Causal = False,
     window: Window = None,
 ) -> Attention:
@@ -192,17 +198,17 @@ def attention(
         output_dtype: element type of the result; by default query's.
         mask: added to the scores when of a float type; an integer or bool mask keeps the scores
             where its lowest bit is set.  A bare shape means bool.
-        scale: a number; ``"operand"`` for a float32 passed at call time, after value; by default
-            1 / sqrt(extent of k1).
+        scale: a number; ``"operand"`` for one passed at call time, after value, in the type of the
+            scores; by default 1 / sqrt(extent of k1).
         region: changes each score after scaling and before the mask; a callable over a TIR
             expression, or text over ``arg0``, such as ``"30 * tanh(arg0 / 30)"``.
         score_domain: ``"log2"`` multiplies scale and float masks by log2(e), so that the region
             sees what it sees in IREE; with no region the result is the same.
         indexing_maps: the dialect's maps, for query, key, value, scale, [mask], output.  Without
             them ``layout`` says what the axes are.
-        layout: ``"bhsd"`` (batch, heads, sequence, head dim) or ``"bshd"``.  Query heads may be a
-            multiple of the key's (grouped query); a mask has the trailing axes of (batch, heads,
-            queries, keys), with extent 1 where it broadcasts.
+        layout: ``"bhsd"`` (batch, heads, sequence, head dim; the default) or ``"bshd"``.  Query
+            heads may be a multiple of the key's (grouped query); a mask has the trailing axes of
+            (batch, heads, queries, keys), with extent 1 where it broadcasts.
         causal: row i sees keys 0..i (``True`` or ``"upper_left"``, as in PyTorch), or, with the
             last row at the last key, ``"lower_right"``, for queries that end a longer sequence.
         window: ``(left, right)``: row i sees keys i - left .. i + right only; None is unbounded,
@@ -245,7 +251,7 @@ def online_attention(
     region: RegionLike | None = None,
     score_domain: ScoreDomain = "natural",
     indexing_maps: Sequence[str | IndexingMap] | None = None,
-    layout: Layout = "bhsd",
+    layout: Layout | None = None,
     causal: Causal = False,
     window: Window = None,
 ) -> Attention:
@@ -289,7 +295,7 @@ def _make(
     region: RegionLike | None,
     score_domain: ScoreDomain,
     indexing_maps: Sequence[str | IndexingMap] | None,
-    layout: Layout,
+    layout: Layout | None,
     causal: Causal,
     window: Window,
 ) -> Attention:
@@ -305,7 +311,9 @@ def _make(
 
     known: dict[int, Extent] = {}
     if indexing_maps is None:
-        maps, known = layout_maps(op, layout, types, results)
+        maps, known = layout_maps(op, "bhsd" if layout is None else layout, types, results)
+    elif layout is not None:
+        raise OpError(f"{op}: layout and indexing_maps came both; each says what the axes are")
     else:
         names = (*_INPUTS, "scale", *(["mask"] if mask is not None else []), *results)
         maps = parse_maps(op, indexing_maps, names)
@@ -314,29 +322,23 @@ def _make(
     dims = classify(op, maps)
     types, extents = resolve_extents(op, types, maps, known)
 
-    wide = "float64" if "float64" in {t.dtype for t in types.values()} else "float32"
-    fallback = wide if len(results) == 3 else types["query"].dtype
+    fallback = _wide(types.values()) if len(results) == 3 else types["query"].dtype
     for name, given in zip(results, result_dtypes, strict=True):
-        shape = tuple(_collapsed(axis, extents) for axis in maps[name].axes)
-        types[name] = as_tensor(op, name, TensorType(shape, given or fallback), "", dtypes.FLOATS)
+        shape = tuple(collapsed(axis, extents) for axis in maps[name].axes)
+        dtype = fallback if given is None else given
+        types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS)
 
-    compute = "float64" if "float64" in {t.dtype for t in types.values()} else "float32"
+    compute = _wide(types.values())
     return Attention(
         name=op,
         types=types,
         maps=maps,
         extents=extents,
-        scale=_scale(op, scale, [extents[dim] for dim in dims["k1"]]),
+        scale=_scale(op, scale, [extents[dim] for dim in dims["k1"]], compute),
         region=None if region is None else _region(op, region, compute),
         score_domain=score_domain,
         band=band_of(op, causal, window, dims),
     )
-
-
-def _collapsed(axis: tuple[int, ...], extents: Sequence[Extent]) -> Extent:
-    if len(axis) == 1:
-        return extents[axis[0]]
-    return math.prod(resolve(extents[dim], None) for dim in axis)
 
 
 def _region(op: str, region: RegionLike, compute: str) -> Region | None:
@@ -344,13 +346,17 @@ def _region(op: str, region: RegionLike, compute: str) -> Region | None:
     return None if traced.body.same_as(traced.parameters[0]) else traced
 
 
-def _scale(op: str, scale: object, k1: Sequence[Extent]) -> float | None:
-    if scale == "operand":
+def _scale(op: str, scale: object, k1: Sequence[Extent], compute: str) -> float | None:
+    if isinstance(scale, str) and scale == "operand":
         return None
     if scale is None:
         if any(isinstance(extent, str) for extent in k1):
             raise OpError(f"{op}: scale has no default when k1 is dynamic; give it")
         return 1.0 / math.sqrt(math.prod(resolve(extent, None) for extent in k1))
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not math.isfinite(scale):
+    value = scale.item() if isinstance(scale, np.generic) else scale
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise OpError(f"{op}: scale is {scale!r}; expected a finite number, 'operand' or None")
-    return float(scale)
+    largest = float(np.finfo(compute).max)
+    if not -largest <= value <= largest:
+        raise OpError(f"{op}: scale is not finite in {compute}; expected a finite number")
+    return float(value)

@@ -6,11 +6,12 @@ from typing import Any, Literal
 
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.maps import IndexingMap
+from tvm_iree_ext.ops.operands import whole_number
 from tvm_iree_ext.signature import Extent, TensorType, shape_text
 
 Layout = Literal["bhsd", "bshd"]
 Causal = bool | Literal["upper_left", "lower_right"]
-Window = int | tuple[int | None, int | None] | None
+Window = int | Sequence[int | None] | None
 
 
 # Iteration dims of the layouts: batch, head of key, query head within its group, row, k1, k2, n.
@@ -128,18 +129,7 @@ def band_of(
     """
     if causal not in (False, True, "upper_left", "lower_right"):
         raise OpError(f"{op}: causal is {causal!r}; expected a bool, 'upper_left' or 'lower_right'")
-    if window is None:
-        left: int | None = None
-        right: int | None = None
-    elif isinstance(window, int) and not isinstance(window, bool):
-        left = right = window
-    elif isinstance(window, tuple) and len(window) == 2:
-        left, right = window
-    else:
-        raise OpError(f"{op}: window is {window!r}; expected a number or (left, right)")
-    for side in (left, right):
-        if side is not None and (not isinstance(side, int) or side < 0):
-            raise OpError(f"{op}: window is {window!r}; its sides are numbers from 0, or None")
+    left, right = _sides(op, window)
     if causal:
         right = 0
     if left is None and right is None:
@@ -150,3 +140,19 @@ def band_of(
             f" there are {len(dims['m'])} m dims and {len(dims['k2'])} k2 dims"
         )
     return Band(left, right, align_end=causal == "lower_right")
+
+
+def _sides(op: str, window: Window) -> tuple[int | None, int | None]:
+    if window is None:
+        return None, None
+    both = (window, window) if whole_number(window) is not None else window
+    if not isinstance(both, tuple | list) or len(both) != 2:
+        raise OpError(f"{op}: window is {window!r}; expected a number or (left, right)")
+    left, right = (side if side is None else whole_number(side) for side in both)
+    for given, side in zip(both, (left, right), strict=True):
+        # Positions are int64, and a side is added to one.
+        if given is not None and (side is None or not 0 <= side <= 2**62):
+            raise OpError(
+                f"{op}: window is {window!r}; its sides are numbers from 0 to 2**62, or None"
+            )
+    return left, right

@@ -23,6 +23,17 @@ class IndexingMap:
     num_dims: int
     axes: tuple[tuple[int, ...], ...]
 
+    def __post_init__(self) -> None:
+        """Check the dims.
+
+        Raises:
+            OpError: for a dim that is none of ``num_dims``, or that appears twice.
+        """
+        if unknown := [dim for dim in self.dims if not 0 <= dim < self.num_dims]:
+            raise OpError(f"indexing map {self}: d{unknown[0]} is none of its {self.num_dims} dims")
+        if len(set(self.dims)) != len(self.dims):
+            raise OpError(f"indexing map {self}: a dim appears twice among the results")
+
     @property
     def dims(self) -> tuple[int, ...]:
         """The dims that appear, in the order of the axes."""
@@ -41,22 +52,24 @@ class IndexingMap:
         """Read a projected permutation in MLIR's spelling.
 
         Raises:
-            OpError: for another form, or a result that is not a plain dim.
+            OpError: for another form, a dim declared twice, or a result that is not a plain dim.
         """
+        if not isinstance(text, str):
+            raise OpError(f"indexing map {text!r}: expected a text or an IndexingMap")
         match = _TEXT.fullmatch(text)
         if match is None:
             raise OpError(f"indexing map {text!r}: expected the form (d0, d1) -> (d1, d0)")
         dims, results = (
             [item.strip() for item in part.split(",") if item.strip()] for part in match.groups()
         )
+        if len(set(dims)) != len(dims):
+            raise OpError(f"indexing map {text!r}: a dim is declared twice")
         for result in results:
             if result not in dims:
                 raise OpError(
                     f"indexing map {text!r}: result {result!r} is not one of the dims"
                     f" {', '.join(dims)}; results must be plain dims"
                 )
-        if len(set(results)) != len(results):
-            raise OpError(f"indexing map {text!r}: a dim appears twice among the results")
         return IndexingMap(len(dims), tuple((dims.index(result),) for result in results))
 
 

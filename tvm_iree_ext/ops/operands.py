@@ -1,5 +1,7 @@
 """The types of an op's operands: from what a user gives to extents that agree."""
 
+import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -11,6 +13,16 @@ from tvm_iree_ext.signature import Extent, TensorType, shape_text
 OperandLike: TypeAlias = Sequence[Extent] | TensorType | Any
 """A shape, a :class:`TensorType`, or anything with ``shape`` and ``dtype``."""
 
+_MOST = 2**63 - 1  # extents and indices are int64
+
+
+def whole_number(value: object) -> int | None:
+    """``value`` as an int: one of Python's or NumPy's; None for all else, bools too."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
 
 def as_tensor(
     op: str, name: str, operand: OperandLike, dtype: str, allowed: Sequence[str]
@@ -18,20 +30,16 @@ def as_tensor(
     """The type of an operand given as a shape, a TensorType, or an array.
 
     Raises:
-        OpError: for an extent below 1, an odd name of an extent, or a dtype not ``allowed``.
+        OpError: for an extent below 1 or beyond int64, an odd name of an extent, or a dtype not
+            ``allowed``.
     """
     if hasattr(operand, "shape") and hasattr(operand, "dtype"):
-        shape, dtype = tuple(operand.shape), str(operand.dtype).removeprefix("torch.")
+        shape, dtype = tuple(operand.shape), operand.dtype
     elif isinstance(operand, Sequence) and not isinstance(operand, str):
         shape = tuple(operand)
     else:
         raise OpError(f"{op}: {name} is {operand!r}; expected a shape, a TensorType or an array")
-    for axis, extent in enumerate(shape):
-        if isinstance(extent, str):
-            if extent != "?" and not extent.isidentifier():
-                raise OpError(f"{op}: {name} axis {axis}: extent {extent!r} is not a name or '?'")
-        elif not isinstance(extent, int) or isinstance(extent, bool) or extent < 1:
-            raise OpError(f"{op}: {name} axis {axis} has extent {extent!r}; extents start at 1")
+    shape = tuple(_extent(op, f"{name} axis {axis}", extent) for axis, extent in enumerate(shape))
     try:
         canonical = dtypes.canonical(dtype)
     except OpError as error:
@@ -39,6 +47,19 @@ def as_tensor(
     if canonical not in allowed:
         raise OpError(f"{op}: {name} has dtype {canonical}; supported are {', '.join(allowed)}")
     return TensorType(shape, canonical)
+
+
+def _extent(op: str, where: str, extent: object) -> Extent:
+    if isinstance(extent, str):
+        if extent != "?" and not extent.isidentifier():
+            raise OpError(f"{op}: {where}: extent {extent!r} is not a name or '?'")
+        return extent
+    number = whole_number(extent)
+    if number is None or number < 1:
+        raise OpError(f"{op}: {where} has extent {extent!r}; extents start at 1")
+    if number > _MOST:
+        raise OpError(f"{op}: {where} has extent {number}; extents end at 2**63 - 1")
+    return number
 
 
 def resolve_extents(
@@ -49,13 +70,24 @@ def resolve_extents(
 ) -> tuple[dict[str, TensorType], tuple[Extent, ...]]:
     """The extent of each dim, and the operand types with these extents in their shapes.
 
-    A number and a name may meet on one dim: then the number holds.
+    One name is one extent, wherever it stands.  A number and a name may meet on one dim: then the
+    number holds, for all dims of that name.
 
     Raises:
-        OpError: for a rank that is not its map's, two numbers for one dim, or a dim without any.
+        OpError: for a rank that is not its map's, two numbers for one dim or name, a dim without
+            any, or an axis of several dims that are not all numbers.
     """
-    extents: dict[int, Extent] = dict(known)
-    source: dict[int, str] = dict.fromkeys(known, "the layout")
+    groups: dict[int | str, set[int | str]] = {dim: {dim} for dim in range(maps["query"].num_dims)}
+    found: dict[int | str, tuple[int, str]] = {}
+
+    def settle(key: int | str, number: int, where: str) -> None:
+        came, source = found.get(key, (number, where))
+        if came != number:
+            raise OpError(f"{op}: {where} has extent {number}; expected {came} as in {source}")
+        found.update(dict.fromkeys(groups[key], (came, source)))
+
+    single: list[tuple[int, Extent, str]] = [(d, e, "the layout") for d, e in known.items()]
+    several: list[tuple[tuple[int, ...], Extent, str]] = []
     for name, kind in types.items():
         axes = maps[name].axes
         if len(axes) != len(kind.shape):
@@ -64,29 +96,49 @@ def resolve_extents(
                 f" its indexing map has {len(axes)} results: rank mismatch"
             )
         for index, (axis, extent) in enumerate(zip(axes, kind.shape, strict=True)):
-            if len(axis) != 1:
-                continue
-            dim = axis[0]
-            seen = extents.get(dim)
-            if isinstance(extent, int) and isinstance(seen, int) and extent != seen:
-                raise OpError(
-                    f"{op}: {name} axis {index} (d{dim}) has extent {extent};"
-                    f" expected {seen} as in {source[dim]}"
-                )
-            if seen is None or seen == "?" or isinstance(extent, int):
-                extents[dim] = extent
-                source[dim] = f"{name} axis {index}"
-    count = maps["query"].num_dims
-    for dim in range(count):
-        if dim not in extents:
+            if len(axis) == 1:
+                single.append((axis[0], extent, f"{name} axis {index} (d{axis[0]})"))
+            else:
+                several.append((axis, extent, f"{name} axis {index}"))
+    for dim, extent, _ in single:
+        if isinstance(extent, str) and extent != "?":
+            merged = groups[dim] | groups.setdefault(extent, {extent})
+            groups |= dict.fromkeys(merged, merged)
+    for dim, extent, where in single:
+        if isinstance(extent, int):
+            settle(dim, extent, where)
+    for axis, extent, where in several:
+        if unknown := [dim for dim in axis if dim not in found]:
+            raise OpError(f"{op}: {where} collapses d{unknown[0]}, whose extent is not a number")
+        product = math.prod(found[dim][0] for dim in axis)
+        if isinstance(extent, int) and extent != product:
+            raise OpError(f"{op}: {where} has extent {extent}; expected {product}")
+        if isinstance(extent, str) and extent != "?":
+            groups.setdefault(extent, {extent})
+            settle(extent, product, where)
+
+    used = {dim for name in types for dim in maps[name].dims}
+    names = [key for key in groups if isinstance(key, str)]
+    extents: list[Extent] = []
+    for dim in range(maps["query"].num_dims):
+        if dim not in used:
             raise OpError(f"{op}: d{dim} appears in no indexing map of query, key, value or mask")
-        if extents[dim] == "?":
-            extents[dim] = f"d{dim}"
+        if dim in found:
+            extents.append(found[dim][0])
+            continue
+        fresh = f"d{dim}"
+        while fresh in names:
+            fresh += "_"
+        extents.append(next((name for name in names if name in groups[dim]), fresh))
+    settled = {
+        name: TensorType(tuple(collapsed(axis, extents) for axis in maps[name].axes), kind.dtype)
+        for name, kind in types.items()
+    }
+    return settled, tuple(extents)
 
-    def settled(name: str) -> TensorType:
-        kind = types[name]
-        axes = zip(maps[name].axes, kind.shape, strict=True)
-        shape = tuple(extents[axis[0]] if len(axis) == 1 else extent for axis, extent in axes)
-        return TensorType(shape, kind.dtype)
 
-    return {name: settled(name) for name in types}, tuple(extents[d] for d in range(count))
+def collapsed(axis: Sequence[int], extents: Sequence[Extent]) -> Extent:
+    """The extent of an axis of these dims; where they are several, they are numbers."""
+    if len(axis) == 1:
+        return extents[axis[0]]
+    return math.prod(int(extents[dim]) for dim in axis)
