@@ -6,7 +6,7 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
-from tvm_iree_ext.schedules.cpu.fft import CpuFft
+from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.pack import CpuPack
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
@@ -38,6 +38,7 @@ class Rule(Protocol):
 RULES: tuple[Rule, ...] = (
     CpuAttention(),
     CpuFft(),
+    CpuFftTransform(),
     CpuPack(),
     CpuGather(),
     CpuScatter(),

@@ -3,6 +3,7 @@
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.fft import FFT
+from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
 from tvm_iree_ext.catalog.pack import PACK, UNPACK
 from tvm_iree_ext.catalog.scan import SCAN
 from tvm_iree_ext.catalog.slices import GATHER, SCATTER
@@ -14,6 +15,7 @@ ENTRIES: dict[str, OpEntry] = {
         ATTENTION,
         ONLINE_ATTENTION,
         FFT,
+        FFT_TRANSFORM,
         PACK,
         UNPACK,
         SCATTER,

@@ -6,7 +6,6 @@ Where h is a vector or more, the two elements of consecutive butterflies are two
 Below, they are in two neighbouring vectors, and two shuffles bring them apart, two together again.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.fft_codelets import root
+from tvm_iree_ext.schedules.cpu.fft_tables import constants, unit_roots
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft import Fft
@@ -167,7 +168,7 @@ class _Stage:
         if self.op.coefficients is not None:
             w = tuple(self.load(f"{part}_coeff", emit.run(j, lanes)) for part in _PARTS)
         else:
-            w = half_turns(emit.run(j, lanes), i64(half), self.dtype, lanes)
+            w = unit_roots(emit.run(j, lanes), i64(half) * 2, self.dtype, lanes)
         u = tuple(self.load(f"{part}_init", place[0]) for part in _PARTS)
         a = tuple(self.load(f"{part}_init", place[1]) for part in _PARTS)
         for part, (total, rest) in zip(_PARTS, self.products(w, a, u, lanes), strict=True):
@@ -186,7 +187,7 @@ class _Stage:
         """The twiddle factors of a vector of butterflies in blocks shorter than it."""
         lanes = self.lanes
         if self.op.coefficients is None:
-            w = np.exp(-1j * np.pi * (np.arange(lanes) % half) / half)
+            w = np.array([root(lane % half, 2 * half) for lane in range(lanes)])
             return half, (constants(w.real, self.dtype), constants(w.imag, self.dtype))
         vectors = []
         for part in _PARTS:
@@ -217,56 +218,3 @@ class _Stage:
             for side, place in enumerate(places):
                 order = back[side * lanes : (side + 1) * lanes]
                 self.store(part, place, tirx.Shuffle(bound, order))
-
-
-def constants(values: np.ndarray, dtype: str) -> Expr:
-    """A vector of numbers."""
-    scalars = [tirx.const(float(value), dtype) for value in values]
-    return tirx.Shuffle(scalars, list(range(len(scalars)))) if len(scalars) > 1 else scalars[0]
-
-
-# sin(pi x) / x and cos(pi x) for abs(x) <= 1/4, as Taylor series in x^2: below an ulp of each type.
-_TERMS = {"float32": 6, "float64": 10}
-
-
-def half_turns(j: Expr, half: Expr, dtype: str, lanes: int) -> Pair:
-    """The real and imaginary part of exp(-i pi j / half), for 0 <= j < half.
-
-    With t = j / half - 1/2, they are -sin(pi t) and -cos(pi t); both are taken at abs(t) or
-    1/2 - abs(t), whichever is below 1/4, so that all quarters of a turn are exact.
-    """
-
-    def const(value: float) -> Expr:
-        return emit.splat(tirx.const(value, dtype), lanes)
-
-    # In memory, not in variables: TVM would expand what is used twice again and again.
-    t, near, square = (emit.registers(lanes, dtype) for _ in range(3))
-    place = [emit.run(0, lanes)]
-
-    def keep(buffer: object, value: Expr) -> Expr:
-        I.buffer_store(buffer, value, place)
-        return buffer[place[0]]  # type: ignore[index]
-
-    fraction = emit.cast(j, dtype) / emit.splat(tirx.Cast(dtype, half), lanes)
-    shifted = keep(t, fraction - const(0.5))
-    distance = tirx.Select(shifted < const(0.0), const(0.0) - shifted, shifted)
-    swapped = distance > const(0.25)
-    x = keep(near, tirx.Select(swapped, const(0.5) - distance, distance))
-    x2 = keep(square, x * x)
-
-    def series(first: int) -> Expr:
-        terms = range(_TERMS[dtype])
-        values = [
-            (-1) ** k * math.pi ** (2 * k + first) / math.factorial(2 * k + first) for k in terms
-        ]
-        result = const(values[-1])
-        for value in reversed(values[:-1]):
-            result = result * x2 + const(value)
-        return result
-
-    sine, cosine = emit.registers(lanes, dtype), emit.registers(lanes, dtype)
-    sine_x, cosine_x = keep(sine, series(1) * x), keep(cosine, series(0))
-    magnitude = tirx.Select(swapped, cosine_x, sine_x)
-    real = tirx.Select(shifted < const(0.0), magnitude, const(0.0) - magnitude)
-    imag = const(0.0) - tirx.Select(swapped, sine_x, cosine_x)
-    return real, imag

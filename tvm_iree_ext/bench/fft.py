@@ -1,7 +1,13 @@
-"""The cases of Fourier transforms: single butterfly stages.
+"""The cases of Fourier transforms: whole ones, and single butterfly stages.
 
-``fft_stage10_64x1024`` is stage 10 on 64 rows of 1024.
+``fft_64x1024`` is the forward transform of 64 rows of 1024 complex float32, ``rfft`` the one of
+real rows, ``_axis0`` along columns; ``fft_stage10_64x1024`` is stage 10 on such rows.  NumPy and
+PyTorch take and return interleaved complex numbers, as their transforms do, and are not charged
+for taking them apart.
 """
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -9,11 +15,85 @@ from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.fft import Fft
+from tvm_iree_ext.ops.fft_transform import FftTransform, Kind
 
 
 def fft_cases() -> tuple[Case, ...]:
-    """All of them."""
-    return tuple(stage_case(64, 1024, stage) for stage in (1, 5, 10))
+    """All of them: powers of two, other lengths, real rows, columns, stages."""
+    rows = ((64, 1024), (1024, 256), (16, 65536), (64, 1000), (64, 1021), (4096, 64))
+    whole = [transform_case(shape, "forward", -1) for shape in rows]
+    whole.append(transform_case((64, 1024), "real_to_complex", -1))
+    whole.append(transform_case((1024, 256), "forward", 0))
+    return (*whole, *(stage_case(64, 1024, stage) for stage in (1, 5, 10)))
+
+
+def transform_case(shape: tuple[int, int], kind: Kind, axis: int) -> Case:
+    """One whole transform."""
+    op = ops.fft_transform(shape, kind=kind, axis=axis)
+    name = "rfft" if kind == "real_to_complex" else "fft"
+
+    def operands() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        names = [operand.name for operand in op.signature.arguments]
+        return {name: rng.standard_normal(shape, np.float32) for name in names}
+
+    return Case(
+        name=f"{name}_{shape[0]}x{shape[1]}" + ("_axis0" if axis == 0 else ""),
+        op=op,
+        operands=operands,
+        check=lambda values: _check_transform(op, values),
+        compute_dtype="float32",
+        peers=(
+            Peer(NUMPY, lambda values: _numpy_transform(op, values)),
+            Peer(TORCH, lambda values: _torch_transform(op, values)),
+        ),
+    )
+
+
+def _check_transform(op: FftTransform, values: Values) -> Check:
+    """Against NumPy's in float64, to which the reference's matrix product would be slow."""
+    wide = {name: value.astype(np.float64) for name, value in values.items()}
+    signal = wide["real"] + 1j * wide.get("imag", 0.0)
+    transform = np.fft.fft if op.kind == "forward" else np.fft.rfft
+    expected = transform(signal if op.kind == "forward" else signal.real, axis=op.axis)
+    want = {"result_real": expected.real, "result_imag": expected.imag}
+    limits = registry.find(op.name).tolerance(op, values, want)
+
+    def check(result: Any) -> str | None:
+        parts = result if isinstance(result, tuple) else (result.real, result.imag)
+        for (name, one), got in zip(want.items(), parts, strict=True):
+            if wrong := first_difference(name, np.asarray(got), one, limits[name]):
+                return wrong
+        return None
+
+    return check
+
+
+def _interleaved(values: Values) -> np.ndarray:
+    if "imag" not in values:
+        return values["real"]
+    return (values["real"] + 1j * values["imag"]).astype(np.complex64)
+
+
+def _numpy_transform(op: FftTransform, values: Values) -> Call:
+    """``numpy.fft``."""
+    signal = _interleaved(values)
+    transform = np.fft.fft if op.kind == "forward" else np.fft.rfft
+    return lambda: transform(signal, axis=op.axis)
+
+
+def _torch_transform(op: FftTransform, values: Values) -> Call:
+    """``torch.fft``."""
+    import torch
+
+    signal = torch.from_numpy(_interleaved(values))
+    transform: Callable[..., Any] = torch.fft.fft if op.kind == "forward" else torch.fft.rfft
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return transform(signal, dim=op.axis).resolve_conj().numpy()
+
+    return call
 
 
 def stage_case(rows: int, length: int, stage: int) -> Case:

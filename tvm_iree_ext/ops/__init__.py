@@ -2,6 +2,7 @@
 
 from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.fft import fft
+from tvm_iree_ext.ops.fft_transform import fft_transform
 from tvm_iree_ext.ops.gather import gather
 from tvm_iree_ext.ops.pack import pack, unpack
 from tvm_iree_ext.ops.scan import scan
@@ -12,6 +13,7 @@ __all__ = [
     "TensorType",
     "attention",
     "fft",
+    "fft_transform",
     "gather",
     "online_attention",
     "pack",

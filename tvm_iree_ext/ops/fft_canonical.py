@@ -1,6 +1,7 @@
-"""The canonical TensorIR of a butterfly stage: one block, of one butterfly."""
+"""The canonical TensorIR of a butterfly stage, one block of one butterfly, and of transforms."""
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
@@ -11,6 +12,7 @@ from tvm_iree_ext.dtypes import item_bytes
 
 if TYPE_CHECKING:
     from tvm_iree_ext.ops.fft import Fft
+    from tvm_iree_ext.ops.fft_transform import FftTransform
 
 
 def canonical(op: "Fft") -> tirx.PrimFunc:
@@ -70,3 +72,67 @@ def _emit(op: "Fft") -> None:
             u = load(f"{name}_init", *at_u)
             store(name, u + t, at_u)
             store(name, u - t, at_t)
+
+
+def canonical_transform(op: "FftTransform") -> tirx.PrimFunc:
+    """The PrimFunc: blocks ``sum_real, sum_imag`` and ``result_real, result_imag``."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name(op.entry)
+        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+        _emit_transform(op)
+    return builder.get()
+
+
+def _emit_transform(op: "FftTransform") -> None:
+    symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
+
+    def number(extent: int | str) -> ir.Expr:
+        return symbols[extent] if isinstance(extent, str) else tirx.const(extent, "int64")
+
+    buffers: dict[str, Any] = {}
+    for operand in op.signature.operands:
+        shape = [number(extent) for extent in operand.shape]
+        buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+        buffers[operand.name] = I.arg(operand.name, buffer)
+    results = [o for o in op.signature.operands if o.role == "result"]
+    shape = list(buffers["result_real"].shape)
+    zero, order = tirx.const(0.0, op.compute_dtype), tirx.const(op.length, "int64")
+
+    def load(name: str, at: list[ir.Expr], j: ir.Expr) -> ir.Expr:
+        """Element j of the whole input: without an imaginary part, or with half of a spectrum."""
+        if name not in buffers:
+            return zero
+        mirrored = op.kind == "complex_to_real"
+        stored = tirx.Select(j * 2 > order, order - j, j) if mirrored else j
+        place = [*at[: op.axis], stored, *at[op.axis + 1 :]]
+        value = buffers[name][tuple(place)]
+        value = value if op.dtype == op.compute_dtype else tirx.Cast(op.compute_dtype, value)
+        if mirrored and name == "imag":
+            real_only = tirx.any(j == 0, j * 2 == order)
+            value = tirx.Select(real_only, zero, tirx.Select(j * 2 > order, zero - value, value))
+        return value
+
+    with I.sblock("root"):
+        for operand in results:
+            part = operand.name.removeprefix("result_")
+            total = I.sblock_alloc_buffer(shape, op.compute_dtype)
+            with I.grid(*shape, order) as loops, I.sblock(f"sum_{part}"):
+                *outer, inner = loops
+                at = [I.axis.spatial(e, loop) for e, loop in zip(shape, outer, strict=True)]
+                j = I.axis.reduce(order, inner)
+                with I.init():
+                    I.buffer_store(total, zero, at)
+                turns = tirx.Cast(op.compute_dtype, tirx.floormod(at[op.axis] * j, order))
+                angle = turns * tirx.const(
+                    (2.0 if op.inverse else -2.0) * math.pi / op.length, op.compute_dtype
+                )
+                x, y = load("real", at, j), load("imag", at, j)
+                cosine, sine = tirx.cos(angle), tirx.sin(angle)
+                term = x * cosine - y * sine if part == "real" else x * sine + y * cosine
+                I.buffer_store(total, total[tuple(at)] + term, at)
+            with I.grid(*shape) as loops, I.sblock(operand.name):
+                listed = list(loops) if isinstance(loops, Sequence) else [loops]
+                at = [I.axis.spatial(e, loop) for e, loop in zip(shape, listed, strict=True)]
+                value = total[tuple(at)] * tirx.const(op.scale, op.compute_dtype)
+                value = value if op.dtype == op.compute_dtype else tirx.Cast(op.dtype, value)
+                I.buffer_store(buffers[operand.name], value, at)

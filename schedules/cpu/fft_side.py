@@ -1,0 +1,207 @@
+"""Rows side by side, one in each lane: for rows that are short, or not contiguous.
+
+Where the axis is not the innermost, neighbouring rows often are neighbours in memory, and a vector
+is read and written as it is.  Otherwise the rows of a task are brought into lanes first, by
+transposes in registers where rows are contiguous, and element by element where nothing is.
+"""
+
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.cpu.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform
+from tvm_iree_ext.schedules.cpu.fft_operands import TransformOperands
+from tvm_iree_ext.schedules.cpu.fft_real import packed_spectrum, spectrum_of_real
+from tvm_iree_ext.schedules.cpu.fft_tables import Table
+
+
+class SideBySide:
+    """The kernel under construction."""
+
+    def __init__(self, operands: TransformOperands, config: LoweringConfig) -> None:
+        op = operands.op
+        self.operands, self.op, self.config = operands, op, config
+        self.lanes, self.dtype = config.vector_lanes, op.compute_dtype
+        self.real = op.kind in ("real_to_complex", "complex_to_real")
+        self.packed = self.real and op.length % 2 == 0
+        self.count = op.length // 2 if self.packed else op.length
+        radix = config.register_tile["radix"]
+        self.transform = LanesTransform(self.count, self.lanes, self.dtype, radix)
+        if self.packed:
+            self.twiddles = Table(self.count + 1, op.length, lambda k: k, self.dtype, self.lanes)
+        inner = known(operands.inner)
+        self.in_place = inner is not None and inner >= self.lanes
+
+    def emit(self) -> None:
+        """Groups of rows as tasks."""
+        operands, lanes = self.operands, self.lanes
+        if self.in_place:
+            inner = known(operands.inner) or 1
+            groups = -(-inner // lanes)
+            tasks = i64(emit.product([operands.outer, groups]))
+        else:
+            tasks = i64(emit.ceil_div(operands.points, lanes))
+        loop = I.parallel if self.config.parallel else I.serial
+        with loop(i64(0), tasks) as task:
+            if self.in_place:
+                outer = tirx.floordiv(task, i64(groups))
+                first = emit.smaller(tirx.floormod(task, i64(groups)) * lanes, inner - lanes)
+                place = I.Bind(outer)
+                self.source = I.Bind(place * (operands.extent * inner) + i64(first))
+                self.target = I.Bind(place * (self.op.result_length * inner) + i64(first))
+                self.emit_task()
+                return
+            last = i64(operands.points) - 1
+            rows = [emit.smaller(task * lanes + lane, last) for lane in range(lanes)]
+            self.sources = [I.Bind(operands.start(i64(row), operands.extent)) for row in rows]
+            self.targets = [I.Bind(operands.start(i64(row), self.op.result_length)) for row in rows]
+            self.staged = emit.scratch([2, operands.extent * lanes], self.dtype)
+            self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
+            self.gather()
+            self.emit_task()
+            self.scatter()
+
+    def gather(self) -> None:
+        """The rows of the task, into lanes."""
+        for part in range(2):
+            if self.operands.inputs[part] is None:
+                continue
+
+            def block(j: Expr, part: int = part) -> None:
+                runs = [
+                    self.operands.load(part, emit.run(source + j, self.lanes))
+                    for source in self.sources
+                ]
+                for offset, vector in enumerate(emit.transpose(runs)):
+                    place = emit.run((j + offset) * self.lanes, self.lanes)
+                    I.buffer_store(self.staged, vector, [i64(part), place])
+
+            def element(j: Expr, part: int = part) -> None:
+                for lane, source in enumerate(self.sources):
+                    value = self.operands.load(part, source + j * i64(self.operands.inner))
+                    I.buffer_store(self.staged, value, [i64(part), j * self.lanes + lane])
+
+            self.along(self.operands.extent, block, element)
+
+    def scatter(self) -> None:
+        """The results, out of the lanes."""
+        for part in range(2):
+            if self.operands.results[part] is None:
+                continue
+
+            def block(k: Expr, part: int = part) -> None:
+                vectors = [
+                    self.results[part, emit.run((k + offset) * self.lanes, self.lanes)]
+                    for offset in range(self.lanes)
+                ]
+                for target, vector in zip(self.targets, emit.transpose(vectors), strict=True):
+                    place = emit.run(target + k, self.lanes)
+                    self.operands.store(part, place, vector, self.lanes)
+
+            def element(k: Expr, part: int = part) -> None:
+                for lane, target in enumerate(self.targets):
+                    value = self.results[part, k * self.lanes + lane]
+                    place = target + k * i64(self.operands.inner)
+                    self.operands.store(part, place, value, 1)
+
+            self.along(self.op.result_length, block, element)
+
+    def along(self, count: int, block: Any, element: Any) -> None:
+        """``block`` of each run along rows that are contiguous and long enough, else elements."""
+        if not self.operands.contiguous or count < self.lanes:
+            with serial(count) as place:
+                element(place)
+            return
+        with serial(-(-count // self.lanes)) as run:
+            block(I.Bind(i64(emit.smaller(run * self.lanes, count - self.lanes))))
+
+    def element(self, part: int, j: Expr) -> Expr:
+        """Element j of the inputs' rows."""
+        if self.operands.inputs[part] is None:
+            return emit.splat(tirx.const(0.0, self.dtype), self.lanes)
+        if self.in_place:
+            at = self.source + j * i64(self.operands.inner)
+            return self.operands.load(part, emit.run(at, self.lanes))
+        return self.staged[part, emit.run(j * self.lanes, self.lanes)]
+
+    def put(self, part: int, k: Expr, value: Expr) -> None:
+        """Element k of the results' rows."""
+        if self.operands.results[part] is None:
+            return
+        if self.in_place:
+            at = self.target + k * i64(self.operands.inner)
+            self.operands.store(part, emit.run(at, self.lanes), value, self.lanes)
+        else:
+            place = emit.run(k * self.lanes, self.lanes)
+            I.buffer_store(self.results, value, [i64(part), place])
+
+    def load(self, j: Expr) -> Point:
+        """A complex element of the inputs' rows."""
+        return self.element(0, j), self.element(1, j)
+
+    def store(self, k: Expr, value: Point) -> None:
+        """A complex element of the results' rows."""
+        for part in range(2):
+            self.put(part, k, value[part])
+
+    def emit_task(self) -> None:
+        """The transforms of one group of rows."""
+        emit_transform = self.transform.emit
+        memory = self.transform.scratch()
+        if not self.real:
+            emit_transform(memory, self.load, self.store)
+            return
+        half = emit.scratch([2, (self.count + 1) * self.lanes], self.dtype)
+        read, write = self.transform.reader(half), self.transform.writer(half)
+        if self.op.kind == "real_to_complex":
+            emit_transform(memory, self.load_packed if self.packed else self.load, write)
+            if self.packed:
+                write(i64(self.count), read(i64(0)))
+            with serial(self.op.result_length) as k:
+                self.store(k, self.unpacked(read, k) if self.packed else read(k))
+            return
+        with serial(self.count) as k:
+            write(k, self.pack(k) if self.packed else self.mirrored(k))
+        if self.packed:
+            first, last = (self.element(1, i64(k)) for k in (0, self.count))
+            write(i64(0), (first - last, first + last))
+        emit_transform(memory, read, self.store_packed if self.packed else self.store)
+
+    def load_packed(self, j: Expr) -> Point:
+        """Elements 2j and 2j + 1 of real rows."""
+        return self.element(0, j * 2), self.element(0, j * 2 + 1)
+
+    def store_packed(self, j: Expr, value: Point) -> None:
+        """Elements 2j and 2j + 1 of real rows, from a number with the imaginary part first."""
+        self.put(1, j * 2, value[1])
+        self.put(1, j * 2 + 1, value[0])
+
+    def unpacked(self, read: Any, k: Expr) -> Point:
+        """Element k of the spectrum of real rows."""
+        registers = Registers(self.lanes, self.dtype)
+        z, mirrored = registers.point(read(k)), registers.point(read(i64(self.count) - k))
+        return spectrum_of_real(registers, z, mirrored, self.twiddles.splat(k, self.lanes))
+
+    def pack(self, k: Expr) -> Point:
+        """Element k of the packed spectrum, imaginary part first."""
+        registers = Registers(self.lanes, self.dtype)
+        back = i64(self.count) - k
+        x = registers.point((self.element(1, k), self.element(0, k)))
+        mirrored = registers.point((self.element(1, back), self.element(0, back)))
+        w = self.twiddles.splat(k, self.lanes)
+        real, imag = packed_spectrum(registers, x, mirrored, w)
+        return imag, real
+
+    def mirrored(self, j: Expr) -> Point:
+        """Element j of the whole spectrum of rows of odd length, imaginary part first."""
+        above = j * 2 > self.op.length
+        at = I.Bind(tirx.Select(above, i64(self.op.length) - j, j))
+        sign = tirx.Select(above, tirx.const(-1.0, self.dtype), tirx.const(1.0, self.dtype))
+        zero = emit.splat(tirx.const(0.0, self.dtype), self.lanes)
+        only_real = emit.splat(j == 0, self.lanes)
+        imag = self.element(0, at) * emit.splat(sign, self.lanes)
+        return tirx.Select(only_real, zero, imag), self.element(1, at)

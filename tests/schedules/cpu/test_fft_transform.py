@@ -1,0 +1,231 @@
+"""The CPU kernels of whole transforms: every form on every kind, accurate, lean in memory."""
+
+import dataclasses
+import math
+import re
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.cpu.fft import CpuFftTransform
+from tvm_iree_ext.schedules.cpu.fft_codelets import root
+from tvm_iree_ext.schedules.cpu.fft_lanes import radices
+from tvm_iree_ext.schedules.cpu.fft_row import split
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.target.names import make_target
+
+RULE = CpuFftTransform()
+RNG = np.random.default_rng(13)
+KINDS = ("forward", "inverse", "real_to_complex", "complex_to_real")
+
+
+def run(op, *parts, kernel=None):
+    """The result as one array of complex, or real, float64."""
+    got = (kernel or build(op))(*parts)
+    if op.kind == "complex_to_real":
+        return got.astype(np.float64)
+    return got[0].astype(np.float64) + 1j * got[1].astype(np.float64)
+
+
+def numpy_transform(op, parts):
+    """NumPy's, in float64."""
+    signal = parts[0].astype(np.float64)
+    if len(parts) == 2:
+        signal = signal + 1j * parts[1].astype(np.float64)
+    if op.kind == "complex_to_real":
+        return np.fft.irfft(signal, op.length, axis=op.axis, norm=op.norm)
+    functions = {"forward": np.fft.fft, "inverse": np.fft.ifft, "real_to_complex": np.fft.rfft}
+    return functions[op.kind](signal, axis=op.axis, norm=op.norm)
+
+
+def check(shape, kernel=None, config=None, **keywords):
+    """Build and run a transform; its error in the 2-norm is of the order of eps sqrt(log n)."""
+    op = ops.fft_transform(shape, **keywords)
+    dtype = np.dtype(op.dtype)
+    sizes = [extent if isinstance(extent, int) else 3 for extent in op.shape]
+    parts = [RNG.standard_normal(sizes).astype(dtype) for _ in op.signature.arguments]
+    got = run(op, *parts, kernel=kernel or build(op, config=config))
+    want = numpy_transform(op, parts)
+    error = np.linalg.norm(got - want) / np.linalg.norm(want)
+    assert error <= (1.0 + 0.5 * math.sqrt(math.log2(op.length) + 1)) * np.finfo(dtype).eps, error
+    return got
+
+
+def algorithm(op):
+    return RULE.heuristic(op, make_target("llvm:znver4")).algorithm
+
+
+def test_forms_are_chosen_by_length_and_axis():
+    assert algorithm(ops.fft_transform((8, 1024))) == "row"
+    assert algorithm(ops.fft_transform((8, 128))) == "lanes"
+    assert algorithm(ops.fft_transform((1024, 8), axis=0)) == "lanes"
+    assert algorithm(ops.fft_transform((8, 1021))) == "bluestein"
+    assert algorithm(ops.fft_transform((8, 2 * 1021), kind="real_to_complex")) == "bluestein"
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 11, 13, 16, 30, 60, 128, 250])
+def test_short_rows(length):
+    check((19, length))
+
+
+@pytest.mark.parametrize("length", [256, 288, 400, 17 * 16, 1024, 2310, 4096, 20480])
+def test_rows_that_split(length):
+    check((2, length))
+
+
+@pytest.mark.parametrize("length", [17, 97, 258, 1021])
+def test_lengths_with_large_primes(length):
+    check((3, length))
+
+
+@pytest.mark.parametrize("kind", KINDS[1:])
+@pytest.mark.parametrize("length", [2, 7, 30, 34, 51, 600, 1024, 675])
+def test_kinds(kind, length):
+    extent = length // 2 + 1 if kind == "complex_to_real" else length
+    check((5, extent), kind=kind, length=length)
+
+
+@pytest.mark.parametrize("kind", ["forward", "real_to_complex", "complex_to_real"])
+@pytest.mark.parametrize(("shape", "axis"), [((12, 37), 0), ((3, 12, 5), 1), ((17, 2, 3), 0)])
+def test_any_axis(kind, shape, axis):
+    for norm in ("ortho", "forward"):
+        check(shape, kind=kind, axis=axis, norm=norm)
+
+
+@pytest.mark.parametrize("length", [60, 400, 97])
+def test_one_kernel_serves_every_batch(length):
+    op = ops.fft_transform(("b", length))
+    kernel = build(op)
+    for batch in (1, 2, 15, 16, 17, 40):
+        parts = [RNG.standard_normal((batch, length)).astype("f4") for _ in "ri"]
+        got = run(op, *parts, kernel=kernel)
+        np.testing.assert_allclose(got, numpy_transform(op, parts), atol=1e-4)
+
+
+@pytest.mark.parametrize("length", [60, 64, 400, 97, 8192])
+def test_double_precision(length):
+    check((3, length), dtype="float64")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_precision_is_rounded_once(dtype):
+    from tvm_iree_ext import dtypes
+
+    parts = [RNG.standard_normal((3, 256)).astype(dtypes.numpy_dtype(dtype)) for _ in "ri"]
+    op = ops.fft_transform((3, 256), dtype=dtype)
+    want = numpy_transform(op, parts)
+    got = run(op, *parts)
+    for a, b in ((got.real, want.real), (got.imag, want.imag)):
+        np.testing.assert_allclose(a, b, rtol=0.51 * dtypes.eps(dtype), atol=1e-4)
+
+
+def test_a_single_long_row_is_shared_among_threads():
+    op = ops.fft_transform((1, 1 << 18))
+    config = dataclasses.replace(RULE.heuristic(op, make_target("llvm")), splits=2)
+    check((1, 1 << 18), config=config)
+    check((2, 1 << 15), kind="real_to_complex", config=config)
+
+
+def test_there_and_back():
+    parts = [RNG.standard_normal((2, 1000)).astype("f4") for _ in "ri"]
+    there = build(ops.fft_transform((2, 1000)))(*parts)
+    back = build(ops.fft_transform((2, 1000), kind="inverse"))(*there)
+    np.testing.assert_allclose(back, parts, atol=2e-6)
+
+
+def test_it_is_what_all_stages_make():
+    length = 64
+    x = RNG.standard_normal((3, length)).astype("f4")
+    order = [int(f"{i:06b}"[::-1], 2) for i in range(length)]
+    parts = (np.ascontiguousarray(x[:, order]), np.zeros_like(x))
+    for stage in range(1, 7):
+        parts = build(ops.fft(*parts, stage=stage))(*parts)
+    whole = build(ops.fft_transform(x, x))(x, np.zeros_like(x))
+    np.testing.assert_allclose(whole, parts, atol=2e-6)
+
+
+def test_what_a_real_spectrum_does_not_mean_is_not_read():
+    for length in (30, 31, 512):
+        op = ops.fft_transform((2, length // 2 + 1), kind="complex_to_real", length=length)
+        real, imag = (RNG.standard_normal(op.shape).astype("f4") for _ in "ri")
+        kernel = build(op)
+        plain = kernel(real, imag)
+        imag[:, 0] = np.nan
+        if length % 2 == 0:
+            imag[:, -1] = np.nan
+        np.testing.assert_array_equal(kernel(real, imag), plain)
+
+
+@pytest.mark.parametrize("length", [60, 512])
+def test_not_a_number_stays_in_its_row(length):
+    real, imag = (RNG.standard_normal((20, length)).astype("f4") for _ in "ri")
+    real[7, 3] = np.nan
+    got = run(ops.fft_transform((20, length)), real, imag)
+    assert np.isnan(got[7]).all()
+    assert np.isfinite(np.delete(got, 7, axis=0)).all()
+
+
+@pytest.mark.parametrize("target", ["llvm:haswell", "llvm:nehalem"])
+def test_narrower_vectors_compute_the_same(target):
+    for length in (60, 96, 1000):
+        op = ops.fft_transform((5, length))
+        check((5, length), config=RULE.heuristic(op, make_target(target)))
+
+
+def test_scratch_grows_with_a_row_and_not_with_the_batch():
+    def allocated(batch):
+        op = ops.fft_transform((batch, 65536))
+        target = make_target("llvm")
+        module = RULE.lower(op, target, RULE.heuristic(op, target))
+        return sorted(re.findall(r"alloc_buffer\(([^)]*\))", module.script()))
+
+    assert allocated(64) == allocated(1024)
+
+
+def test_radices_are_few_and_even():
+    assert radices(1024, 16) == [16, 8, 8]
+    assert radices(256, 16) == [16, 16]
+    assert radices(32, 16) == [8, 4]
+    assert radices(360, 8) == [3, 3, 5, 8]
+    assert radices(17, 16) is None
+    assert split(1024, 16, 16) == (32, 32)
+    assert split(240, 16, 16) is None
+    assert split(2 * 1021, 16, 16) is None
+
+
+@pytest.mark.parametrize(
+    ("length", "change", "message"),
+    [
+        (1024, {"algorithm": "magic"}, "algorithm is 'magic'; expected one of row, lanes"),
+        (1024, {"vector_lanes": 12}, "vector_lanes is 12; expected a power of two from 2"),
+        (1024, {"register_tile": {}}, r"register_tile\['radix'\] is 0; expected a power of two"),
+        (128, {"algorithm": "row"}, "'row' needs two factors of 128, each from 16 on"),
+        (17, {"algorithm": "lanes"}, "'lanes' needs a length of primes up to 13"),
+    ],
+)
+def test_refuses_a_config_that_does_not_fit(length, change, message):
+    op = ops.fft_transform((4, length))
+    target = make_target("llvm:znver4")
+    config = dataclasses.replace(RULE.heuristic(op, target), **change)
+    with pytest.raises(ScheduleError, match=message):
+        RULE.lower(op, target, config)
+
+
+def test_refuses_rows_that_are_not_contiguous():
+    op = ops.fft_transform((1024, 20), axis=0)
+    target = make_target("llvm:znver4")
+    config = dataclasses.replace(RULE.heuristic(op, target), algorithm="row")
+    with pytest.raises(ScheduleError, match="'row' needs the axis to be the innermost"):
+        RULE.lower(op, target, config)
+
+
+def test_roots_of_unity_are_right_to_an_ulp():
+    pi = np.arctan(np.longdouble(1)) * 4
+    for order in (1, 2, 3, 8, 97, 1024):
+        turns = np.arange(2 * order)
+        got = np.array([root(int(turn), order) for turn in turns])
+        assert np.abs(got - np.exp(-2j * pi * turns / order)).max() < 2.2e-16
+    assert root(1, 4) == -1j
+    assert root(3, 6) == -1
