@@ -106,45 +106,68 @@ class CpuAttention:
         return (lanes_kernel if config.algorithm == "lanes" else rows_kernel)(op, config)
 
 
+_LARGEST_SCRATCH_BYTES = 64 * 1024 * 1024
+
+# The tiles that each form takes: field of the config -> roles.
+_TILES = {
+    "lanes": {
+        "workgroup_tile": ("m",),
+        "reduction_tile": ("k2",),
+        "register_tile": ("k2", "m", "n"),
+    },
+    "rows": {"workgroup_tile": ("m",), "reduction_tile": ("k2",), "register_tile": ("n",)},
+}
+
+
 def _check(op: Attention, config: LoweringConfig) -> None:
-    lanes = config.vector_lanes
-    needs = {
-        "lanes": {"workgroup_tile": "m", "reduction_tile": "k2", "register_tile": "k2 n m"},
-        "rows": {"reduction_tile": "k2", "register_tile": "n"},
-    }
-    if config.algorithm not in needs:
-        raise ScheduleError(
-            f"cpu.attention: algorithm is {config.algorithm!r}; expected 'lanes' or 'rows'"
-        )
-    for field, names in needs[config.algorithm].items():
-        for name in names.split():
-            value = getattr(config, field).get(name)
-            if not isinstance(value, int) or value < 1:
-                raise ScheduleError(
-                    f"cpu.attention: {field}[{name!r}] is {value!r}; expected a number from 1"
-                )
-    if lanes < 1 or lanes & (lanes - 1):
-        raise ScheduleError(f"cpu.attention: vector_lanes is {lanes}; expected a power of two")
-    multiples = [("reduction_tile['k2']", config.reduction_tile["k2"], lanes, "vector_lanes")]
-    if config.algorithm == "lanes":
-        tile = config.register_tile
-        multiples = [
-            ("workgroup_tile['m']", config.workgroup_tile["m"], tile["m"] * lanes, "m * lanes"),
-            ("reduction_tile['k2']", config.reduction_tile["k2"], tile["k2"], "the k2 registers"),
-        ]
-    for name, value, unit, what in multiples:
-        if value % unit:
-            raise ScheduleError(
-                f"cpu.attention: {name} is {value}; expected a multiple of {unit} ({what})"
-            )
-    if config.algorithm == "rows":
-        if any(isinstance(op.extents[dim], str) for dim in op.dims["m"]):
+    def expect(holds: bool, what: str, came: object, expected: str) -> None:
+        if not holds:
+            raise ScheduleError(f"cpu.attention: {what} is {came!r}; expected {expected}")
+
+    def is_count(value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+    lanes, form = config.vector_lanes, config.algorithm
+    expect(form in _TILES, "algorithm", form, "'lanes' or 'rows'")
+    expect(is_count(lanes) and lanes & (lanes - 1) == 0, "vector_lanes", lanes, "a power of two")
+    for field, roles in _TILES[form].items():
+        tiles = getattr(config, field)
+        for role in roles:
+            value = tiles.get(role)
+            expect(is_count(value), f"{field}[{role!r}]", value, "a number from 1")
+        expect(set(tiles) == set(roles), field, dict(tiles), f"tiles for {', '.join(roles)}")
+    expect(isinstance(config.parallel, bool), "parallel", config.parallel, "a bool")
+    promoted = set(config.promote)
+    expect(promoted <= {"key", "value"}, "promote", config.promote, "some of key and value")
+    splits = config.splits
+    m, k2 = config.workgroup_tile["m"], config.reduction_tile["k2"]
+    if form == "lanes":
+        expect(splits == 1, "splits", splits, "1 in the lanes form")
+        registers = config.register_tile
+        unit = registers["m"] * lanes
+        for name, value, multiple, why in (
+            ("workgroup_tile['m']", m, unit, "vectors of a register tile"),
+            ("reduction_tile['k2']", k2, registers["k2"], "rows of a register tile"),
+        ):
+            expect(value % multiple == 0, name, value, f"a multiple of {multiple} ({why})")
+    else:
+        expect(is_count(splits), "splits", splits, "a number from 1")
+        expect(k2 % lanes == 0, "reduction_tile['k2']", k2, f"a multiple of {lanes} (lanes)")
+        if _static_count(op, "m") is None:
             raise ScheduleError("cpu.attention: 'rows' needs a static number of rows")
+        expect(m == op.count("m"), "workgroup_tile['m']", m, f"{op.count('m')}, the rows")
         for name in ("key", "value"):
-            if not _in_vectors(op, name, lanes) and name not in config.promote:
+            if not _in_vectors(op, name, lanes) and name not in promoted:
                 raise ScheduleError(
                     f"cpu.attention: 'rows' reads {name} in vectors of {lanes} columns; promote it"
                 )
+    columns = op.count("k1") + op.count("n")
+    scratch = (columns * (m + k2) + 2 * m * k2) * item_bytes(op.compute_dtype)
+    if scratch > _LARGEST_SCRATCH_BYTES:
+        raise ScheduleError(
+            f"cpu.attention: tiles of {m} rows and {k2} keys take {scratch} bytes a thread;"
+            f" expected at most {_LARGEST_SCRATCH_BYTES}"
+        )
 
 
 def _static_count(op: Attention, role: str) -> int | None:

@@ -71,8 +71,7 @@ class _Lanes:
         tasks = i64(emit.product([self.space.count(self.outer_dims), tiles]))
         loop = I.parallel if self.config.parallel else I.serial
         with I.sblock("root"), loop(i64(0), tasks) as task:
-            outer = tirx.floordiv(task, i64(tiles))
-            tile = tirx.floormod(task, i64(tiles))
+            outer, tile = emit.divide(task, tiles)
             if self.op.band is not None:
                 # Low and high tiles in turn: every run of tasks then has the same work.
                 half = tirx.floordiv(tile, i64(2))
@@ -81,7 +80,7 @@ class _Lanes:
 
     def emit_task(self, outer: At, first_row: Expr) -> None:
         """Rows first_row .. first_row + tile_m - 1 of one batch point."""
-        self.outer = {dim: I.Bind(i64(value)) for dim, value in outer.items()}
+        self.outer = emit.bound(outer)
         self.first_row = first_row
         m, width = self.tile_m, self.vectors * self.lanes
         # In the last tile, register tiles without any live row are left out.
@@ -134,7 +133,7 @@ class _Lanes:
 
     def lane_rows(self, group: Index) -> list[At]:
         """The rows of one vector."""
-        return [self.row_at(group * self.lanes + lane) for lane in range(self.lanes)]
+        return [emit.bound(self.row_at(group * self.lanes + lane)) for lane in range(self.lanes)]
 
     def per_lane(self, body: Callable[[Expr], None]) -> None:
         """``body(lane)`` for all rows of the task, as vector code."""
@@ -196,11 +195,12 @@ class _Lanes:
                 self.per_lane(lambda lane: I.buffer_store(self.output, zero, [column, lane]))
             return
         with serial(self.groups * self.lanes) as lane:
-            row = self.row_at(lane)
-            maximum = self.views["max_init"].load(row, self.dtype)
-            maximum = emit.larger_float(operands.const(operands.lowest), maximum)
+            row = emit.bound(self.row_at(lane))
+            maximum, counts = operands.start(row)
             I.buffer_store(self.maximum, maximum, [lane])
-            I.buffer_store(self.total, self.views["sum_init"].load(row, self.dtype), [lane])
+            given = self.views["sum_init"].load(row, self.dtype)
+            I.buffer_store(self.total, given * counts, [lane])
+            I.buffer_store(self.rescale, counts, [lane])
         dims, view = self.op.dims["n"], self.views["output_init"]
         with serial(self.groups) as group:
             emit.load_transposed(
@@ -212,6 +212,12 @@ class _Lanes:
                 view.along(dims),
                 lane_base=group * self.lanes,
                 convert=lambda value: emit.cast(value, self.dtype),
+            )
+        with serial(self.n) as column:
+            self.per_lane(
+                lambda lane: I.buffer_store(
+                    self.output, self.output[column, lane] * self.rescale[lane], [column, lane]
+                )
             )
 
     def multiply_query_key(self, first_key: Expr, keys: Index, promoted: object) -> None:
@@ -254,26 +260,33 @@ class _Lanes:
             newest = emit.registers(self.lanes, self.dtype)
             sums = emit.registers(self.lanes, self.dtype)
             base = group * self.lanes
+            # A tile is summed by itself, so that its terms do not drown in a long sum.
             with emit.vector_loop(self.lanes) as lane:
                 I.buffer_store(newest, self.maximum[base + lane], [lane])
-            with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
-                raw = self.scores[key, base + lane]
-                score = self.finished_score(raw, first_key + key, key, base + lane)
-                if not score.same_as(raw):
-                    score = I.Bind(score)
-                    I.buffer_store(self.scores, score, [key, base + lane])
-                I.buffer_store(newest, emit.larger_float(newest[lane], score), [lane])
-            with emit.vector_loop(self.lanes) as lane:
-                change = self.operands.weight(self.maximum[base + lane] - newest[lane])
-                I.buffer_store(self.rescale, change, [base + lane])
-                I.buffer_store(sums, self.total[base + lane] * change, [lane])
-                I.buffer_store(self.maximum, newest[lane], [base + lane])
+                I.buffer_store(sums, self.operands.const(0.0), [lane])
+            with serial(keys) as key:
+                # Stored and read again: a region may hold what TVM can only do lane by lane.
+                with emit.vector_loop(self.lanes) as lane:
+                    raw = self.scores[key, base + lane]
+                    score = self.finished_score(raw, first_key + key, key, base + lane)
+                    if not score.same_as(raw):
+                        I.buffer_store(self.scores, score, [key, base + lane])
+                with emit.vector_loop(self.lanes) as lane:
+                    score = self.scores[key, base + lane]
+                    I.buffer_store(newest, emit.larger_float(newest[lane], score), [lane])
             with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
                 weight = self.operands.weight(self.scores[key, base + lane] - newest[lane])
                 I.buffer_store(self.scores, weight, [key, base + lane])
                 I.buffer_store(sums, sums[lane] + weight, [lane])
             with emit.vector_loop(self.lanes) as lane:
-                I.buffer_store(self.total, sums[lane], [base + lane])
+                change = self.operands.weight(self.maximum[base + lane] - newest[lane])
+                I.buffer_store(self.rescale, change, [base + lane])
+                total = self.total[base + lane] * change + sums[lane]
+                I.buffer_store(self.total, total, [base + lane])
+                # A score of NaN is not seen by comparisons, but by the weights.
+                maximum = tirx.Select(tirx.isnan(sums[lane]), sums[lane], newest[lane])
+                maximum = maximum if self.op.online else newest[lane]
+                I.buffer_store(self.maximum, maximum, [base + lane])
 
     def finished_score(self, score: Expr, key: Expr, tile_key: Expr, lane: Expr) -> Expr:
         """Region, mask and band applied to one score."""
@@ -302,11 +315,9 @@ class _Lanes:
                 at |= self.space.spread(first + i, self.op.dims["n"])
                 return self.views["value"].load(at, self.dtype)
 
-            def start(i: int, j: int) -> Expr:
-                return self.output[i64(first + i), place(j)] * self.rescale[place(j)]
-
             def finish(i: int, j: int, value: Expr) -> None:
-                I.buffer_store(self.output, value, [i64(first + i), place(j)])
+                carried = self.output[i64(first + i), place(j)] * self.rescale[place(j)]
+                I.buffer_store(self.output, carried + value, [i64(first + i), place(j)])
 
             emit.multiply_tile(
                 rows=count,
@@ -316,7 +327,7 @@ class _Lanes:
                 dtype=self.dtype,
                 x=lambda k, j: self.scores[k, place(j)],
                 y=scalar,
-                start=start,
+                start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
             )
 

@@ -178,15 +178,28 @@ class AttentionOperands:
             with serial(width, count) as column:
                 I.buffer_store(target, self.const(0.0), [key, column])
 
+    def start(self, row: At) -> tuple[Expr, Expr]:
+        """The maximum that online attention starts a row from, and the factor of its state.
+
+        Where it is -inf the kernel starts from the lowest number, as -inf minus -inf would be NaN
+        in a tile of masked keys; the state then counts nothing.
+        """
+        given = self.views["max_init"].load(row, self.op.compute_dtype)
+        lowest = self.const(self.lowest)
+        empty = given == self.const(-math.inf)
+        return (
+            tirx.Select(given < lowest, lowest, given),
+            tirx.Select(empty, self.const(0.0), self.const(1.0)),
+        )
+
     def settle(self, row: At, maximum: Expr, total: Expr) -> Expr:
         """Write ``max`` and ``sum`` of online attention; the factor of the row's output.
 
-        ``maximum`` counts from the lowest number, as -inf minus -inf would be NaN in a tile of
-        masked keys.  The dialect's NaN, for a row that starts at -inf and sees only -inf, is made
-        here.
+        The dialect's NaN, for a row that starts at -inf and sees only -inf, is made here.
         """
         started = self.views["max_init"].load(row, self.op.compute_dtype)
-        nothing = tirx.And(maximum == self.const(self.lowest), total == self.const(0.0))
+        uncounted = tirx.Or(total == self.const(0.0), tirx.isnan(total))
+        nothing = tirx.And(maximum == self.const(self.lowest), uncounted)
         empty = tirx.And(started == self.const(-math.inf), nothing)
         self.views["max"].store(row, tirx.Select(empty, self.const(-math.inf), maximum))
         self.views["sum"].store(row, tirx.Select(empty, self.const(math.nan), total))

@@ -60,15 +60,14 @@ class _Rows:
             self.part_total = emit.scratch([points, splits, self.rows], self.dtype)
             loop = I.parallel if self.config.parallel else I.serial
             with loop(i64(0), i64(emit.product([points, splits]))) as task:
-                point = I.Bind(tirx.floordiv(task, i64(splits)))
-                self.emit_split(point, I.Bind(tirx.floormod(task, i64(splits))))
+                point, split = emit.divide(task, splits)
+                self.emit_split(I.Bind(point), I.Bind(split))
             with serial(points) as point, serial(self.rows) as row:
                 self.merge(point, row)
 
     def batch_at(self, point: Expr) -> At:
         """The batch dims at a flat position."""
-        spread = self.space.spread(point, self.op.dims["b"])
-        return {dim: I.Bind(i64(value)) for dim, value in spread.items()}
+        return emit.bound(self.space.spread(point, self.op.dims["b"]))
 
     def row_at(self, row: Index) -> At:
         """The row dims at a flat position."""
@@ -174,8 +173,10 @@ class _Rows:
             raw = self.scores[row, key]
             score = self.finished_score(raw, row, first_key + key)
             if not score.same_as(raw):
-                score = I.Bind(score)
                 I.buffer_store(self.scores, score, [row, key])
+
+        def compare(key: Expr, lane: Expr) -> None:
+            score = self.scores[row, key]
             I.buffer_store(largest, emit.larger_float(largest[lane], score), [lane])
 
         def weigh(key: Expr, lane: Expr) -> None:
@@ -187,17 +188,21 @@ class _Rows:
         with emit.vector_loop(self.lanes) as lane:
             I.buffer_store(largest, old, [lane])
             I.buffer_store(sums, operands.const(0.0), [lane])
+        # Stored and read again: a region may hold what TVM can only do lane by lane.
         each(finish)
+        each(compare)
         for lane in range(1, self.lanes):
             I.buffer_store(largest, emit.larger_float(largest[0], largest[lane]), [0])
         I.buffer_store(self.part_maximum, largest[0], state)
         change = operands.weight(old - self.part_maximum[tuple(state)])
         I.buffer_store(self.rescale, change, [row])
         each(weigh)
-        total = self.part_total[tuple(state)] * change
-        for lane in range(self.lanes):
-            total = total + sums[lane]
-        I.buffer_store(self.part_total, total, state)
+        added = I.Bind(sum_of([sums[lane] for lane in range(self.lanes)]))
+        I.buffer_store(self.part_total, self.part_total[tuple(state)] * change + added, state)
+        if self.op.online:
+            # A score of NaN is not seen by comparisons, but by the weights.
+            seen = tirx.Select(tirx.isnan(added), added, self.part_maximum[tuple(state)])
+            I.buffer_store(self.part_maximum, seen, state)
 
     def finished_score(self, score: Expr, row: Expr, key: Expr) -> Expr:
         """Region, mask and band applied to one score."""
@@ -228,12 +233,10 @@ class _Rows:
                 at |= self.space.spread((first + j) * self.lanes, dims)
                 return self.views["value"].load(at, self.dtype, self.lanes)
 
-            def start(i: int, j: int) -> Expr:
-                old = self.part_output[self.point, self.split, row, place(j)]
-                return old * emit.splat(self.rescale[row], self.lanes)
-
             def finish(i: int, j: int, value: Expr) -> None:
-                I.buffer_store(self.part_output, value, [self.point, self.split, row, place(j)])
+                here = [self.point, self.split, row, place(j)]
+                carried = self.part_output[tuple(here)] * emit.splat(self.rescale[row], self.lanes)
+                I.buffer_store(self.part_output, carried + value, here)
 
             emit.multiply_tile(
                 rows=1,
@@ -243,7 +246,7 @@ class _Rows:
                 dtype=self.dtype,
                 x=column,
                 y=lambda i, k: self.scores[row, k],
-                start=start,
+                start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
             )
 
@@ -259,19 +262,17 @@ class _Rows:
         maximum = emit.registers(1, self.dtype)
         total = emit.registers(1, self.dtype)
         factors = emit.scratch([splits + 1], self.dtype)
-        started = operands.const(operands.lowest)
+        started, counts = operands.const(operands.lowest), operands.const(1.0)
         if self.op.online:
-            started = I.Bind(
-                emit.larger_float(started, self.views["max_init"].load(at, self.dtype))
-            )
+            started, counts = map(I.Bind, operands.start(at))
         I.buffer_store(maximum, started, [0])
         with serial(splits) as split:
             part = self.part_maximum[point, split, row]
-            I.buffer_store(maximum, emit.larger_float(maximum[0], part), [0])
+            I.buffer_store(maximum, emit.larger_or_nan(maximum[0], part), [0])
         with serial(splits) as split:
             change = operands.weight(self.part_maximum[point, split, row] - maximum[0])
             I.buffer_store(factors, change, [split])
-        I.buffer_store(factors, operands.weight(started - maximum[0]), [splits])
+        I.buffer_store(factors, operands.weight(started - maximum[0]) * counts, [splits])
         if self.op.online:
             given = self.views["sum_init"].load(at, self.dtype)
             I.buffer_store(total, given * factors[splits], [0])

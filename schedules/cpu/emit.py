@@ -129,6 +129,20 @@ def ceil_div(a: Index, b: int) -> Index:
     return -(-number // b) if number is not None else tirx.floordiv(a + (b - 1), i64(b))
 
 
+def divide(a: Index, b: Index) -> tuple[Expr, Expr]:
+    """Quotient and remainder of indices, which are never negative."""
+    a, b = i64(a), i64(b)
+    if known(b) is None:
+        # Rounding down would cost a comparison of signs.
+        return tirx.truncdiv(a, b), tirx.truncmod(a, b)
+    return tirx.floordiv(a, b), tirx.floormod(a, b)
+
+
+def bound(at: At) -> At:
+    """The same point, each value computed once from here on."""
+    return {dim: value if known(value) is not None else I.Bind(value) for dim, value in at.items()}
+
+
 def smaller(a: Index, b: Index) -> Index:
     """The smaller of two, at build time where both are known."""
     x, y = known(a), known(b)
@@ -142,8 +156,14 @@ def larger(a: Index, b: Index) -> Index:
 
 
 def larger_float(a: Expr, b: Expr) -> Expr:
-    """The larger of two floats; ``a`` where ``b`` is NaN, as the compare-and-select that it is."""
+    """The larger of two floats; ``a`` where either is NaN: one compare and select."""
     return tirx.Select(b > a, b, a)
+
+
+def larger_or_nan(a: Expr, b: Expr) -> Expr:
+    """The larger of two floats; NaN where either is."""
+    # Not ``b != b``: TVM takes that for false.
+    return tirx.Select(b > a, b, tirx.Select(tirx.isnan(b), b, a))
 
 
 def product(extents: Sequence[Index]) -> Index:
@@ -178,8 +198,7 @@ class Space:
             if known(extent) == 1:
                 at[dim] = 0
             else:
-                at[dim] = tirx.floormod(i64(flat), i64(extent))
-                flat = tirx.floordiv(i64(flat), i64(extent))
+                flat, at[dim] = divide(flat, extent)
         if dims:
             at[dims[0]] = flat
         return at

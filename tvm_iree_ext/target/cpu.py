@@ -3,7 +3,6 @@
 Asked of LLVM for the target's CPU and features, never of the machine that compiles.
 """
 
-import os
 from dataclasses import dataclass
 
 from tvm.target import Target
@@ -16,7 +15,8 @@ from tvm_iree_ext.errors import TargetError
 class CpuFeatures:
     """Vector width and count of vector registers; both halve or double the register tiles.
 
-    ``cores`` is how many threads kernels are balanced for when a target does not say.
+    ``cores`` is how many threads kernels are balanced for: the target's ``num-cores``, which
+    :func:`..names.host` sets, or else 8.
     """
 
     name: str
@@ -37,7 +37,7 @@ def cpu_features(target: Target) -> CpuFeatures:
     """
     if target.kind.name != "llvm":
         raise TargetError(f"{target.kind.name} is not a CPU target")
-    cores = int(target.attrs.get("num-cores", 0)) or len(os.sched_getaffinity(0))
+    cores = int(target.attrs.get("num-cores", 8))
 
     def has(feature: str) -> bool:
         return bool(llvm.llvm_cpu_has_features(feature, target))

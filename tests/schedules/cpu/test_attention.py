@@ -1,6 +1,7 @@
 """The CPU kernels of attention: right on hard inputs, lean in memory and in their inner loops."""
 
 import dataclasses
+import math
 import re
 
 import numpy as np
@@ -203,6 +204,89 @@ def test_a_fully_masked_online_row_keeps_or_loses_its_state_as_the_dialect_says(
     assert (maximum == np.float32(start)).all()
 
 
+@pytest.mark.parametrize("rows", [1, 40])
+def test_online_state_may_hold_nan_and_no_maximum(rows):
+    query, key, value = arrays(rows, 70)
+    maximum = np.zeros((1, 2, rows), "float32")
+    maximum[0, 0, 0] = np.nan
+    maximum[0, 1, 0] = -np.inf  # then sum and output count nothing
+    state = (np.ones((1, 2, rows, 16), "float32"), maximum, np.ones((1, 2, rows), "float32"))
+    op = ops.online_attention(query, key, value)
+    output, newest, total = check(op, query, key, value, *state)
+    assert np.isnan(output[0, 0, 0]).all()
+    assert np.isnan(newest[0, 0, 0])
+    assert np.isnan(total[0, 0, 0])
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_nan_scores_show_in_the_online_maximum(rows):
+    query, key, value = arrays(rows, 200)
+    query[0, 1, 0, 0] = np.nan
+    state = (
+        np.zeros((1, 2, rows, 16), "float32"),
+        np.zeros((1, 2, rows), "float32"),
+        np.ones((1, 2, rows), "float32"),
+    )
+    _, newest, _ = check(ops.online_attention(query, key, value), query, key, value, *state)
+    assert np.isnan(newest[0, 1, 0])
+    assert np.isfinite(newest[0, 0]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_masked_steps_in_a_row_keep_minus_infinity(rows):
+    query, key, value = arrays(rows, 30)
+    mask = np.zeros((rows, 30), bool)
+    kernel = build(ops.online_attention(query, key, value, mask=mask))
+    state = (
+        np.zeros((1, 2, rows, 16), "float32"),
+        np.full((1, 2, rows), -np.inf, "float32"),
+        np.zeros((1, 2, rows), "float32"),
+    )
+    for _ in range(2):
+        state = kernel(query, key, value, mask, *state)
+        assert np.isnan(state[0]).all()
+        assert (state[1] == -np.inf).all()
+        assert np.isnan(state[2]).all()
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+def test_long_sums_do_not_drift(rows):
+    keys = 1 << 20
+    query, key = np.zeros((1, 1, rows, 1), "float32"), np.zeros((1, 1, keys, 1), "float32")
+    value = np.full((1, 1, keys, 1), 1.5, "float32")
+    got = build(ops.attention(query, key, value))(query, key, value)
+    np.testing.assert_allclose(got, 1.5, rtol=1e-6)
+
+
+REGIONS = {
+    "abs(arg0)": np.abs,
+    "erf(0.3 * arg0)": np.vectorize(lambda x: math.erf(0.3 * x)),
+    "exp(0.3 * arg0)": lambda x: np.exp(0.3 * x),
+    "exp2(0.3 * arg0)": lambda x: np.exp2(0.3 * x),
+    "log(1 + abs(arg0))": lambda x: np.log(1 + np.abs(x)),
+    "max(arg0, 0.1)": lambda x: np.maximum(x, 0.1),
+    "min(arg0, 0.1)": lambda x: np.minimum(x, 0.1),
+    "rsqrt(1 + arg0 * arg0)": lambda x: 1 / np.sqrt(1 + x * x),
+    "select(arg0 > 0.2, arg0, -arg0)": lambda x: np.where(x > 0.2, x, -x),
+    "sigmoid(arg0)": lambda x: 1 / (1 + np.exp(-x)),
+    "sqrt(abs(arg0))": lambda x: np.sqrt(np.abs(x)),
+    "2 * tanh(arg0)": lambda x: 2 * np.tanh(x),
+    lambda x: tvm.tirx.if_then_else(x > 0, x, 3 * x): lambda x: np.where(x > 0, x, 3 * x),
+    lambda x: tvm.tirx.log1p(x * x): lambda x: np.log1p(x * x),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+@pytest.mark.parametrize("region", REGIONS, ids=str)
+def test_every_function_of_a_region(region, rows):
+    query, key, value = arrays(rows, 70)
+    got = build(ops.attention(query, key, value, region=region))(query, key, value)
+    scores = np.einsum("bhmk,bhnk->bhmn", *(a.astype(float) for a in (query, key))) / 4
+    weights = np.exp(REGIONS[region](scores))
+    want = np.einsum("bhmn,bhnd->bhmd", weights / weights.sum(-1, keepdims=True), value)
+    np.testing.assert_allclose(got, want, atol=1e-5)
+
+
 def test_scale_can_be_an_operand():
     query, key, value = arrays(20, 30)
     kernel = build(ops.attention(query, key, value, scale="operand"))
@@ -303,12 +387,27 @@ def test_scratch_does_not_grow_with_the_sequence():
         ({"workgroup_tile": {}}, r"workgroup_tile\['m'\] is None; expected a number"),
         ({"reduction_tile": {"k2": 3}}, r"reduction_tile\['k2'\] is 3; expected a multiple"),
         ({"register_tile": {"k2": 0, "n": 4, "m": 1}}, r"register_tile\['k2'\] is 0"),
+        ({"workgroup_tile": {"m": 64, "zz": 3}}, "workgroup_tile is .*; expected tiles for m"),
+        ({"workgroup_tile": {"m": 1 << 20}}, "tiles of 1048576 rows and 64 keys take .* bytes"),
+        ({"splits": 7}, "splits is 7; expected 1 in the lanes form"),
+        ({"algorithm": "rows", "splits": 0}, "register_tile is .*; expected tiles for n"),
+        ({"promote": ("foo",)}, r"promote is \('foo',\); expected some of key and value"),
+        ({"parallel": "x"}, "parallel is 'x'; expected a bool"),
+        ({"vector_lanes": "16"}, "vector_lanes is '16'; expected a power of two"),
     ],
 )
 def test_refuses_a_config_that_does_not_fit(change, message):
     op = ops.attention(*[(1, 1, 256, 64)] * 3)
     config = dataclasses.replace(RULE.heuristic(op, make_target("llvm:znver4")), **change)
     with pytest.raises(ScheduleError, match=message):
+        build(op, "llvm:znver4", config)
+
+
+@pytest.mark.parametrize("splits", [0, -3, True, "2"])
+def test_refuses_splits_that_are_no_number(splits):
+    op = ops.attention((1, 1, 2, 64), (1, 1, 256, 64), (1, 1, 256, 64))
+    config = dataclasses.replace(RULE.heuristic(op, make_target("llvm:znver4")), splits=splits)
+    with pytest.raises(ScheduleError, match=f"splits is {splits!r}; expected a number from 1"):
         build(op, "llvm:znver4", config)
 
 
