@@ -1,10 +1,18 @@
 """The lowering config: the numbers and choices that a schedule rule takes."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from tvm_iree_ext.errors import ScheduleError
+
+_JSON_NAMES = {
+    bool: "true or false",
+    dict: "an object",
+    int: "a number",
+    list: "a list",
+    str: "a text",
+}
 
 
 @dataclass(frozen=True)
@@ -41,13 +49,18 @@ class LoweringConfig:
         """The inverse of :meth:`to_json`.
 
         Raises:
-            ScheduleError: for a field that a lowering config does not have.
+            ScheduleError: for a field that a lowering config does not have, or a value of another
+                type than the field's.
         """
-        known = {f.name for f in fields(LoweringConfig)}
-        if unknown := sorted(set(data) - known):
+        usual = LoweringConfig().to_json()
+        if unknown := sorted(map(str, set(data) - set(usual))):
             raise ScheduleError(
                 f"lowering config: unknown field {', '.join(unknown)};"
-                f" known are {', '.join(sorted(known))}"
+                f" known are {', '.join(sorted(usual))}"
             )
+        for name, value in data.items():
+            if type(value) is not type(usual[name]):
+                expected = _JSON_NAMES[type(usual[name])]
+                raise ScheduleError(f"lowering config: {name} is {value!r}; expected {expected}")
         promote = tuple(data.get("promote", ()))
         return LoweringConfig(**{**data, "promote": promote})

@@ -8,8 +8,8 @@ import pytest
 from tvm_iree_ext.schedules.dispatch import choose
 
 import tvm_iree_ext as ext
-from tvm_iree_ext import builder, cache, ops
-from tvm_iree_ext.errors import ArtifactError, BuildError
+from tvm_iree_ext import builder, cache, machine, ops
+from tvm_iree_ext.errors import ArtifactError, BuildError, ScheduleError, TargetError
 from tvm_iree_ext.target.names import make_target
 
 SHAPE = (1, 2, 20, 16)
@@ -75,6 +75,34 @@ def test_a_kernel_for_another_machine_can_be_exported_and_not_called(tmp_path):
     assert (tmp_path / "there" / "manifest.json").exists()
     with pytest.raises(ArtifactError, match="aarch64"):
         kernel(*operands())
+
+
+def test_a_kernel_for_a_newer_cpu_can_be_exported_and_not_called(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset({"fpu"}))
+    kernel = ext.build(OP, target="llvm:x86-64-v3@x86_64-linux-gnu")
+    kernel.export(tmp_path / "there")
+    with pytest.raises(ArtifactError, match=r"which this processor lacks|this machine is"):
+        kernel(*operands())
+
+
+def test_a_config_may_be_plain_json():
+    config = dict(ext.build(OP).config)
+    assert ext.build(OP, config=config).provenance == "given"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"target": 3}, TargetError, "target 3: expected a name"),
+        ({"target": None}, TargetError, "target None: expected a name"),
+        ({"config": 3}, BuildError, "config is 3; expected a LoweringConfig or a dictionary"),
+        ({"config": {"tile": 3}}, ScheduleError, "unknown field tile"),
+        ({"config": {"splits": "3"}}, ScheduleError, "splits is '3'; expected a number"),
+    ],
+)
+def test_refuses_targets_and_configs(arguments, error, message):
+    with pytest.raises(error, match=message):
+        ext.build(OP, **arguments)
 
 
 def test_refuses_what_is_not_an_op():

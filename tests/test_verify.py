@@ -10,10 +10,11 @@ import pytest
 from tvm_iree_ext.schedules import dispatch
 from tvm_iree_ext.schedules.config import LoweringConfig
 
-from tvm_iree_ext import ops, verify
+from tvm_iree_ext import machine, ops, verify
 from tvm_iree_ext.errors import CallError, OpError, ScheduleError, TargetError
 from tvm_iree_ext.examples import ExampleCase
 from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.target.names import make_target
 from tvm_iree_ext.verify import Report, Result
 
 ATTENTION = "iree_linalg_ext.attention"
@@ -173,9 +174,10 @@ def test_refuses_a_target_before_anything_is_built(target, message):
 
 
 def test_refuses_a_cpu_with_more_than_this_one(monkeypatch):
-    monkeypatch.setattr(verify, "cpu_flags", lambda: frozenset({"fpu"}))
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset({"fpu"}))
+    target = {"kind": "llvm", "mcpu": make_target("llvm").attrs["mcpu"]}
     with pytest.raises(TargetError, match=r"its kernels use .*, which this processor lacks"):
-        verify.check([])
+        verify.check([], target)
 
 
 def test_refuses_ops_that_are_not_registered():

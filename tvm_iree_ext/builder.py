@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,10 @@ from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance, installed_versi
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.kernel import Kernel, load
 from tvm_iree_ext.linker import compile_library
-from tvm_iree_ext.machine import is_this_machine
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
 from tvm_iree_ext.versions import check_pair
 
@@ -21,7 +22,7 @@ from tvm_iree_ext.versions import check_pair
 def build(
     op: Op,
     target: TargetLike = "llvm",
-    config: LoweringConfig | None = None,
+    config: LoweringConfig | Mapping[str, Any] | None = None,
     *,
     folder: Path | str | None = None,
 ) -> Kernel:
@@ -30,7 +31,7 @@ def build(
     Args:
         op: what :mod:`tvm_iree_ext.ops` makes.
         target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
-        config: tile sizes and choices; by default the rule's heuristic.
+        config: tile sizes and choices, also as plain JSON; by default the rule's heuristic.
         folder: where to write the artifact, past the cache; by default the cache keeps it.
 
     Returns:
@@ -48,7 +49,7 @@ def build(
     resolved = make_target(target)
     rule = choose(op, resolved)
     provenance: Provenance = "heuristic" if config is None else "given"
-    config = config or rule.heuristic(op, resolved)
+    config = _config(config) if config is not None else rule.heuristic(op, resolved)
     manifest = Manifest(
         op=op.name,
         entry=op.entry,
@@ -69,7 +70,7 @@ def build(
         write(folder, manifest, fill)
 
     # A kernel for another machine can be exported here, and is not opened.
-    lazy = not is_this_machine(str(resolved.attrs.get("mtriple", "")))
+    lazy = bool(obstacle(resolved))
     if folder is not None:
         make(Path(folder))
         return load(folder, lazy=lazy)
@@ -82,6 +83,14 @@ def build(
         "versions": {**installed_versions(), "source": source_fingerprint()},
     }
     return load(cache.get_or_make(cache.key(identity), make), lazy=lazy)
+
+
+def _config(config: LoweringConfig | Mapping[str, Any]) -> LoweringConfig:
+    if isinstance(config, Mapping):
+        return LoweringConfig.from_json(config)
+    if not isinstance(config, LoweringConfig):
+        raise BuildError(f"config is {config!r}; expected a LoweringConfig or a dictionary")
+    return config
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from tvm_iree_ext import cache, versions
 from tvm_iree_ext.errors import ExtError
-from tvm_iree_ext.machine import CPU_FEATURES, this_machine
+from tvm_iree_ext.machine import this_machine
 
 State = Literal["ok", "missing", "wrong"]
 
@@ -111,15 +111,12 @@ def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
 
 
 def _cpu() -> Finding:
-    from tvm.target import codegen
-
     from tvm_iree_ext.target.cpu import cpu_features
-    from tvm_iree_ext.target.names import host
+    from tvm_iree_ext.target.host import host, vector_extensions
 
     target = host()
-    has = set(map(str, codegen.llvm_get_cpu_features(target)))
     vectors = cpu_features(target)
-    listed = ", ".join(feature for feature in CPU_FEATURES if feature in has)
+    listed = ", ".join(vector_extensions(target))
     value = f"{target.attrs['mcpu']} ({this_machine()}), {vectors.vector_bits}-bit vectors"
     return Finding("CPU", "ok", f"{value}: {listed or 'no extensions'}")
 

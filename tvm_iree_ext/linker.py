@@ -16,10 +16,10 @@ from typing import Any
 
 import tvm
 from tvm.target import Target
-from tvm.target import codegen as llvm
 
 from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.machine import CPU_FEATURES, is_this_machine, library_machine
+from tvm_iree_ext.machine import is_this_machine, library_machine
+from tvm_iree_ext.target.host import vector_extensions
 
 # Bound when loaded, not when called: a missing function is then an error, not the process's end.
 _COMPILER_FLAGS = ("-shared", "-fPIC", "-nostartfiles", "-Wl,-z,now", "-Wl,--as-needed")
@@ -55,12 +55,11 @@ def compile_library(
 
     executable.export_library(str(path), fcompile=link)
     library = path.read_bytes()
-    features = llvm.llvm_get_cpu_features(target)
     return {
         "library_bytes": len(library),
         "code_bytes": code_bytes(library),
         "needs_runtime": b"__TVMBackend" in library,
-        "cpu_features": [feature for feature in CPU_FEATURES if feature in features],
+        "cpu_features": vector_extensions(target),
     }
 
 

@@ -86,12 +86,19 @@ def check_library(library: Path, triple: str | None, features: Iterable[str]) ->
     if machine is not None and (machine != here or not sys.platform.startswith("linux")):
         built_for = triple or f"{machine}-linux-gnu"
         raise ArtifactError(f"{library}: built for {built_for}; this machine is {here}")
-    available = cpu_flags()
-    if available and (lacking := [f for f in features if CPU_FEATURES.get(f, f) not in available]):
+    if missing := lacking(features):
         raise ArtifactError(
-            f"{library}: uses {', '.join(lacking)}, which this processor lacks;"
+            f"{library}: uses {', '.join(missing)}, which this processor lacks;"
             " build for a target with this processor's mcpu"
         )
+
+
+def lacking(features: Iterable[str]) -> list[str]:
+    """Those of some features, by LLVM's names, that this processor lacks, as far as Linux says."""
+    flags = cpu_flags()
+    return [
+        feature for feature in features if flags and CPU_FEATURES.get(feature, feature) not in flags
+    ]
 
 
 @functools.cache

@@ -6,9 +6,10 @@ import numpy as np
 
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.errors import ScheduleError, TargetError
-from tvm_iree_ext.machine import is_this_machine, this_machine
+from tvm_iree_ext.machine import this_machine
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import make_target
 
 Support = Literal["runs", "compiles", "no"]
@@ -48,5 +49,5 @@ def _support_of(entry: OpEntry, name: str) -> Support:
             choose(op, target)
         except ScheduleError:
             continue
-        return "runs" if is_this_machine(str(target.attrs.get("mtriple", ""))) else "compiles"
+        return "compiles" if obstacle(target) else "runs"
     return "no"

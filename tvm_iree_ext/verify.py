@@ -16,7 +16,6 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 from tvm.target import Target
-from tvm.target import codegen as llvm
 
 from tvm_iree_ext import workers
 from tvm_iree_ext.builder import build
@@ -24,11 +23,11 @@ from tvm_iree_ext.catalog.entry import OpEntry, Run, Values
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import ExtError, OpError, ScheduleError, TargetError
 from tvm_iree_ext.examples import NotSupported, read_examples
-from tvm_iree_ext.machine import CPU_FEATURES, cpu_flags, is_this_machine, this_machine
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.registry import ENTRIES, find
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
 
 _LIMIT_S = 600.0  # for one case in a process of its own: a kernel that hangs is ended
@@ -244,17 +243,5 @@ def _build_and_call(
 
 
 def _check_runs_here(target: Target) -> None:
-    triple = str(target.attrs.get("mtriple", ""))
-    if not is_this_machine(triple):
-        raise TargetError(
-            f"target {triple}: its kernels do not run on this {this_machine()} machine;"
-            " verify there, or build and export here"
-        )
-    if flags := cpu_flags():
-        features = set(map(str, llvm.llvm_get_cpu_features(target)))
-        lacking = [f for f, flag in CPU_FEATURES.items() if f in features and flag not in flags]
-        if lacking:
-            raise TargetError(
-                f"target {target.attrs.get('mcpu')}: its kernels use {', '.join(lacking)},"
-                " which this processor lacks"
-            )
+    if why := obstacle(target):
+        raise TargetError(f"{why}; verify there, or build and export here")

@@ -5,8 +5,10 @@ import json
 import pytest
 from tvm.target import Target
 
+from tvm_iree_ext import machine
 from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.target.cpu import cpu_features
+from tvm_iree_ext.target.host import host, obstacle, vector_extensions
 from tvm_iree_ext.target.names import make_target, target_json
 
 
@@ -41,11 +43,49 @@ def test_another_architecture():
         ('{"kind": "opencl"}', "kind 'opencl': supported are llvm"),
         ('{"kind": ', "is not JSON"),
         ({"kind": "nonesuch"}, "nonesuch"),
+        (3, "target 3: expected a name, a dictionary or a target of TVM"),
+        (None, "target None: expected a name"),
+        ("llvm:x@foo-bar", "knows no architecture 'foo'; it knows"),
+        ({"kind": "llvm", "mtriple": "foo-bar"}, "knows no architecture 'foo'; it knows"),
+        ({"kind": "llvm", "mcpu": "znver99"}, "knows no CPU 'znver99'.*; it knows znver1"),
+        ({"kind": "llvm", "mattr": ["+foo"]}, r"knows no feature '\+foo'; expected \+ or -"),
+        ({"kind": "llvm", "mattr": ["-foo"]}, "knows no feature '-foo'"),
+        ({"kind": "llvm", "mattr": ["avx2"]}, "knows no feature 'avx2'"),
+        ({"kind": "llvm", "num-cores": 0}, "num-cores is 0; expected at least 1"),
     ],
 )
 def test_refuses_what_it_does_not_know(name, message):
     with pytest.raises(TargetError, match=message):
         make_target(name)
+
+
+def test_features_may_be_switched_on_and_off():
+    target = make_target({"kind": "llvm", "mcpu": "znver4", "mattr": ["-avx512f", "+avxvnni"]})
+    extensions = vector_extensions(target)
+    assert "avxvnni" in extensions
+    assert "avx512f" not in extensions
+
+
+# What Linux calls avx512_vnni is avx512vnni to LLVM.
+ZNVER4 = {machine.CPU_FEATURES[name] for name in vector_extensions(make_target("llvm:znver4"))}
+
+
+def test_the_host_has_what_linux_lists(monkeypatch):
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(ZNVER4))
+    monkeypatch.setattr("tvm.target.codegen.llvm_get_system_cpu", lambda: "znver4")
+    assert "mattr" not in host().attrs
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(ZNVER4 - {"avx512_vnni"}))
+    assert list(host().attrs["mattr"]) == ["-avx512vnni"]
+
+
+def test_a_target_with_more_than_this_processor_does_not_run_here(monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.target.host.is_this_machine", lambda triple: True)
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(ZNVER4))
+    assert obstacle(make_target("llvm:znver4")) == ""
+    assert obstacle(make_target("llvm:sapphirerapids")) == (
+        "target sapphirerapids: its kernels use avx512fp16, avxvnni, amx-tile, which this"
+        " processor lacks"
+    )
 
 
 @pytest.mark.parametrize(

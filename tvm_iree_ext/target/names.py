@@ -7,7 +7,6 @@ llvm:neoverse-n1@aarch64-linux-gnu   a CPU of another architecture
 """
 
 import json
-import os
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -15,7 +14,8 @@ from tvm.target import Target
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.errors import TargetError
-from tvm_iree_ext.machine import CPU_FEATURES, cpu_flags
+from tvm_iree_ext.machine import uname_machine
+from tvm_iree_ext.target.host import host
 
 TargetLike: TypeAlias = str | Mapping[str, Any] | Target
 
@@ -27,12 +27,14 @@ def make_target(target: TargetLike) -> Target:
     """TVM's target for a name, a dictionary, or a target.
 
     Raises:
-        TargetError: for an unknown kind or CPU, saying which are known.
+        TargetError: for an unknown kind, architecture, CPU or feature, saying which are known.
     """
     if isinstance(target, Target):
         made = target
     elif isinstance(target, Mapping):
         made = _from_json(dict(target))
+    elif not isinstance(target, str):
+        raise TargetError(f"target {target!r}: expected a name, a dictionary or a target of TVM")
     elif target.lstrip().startswith("{"):
         try:
             made = _from_json(json.loads(target))
@@ -42,6 +44,7 @@ def make_target(target: TargetLike) -> Target:
         made = _from_name(target)
     if made.kind.name not in KINDS:
         raise TargetError(f"target kind {made.kind.name!r}: supported are {', '.join(KINDS)}")
+    _check(made)
     return made
 
 
@@ -59,34 +62,41 @@ def _from_name(name: str) -> Target:
     if not rest:
         return host()
     cpu, _, triple = rest.partition("@")
-    data: dict[str, Any] = {"kind": "llvm", "mcpu": cpu}
-    if triple:
-        data["mtriple"] = triple
-    target = _from_json({key: value for key, value in data.items() if key != "mcpu"})
-    if cpu not in (known := list(llvm.llvm_get_cpu_archlist(target))):
+    return _from_json({"kind": "llvm", "mcpu": cpu} | ({"mtriple": triple} if triple else {}))
+
+
+def _check(target: Target) -> None:
+    """Refuse what LLVM would build for something else, or end the process at."""
+    triple, cpu = (str(target.attrs.get(name, "")) for name in ("mtriple", "mcpu"))
+    plain = {"kind": "llvm"} | ({"mtriple": triple} if triple else {})
+    architectures = {*map(str, llvm.llvm_get_targets()), "i686"}
+    architecture = triple.split("-")[0]
+    if triple and not {architecture, uname_machine(architecture)} & architectures:
+        raise TargetError(
+            f"target {triple!r}: LLVM knows no architecture {architecture!r};"
+            f" {_some(architecture, sorted(architectures))}"
+        )
+    known = list(map(str, llvm.llvm_get_cpu_archlist(Target(plain))))
+    if cpu and cpu not in known:
         where = f" for {triple}" if triple else ""
-        raise TargetError(f"target {name!r}: LLVM knows no CPU {cpu!r}{where}; {_some(cpu, known)}")
-    return _from_json(data)
+        raise TargetError(f"target {cpu!r}: LLVM knows no CPU {cpu!r}{where}; {_some(cpu, known)}")
+    # What is switched off is switched on in the probe: LLVM lists those that are on.
+    features = [str(feature) for feature in target.attrs.get("mattr", ())]
+    probe = plain | {"mattr": [f"+{feature[1:]}" for feature in features]}
+    for feature in features:
+        if feature[:1] not in ("+", "-") or not llvm.llvm_cpu_has_features(
+            feature[1:], Target(probe)
+        ):
+            raise TargetError(
+                f"target {triple}: LLVM knows no feature {feature!r}; expected + or - and a name"
+            )
+    if (cores := int(target.attrs.get("num-cores", 1))) < 1:
+        raise TargetError(f"target {triple}: num-cores is {cores}; expected at least 1")
 
 
-def _some(cpu: str, known: list[str]) -> str:
-    near = [name for name in known if name[:3] == cpu[:3]] or known
-    return f"it knows {', '.join(map(str, near[:12]))}{', ...' if len(near) > 12 else ''}"
-
-
-def host() -> Target:
-    """This machine's CPU, less what its hypervisor hides, and the processors of this process."""
-    data: dict[str, Any] = {
-        "kind": "llvm",
-        "mcpu": str(llvm.llvm_get_system_cpu()),
-        "num-cores": len(os.sched_getaffinity(0)),
-    }
-    features = set(map(str, llvm.llvm_get_cpu_features(Target(data))))
-    flags = cpu_flags()
-    hidden = [f for f in CPU_FEATURES if flags and f in features and f not in flags]
-    if hidden:
-        data["mattr"] = [f"-{feature}" for feature in hidden]
-    return Target(data)
+def _some(name: str, known: list[str]) -> str:
+    near = [other for other in known if other[:3] == name[:3]] or known
+    return f"it knows {', '.join(near[:12])}{', ...' if len(near) > 12 else ''}"
 
 
 def target_json(target: Target) -> dict[str, Any]:

@@ -1,0 +1,38 @@
+"""This machine's CPU as a target, and whether it runs what is built for another."""
+
+import os
+from typing import Any
+
+from tvm.target import Target
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext.machine import CPU_FEATURES, is_this_machine, lacking, this_machine
+
+
+def vector_extensions(target: Target) -> list[str]:
+    """The vector extensions that an LLVM target has, by LLVM's names."""
+    features = set(map(str, llvm.llvm_get_cpu_features(target)))
+    return [feature for feature in CPU_FEATURES if feature in features]
+
+
+def host() -> Target:
+    """This machine's CPU, less what its hypervisor hides, and the processors of this process."""
+    data: dict[str, Any] = {
+        "kind": "llvm",
+        "mcpu": str(llvm.llvm_get_system_cpu()),
+        "num-cores": len(os.sched_getaffinity(0)),
+    }
+    if hidden := lacking(vector_extensions(Target(data))):
+        data["mattr"] = [f"-{feature}" for feature in hidden]
+    return Target(data)
+
+
+def obstacle(target: Target) -> str:
+    """Why kernels for an LLVM target do not run here, for a message; empty when they do."""
+    triple = str(target.attrs.get("mtriple", ""))
+    if not is_this_machine(triple):
+        return f"target {triple}: its kernels do not run on this {this_machine()} machine"
+    if missing := lacking(vector_extensions(target)):
+        cpu = target.attrs.get("mcpu")
+        return f"target {cpu}: its kernels use {', '.join(missing)}, which this processor lacks"
+    return ""
