@@ -1,5 +1,6 @@
 """A compiled kernel: called with arrays, exported to a folder, loaded from one."""
 
+import functools
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,6 @@ from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance
 from tvm_iree_ext.errors import KERNEL_ERROR, ArtifactError, CallError
 from tvm_iree_ext.signature import Signature, shape_text
 
-_CPU_KINDS = ("llvm", "c")
 # What a compiled kernel raises for values that it refuses, such as indices out of range.
 tvm_ffi.register_error(KERNEL_ERROR, CallError)
 _PLANS = 256  # how many combinations of shapes a kernel remembers having checked
@@ -96,6 +96,10 @@ class Kernel:
         results = ", ".join(f"{o.dtype}{shape_text(o.shape)}" for o in self._results)
         target = " ".join(str(self.target[k]) for k in ("kind", "mcpu") if k in self.target)
         return f"<Kernel {self.op}({operands}) -> {results} for {target}, {self.provenance} config>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its folder, from which the kernel is loaded again."""
+        return functools.partial(load, lazy=self._function is None), (self.folder,)
 
     def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
         """Compute the results; see the class for what is accepted.
@@ -249,10 +253,10 @@ def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
 
 def _open(folder: Path, manifest: Manifest) -> Any:
     """The function of an artifact whose files have been checked."""
-    if manifest.target.get("kind") not in _CPU_KINDS:
+    if manifest.target.get("kind") != "llvm":
         raise ArtifactError(
             f"the artifact {folder} is for {manifest.target.get('kind')};"
-            f" kernels that run here are for {' or '.join(_CPU_KINDS)}"
+            " kernels that run here are for llvm"
         )
     if LIBRARY not in manifest.files:
         raise ArtifactError(f"the artifact {folder} has no {LIBRARY}")

@@ -9,7 +9,6 @@ import ctypes
 import functools
 import importlib.util
 import os
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +18,9 @@ import tvm_ffi.libinfo
 
 from tvm_iree_ext.errors import ArtifactError
 
-_SUFFIX = {"darwin": ".dylib", "win32": ".dll"}.get(sys.platform, ".so")
-RUNTIME_LIBRARY = f"{'' if sys.platform == 'win32' else 'lib'}tvm_runtime{_SUFFIX}"
-FFI_LIBRARY = f"{'' if sys.platform == 'win32' else 'lib'}tvm_ffi{_SUFFIX}"
+RUNTIME_LIBRARY = "libtvm_runtime.so"
 _lock = threading.Lock()
+_this_thread = threading.local()
 
 
 def ensure_loaded(beside: Path | None = None) -> None:
@@ -95,9 +93,7 @@ def _configure_pool() -> None:
 
 def available_processors() -> int:
     """How many processors this process may use."""
-    if sys.platform.startswith("linux"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def num_threads() -> int:
@@ -113,10 +109,16 @@ def set_num_threads(count: int) -> None:
     ``TVM_NUM_THREADS`` says at its first call; afterwards it uses that many or fewer.
 
     Raises:
-        ValueError: for a count below 1, or above the size of this thread's pool.
+        ValueError: for a count below 1, above the size of this thread's pool, or above 1 in a
+            forked process.
     """
     if count < 1:
         raise ValueError(f"the number of threads is {count}; it starts at 1")
+    if count > 1 and getattr(_this_thread, "is_forked", False):
+        raise ValueError(
+            f"the number of threads is {count}; this thread was forked, and the workers were not:"
+            " call from a new thread, or start the process by 'spawn'"
+        )
     ensure_loaded()
     environment = os.environ.get("TVM_NUM_THREADS")
     # The size of this thread's pool, if it has none yet: room for this call and later ones.
@@ -150,6 +152,23 @@ def threads(count: int) -> Iterator[None]:
     finally:
         set_num_threads(before)
         _restore("TVM_NUM_THREADS", environment)
+
+
+def _run_serially() -> None:
+    """Let this thread, which is alone in a forked child, call kernels without workers.
+
+    The child has its parent's pool and not the pool's threads: a parallel kernel would wait for
+    them for ever. Threads that the child starts get pools of their own.
+    """
+    if is_loaded():
+        _this_thread.is_forked = True
+        environment = os.environ.get("TVM_NUM_THREADS")
+        os.environ["TVM_NUM_THREADS"] = "1"  # no threads for a pool that is made only now
+        tvm_ffi.get_global_func("runtime.config_threadpool")(0, 1)
+        _restore("TVM_NUM_THREADS", environment)
+
+
+os.register_at_fork(after_in_child=_run_serially)
 
 
 def _restore(name: str, value: str | None) -> None:

@@ -1,7 +1,9 @@
+import multiprocessing
 import os
-import sys
+import pickle
 import threading
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import ml_dtypes
@@ -11,6 +13,7 @@ import tvm
 
 from tvm_iree_ext import runtime
 from tvm_iree_ext.errors import CallError
+from tvm_iree_ext.kernel import load
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 X = np.arange(12, dtype="float32").reshape(3, 4)
@@ -345,10 +348,7 @@ def test_a_parallel_kernel_is_right_when_called_from_many_threads(toys):
     assert [set(result.tolist()) for result in results] == [{100.0 * n} for n in range(8)]
 
 
-needs_two = pytest.mark.skipif(
-    not sys.platform.startswith("linux") or runtime.available_processors() < 2,
-    reason="needs Linux and two processors",
-)
+needs_two = pytest.mark.skipif(runtime.available_processors() < 2, reason="needs two processors")
 
 
 def worker_seconds() -> float:
@@ -382,6 +382,54 @@ def test_a_kernel_uses_as_many_threads_as_it_is_told(toys, count):
             toys.row_sums(x)
         caller, workers = time.thread_time() - caller, worker_seconds() - workers
     assert (workers > caller / 3) == (count == 2)
+
+
+FORK = """
+import os, signal, sys, threading, time
+import numpy as np
+from tvm_iree_ext import runtime
+from tvm_iree_ext.kernel import load
+kernel, x = load(sys.argv[1]), np.ones((64, 64), "float32")
+kernel(x)
+time.sleep(float(sys.argv[2]))
+child = os.fork()
+if child == 0:
+    signal.alarm(30)
+    print(kernel(x).sum(), runtime.num_threads(), flush=True)
+    try:
+        runtime.set_num_threads(2)
+    except ValueError as error:
+        print(error, flush=True)
+    call = lambda: print(kernel(x).sum(), runtime.num_threads(), flush=True)
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    os._exit(0)
+print(os.waitpid(child, 0)[1], kernel(x).sum(), runtime.num_threads())
+"""
+
+
+@pytest.mark.parametrize("pause_s", [0, 1], ids=["workers awake", "workers asleep"])
+def test_a_forked_process_calls_without_workers(artifacts, python, pause_s):
+    assert python(FORK, artifacts.row_sums, pause_s, TVM_NUM_THREADS="2").splitlines() == [
+        "4096.0 1",
+        "the number of threads is 2; this thread was forked, and the workers were not: call from a"
+        " new thread, or start the process by 'spawn'",
+        "4096.0 2",
+        "0 4096.0 2",
+    ]
+
+
+def test_a_pickled_kernel_is_called_in_another_process(toys):
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as processes:
+        y = processes.submit(toys.row_sums, np.ones((2, 3), "float32")).result(timeout=120)
+    assert y.tolist() == [3, 3]
+
+
+def test_a_pickled_lazy_kernel_stays_lazy(artifacts):
+    kernel = pickle.loads(pickle.dumps(load(artifacts.scale, lazy=True)))
+    assert kernel._function is None
+    assert pickle.loads(pickle.dumps(load(artifacts.scale)))._function is not None
 
 
 def test_refuses_thread_counts_that_it_cannot_give(toys):
