@@ -1,5 +1,8 @@
 """What attention accepts, what it refuses and in which words, and what it says of itself."""
 
+import math
+import re
+
 import numpy as np
 import pytest
 
@@ -149,6 +152,14 @@ def test_online_attention_has_state_in_and_out():
 def test_the_identity_region_is_no_region():
     assert ops.attention(BHSD, BHSD, BHSD, region="arg0").region is None
     assert ops.attention(BHSD, BHSD, BHSD, region=lambda score: score).region is None
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("text", ["select(arg0 < 0.5, arg0, 2)", "max(arg0, 2.0)", "2 + 3.5"])
+def test_numbers_of_a_region_are_of_the_scores_type(text, dtype):
+    op = ops.attention(BHSD, BHSD, BHSD, region=text, dtype=dtype)
+    assert op.region.body.ty.dtype == dtype
+    assert set(re.findall(r"float\d+", op.region.text)) <= {dtype}
 
 
 def test_equal_ops_describe_themselves_equally():
@@ -367,6 +378,30 @@ REFUSED = {
     "region's arguments": (
         lambda: ops.attention(BHSD, BHSD, BHSD, region=lambda a, b: a),
         "region takes 1 arguments",
+    ),
+    "region of another kind": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region=3),
+        "attention: region is 3; expected a text or a callable",
+    ),
+    "region's own error": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region=lambda score: math.tanh(score)),
+        "attention: region fails: must be real number, not Var",
+    ),
+    "region's missing function": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region=lambda score: score.tanh()),
+        "attention: region fails: .*tanh",
+    ),
+    "region's arithmetic": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region="arg0 & 3"),
+        "attention: region fails: Expected integer argument as LHS of &",
+    ),
+    "region's call": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region="tanh(arg0, 2)"),
+        "attention: region fails: tanh.* takes 1 positional argument but 2 were given",
+    ),
+    "region's division": (
+        lambda: ops.attention(BHSD, BHSD, BHSD, region="1 / 0"),
+        "attention: region fails: .*Divide by zero",
     ),
     "region's text": (
         lambda: ops.attention(BHSD, BHSD, BHSD, region="arg1 + 1"),

@@ -5,8 +5,9 @@ or as the text of an expression over ``arg0``, ``arg1``, ... (see :mod:`..expres
 ones have names: see :data:`NAMED`.
 """
 
+import inspect
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,22 +114,18 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     parameters = tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
     if isinstance(region, str):
         region = NAMED.get(region, region)
-        names = {parameter.name: parameter for parameter in parameters}
-        try:
-            body = expression.evaluate(
-                region, names, TIR_FUNCTIONS, lambda v: _number(v, dtypes[0])
-            )
-        except tvm.error.InternalError as error:
-            raise OpError(f"{op}: region {region!r}: {_reason(error)}") from error
-    else:
-        try:
-            body = region(*parameters)
-        except TypeError as error:
-            raise OpError(f"{op}: region takes {len(dtypes)} arguments: {error}") from error
-        except tvm.error.InternalError as error:
-            raise OpError(f"{op}: region: {_reason(error)}") from error
+    elif not callable(region):
+        raise OpError(f"{op}: region is {region!r}; expected a text or a callable")
+    try:
+        body = _body(op, region, parameters)
+    except OpError:
+        raise
+    except Exception as error:  # the user's code, and TVM refuses in many kinds of error
+        raise OpError(f"{op}: region fails: {_reason(error)}") from error
     if isinstance(body, tuple | list):
         raise OpError(f"{op}: region yields {len(body)} values; expected one")
+    if isinstance(body, tvm_ffi.ObjectConvertible):  # TVM's == and != are not yet expressions
+        body = body.asobject()
     if isinstance(body, int | float):
         body = tirx.const(body, yields)
     if not isinstance(body, tvm.ir.Expr):
@@ -140,13 +137,29 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     return Region(parameters, body, str(body), source)
 
 
-def _number(value: int | float, dtype: str) -> Any:
-    """A text's number; an integer among integers is of their type, which TVM would widen."""
-    is_integer = isinstance(value, int) and dtype.startswith(("int", "uint"))
-    return tirx.const(value, dtype) if is_integer else value
+def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
+    """What a region yields for its parameters."""
+    if isinstance(region, str):
+        names = {parameter.name: parameter for parameter in parameters}
+        dtypes = {str(parameter.ty.dtype) for parameter in parameters}
+        return expression.evaluate(region, names, TIR_FUNCTIONS, lambda v: _number(v, dtypes))
+    try:
+        inspect.signature(region).bind(*parameters)
+    except TypeError as error:
+        raise OpError(f"{op}: region takes {len(parameters)} arguments: {error}") from None
+    except ValueError:
+        pass  # a function of C tells no signature
+    return region(*parameters)
+
+
+def _number(value: int | float, dtypes: Collection[str]) -> Any:
+    """A text's number: of the parameters' type, where they have one that holds it."""
+    (dtype,) = dtypes if len(dtypes) == 1 else ("",)
+    fits = "float" in dtype or ("int" in dtype and isinstance(value, int))
+    return tirx.const(value, dtype) if fits and not isinstance(value, bool) else value
 
 
 def _reason(error: Exception) -> str:
-    """What TVM says of an expression that it refuses, without the condition in its source."""
+    """What is wrong, without the condition in the source of TVM that found it."""
     first = str(error).strip().partition("\n")[0]
-    return first.rpartition(" is false: ")[2]
+    return first.rpartition(" is false: ")[2] or type(error).__name__
