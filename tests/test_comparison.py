@@ -33,6 +33,14 @@ def test_no_tolerance_reaches_what_is_not_finite(got, want):
     assert not is_right([got], [want], LOOSE)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.bfloat16])
+def test_what_the_type_does_not_hold_is_infinite(dtype):
+    got = np.array([np.inf, -np.inf, 1.0]).astype(dtype)
+    assert first_difference("x", got, np.array([1e300, -1e300, 1.0]), EXACT) == ""
+    wrong = first_difference("x", got, np.array([1e300, 1e300, 1.0]), EXACT)
+    assert wrong == "x[1] is -inf, expected inf; 1 of 3 elements are wrong"
+
+
 def test_the_bound_is_absolute_plus_relative():
     assert is_right([4.0 + 2.25], [4.0], LOOSE)
     assert not is_right([4.0 + 2.375], [4.0], LOOSE)

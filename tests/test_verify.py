@@ -11,7 +11,7 @@ from tvm_iree_ext.schedules import dispatch
 from tvm_iree_ext.schedules.config import LoweringConfig
 
 from tvm_iree_ext import machine, ops, verify
-from tvm_iree_ext.errors import CallError, OpError, ScheduleError, TargetError
+from tvm_iree_ext.errors import CallError, ExtError, OpError, ScheduleError, TargetError
 from tvm_iree_ext.examples import ExampleCase
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.target.names import make_target
@@ -94,6 +94,36 @@ def test_an_op_of_the_users_is_compared_with_its_reference(plant):
     assert verify.check_op(op, operands).message.startswith("output[0, 1, 4, 7] is ")
     with pytest.raises(CallError, match="query axis 2 has extent 4"):
         verify.check_op(op, {**operands, "query": q[:, :, :4]})
+
+
+def test_operands_are_those_of_the_op():
+    q = np.zeros((1, 1, 1, 8), "float32")
+    op = ops.attention(q, q, q)
+    with pytest.raises(CallError, match="value is missing; they are query, key, value"):
+        verify.check_op(op, {"query": q, "key": q})
+    with pytest.raises(CallError, match="mask is not one of its operands; they are query"):
+        verify.check_op(op, {"query": q, "key": q, "value": q, "mask": q})
+
+
+@pytest.mark.parametrize(
+    ("run", "message"),
+    [
+        (lambda: verify.check([], jobs=-1), "jobs is -1; expected at least 0"),
+        (lambda: verify.random_cases(count=0), "count is 0; expected at least 1"),
+        (lambda: verify.random_cases(seed=-1), "seed is -1; expected at least 0"),
+        (lambda: verify.random_cases(index=-1), "index is -1; expected at least 0"),
+    ],
+)
+def test_refuses_numbers_below_the_least(run, message):
+    with pytest.raises(ExtError, match=message):
+        run()
+
+
+def test_a_result_beyond_its_type_is_infinite():
+    q = np.zeros((1, 1, 1, 8), "float32")
+    v = np.full_like(q, 1e30)
+    op = ops.attention(q, q, v, output_dtype="float16")
+    assert verify.check_op(op, {"query": q, "key": q, "value": v}).message == ""
 
 
 def test_a_scale_given_at_call_time_is_as_exact_as_the_op():

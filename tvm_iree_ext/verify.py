@@ -21,7 +21,7 @@ from tvm_iree_ext import workers
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.catalog.entry import OpEntry, Run, Values
 from tvm_iree_ext.comparison import first_difference
-from tvm_iree_ext.errors import ExtError, OpError, ScheduleError, TargetError
+from tvm_iree_ext.errors import CallError, ExtError, OpError, ScheduleError, TargetError
 from tvm_iree_ext.examples import NotSupported, read_examples
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.registry import ENTRIES, find
@@ -125,7 +125,10 @@ def random_cases(
 
     Raises:
         OpError: for an op that is not registered.
+        ExtError: for a count below 1, or a seed or index below 0.
     """
+    for name, value, least in (("count", count, 1), ("seed", seed, 0), ("index", index or 0, 0)):
+        _at_least(least, name, value)
     entries = ENTRIES.values() if ops is None else {find(op).name: find(op) for op in ops}.values()
     indices = range(count) if index is None else [index]
     return [RandomCase(entry.name, seed, i) for entry in entries for i in indices]
@@ -142,7 +145,9 @@ def check(cases: Iterable[Case], target: TargetLike = "llvm", *, jobs: int = 0) 
 
     Raises:
         TargetError: for a target that is unknown or does not run here.
+        ExtError: for jobs below 0.
     """
+    _at_least(0, "jobs", jobs)
     resolved = make_target(target)
     _check_runs_here(resolved)
     tasks = [(case, target_json(resolved)) for case in cases]
@@ -184,14 +189,23 @@ def check_op(
     entry = ENTRIES.get(op.name)
     if entry is None:
         raise OpError(f"{op.name}: no reference; there is one for {', '.join(ENTRIES)}")
+    names = [operand.name for operand in op.signature.arguments]
+    if wrong := sorted(set(names) ^ set(operands)):
+        what = "is missing" if wrong[0] in names else "is not one of its operands"
+        raise CallError(f"{op.name}: {wrong[0]} {what}; they are {', '.join(names)}")
     resolved = make_target(target)
     _check_runs_here(resolved)
 
     def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
         return _build_and_call(op, operands, resolved, config)
 
-    wrong = _compare(entry, op, operands, run)
-    return Result(str(op), op.name, "failed" if wrong else "passed", wrong)
+    difference = _compare(entry, op, operands, run)
+    return Result(str(op), op.name, "failed" if difference else "passed", difference)
+
+
+def _at_least(least: int, name: str, value: int) -> None:
+    if value < least:
+        raise ExtError(f"{name} is {value}; expected at least {least}")
 
 
 def _compare(entry: OpEntry, op: Op, operands: Values, run: Run) -> str:
