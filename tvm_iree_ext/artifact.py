@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from tvm_iree_ext.errors import ArtifactError
 from tvm_iree_ext.signature import Signature
@@ -87,18 +87,52 @@ class Manifest:
         names = {f.name for f in dataclasses.fields(Manifest)}
         if missing := sorted(names - data.keys()):
             raise ArtifactError(f"lacks {', '.join(missing)}")
+        for name, is_sound in _SOUND.items():
+            if not is_sound(data[name]):
+                raise ArtifactError(f"has a malformed {name}: {data[name]!r}")
         try:
             signature = Signature.from_json(data["signature"])
-        except (TypeError, KeyError) as error:
-            raise ArtifactError(f"has a malformed signature: {error!r}") from None
-        if not isinstance(data["files"], dict) or not all(map(_is_inside, data["files"])):
-            raise ArtifactError(f"has malformed files: {data['files']!r}")
+        except ValueError as error:
+            raise ArtifactError(f"has a malformed signature: {error}") from None
         return Manifest(**{name: data[name] for name in names} | {"signature": signature})
 
 
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts
+    return not path.is_absolute() and ".." not in path.parts and "\0" not in name
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_text, value.values()))
+
+
+def _is_resources(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    features = value.get("cpu_features", [])
+    return isinstance(features, list) and all(map(_is_text, features))
+
+
+_SOUND: dict[str, Callable[[Any], bool]] = {
+    "op": _is_text,
+    "entry": _is_text,
+    "signature": lambda value: isinstance(value, list),
+    "attributes": _is_object,
+    "target": _is_object,
+    "config": _is_object,
+    "provenance": lambda value: value in get_args(Provenance),
+    "resources": _is_resources,
+    "versions": _is_texts,
+    "files": lambda value: _is_texts(value) and all(map(_is_inside, value)),
+}
 
 
 def write(

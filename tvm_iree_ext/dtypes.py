@@ -44,6 +44,11 @@ def canonical(name: object) -> str:
     return _CANONICAL[text]
 
 
+def is_dtype(name: str) -> bool:
+    """Whether ``name`` names a type, in either style."""
+    return name in _CANONICAL
+
+
 def mlir_name(name: str) -> str:
     """MLIR's name: ``f32`` for ``float32``."""
     return _MLIR[canonical(name)]

@@ -107,7 +107,8 @@ class Kernel:
         Raises:
             CallError: for arguments that do not fit; nothing was computed, ``out`` is untouched.
                 Some kernels raise it for values, too, before they write anything.
-            ArtifactError: for a kernel that was loaded lazily and does not run on this machine.
+            ArtifactError: for a kernel that was loaded lazily and does not run on this machine,
+                and for one whose manifest is wrong.
         """
         if named or len(arguments) != len(self._arguments):
             arguments = self._in_order(arguments, named)
@@ -138,7 +139,14 @@ class Kernel:
         if not is_empty:
             if self._function is None:
                 self._function = _open(self.folder, self.manifest)
-            self._function(*passed, *tensors)
+            try:
+                self._function(*passed, *tensors)
+            except CallError:
+                raise
+            except (TypeError, ValueError) as error:  # what the library checks for any caller
+                raise ArtifactError(
+                    f"the manifest of {self.folder} does not describe its library: {error}"
+                ) from error
         return results[0] if len(results) == 1 else tuple(results)
 
     def _in_order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:

@@ -9,8 +9,9 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from tvm_iree_ext.dtypes import is_dtype
 from tvm_iree_ext.errors import CallError
 
 Extent = int | str
@@ -187,16 +188,53 @@ class Signature:
         ]
 
     @staticmethod
-    def from_json(data: Iterable[Mapping[str, Any]]) -> "Signature":
-        """The inverse of :meth:`to_json`."""
-        return Signature(
-            tuple(
-                Operand(
-                    o["name"], tuple(o["shape"]), o["dtype"], o["role"], tuple(o.get("least", ()))
-                )
-                for o in data
-            )
-        )
+    def from_json(data: Iterable[Any]) -> "Signature":
+        """The inverse of :meth:`to_json`.
+
+        Raises:
+            ValueError: for what that does not write, saying which operand and what came.
+        """
+        signature = Signature(tuple(_operand(place, o) for place, o in enumerate(data)))
+        if not signature.results:
+            raise ValueError("no operand is a result")
+        names = [*map(str, (e for o in signature.arguments for e in o.shape))]
+        some = dict.fromkeys([*names, *_names(signature.results)], 1 << 30)
+        for operand in signature.operands:
+            for extent in (*operand.shape, *operand.least):
+                try:
+                    extent_value(extent, some)
+                except (ValueError, KeyError, SyntaxError, ZeroDivisionError):
+                    raise ValueError(f"{operand.name} has the extent {extent!r}") from None
+        return signature
+
+
+def _operand(place: int, data: Any) -> Operand:
+    """An operand from what :meth:`Signature.to_json` writes for it; ValueError for all else."""
+    if not isinstance(data, dict):
+        raise ValueError(f"operand {place} is {data!r}")
+    fields = {"least": [], **data}
+    for name, is_sound in _SOUND.items():
+        if name not in fields:
+            raise ValueError(f"operand {place} has no {name}")
+        if not is_sound(fields[name]):
+            raise ValueError(f"operand {place} has the {name} {fields[name]!r}")
+    shape, least = tuple(fields["shape"]), tuple(fields["least"])
+    return Operand(fields["name"], shape, fields["dtype"], fields["role"], least)
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(e, str) or (type(e) is int and e >= 0) for e in value
+    )
+
+
+_SOUND: dict[str, Callable[[Any], bool]] = {
+    "name": lambda value: isinstance(value, str),
+    "shape": _is_shape,
+    "dtype": lambda value: isinstance(value, str) and is_dtype(value),
+    "role": lambda value: value in get_args(Role),
+    "least": _is_shape,
+}
 
 
 def _names(operands: Iterable[Operand]) -> tuple[str, ...]:

@@ -218,10 +218,26 @@ def test_refuses_what_is_no_artifact(tmp_path):
     [
         ({"kind": "elsewhere"}, "is not a manifest of tvm_iree_ext: its kind is not"),
         ({"format": 2}, "has format 2; this version of tvm_iree_ext reads 1"),
-        ({"signature": [{"name": "x"}]}, "has a malformed signature: KeyError"),
-        ({"files": {"../../etc/passwd": ""}}, "has malformed files"),
-        ({"files": {"/etc/passwd": ""}}, "has malformed files"),
-        ({"files": ["kernel.so"]}, "has malformed files"),
+        ({"op": None}, "has a malformed op: None"),
+        ({"entry": None}, "has a malformed entry: None"),
+        ({"attributes": []}, r"has a malformed attributes: \[\]"),
+        ({"target": "llvm"}, "has a malformed target: 'llvm'"),
+        ({"config": 3}, "has a malformed config: 3"),
+        ({"provenance": "guess"}, "has a malformed provenance: 'guess'"),
+        ({"provenance": []}, r"has a malformed provenance: \[\]"),
+        ({"resources": None}, "has a malformed resources: None"),
+        ({"resources": {"cpu_features": 3}}, "has a malformed resources: {'cpu_features': 3}"),
+        ({"resources": {"cpu_features": [3]}}, "has a malformed resources: "),
+        ({"versions": {"apache-tvm": 27}}, "has a malformed versions: {'apache-tvm': 27}"),
+        ({"files": {"../../etc/passwd": ""}}, "has a malformed files"),
+        ({"files": {"/etc/passwd": ""}}, "has a malformed files"),
+        ({"files": {"a\0b": ""}}, "has a malformed files"),
+        ({"files": ["kernel.so"]}, "has a malformed files"),
+        ({"files": {"kernel.so": 3}}, "has a malformed files: {'kernel.so': 3}"),
+        ({"signature": None}, "has a malformed signature: None"),
+        ({"signature": [3]}, "has a malformed signature: operand 0 is 3"),
+        ({"signature": [{"name": "x"}]}, "has a malformed signature: operand 0 has no shape"),
+        ({"signature": SIGNATURE.to_json()[:1]}, "malformed signature: no operand is a result"),
     ],
 )
 def test_refuses_foreign_and_malformed_manifests(folder, changes, message):
@@ -229,6 +245,42 @@ def test_refuses_foreign_and_malformed_manifests(folder, changes, message):
     with pytest.raises(ArtifactError, match=message) as caught:
         read(folder)
     assert str(folder / MANIFEST) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": 3}, "operand 1 has the name 3"),
+        ({"shape": 3}, "operand 1 has the shape 3"),
+        ({"shape": [32.0]}, r"operand 1 has the shape \[32.0\]"),
+        ({"shape": [True]}, r"operand 1 has the shape \[True\]"),
+        ({"shape": [-1]}, r"operand 1 has the shape \[-1\]"),
+        ({"shape": ["2 * m"]}, r"y has the extent '2 \* m'"),
+        ({"shape": ["2 n"]}, "y has the extent '2 n'"),
+        ({"dtype": "flot"}, "operand 1 has the dtype 'flot'"),
+        ({"dtype": ["f32"]}, r"operand 1 has the dtype \['f32'\]"),
+        ({"role": "foo"}, "operand 1 has the role 'foo'"),
+        ({"role": ["result"]}, r"operand 1 has the role \['result'\]"),
+        ({"least": 3}, "operand 1 has the least 3"),
+        ({"least": ["n +"]}, r"y has the extent 'n \+'"),
+    ],
+)
+def test_refuses_malformed_operands(folder, changes, message):
+    x, y = SIGNATURE.to_json()
+    edit_manifest(folder, signature=[x, {**y, **changes}])
+    with pytest.raises(ArtifactError, match=f"has a malformed signature: {message}") as caught:
+        read(folder)
+    assert str(folder / MANIFEST) in str(caught.value)
+
+
+def test_a_signature_of_another_kernel_is_found_at_the_call(artifacts, tmp_path):
+    folder = export(artifacts.shift, tmp_path / "shift")
+    operands = json.loads((folder / MANIFEST).read_text())["signature"]
+    arguments = np.zeros(3, "int32"), 1, False
+    for other in (operands[:-1], [*operands[:-1], {**operands[-1], "dtype": "int64"}]):
+        edit_manifest(folder, signature=other)
+        with pytest.raises(ArtifactError, match=f"manifest of {folder} does not describe its lib"):
+            load(folder)(*arguments)
 
 
 def test_refuses_a_manifest_that_is_cut_off(folder):

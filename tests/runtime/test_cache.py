@@ -10,9 +10,10 @@ import pytest
 from tvm_iree_ext import cache
 from tvm_iree_ext.artifact import LIBRARY, MANIFEST, Manifest, read, write
 from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.signature import Signature
+from tvm_iree_ext.signature import Operand, Signature
 
 KEY = cache.key({"op": "toy"})
+SIGNATURE = Signature((Operand("y", (4,), "float32", "result"),))
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +23,7 @@ def root(tmp_path, monkeypatch) -> Path:
 
 
 def make(folder: Path, content: bytes = b"library") -> None:
-    manifest = Manifest("toy.op", "op", Signature(()), {}, {"kind": "llvm"}, {}, "heuristic")
+    manifest = Manifest("toy.op", "op", SIGNATURE, {}, {"kind": "llvm"}, {}, "heuristic")
     write(folder, manifest, lambda place: (place / LIBRARY).write_bytes(content) and None)
 
 
@@ -173,10 +174,11 @@ import sys
 from pathlib import Path
 from tvm_iree_ext import cache
 from tvm_iree_ext.artifact import LIBRARY, Manifest, read, write
-from tvm_iree_ext.signature import Signature
+from tvm_iree_ext.signature import Operand, Signature
 
 def make(folder):
-    manifest = Manifest("toy.op", "op", Signature(()), {{}}, {{"kind": "llvm"}}, {{}}, "heuristic")
+    signature = Signature((Operand("y", (4,), "float32", "result"),))
+    manifest = Manifest("toy.op", "op", signature, {{}}, {{"kind": "llvm"}}, {{}}, "heuristic")
     write(folder, manifest, lambda place: (place / LIBRARY).write_bytes(b"library") and None)
     print("made", flush=True)
     sys.stdin.read()
