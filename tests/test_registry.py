@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext import ops, support
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.registry import ENTRIES, find
+from tvm_iree_ext.signature import Signature
 from tvm_iree_ext.target.names import make_target
 
 entries = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
@@ -27,6 +28,7 @@ def test_random_cases_fit_the_op_and_the_reference(entry):
     for seed in range(5):
         op, operands = entry.random_case(np.random.default_rng(seed))
         assert op.name == entry.name
+        assert Signature.from_json(op.signature.to_json()) == op.signature
         assert operands.keys() == {operand.name for operand in op.signature.arguments}
         arrays = [operands[o.name] for o in op.signature.arguments]
         shapes = [None if isinstance(array, int | float) else array.shape for array in arrays]

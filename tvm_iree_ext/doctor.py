@@ -164,9 +164,8 @@ def _cache() -> Finding:
 
 
 def _optional() -> list[Finding]:
-    tuner = "xgboost-cpu" if sys.platform.startswith("linux") else "xgboost"
     return [
-        _installed("tuning", ("xgboost-cpu", "xgboost"), f"to tune: pip install {tuner}"),
+        _installed("tuning", ("xgboost-cpu", "xgboost"), "to tune: pip install xgboost-cpu"),
         _installed("PyTorch", ("torch",), "to compare speed with it: pip install torch"),
     ]
 

@@ -24,7 +24,6 @@ from tvm_iree_ext.target.host import vector_extensions
 # Bound when loaded, not when called: a missing function is then an error, not the process's end.
 _COMPILER_FLAGS = ("-shared", "-fPIC", "-nostartfiles", "-Wl,-z,now", "-Wl,--as-needed")
 _LINKER_FLAGS = ("-shared", "-z", "now")
-_MAC_FLAGS = ("-shared", "-fPIC", "-undefined", "dynamic_lookup")
 _SECTION_EXECUTABLE = 4  # SHF_EXECINSTR
 
 
@@ -84,8 +83,7 @@ def find_linker(triple: str = "") -> list[str]:
     for compiler in compilers:
         command = shlex.split(compiler)  # CC may be "ccache gcc"
         if found := shutil.which(command[0]):
-            flags = _MAC_FLAGS if sys.platform == "darwin" else _COMPILER_FLAGS
-            return [found, *command[1:], *flags]
+            return [found, *command[1:], *_COMPILER_FLAGS]
     if found := shutil.which("ld.lld"):
         return [found, *_LINKER_FLAGS]
     if importlib.util.find_spec("ziglang") is not None:

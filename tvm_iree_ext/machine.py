@@ -6,7 +6,6 @@ which this processor lacks ends the process.
 
 import functools
 import platform
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -58,8 +57,7 @@ def is_this_machine(triple: str) -> bool:
     """Whether a target triple (empty for none) names this architecture and operating system."""
     if not triple:
         return True
-    system = "linux" if "linux" in triple else "darwin" if "apple" in triple else "other"
-    return uname_machine(triple.split("-")[0]) == this_machine() and sys.platform == system
+    return uname_machine(triple.split("-")[0]) == this_machine() and "linux" in triple
 
 
 def library_machine(data: bytes) -> str | None:
@@ -80,10 +78,10 @@ def check_library(library: Path, triple: str | None, features: Iterable[str]) ->
     with library.open("rb") as file:
         machine = library_machine(file.read(20))
     here = this_machine()
-    if machine is None and sys.platform.startswith("linux"):
+    if machine is None:
         built_for = triple or "another operating system"
         raise ArtifactError(f"{library}: built for {built_for}; this machine runs Linux")
-    if machine is not None and (machine != here or not sys.platform.startswith("linux")):
+    if machine != here:
         built_for = triple or f"{machine}-linux-gnu"
         raise ArtifactError(f"{library}: built for {built_for}; this machine is {here}")
     if missing := lacking(features):

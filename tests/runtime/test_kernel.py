@@ -22,10 +22,13 @@ X = np.arange(12, dtype="float32").reshape(3, 4)
 class OnlyDLPack:
     """An array of some library of which nothing but DLPack is known."""
 
-    def __init__(self, array):
+    def __init__(self, array, readable=True):
         self._array = array
+        self._readable = readable
 
     def __dlpack__(self, **arguments):
+        if not self._readable:
+            raise BufferError("this array requires grad")
         return self._array.__dlpack__(**arguments)
 
     def __dlpack_device__(self):
@@ -124,6 +127,18 @@ def test_takes_any_array_with_dlpack(toys, array):
     np.testing.assert_array_equal(np.from_dlpack(toys.scale(OnlyDLPack(array), 2.0)), 2 * X)
 
 
+def test_takes_bfloat16_and_bool_by_dlpack(toys):
+    x, y = (tvm.runtime.tensor(np.array(values, BF16)) for values in ([1, 2, 3, 4], [5, 6, 7, 8]))
+    mask = OnlyDLPack(np.array([True, False, True, False]))
+    z = toys.choose(OnlyDLPack(x), OnlyDLPack(y), mask)
+    assert z.numpy().astype("float32").tolist() == [1, 6, 3, 8]
+
+
+def test_results_of_dlpack_arrays_are_taken_for_inputs(toys):
+    y = toys.scale(OnlyDLPack(X), 2.0)
+    np.testing.assert_array_equal(np.from_dlpack(toys.scale(y, 2.0)), 4 * X)
+
+
 @pytest.mark.parametrize(
     "array",
     [
@@ -179,7 +194,9 @@ F32 = np.ones((2, 4), "float32")
         ((None, 1.0), "toy.scale: x is a NoneType; expected an array"),
         ((np.ma.masked_array(F32), 1.0), "toy.scale: x is a masked array"),
         ((OnlyDLPack(F32.astype("int32")), 1.0), "toy.scale: x is int32; expected float32"),
+        ((OnlyDLPack(F32[0]), 1.0), "toy.scale: x has rank 1; expected 2 for [rows, 4]"),
         ((OnlyDLPack(read_only(F32)), 1.0), "toy.scale: x cannot be read by DLPack"),
+        ((OnlyDLPack(F32, readable=False), 1.0), "by DLPack: this array requires grad"),
         ((F32, "2"), "toy.scale: factor is '2', a str; expected a number for float32"),
         ((F32, 2j), "toy.scale: factor is 2j, a complex; expected a number for float32"),
         ((F32, F32), "a ndarray; expected a number for float32"),
@@ -276,7 +293,7 @@ def test_nothing_is_written_when_a_call_is_refused(toys):
 
 @pytest.fixture
 def torch():
-    return pytest.importorskip("torch", reason="PyTorch is not installed")
+    return pytest.importorskip("torch", reason="no PyTorch: scripts/setup dev bench installs it")
 
 
 def test_returns_torch_for_torch(toys, torch):

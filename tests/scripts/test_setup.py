@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are for bash")
-
 
 @pytest.fixture
 def clone(root, tmp_path) -> Path:

@@ -6,6 +6,7 @@ paged in.
 """
 
 import contextlib
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -37,21 +38,20 @@ def extra_bytes(folder: Path, threads: int) -> int:
 
 
 def peak_bytes() -> int:
-    """The greatest size in memory that this process has had; on Linux, since :func:`reset_peak`."""
+    """The greatest size in memory that this process has had since :func:`reset_peak`."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
             return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
     except (OSError, StopIteration):
-        import resource  # on Linux it would begin with the peak of the parent process
-
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return peak if sys.platform == "darwin" else peak << 10
+        # Not less than that of the parent process.
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 
 
 def reset_peak() -> None:
     """Let the peak be the present size.
 
-    Elsewhere than on Linux it stays; operands larger than what imports took make that the same.
+    Under a kernel that cannot, as in some sandboxes, it stays; operands larger than what imports
+    took make that the same.
     """
     with contextlib.suppress(OSError), open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
