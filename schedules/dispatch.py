@@ -8,6 +8,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
+from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
 from tvm_iree_ext.schedules.cpu.pack import CpuPack
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
 from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
@@ -43,6 +44,7 @@ RULES: tuple[Rule, ...] = (
     CpuGather(),
     CpuScatter(),
     CpuScan(),
+    CpuMapped(),
 )
 """Every rule, the most special first."""
 

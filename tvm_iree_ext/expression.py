@@ -16,6 +16,8 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
@@ -38,8 +40,9 @@ def evaluate(
 ) -> Any:
     """The value of ``text`` for the named arguments.
 
-    Allowed are numbers, the arguments' names, ``+ - * /``, ``& | ^``, one comparison at a time,
-    and calls of ``functions``.  ``number`` makes a number's value from what Python reads.
+    Allowed are numbers, the arguments' names, ``+ - * / // %``, ``& | ^``, one comparison at a
+    time, calls of ``functions``, and, for several values, commas between them.  ``number`` makes a
+    number's value from what Python reads.
 
     Raises:
         OpError: for anything else, naming it.
@@ -60,7 +63,9 @@ def evaluate(
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             return _BINARY[type(node.op)](visit(node.left), visit(node.right))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
-            return _COMPARE[type(node.ops[0])](visit(node.left), visit(node.comparators[0]))
+            value = _COMPARE[type(node.ops[0])](visit(node.left), visit(node.comparators[0]))
+            # TVM's == and != give what Python may take for a truth value; this is the expression.
+            return value.asobject() if hasattr(value, "asobject") else value
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
             if node.func.id not in functions:
                 raise refuse(node, f"calls no known function; known are {', '.join(functions)}")
@@ -71,4 +76,6 @@ def evaluate(
         tree = ast.parse(text, mode="eval")
     except SyntaxError as error:
         raise OpError(f"region {text!r}: {error.msg}") from None
+    if isinstance(tree.body, ast.Tuple):
+        return tuple(visit(element) for element in tree.body.elts)
     return visit(tree.body)

@@ -4,6 +4,7 @@ from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
+from tvm_iree_ext.catalog.mapped import MAP_LOAD, MAP_STORE
 from tvm_iree_ext.catalog.pack import PACK, UNPACK
 from tvm_iree_ext.catalog.scan import SCAN
 from tvm_iree_ext.catalog.slices import GATHER, SCATTER
@@ -21,6 +22,8 @@ ENTRIES: dict[str, OpEntry] = {
         SCATTER,
         GATHER,
         SCAN,
+        MAP_LOAD,
+        MAP_STORE,
     )
 }
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
+import numpy as np
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.signature import Extent
 
@@ -92,6 +93,12 @@ def bits(value: Expr, dtype: str) -> Expr:
     if dtype == "bool":
         return tirx.Cast("uint8", value)
     word = f"uint{item_bytes(dtype) * 8}"
+    if isinstance(value, tirx.IntImm | tirx.FloatImm):
+        # Here, not by the compiler: TVM reinterprets neither an integer 0 nor a bfloat16 number.
+        pattern = int(np.array(value.value, numpy_dtype(dtype)).view(word))
+        if pattern < 1 << 63:
+            return tirx.const(pattern, word)
+        return tirx.reinterpret(word, tirx.const(pattern - (1 << 64), "int64"))
     if dtype != "bfloat16":
         return tirx.reinterpret(word, cast(value, dtype))
     # By hand, as in cast: to the nearest, ties to even; a NaN stays one.

@@ -141,7 +141,8 @@ class _Kernel:
         """The check of the indices where it is asked for, the copy, the updates."""
         if self.op.out_of_range == "error":
             self.operands.refuse_out_of_range(self.tasks)
-        self.tasks.copy(self.result, self.operands.flat["original"], self.total)
+        original = self.operands.flat["original"]
+        self.tasks.copy(self.result.buffer, original.buffer, self.total)
         with self.tasks.each() as task:
             {
                 "batch": self.batch,

@@ -170,9 +170,9 @@ class Tasks:
         first = emit.smaller(task * i64(part) * unit, total)
         return I.Bind(i64(first)), I.Bind(i64(emit.smaller((task + 1) * i64(part) * unit, total)))
 
-    def copy(self, target: Flat, source: Flat, count: Index) -> None:
-        """``target = source``, all of it."""
+    def copy(self, target: Any, source: Any, count: Index) -> None:
+        """``target = source``, both of one axis."""
         with self.each() as task:
-            first, stop = self.share(task, count, max(1, 64 // item_bytes(target.dtype)))
+            first, stop = self.share(task, count, 64 // item_bytes(str(target.dtype)))
             with serial(stop - first) as i:
-                I.buffer_store(target.buffer, source.buffer[first + i], [first + i])
+                I.buffer_store(target, source[first + i], [first + i])

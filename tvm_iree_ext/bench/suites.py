@@ -8,6 +8,7 @@ from tvm_iree_ext.bench.case import Case
 from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
 from tvm_iree_ext.bench.costs import measure_costs
 from tvm_iree_ext.bench.fft import fft_cases
+from tvm_iree_ext.bench.mapped import mapped_cases
 from tvm_iree_ext.bench.pack import pack_cases
 from tvm_iree_ext.bench.peaks import measure_peaks
 from tvm_iree_ext.bench.report import Machine, Report
@@ -20,6 +21,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "pack": pack_cases,
     "slices": slices_cases,
     "scan": scan_cases,
+    "mapped": mapped_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

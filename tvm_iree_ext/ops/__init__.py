@@ -4,6 +4,7 @@ from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.fft import fft
 from tvm_iree_ext.ops.fft_transform import fft_transform
 from tvm_iree_ext.ops.gather import gather
+from tvm_iree_ext.ops.mapped import map_load, map_store
 from tvm_iree_ext.ops.pack import pack, unpack
 from tvm_iree_ext.ops.scan import scan
 from tvm_iree_ext.ops.scatter import scatter
@@ -15,6 +16,8 @@ __all__ = [
     "fft",
     "fft_transform",
     "gather",
+    "map_load",
+    "map_store",
     "online_attention",
     "pack",
     "scan",

@@ -1,5 +1,7 @@
 """What canonical PrimFuncs begin with: their name, their parameters, the values of extents."""
 
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from tvm import ir, tirx
@@ -35,6 +37,35 @@ class Parameters:
     def __getitem__(self, name: str) -> Any:
         """The buffer of an operand."""
         return self.buffers[name]
+
+
+class Block(AbstractContextManager[list[ir.Expr]]):
+    """Loops and a block over extents, of which the first ``serial`` run in order."""
+
+    def __init__(
+        self, name: str, parameters: Parameters, shape: Sequence[int | str], serial: int = 0
+    ) -> None:
+        self.name, self.serial = name, serial
+        # A loop even where there is no dim: a block without one confuses schedules.
+        self.extents = [parameters.extent(extent) for extent in shape]
+        self.loops = I.grid(*(self.extents or [tirx.const(1, "int64")]))
+        self.block = I.sblock(name)
+
+    def __enter__(self) -> list[ir.Expr]:
+        loops = self.loops.__enter__()
+        listed = list(loops) if isinstance(loops, Sequence) else [loops]
+        self.block.__enter__()
+        at = []
+        for number, (extent, loop) in enumerate(zip(self.extents, listed, strict=False)):
+            axis: Callable[..., Any] = I.axis.opaque if number < self.serial else I.axis.spatial
+            at.append(axis(extent, loop))
+        if not at:
+            I.axis.spatial(tirx.const(1, "int64"), listed[0])
+        return at
+
+    def __exit__(self, *error: Any) -> None:
+        self.block.__exit__(*error)
+        self.loops.__exit__(*error)
 
 
 def convert(value: ir.Expr, dtype: str) -> ir.Expr:

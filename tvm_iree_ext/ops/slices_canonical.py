@@ -1,7 +1,6 @@
 """The canonical TensorIR of scatter and gather: the formulas, a block each."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm import ir, tirx
@@ -9,7 +8,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.errors import KERNEL_ERROR
-from tvm_iree_ext.ops.canonical import Parameters, convert, in_range
+from tvm_iree_ext.ops.canonical import Block, Parameters, convert, in_range
 from tvm_iree_ext.ops.slices import Slices
 
 if TYPE_CHECKING:
@@ -29,12 +28,12 @@ def canonical_scatter(op: "Scatter") -> tirx.PrimFunc:
         parameters = Parameters(op)
         original, result, updates = (parameters[n] for n in ("original", "result", "updates"))
         _check_range(op, parameters)
-        with _block("copy", parameters, op.slices.full) as at:
+        with Block("copy", parameters, op.slices.full) as at:
             I.buffer_store(result, original[tuple(at)], at)
         unique = op.unique_indices
         current = original if unique else result
         serial = 0 if unique else len(op.slices.batch)
-        with _block("scatter", parameters, op.slices.slices, serial) as at:
+        with Block("scatter", parameters, op.slices.slices, serial) as at:
             target, valid = _address(op.slices, parameters, at)
             with I.If(valid), I.Then():
                 values = (updates[tuple(at)], current[tuple(target)])
@@ -48,7 +47,7 @@ def canonical_gather(op: "Gather") -> tirx.PrimFunc:
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters(op)
         _check_range(op, parameters)
-        with _block("gather", parameters, op.slices.slices) as at:
+        with Block("gather", parameters, op.slices.slices) as at:
             place, valid = _address(op.slices, parameters, at)
             rest = tirx.const(0, op.dtype)
             if op.has_init:
@@ -64,7 +63,7 @@ def _check_range(op: Any, parameters: Parameters) -> None:
         return
     wrong = I.sblock_alloc_buffer([1], "int64")
     I.buffer_store(wrong, tirx.const(0, "int64"), [0])
-    with _block("out_of_range", parameters, op.slices.batch, len(op.slices.batch)) as at:
+    with Block("out_of_range", parameters, op.slices.batch, len(op.slices.batch)) as at:
         wanted = _wanted(parameters, at)
         _, inside = _start(op.slices, parameters, at)
         count = tirx.Select(tirx.And(wanted, tirx.Not(inside)), *_one_and_zero())
@@ -112,32 +111,3 @@ def _address(slices: Slices, parameters: Parameters, at: Point) -> tuple[list[ir
     for dim, index in start.items():
         place[dim] = place[dim] + index
     return place, tirx.And(_wanted(parameters, batch), inside)
-
-
-class _block(AbstractContextManager[list[ir.Expr]]):
-    """Loops and a block over extents, of which the first ``serial`` run in order."""
-
-    def __init__(
-        self, name: str, parameters: Parameters, shape: Sequence[int | str], serial: int = 0
-    ) -> None:
-        self.name, self.serial = name, serial
-        # A loop even where there is no dim: a block without one confuses schedules.
-        self.extents = [parameters.extent(extent) for extent in shape]
-        self.loops = I.grid(*(self.extents or [tirx.const(1, "int64")]))
-        self.block = I.sblock(name)
-
-    def __enter__(self) -> list[ir.Expr]:
-        loops = self.loops.__enter__()
-        listed = list(loops) if isinstance(loops, Sequence) else [loops]
-        self.block.__enter__()
-        at = []
-        for number, (extent, loop) in enumerate(zip(self.extents, listed, strict=False)):
-            axis: Callable[..., Any] = I.axis.opaque if number < self.serial else I.axis.spatial
-            at.append(axis(extent, loop))
-        if not at:
-            I.axis.spatial(tirx.const(1, "int64"), listed[0])
-        return at
-
-    def __exit__(self, *error: Any) -> None:
-        self.block.__exit__(*error)
-        self.loops.__exit__(*error)

@@ -2,6 +2,7 @@
 
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.fft import fft, fft_transform
+from tvm_iree_ext.reference.mapped import map_load, map_store
 from tvm_iree_ext.reference.pack import pack, unpack
 from tvm_iree_ext.reference.scan import scan
 from tvm_iree_ext.reference.slices import gather, scatter
@@ -11,6 +12,8 @@ __all__ = [
     "fft",
     "fft_transform",
     "gather",
+    "map_load",
+    "map_store",
     "online_attention",
     "pack",
     "scan",
