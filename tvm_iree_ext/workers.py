@@ -1,5 +1,6 @@
 """Calls in processes of their own, so that a crash or a hang ends one call and not the run."""
 
+import contextlib
 import multiprocessing
 import queue
 import signal
@@ -63,19 +64,21 @@ class Worker:
     def _start(self) -> None:
         self._pipe, theirs = _CONTEXT.Pipe()
         self._process = _CONTEXT.Process(target=_serve, args=(theirs, self._folder), daemon=True)
+        # Ctrl-C is for the parent, which ends this process: also while it is still importing.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self._process.start()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()  # now the end of the process is the end of the pipe
 
 
 def _serve(pipe: Connection, folder: str) -> None:
     tempfile.tempdir = folder
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this
-    while True:
-        try:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    with contextlib.suppress(EOFError, BrokenPipeError):  # the parent has gone
+        while True:
             function, item = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(function(item))
+            pipe.send(function(item))
 
 
 def _how_it_ended(code: int) -> str:

@@ -109,7 +109,7 @@ class CpuAttention:
 _LARGEST_SCRATCH_BYTES = 64 * 1024 * 1024
 
 # The tiles that each form takes: field of the config -> roles.
-_TILES = {
+_TILES: dict[str, dict[str, tuple[str, ...]]] = {
     "lanes": {
         "workgroup_tile": ("m",),
         "reduction_tile": ("k2",),
@@ -120,6 +120,8 @@ _TILES = {
 
 
 def _check(op: Attention, config: LoweringConfig) -> None:
+    """Raise ScheduleError for a config that the kernels cannot use."""
+
     def expect(holds: bool, what: str, came: object, expected: str) -> None:
         if not holds:
             raise ScheduleError(f"cpu.attention: {what} is {came!r}; expected {expected}")

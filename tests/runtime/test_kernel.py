@@ -390,15 +390,19 @@ def wait_until_idle() -> None:
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_kernel_uses_as_many_threads_as_it_is_told(toys, count):
     x = np.ones((64, 100_000), "float32")
-    with runtime.threads(count):
-        assert runtime.num_threads() == count
-        toys.row_sums(x)
+
+    def workers_share():
         wait_until_idle()
         caller, workers = time.thread_time(), worker_seconds()
         for _ in range(20):
             toys.row_sums(x)
-        caller, workers = time.thread_time() - caller, worker_seconds() - workers
-    assert (workers > caller / 3) == (count == 2)
+        return (worker_seconds() - workers) / (time.thread_time() - caller)
+
+    with runtime.threads(count):
+        assert runtime.num_threads() == count
+        toys.row_sums(x)
+        # On a busy machine a worker may get no time for a while, or spin from before.
+        assert any((workers_share() > 1 / 3) == (count == 2) for _ in range(10))
 
 
 FORK = """
