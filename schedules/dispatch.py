@@ -12,6 +12,8 @@ from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
 from tvm_iree_ext.schedules.cpu.pack import CpuPack
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
 from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
+from tvm_iree_ext.schedules.cpu.sort import CpuSort
+from tvm_iree_ext.schedules.cpu.topk import CpuTopk
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -45,6 +47,8 @@ RULES: tuple[Rule, ...] = (
     CpuScatter(),
     CpuScan(),
     CpuMapped(),
+    CpuSort(),
+    CpuTopk(),
 )
 """Every rule, the most special first."""
 

@@ -256,8 +256,8 @@ def test_refuses_cases_that_there_are_not():
         bench.select_cases("attention", "f8")
     with pytest.raises(ValueError, match="a quick run leaves out all of attn_h16"):
         bench.select_cases("attention", "h16", quick=True)
-    with pytest.raises(ValueError, match="no suite 'sort'; there are attention"):
-        bench.select_cases("sort")
+    with pytest.raises(ValueError, match="no suite 'sorting'; there are attention"):
+        bench.select_cases("sorting")
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
@@ -355,8 +355,8 @@ def test_the_page_has_commands_that_are_taken(root):
 
 
 def test_the_command_refuses_in_one_line(command):
-    with pytest.raises(ExtError, match="bench: no suite 'sort'; there are attention"):
-        command("sort")
+    with pytest.raises(ExtError, match="bench: no suite 'sorting'; there are attention"):
+        command("sorting")
     with pytest.raises(ExtError, match="bench: the number of threads is 99"):
         command("attention", "--threads", 99)
     with pytest.raises(SystemExit):

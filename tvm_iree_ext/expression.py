@@ -5,6 +5,7 @@ TIR expressions when an op is built, and array arithmetic when its reference is 
 """
 
 import ast
+import functools
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +22,10 @@ _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
     ast.BitXor: operator.xor,
+}
+_LOGIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.And: operator.and_,
+    ast.Or: operator.or_,
 }
 _COMPARE: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Lt: operator.lt,
@@ -41,11 +46,11 @@ def evaluate(
     """The value of ``text`` for the named arguments.
 
     Allowed are numbers, the arguments' names, ``+ - * / // %``, ``& | ^``, one comparison at a
-    time, calls of ``functions``, and, for several values, commas between them.  ``number`` makes a
-    number's value from what Python reads.
+    time, ``and`` and ``or`` between comparisons, calls of ``functions``, and, for several values,
+    commas between them.  ``number`` makes a number's value from what Python reads.
 
-    Raises:
-        OpError: for anything else, naming it.
+        Raises:
+            OpError: for anything else, naming it.
     """
 
     def refuse(node: ast.AST, why: str) -> OpError:
@@ -62,6 +67,8 @@ def evaluate(
             return -visit(node.operand)
         if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
             return _BINARY[type(node.op)](visit(node.left), visit(node.right))
+        if isinstance(node, ast.BoolOp):
+            return functools.reduce(_LOGIC[type(node.op)], map(visit, node.values))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
             value = _COMPARE[type(node.ops[0])](visit(node.left), visit(node.comparators[0]))
             # TVM's == and != give what Python may take for a truth value; this is the expression.

@@ -8,6 +8,8 @@ from tvm_iree_ext.catalog.mapped import MAP_LOAD, MAP_STORE
 from tvm_iree_ext.catalog.pack import PACK, UNPACK
 from tvm_iree_ext.catalog.scan import SCAN
 from tvm_iree_ext.catalog.slices import GATHER, SCATTER
+from tvm_iree_ext.catalog.sort import SORT
+from tvm_iree_ext.catalog.topk import TOPK
 from tvm_iree_ext.errors import OpError
 
 ENTRIES: dict[str, OpEntry] = {
@@ -24,6 +26,8 @@ ENTRIES: dict[str, OpEntry] = {
         SCAN,
         MAP_LOAD,
         MAP_STORE,
+        SORT,
+        TOPK,
     )
 }
 

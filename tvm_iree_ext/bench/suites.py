@@ -14,6 +14,8 @@ from tvm_iree_ext.bench.peaks import measure_peaks
 from tvm_iree_ext.bench.report import Machine, Report
 from tvm_iree_ext.bench.scan import scan_cases
 from tvm_iree_ext.bench.slices import slices_cases
+from tvm_iree_ext.bench.sort import sort_cases
+from tvm_iree_ext.bench.topk import topk_cases
 
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "attention": attention_cases,
@@ -22,6 +24,8 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "slices": slices_cases,
     "scan": scan_cases,
     "mapped": mapped_cases,
+    "sort": sort_cases,
+    "topk": topk_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

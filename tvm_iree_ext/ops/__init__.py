@@ -8,6 +8,8 @@ from tvm_iree_ext.ops.mapped import map_load, map_store
 from tvm_iree_ext.ops.pack import pack, unpack
 from tvm_iree_ext.ops.scan import scan
 from tvm_iree_ext.ops.scatter import scatter
+from tvm_iree_ext.ops.sort import sort
+from tvm_iree_ext.ops.topk import topk
 from tvm_iree_ext.signature import TensorType
 
 __all__ = [
@@ -22,5 +24,7 @@ __all__ = [
     "pack",
     "scan",
     "scatter",
+    "sort",
+    "topk",
     "unpack",
 ]

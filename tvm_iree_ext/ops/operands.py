@@ -25,13 +25,18 @@ def whole_number(value: object) -> int | None:
 
 
 def as_tensor(
-    op: str, name: str, operand: OperandLike, dtype: str, allowed: Sequence[str]
+    op: str,
+    name: str,
+    operand: OperandLike,
+    dtype: str,
+    allowed: Sequence[str],
+    least: int = 1,
 ) -> TensorType:
     """The type of an operand given as a shape, a TensorType, or an array.
 
     Raises:
-        OpError: for an extent below 1 or beyond int64, an odd name of an extent, or a dtype not
-            ``allowed``.
+        OpError: for an extent below ``least`` or beyond int64, an odd name of an extent, or a
+            dtype not ``allowed``.
     """
     if hasattr(operand, "shape") and hasattr(operand, "dtype"):
         shape, dtype = tuple(operand.shape), operand.dtype
@@ -39,7 +44,9 @@ def as_tensor(
         shape = tuple(operand)
     else:
         raise OpError(f"{op}: {name} is {operand!r}; expected a shape, a TensorType or an array")
-    shape = tuple(_extent(op, f"{name} axis {axis}", extent) for axis, extent in enumerate(shape))
+    shape = tuple(
+        _extent(op, f"{name} axis {axis}", extent, least) for axis, extent in enumerate(shape)
+    )
     try:
         canonical = dtypes.canonical(dtype)
     except OpError as error:
@@ -49,14 +56,14 @@ def as_tensor(
     return TensorType(shape, canonical)
 
 
-def _extent(op: str, where: str, extent: object) -> Extent:
+def _extent(op: str, where: str, extent: object, least: int) -> Extent:
     if isinstance(extent, str):
         if extent != "?" and not extent.isidentifier():
             raise OpError(f"{op}: {where}: extent {extent!r} is not a name or '?'")
         return extent
     number = whole_number(extent)
-    if number is None or number < 1:
-        raise OpError(f"{op}: {where} has extent {extent!r}; extents start at 1")
+    if number is None or number < least:
+        raise OpError(f"{op}: {where} has extent {extent!r}; extents start at {least}")
     if number > _MOST:
         raise OpError(f"{op}: {where} has extent {number}; extents end at 2**63 - 1")
     return number

@@ -33,7 +33,7 @@ class Parameters:
                 var = tirx.Var(operand.name, passed_dtype(operand.dtype))
                 scalars[operand.name] = I.arg(operand.name, var)
                 continue
-            shape = [_const(evaluate(e, symbols, tirx.ceildiv)) for e in operand.shape]
+            shape = [as_index(evaluate(e, symbols, tirx.ceildiv)) for e in operand.shape]
             # Item-size alignment: any NumPy array will do, at no cost in vector moves.
             buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
             buffers[operand.name] = I.arg(operand.name, buffer)
@@ -51,5 +51,6 @@ def passed_dtype(dtype: str) -> str:
     return "float64" if dtype.startswith(("float", "bfloat")) else "int64"
 
 
-def _const(value: int | ir.Expr) -> ir.Expr:
+def as_index(value: int | ir.Expr) -> ir.Expr:
+    """A number as an index expression."""
     return tirx.const(value, "int64") if isinstance(value, int) else value

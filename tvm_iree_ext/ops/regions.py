@@ -29,6 +29,10 @@ NAMED: dict[str, str] = {
     "and": "arg0 & arg1",
     "or": "arg0 | arg1",
     "xor": "arg0 ^ arg1",
+    "<": "arg0 < arg1",
+    "<=": "arg0 <= arg1",
+    ">": "arg0 > arg1",
+    ">=": "arg0 >= arg1",
 }
 """Names that stand for the text of a region of two arguments."""
 

@@ -6,6 +6,8 @@ from tvm_iree_ext.reference.mapped import map_load, map_store
 from tvm_iree_ext.reference.pack import pack, unpack
 from tvm_iree_ext.reference.scan import scan
 from tvm_iree_ext.reference.slices import gather, scatter
+from tvm_iree_ext.reference.sort import sort
+from tvm_iree_ext.reference.topk import topk
 
 __all__ = [
     "attention",
@@ -18,5 +20,7 @@ __all__ = [
     "pack",
     "scan",
     "scatter",
+    "sort",
+    "topk",
     "unpack",
 ]

@@ -1,0 +1,388 @@
+"""CPU top-k: walk along each line once, and let in what beats the worst that is kept.
+
+The best of a block of candidates is found in vectors, lane by lane, and compared with the worst
+element kept; most blocks end there, so a long line costs what reading it costs.  A block with a
+candidate in it is walked singly.
+
+Where the dim is not the innermost, the lines of one cache line of elements are copied to a tile
+together, a piece at a time.  Where there are fewer lines than cores, a line is walked in
+``splits`` parts, each with slots of its own, which are offered to those of the first at the end.
+
+Work: N, and log2(K) or K / 2 moves for each candidate let in.  Scratch: the slots, and the tile.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, product, serial
+from tvm_iree_ext.schedules.cpu.sort_lines import as_seen, stored
+from tvm_iree_ext.schedules.cpu.topk_slots import Pair, Slots, lowest
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.order import region_dtype
+from tvm_iree_ext.ops.parameters import Parameters
+from tvm_iree_ext.ops.topk import Topk
+
+_CACHE_LINE_BYTES = 64
+
+
+def topk_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``.
+
+    ``config`` has ``algorithm`` (``ordered`` or ``heap``), ``vector_lanes``, ``splits``,
+    ``register_tile["vectors"]`` (of a block) and ``workgroup_tile["candidates"]`` (of a tile).
+    """
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _Scan(op, config).emit()
+    return builder.get()
+
+
+class _Scan:
+    """The kernel under construction."""
+
+    def __init__(self, op: Topk, config: LoweringConfig) -> None:
+        self.op, self.config = op, config
+        self.dtype = op.types["values"].dtype
+        self.seen_dtype = region_dtype(self.dtype)
+        self.index_dtype = op.types["output_indices"].dtype
+        self.lanes = config.vector_lanes
+        self.is_selective = op.order is not None and op.order.strict
+        declared = Parameters.declare(op)
+        self.parameters = declared.buffers
+        shapes = {
+            o.name: [declared.extent(extent) for extent in o.shape] for o in op.signature.operands
+        }
+        self.sizes = {name: product(shape) for name, shape in shapes.items()}
+        axis = op.dimension
+        self.candidates = shapes["values"][axis]
+        self.k = shapes["output_values"][axis]
+        self.outer = product(shapes["values"][:axis])
+        self.inner = product(shapes["values"][axis + 1 :])
+
+    def emit(self) -> None:
+        """All lines."""
+        with I.sblock("root"):
+            self.flat = {
+                name: I.decl_buffer(
+                    [i64(self.sizes[name])],
+                    stored(str(buffer.dtype)),
+                    data=buffer.data,
+                    align=item_bytes(str(buffer.dtype)),
+                )
+                for name, buffer in self.parameters.items()
+            }
+            if known(self.inner) != 1:
+                self.emit_tiles()
+            else:
+                self.emit_lines()
+
+    def emit_lines(self) -> None:
+        """Lines that lie in one piece, each in one or several parts."""
+        splits = self.config.splits
+        share = I.Bind(i64(emit.ceil_div(self.candidates, splits)))
+        tasks = product([self.outer, splits])
+        count = splits if splits > 1 else 1
+        values = indices = ordered = None
+        if splits > 1:
+            values, indices = self.slot_memory(product([tasks, self.k]))
+            ordered = emit.scratch([self.outer], "int32")
+        loop = I.parallel if self.config.parallel else I.serial
+        with loop(i64(0), i64(tasks)) as task:
+            line = I.Bind(tirx.floordiv(task, i64(count)))
+            part = I.Bind(tirx.floormod(task, i64(count)))
+            if splits == 1:
+                slots = self.slots(*self.slot_memory(self.k), i64(0))
+            else:
+                slots = self.slots(values, indices, I.Bind(task * i64(self.k)))
+            begin = I.Bind(i64(emit.smaller(part * share, self.candidates)))
+            end = I.Bind(i64(emit.smaller(begin + share, self.candidates)))
+            start = I.Bind(line * i64(self.candidates))
+
+            def candidate(i: Index, lanes: int = 1) -> Expr:
+                return self.flat["values"][emit.run(start + i, lanes)]
+
+            def index(i: Index) -> Expr:
+                if self.op.has_indices:
+                    return self.flat["indices"][start + i]
+                return self.number(i)
+
+            is_ordered = self.check_order(slots, line * i64(self.k), 1)
+            if splits > 1:
+                with I.If(part == 0), I.Then():
+                    I.buffer_store(ordered, is_ordered[0], [line])
+
+            def select() -> None:
+                if splits == 1:
+                    slots.start(self.inits(line * i64(self.k), 1))
+                else:
+                    self.start_part(slots, part, line)
+                self.scan(slots, candidate, index, begin, end)
+
+            def follow() -> None:
+                with I.If(part == 0), I.Then():
+                    self.insert_all(slots, line * i64(self.k), 1, candidate, index)
+
+            self.choose(is_ordered, select, follow)
+            if splits == 1:
+                self.hand_out(slots, is_ordered, line * i64(self.k), 1)
+        if splits > 1:
+            with serial(self.outer) as line:
+                self.gather_parts(values, indices, ordered, line)
+
+    def number(self, i: Index) -> Expr:
+        """The index of a candidate that brings none."""
+        number = i64(i)
+        if self.index_dtype.startswith("u"):
+            number = tirx.max(number, i64(0))  # for TVM, which cannot convert a range below 0
+        return tirx.Cast(self.index_dtype, number)
+
+    def slot_memory(self, count: Index) -> tuple[Any, Any]:
+        """Scratch for values and indices of slots."""
+        return emit.scratch([count], self.seen_dtype), emit.scratch([count], self.index_dtype)
+
+    def slots(self, values: Any, indices: Any, base: Expr) -> Slots:
+        """Slots in some memory."""
+        heap = self.config.algorithm == "heap"
+        return Slots(values, indices, base, self.k, heap, self.op.region, self.op.order)
+
+    def inits(self, base: Expr, stride: Index) -> Callable[[Index], Pair]:
+        """The inits of a line as pairs."""
+
+        def pair(k: Index) -> Pair:
+            place = base + i64(k) * i64(stride)
+            value = as_seen(self.flat["output_values_init"][place], self.dtype)
+            return value, self.flat["output_indices_init"][place]
+
+        return pair
+
+    def check_order(self, slots: Slots, base: Expr, stride: Index) -> Any:
+        """A register that tells whether the inits of a line are in order."""
+        result = emit.registers(1, "int32")
+        if self.is_selective:
+            slots.is_ordered(self.inits(base, stride), result)
+        else:
+            I.buffer_store(result, tirx.const(0, "int32"), [0])
+        return result
+
+    def choose(
+        self, is_ordered: Any, select: Callable[[], None], follow: Callable[[], None]
+    ) -> None:
+        """Select where the inits are in order, else follow the dialect's loops."""
+        if not self.is_selective:
+            follow()
+            return
+        with I.If(is_ordered[0] == 1):
+            with I.Then():
+                select()
+            with I.Else():
+                follow()
+
+    def start_part(self, slots: Slots, part: Expr, line: Expr) -> None:
+        """The first part starts from the inits, the others from what loses against all."""
+        assert self.op.order is not None
+        worst = lowest(self.seen_dtype, self.op.order.sign)
+        nothing = worst, tirx.max_value(self.index_dtype)
+        with I.If(part == 0):
+            with I.Then():
+                slots.start(self.inits(line * i64(self.k), 1))
+            with I.Else():
+                slots.start(lambda k: nothing)
+
+    def scan(
+        self,
+        slots: Slots,
+        candidate: Callable[..., Expr],
+        index: Callable[[Index], Expr],
+        begin: Expr,
+        end: Expr,
+    ) -> None:
+        """Offer the candidates ``begin .. end - 1``."""
+        assert self.op.order is not None
+        vectors, lanes = self.config.register_tile["vectors"], self.lanes
+        size = vectors * lanes
+        blocks = I.Bind(tirx.floordiv(end - begin, i64(size)))
+        best = emit.registers(lanes, self.seen_dtype)
+        threshold = emit.registers(1, self.seen_dtype)
+        worst = lowest(self.seen_dtype, self.op.order.sign)
+
+        def renew() -> None:
+            I.buffer_store(threshold, slots.last()[0], [0])
+
+        def each(first: Expr, stop: Expr) -> None:
+            with serial(stop, first) as i:
+                value = I.Bind(as_seen(candidate(i), self.dtype))
+                with I.If(tirx.Not(self.loses(value, threshold[0]))), I.Then():
+                    new = value, I.Bind(index(i))
+                    with I.If(slots.is_better(new, slots.last())), I.Then():
+                        slots.offer(new)
+                        renew()
+
+        renew()
+        with serial(blocks) as block:
+            first = I.Bind(begin + block * size)
+            I.buffer_store(best, emit.splat(worst, lanes), [emit.run(0, lanes)])
+            for vector in range(vectors):
+                values = as_seen(candidate(first + vector * lanes, lanes), self.dtype)
+                self.keep_better(best, values, lanes)
+            width = lanes
+            while width > 1:
+                width //= 2
+                self.keep_better(best, best[emit.run(width, width)], width)
+            with I.If(tirx.Not(self.loses(best[0], threshold[0]))), I.Then():
+                each(first, first + size)
+        each(I.Bind(begin + blocks * size), end)
+
+    def loses(self, value: Expr, threshold: Expr) -> Expr:
+        """Whether a value cannot get in, whatever its index: it is worse, or NaN."""
+        assert self.op.order is not None
+        reached = value >= threshold if self.op.order.descending else value <= threshold
+        return tirx.Not(reached)
+
+    def keep_better(self, best: Any, values: Expr, lanes: int) -> None:
+        """In each lane keep the better one; a NaN is none."""
+        assert self.op.order is not None
+        values = I.Bind(values)
+        kept = I.Bind(best[emit.run(0, lanes)])
+        wins = values > kept if self.op.order.descending else values < kept
+        I.buffer_store(best, tirx.Select(wins, values, kept), [emit.run(0, lanes)])
+
+    def insert_all(
+        self,
+        slots: Slots,
+        base: Expr,
+        stride: Index,
+        candidate: Callable[..., Expr],
+        index: Callable[[Index], Expr],
+    ) -> None:
+        """The dialect's loops, from the inits on."""
+        with serial(self.k) as k:
+            slots.put(k, self.inits(base, stride)(k))
+        with serial(self.candidates) as i:
+            slots.insert((as_seen(candidate(i), self.dtype), index(i)))
+
+    def hand_out(self, slots: Slots, is_ordered: Any, base: Expr, stride: Index) -> None:
+        """Write the results of a line."""
+
+        def put(k: Index, pair: Pair) -> None:
+            place = base + i64(k) * i64(stride)
+            I.buffer_store(self.flat["output_values"], self.as_stored(pair[0]), [place])
+            I.buffer_store(self.flat["output_indices"], pair[1], [place])
+
+        def follow() -> None:
+            with serial(self.k) as k:
+                put(k, slots.pair(k))
+
+        self.choose(is_ordered, lambda: slots.finish(put), follow)
+
+    def as_stored(self, value: Expr) -> Expr:
+        """A value as it lies in memory."""
+        if stored(self.dtype) == self.dtype:
+            return value
+        if self.dtype == "bool":
+            return tirx.Cast("uint8", value)
+        if (
+            self.dtype == "bfloat16"
+        ):  # exact: it is the upper half; TVM cannot convert and reinterpret
+            upper = tirx.reinterpret("uint32", value) >> tirx.const(16, "uint32")
+            return tirx.Cast("uint16", upper)
+        return tirx.reinterpret("uint16", tirx.Cast(self.dtype, value))
+
+    def gather_parts(self, values: Any, indices: Any, ordered: Any, line: Expr) -> None:
+        """Offer what the other parts of a line kept to the slots of the first."""
+        base = I.Bind(line * i64(self.k) * self.config.splits)
+        first = self.slots(values, indices, base)
+        others = (self.config.splits - 1) * i64(self.k)
+        if self.is_selective:
+            with I.If(ordered[line] == 1), I.Then(), serial(others) as k:
+                place = base + self.k + k
+                new = I.Bind(values[place]), I.Bind(indices[place])
+                with I.If(first.is_better(new, first.last())), I.Then():
+                    first.offer(new)
+        is_ordered = emit.registers(1, "int32")
+        I.buffer_store(is_ordered, ordered[line], [0])
+        self.hand_out(first, is_ordered, line * i64(self.k), 1)
+
+    def emit_tiles(self) -> None:
+        """Lines that are strewn, a cache line of them at a time, through a tile."""
+        width = _CACHE_LINE_BYTES // item_bytes(self.dtype)
+        inner = known(self.inner)
+        width = width if inner is None else min(width, inner)
+        # At least one, as TVM sees a division by zero otherwise.
+        blocks = emit.larger(emit.ceil_div(self.inner, width), 1)
+        tile_n = self.config.workgroup_tile["candidates"]
+        loop = I.parallel if self.config.parallel else I.serial
+        with loop(i64(0), i64(product([self.outer, blocks]))) as task:
+            outer = I.Bind(tirx.floordiv(task, i64(blocks)))
+            first = I.Bind(tirx.floormod(task, i64(blocks)) * width)
+            columns = I.Bind(i64(emit.smaller(width, self.inner - first)))
+            values, indices = self.slot_memory(product([width, self.k]))
+            ordered = emit.scratch([width], "int32")
+            tile = {"values": emit.scratch([width, tile_n], stored(self.dtype))}
+            if self.op.has_indices:
+                tile["indices"] = emit.scratch([width, tile_n], "int32")
+            stride = i64(self.inner)
+            line_base = I.Bind(outer * i64(self.candidates) * stride + first)
+            out_base = I.Bind(outer * i64(self.k) * stride + first)
+
+            def slots_of(c: Expr) -> Slots:
+                return self.slots(values, indices, I.Bind(c * i64(self.k)))
+
+            with serial(columns) as c:
+                slots = slots_of(c)
+                is_ordered = self.check_order(slots, out_base + c, stride)
+                I.buffer_store(ordered, is_ordered[0], [c])
+                self.choose(
+                    is_ordered,
+                    lambda: slots.start(self.inits(out_base + c, stride)),
+                    lambda: self.follow_strided(slots, out_base + c, line_base + c),
+                )
+            if self.is_selective:
+                with serial(emit.ceil_div(self.candidates, tile_n)) as piece:
+                    begin = I.Bind(piece * tile_n)
+                    count = I.Bind(i64(emit.smaller(tile_n, self.candidates - begin)))
+                    for name, target in tile.items():
+                        with serial(count) as i, serial(columns) as c:
+                            value = self.flat[name][line_base + (begin + i) * stride + c]
+                            I.buffer_store(target, value, [c, i])
+                    with serial(columns) as c, I.If(ordered[c] == 1), I.Then():
+                        self.scan_tile(slots_of(c), tile, c, begin, count)
+            with serial(columns) as c:
+                is_ordered = emit.registers(1, "int32")
+                I.buffer_store(is_ordered, ordered[c], [0])
+                self.hand_out(slots_of(c), is_ordered, out_base + c, stride)
+
+    def follow_strided(self, slots: Slots, out_base: Expr, line_base: Expr) -> None:
+        """The dialect's loops over a line that is strewn."""
+
+        def element(name: str, i: Index) -> Expr:
+            return self.flat[name][line_base + i64(i) * i64(self.inner)]
+
+        def index(i: Index) -> Expr:
+            if self.op.has_indices:
+                return element("indices", i)
+            return self.number(i)
+
+        def candidate(i: Index, lanes: int = 1) -> Expr:
+            return element("values", i)
+
+        self.insert_all(slots, out_base, self.inner, candidate, index)
+
+    def scan_tile(
+        self, slots: Slots, tile: dict[str, Any], c: Expr, begin: Expr, count: Expr
+    ) -> None:
+        """Offer what a row of the tile holds."""
+
+        def candidate(i: Index, lanes: int = 1) -> Expr:
+            return tile["values"][c, emit.run(i, lanes)]
+
+        def index(i: Index) -> Expr:
+            if self.op.has_indices:
+                return tile["indices"][c, i]
+            return self.number(begin + i)
+
+        self.scan(slots, candidate, index, i64(0), count)

@@ -1,0 +1,237 @@
+"""The CPU kernels of sort: right on hard inputs, by digits and by merging."""
+
+import dataclasses
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.cpu.sort import CpuSort
+
+from tvm_iree_ext import dtypes, ops, registry
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops import TensorType
+from tvm_iree_ext.target.names import make_target
+
+RULE = CpuSort()
+TARGET = make_target("llvm")
+MERGE = {"algorithm": "merge", "register_tile": {"run": 8}, "vector_lanes": 8}
+RADIX = {"algorithm": "radix", "register_tile": {"digit_bits": 8}}
+
+
+def config(op, **changes):
+    return dataclasses.replace(RULE.heuristic(op, TARGET), **changes)
+
+
+def run(op, *arrays, **changes):
+    """The results of a kernel, as a list."""
+    got = build(op, config=config(op, **changes) if changes else None)(*arrays)
+    return list(got) if isinstance(got, tuple) else [got]
+
+
+def stable(keys, *rest, axis=-1, descending=False):
+    """Keys and what goes with them, in NumPy's stable order."""
+    wide = keys if keys.dtype.kind in "iub" else keys.astype(np.float64)
+    if descending:  # the last of the reversed are the first of equals
+        order = np.flip(np.argsort(np.flip(wide, axis), axis=axis, kind="stable"), axis)
+        order = keys.shape[axis] - 1 - order
+    else:
+        order = np.argsort(wide, axis=axis, kind="stable")
+    return [np.take_along_axis(array, order, axis) for array in (keys, *rest)]
+
+
+def same(got, want):
+    for array, right in zip(got, want, strict=True):
+        np.testing.assert_array_equal(array, right)
+
+
+@pytest.mark.parametrize("form", [RADIX, MERGE], ids=["radix", "merge"])
+def test_any_length(form):
+    rng = np.random.default_rng(0)
+    kernel = build(
+        op := ops.sort(("b", "n"), TensorType(("b", "n"), "i32"), dimension=1),
+        config=config(op, **form),
+    )
+    for length in (1, 2, 7, 8, 9, 63, 64, 65, 127, 129, 255, 257, 1000, 4099):
+        keys = rng.integers(-20, 20, (3, length)).astype(np.float32)
+        places = np.broadcast_to(np.arange(length, dtype=np.int32), keys.shape).copy()
+        same(kernel(keys, places), stable(keys, places))
+
+
+@pytest.mark.parametrize("splits", [1, 2, 4, 8])
+@pytest.mark.parametrize("form", [RADIX, MERGE], ids=["radix", "merge"])
+def test_any_number_of_parts(form, splits):
+    rng = np.random.default_rng(1)
+    kinds = (TensorType((1, "n"), "i16"), TensorType((1, "n"), "i64"))
+    op = ops.sort(*kinds, dimension=1, region="<=")
+    kernel = build(op, config=config(op, **form, splits=splits))
+    for length in (1, 3, 8, 100, 5003):
+        keys = rng.integers(-300, 300, (1, length)).astype(np.int16)
+        places = np.arange(length)[None].copy()
+        same(kernel(keys, places), stable(keys, places))
+
+
+@pytest.mark.parametrize("dtype", [*dtypes.FLOATS, *dtypes.INTEGERS])
+@pytest.mark.parametrize("region", ["<", ">="])
+def test_every_dtype_by_digits(dtype, region):
+    rng = np.random.default_rng(2)
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype in dtypes.FLOATS:
+        keys = rng.standard_normal(700).astype(kind)
+        keys[::50], keys[7::50] = np.inf, -np.inf
+        keys[3::40], keys[5::40] = 0.0, -0.0
+    elif dtype == "bool":
+        keys = rng.random(700) < 0.5
+    else:
+        limits = np.iinfo(kind)
+        keys = rng.integers(limits.min, limits.max, 700, kind, endpoint=True)
+    places = np.arange(700, dtype=np.int32)
+    op = ops.sort(keys, places, dimension=0, region=region)
+    assert RULE.heuristic(op, TARGET).algorithm == "radix"
+    want = stable(keys, places, descending=region == ">=")
+    same(run(op, keys, places), want)
+
+
+@pytest.mark.parametrize("form", [RADIX, MERGE], ids=["radix", "merge"])
+@pytest.mark.parametrize("region", ["<", "<=", ">", ">="])
+def test_zeros_of_either_sign_are_ties(form, region):
+    keys = np.array([0.0, -0.0] * 40 + [1.0, -1.0], np.float32)
+    places = np.arange(82, dtype=np.int32)
+    op = ops.sort(keys, places, dimension=0, region=region)
+    got, order = run(op, keys, places, **form)
+    assert order[1:-1].tolist() == list(range(80))
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(keys[order]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("form", [RADIX, MERGE], ids=["radix", "merge"])
+def test_with_nan_the_result_is_a_permutation(form, dtype):
+    rng = np.random.default_rng(3)
+    keys = rng.standard_normal(3000)
+    keys[rng.random(3000) < 0.3] = np.nan
+    keys = keys.astype(dtypes.numpy_dtype(dtype))
+    places = np.arange(3000, dtype=np.int32)
+    op = ops.sort(keys, places, dimension=0, region="<")
+    for splits in (1, 4):
+        got, order = run(op, keys, places, **form, splits=splits)
+        assert sorted(order.tolist()) == list(range(3000))
+        np.testing.assert_array_equal(got.astype(float), keys[order].astype(float))
+
+
+@pytest.mark.parametrize("splits", [1, 4])
+def test_with_a_comparator_that_is_no_order_the_result_is_a_permutation(splits):
+    values = np.arange(1000, dtype=np.int32) * 7919 % 1000
+    for region in ("arg0 == arg1", "arg0 != arg1", "(arg0 ^ arg1) < 17", "(arg0 & 5) < (arg1 & 3)"):
+        op = ops.sort(values, dimension=0, region=region)
+        (got,) = run(op, values, **MERGE, splits=splits)
+        assert sorted(got.tolist()) == list(range(1000)), region
+
+
+@pytest.mark.parametrize("shape", [(300, 3), (300, 16), (300, 17), (40, 70), (2, 300, 5)])
+@pytest.mark.parametrize("region", ["<", "abs(arg0) <= abs(arg1)"])
+def test_sorts_along_a_dim_that_is_not_the_innermost(shape, region):
+    rng = np.random.default_rng(4)
+    axis = len(shape) - 2
+    keys = rng.standard_normal(shape).astype(np.float32)
+    values = rng.integers(0, 9, shape).astype(np.int8)
+    op = ops.sort(keys, values, dimension=axis, region=region)
+    order = np.argsort(keys if region == "<" else np.abs(keys), axis=axis, kind="stable")
+    same(run(op, keys, values), [np.take_along_axis(x, order, axis) for x in (keys, values)])
+
+
+def test_an_odd_number_of_passes_ends_in_the_result():
+    keys = np.random.default_rng(5).integers(0, 1 << 30, (500, 3)).astype(np.int32)
+    for axis in (0, 1):
+        op = ops.sort(keys, dimension=axis)
+        form = {"algorithm": "radix", "register_tile": {"digit_bits": 11}}
+        same(run(op, keys, **form), [np.sort(keys, axis=axis)])
+
+
+def test_sorts_by_any_operand():
+    keys = np.random.default_rng(6).permutation(400).astype(np.uint16)
+    names = np.arange(400, dtype=np.float64)
+    op = ops.sort(names, keys, dimension=0, region="arg2 > arg3")
+    assert RULE.heuristic(op, TARGET).algorithm == "radix"
+    order = np.argsort(keys)[::-1]
+    same(run(op, names, keys), [names[order], keys[order]])
+
+
+def test_sorts_lexicographically_by_three_operands():
+    rng = np.random.default_rng(7)
+    columns = [rng.integers(0, 6, 2000).astype(kind) for kind in ("int8", "float32", "uint64")]
+    region = "arg0 < arg1 or (arg0 == arg1 and (arg2 > arg3 or (arg2 == arg3 and arg4 < arg5)))"
+    op = ops.sort(*columns, dimension=0, region=region)
+    order = np.lexsort((columns[2], -columns[1], columns[0]))
+    same(run(op, *columns), [column[order] for column in columns])
+
+
+@pytest.mark.parametrize("pattern", ["sorted", "reversed", "equal", "runs", "few"])
+@pytest.mark.parametrize("region", ["<", "arg0 * 1 < arg1"])
+def test_patterns(pattern, region):
+    n = 70_000  # long enough for all cores
+    values = {
+        "sorted": np.arange(n),
+        "reversed": np.arange(n)[::-1],
+        "equal": np.full(n, 7),
+        "runs": np.arange(n) % 1000,
+        "few": np.arange(n) * 7919 % 3,
+    }[pattern].astype(np.int32)
+    places = np.arange(n, dtype=np.int32)
+    op = ops.sort(values, places, dimension=0, region=region)
+    assert RULE.heuristic(op, TARGET).splits > 1 or RULE.heuristic(op, TARGET).parallel
+    same(run(op, values, places), stable(values, places))
+
+
+def test_empty_and_single_lines_are_unchanged():
+    for shape in ((0,), (1,), (3, 0), (0, 3), (3, 1)):
+        op = ops.sort(tuple("abc"[: len(shape)]), dimension=len(shape) - 1)
+        values = np.ones(shape, np.float32)
+        same(run(op, values), [values])
+    assert run(ops.sort((0, 4), dimension=0), np.ones((0, 4), np.float32))[0].shape == (0, 4)
+
+
+def test_lines_of_several_megabytes():
+    keys = np.random.default_rng(8).standard_normal(3_000_017, np.float32)
+    same(run(ops.sort(keys, dimension=0, region=">"), keys), [np.sort(keys)[::-1]])
+
+
+def test_the_reference_agrees_on_narrow_floats_in_a_region():
+    keys = np.random.default_rng(9).standard_normal(60).astype(ml_dtypes.bfloat16)
+    op = ops.sort(keys, dimension=0, region="arg0 * arg0 < arg1 * arg1")
+    want = registry.find("sort").reference(op, {"operand0": keys})
+    same(run(op, keys), want.values())
+
+
+REFUSED = {
+    "algorithm": ({"algorithm": "bogo"}, "algorithm is 'bogo'; expected 'radix' or 'merge'"),
+    "digit": (
+        {**RADIX, "register_tile": {"digit_bits": 17}},
+        r"register_tile\['digit_bits'\] is 17; expected 1 to 16",
+    ),
+    "run": ({**MERGE, "register_tile": {}}, r"register_tile\['run'\] is None; expected 1 to 64"),
+    "splits": ({**RADIX, "splits": 0}, "splits is 0; expected a number from 1"),
+    "splits of merges": ({**MERGE, "splits": 3}, "splits is 3; expected a power of two"),
+    "lanes": ({**MERGE, "vector_lanes": 3}, "vector_lanes is 3; expected a power of two"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_a_config(case):
+    changes, message = REFUSED[case]
+    op = ops.sort((1000,), dimension=0)
+    with pytest.raises(ScheduleError, match=message):
+        RULE.lower(op, TARGET, config(op, **changes))
+
+
+def test_refuses_digits_for_other_comparators_and_parts_of_strewn_lines():
+    op = ops.sort((1000,), dimension=0, region="abs(arg0) < abs(arg1)")
+    with pytest.raises(ScheduleError, match="'radix' takes a plain comparison"):
+        RULE.lower(op, TARGET, config(op, **RADIX))
+    op = ops.sort((1000, 2), dimension=0)
+    with pytest.raises(ScheduleError, match="splits need the sorted dim to be the innermost"):
+        RULE.lower(op, TARGET, config(op, **RADIX, splits=2))
+
+
+def test_applies_to_sort_on_a_cpu():
+    assert RULE.applies(ops.sort((4,), dimension=0), TARGET) is None
+    assert "is not sort" in RULE.applies(ops.topk((4,), k=1, dimension=0), TARGET)

@@ -1,0 +1,222 @@
+"""The CPU kernel of top-k: the dialect's results, ties and NaN on hard shapes, in both forms."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.cpu.topk import CpuTopk
+
+from tvm_iree_ext import dtypes, ops, registry
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops import TensorType
+from tvm_iree_ext.target.names import make_target
+
+RULE = CpuTopk()
+TARGET = make_target("llvm")
+WORST = {">": -np.inf, "<": np.inf}
+forms = pytest.mark.parametrize("form", ["ordered", "heap"])
+
+
+def operands(values, k, region=">", *, axis=-1, indices=None):
+    """Operands of a plain top-k: inits of the worst value and the largest index."""
+    shape = list(values.shape)
+    shape[axis] = k
+    worst = WORST[region]
+    if values.dtype.kind in "iub":
+        limits = np.iinfo(np.uint8 if values.dtype == bool else values.dtype)
+        worst = limits.min if region == ">" else limits.max
+    return {
+        "values": values,
+        **({} if indices is None else {"indices": indices}),
+        "output_values_init": np.full(shape, worst, values.dtype),
+        "output_indices_init": np.full(shape, 2**31 - 1, np.int32),
+    }
+
+
+def make(given, region=">", *, axis=-1):
+    return ops.topk(
+        given["values"],
+        given["output_values_init"],
+        given["output_indices_init"],
+        indices=given.get("indices"),
+        dimension=axis % given["values"].ndim,
+        region=region,
+    )
+
+
+def run(op, given, **changes):
+    config = dataclasses.replace(RULE.heuristic(op, TARGET), **changes) if changes else None
+    return build(op, config=config)(*given.values())
+
+
+def check(op, given, **changes):
+    """A kernel's results are the reference's."""
+    got = run(op, given, **changes)
+    for array, right in zip(got, registry.find("topk").reference(op, given).values(), strict=True):
+        np.testing.assert_array_equal(array, right)
+    return got
+
+
+def by_sorting(values, k, axis=-1):
+    order = np.argsort(-values, axis=axis, kind="stable")
+    order = np.take(order, range(k), axis)
+    return np.take_along_axis(values, order, axis), order
+
+
+@forms
+@pytest.mark.parametrize("region", [">", "<"])
+@pytest.mark.parametrize("k", [1, 2, 7, 33])
+def test_any_number_of_candidates(form, region, k):
+    rng = np.random.default_rng(0)
+    op = ops.topk(("b", "n"), ("b", k), dimension=1, region=region)
+    config = dataclasses.replace(RULE.heuristic(op, TARGET), algorithm=form)
+    kernel = build(op, config=config)
+    for count in (1, 2, 31, 63, 64, 65, 127, 128, 129, 300):
+        given = operands(rng.integers(-50, 50, (3, count)).astype(np.float32), k, region)
+        want = registry.find("topk").reference(op, given).values()
+        for array, right in zip(kernel(*given.values()), want, strict=True):
+            np.testing.assert_array_equal(array, right)
+
+
+@forms
+def test_k_of_all_candidates_is_a_sort(form):
+    values = np.random.default_rng(1).standard_normal((2, 3000), np.float32)
+    got = run(make(given := operands(values, 3000)), given, algorithm=form)
+    for array, right in zip(got, by_sorting(values, 3000), strict=True):
+        np.testing.assert_array_equal(array, right)
+
+
+@forms
+def test_ties_go_to_the_smaller_index_whatever_the_order(form):
+    rng = np.random.default_rng(2)
+    values = rng.integers(0, 3, (4, 500)).astype(np.float32)
+    indices = rng.permuted(np.tile(np.arange(500, dtype=np.int32), (4, 1)), axis=1)
+    given = operands(values, 20, indices=indices)
+    _, where = check(make(given), given, algorithm=form)
+    assert (np.diff(where.astype(int), axis=1) > 0).all()
+
+
+@forms
+def test_inits_compete(form):
+    rng = np.random.default_rng(3)
+    given = operands(rng.integers(0, 40, (3, 200)).astype(np.float32), 9)
+    best = -np.sort(-rng.integers(20, 45, (3, 9)), axis=1)
+    given["output_values_init"] = best.astype(np.float32)
+    given["output_indices_init"] = np.sort(rng.integers(0, 400, (3, 9)), axis=1).astype(np.int32)
+    check(make(given), given, algorithm=form)
+
+
+@pytest.mark.parametrize("splits", [1, 3])
+def test_inits_out_of_order_take_the_dialects_loop(splits):
+    rng = np.random.default_rng(4)
+    given = operands(rng.integers(0, 40, (1, 200)).astype(np.float32), 9)
+    given["output_values_init"] = rng.integers(0, 45, (1, 9)).astype(np.float32)
+    given["output_indices_init"] = rng.integers(0, 400, (1, 9)).astype(np.int32)
+    check(make(given), given, splits=splits)
+
+
+@forms
+@pytest.mark.parametrize("dtype", [*dtypes.FLOATS, *dtypes.INTEGERS])
+def test_every_dtype(form, dtype):
+    rng = np.random.default_rng(5)
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype in dtypes.FLOATS:
+        values = rng.standard_normal((2, 400)).astype(kind)
+    elif dtype == "bool":
+        values = rng.random((2, 400)) < 0.5
+    else:
+        limits = np.iinfo(kind)
+        values = rng.integers(limits.min, limits.max, (2, 400), kind, endpoint=True)
+    given = operands(values, 6)
+    check(make(given), given, algorithm=form)
+
+
+@forms
+def test_nan_is_never_selected_and_never_displaced(form):
+    values = np.random.default_rng(6).standard_normal(1000).astype(np.float32)
+    values[::3] = np.nan
+    given = operands(values, 5)
+    got, where = run(make(given), given, algorithm=form)
+    want = np.sort(values[~np.isnan(values)])[::-1][:5]
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(values[where], want)
+    given["output_values_init"][1] = np.nan
+    got, _ = run(make(given), given, algorithm=form)
+    np.testing.assert_array_equal(got, [want[0], np.nan, *want[1:4]])
+
+
+@forms
+@pytest.mark.parametrize("splits", [2, 3])
+def test_long_lines_are_walked_in_parts(form, splits):
+    rng = np.random.default_rng(7)
+    values = rng.integers(0, 5000, (1, 70_001)).astype(np.int32)
+    given = operands(values.astype(np.float64), 40)
+    got = run(make(given), given, algorithm=form, splits=splits)
+    for array, right in zip(got, by_sorting(given["values"], 40), strict=True):
+        np.testing.assert_array_equal(array, right)
+
+
+@pytest.mark.parametrize("shape", [(300, 3), (1500, 17), (2, 300, 5), (70, 1)])
+@pytest.mark.parametrize("has_indices", [False, True])
+def test_selects_along_a_dim_that_is_not_the_innermost(shape, has_indices):
+    rng = np.random.default_rng(8)
+    axis = len(shape) - 2
+    values = rng.integers(0, 100, shape).astype(np.float32)
+    indices = rng.integers(0, 999, shape).astype(np.int32) if has_indices else None
+    given = operands(values, 6, axis=axis, indices=indices)
+    check(make(given, axis=axis), given)
+
+
+@pytest.mark.parametrize("region", [">=", "<=", "abs(arg0) > abs(arg1)", "arg0 > arg1 + 3"])
+def test_other_comparators_take_the_dialects_loop(region):
+    rng = np.random.default_rng(9)
+    given = operands(rng.integers(-20, 20, (2, 90)).astype(np.float32), 4)
+    given["output_values_init"][:] = 0
+    check(make(given, region), given)
+    given = operands(given["values"].T.copy(), 4, axis=0)
+    check(make(given, region, axis=0), given)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "uint64"])
+def test_indices_of_any_integer_type(dtype):
+    given = operands(np.random.default_rng(10).standard_normal(90).astype(np.float32), 4)
+    given["output_indices_init"] = np.full(4, 127, dtype)
+    check(make(given), given)
+
+
+def test_a_dynamic_k_above_the_number_of_candidates_keeps_the_inits():
+    op = ops.topk(("n",), ("k",), dimension=0)
+    given = operands(np.array([1.0, 2.0], np.float32), 4)
+    values, where = build(op)(*given.values())
+    assert values.tolist() == [2.0, 1.0, -np.inf, -np.inf]
+    assert where.tolist() == [1, 0, 2**31 - 1, 2**31 - 1]
+
+
+REFUSED = {
+    "algorithm": ({"algorithm": "sort"}, "algorithm is 'sort'; expected 'ordered' or 'heap'"),
+    "vectors": ({"register_tile": {}}, r"register_tile\['vectors'\] is None; expected 1 to 64"),
+    "tile": ({"workgroup_tile": {}}, r"workgroup_tile\['candidates'\] is None; expected"),
+    "lanes": ({"vector_lanes": 6}, "vector_lanes is 6; expected a power of two"),
+    "splits": ({"splits": 0}, "splits is 0; expected a number from 1"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refuses_a_config(case):
+    changes, message = REFUSED[case]
+    op = ops.topk((1000,), k=2, dimension=0)
+    with pytest.raises(ScheduleError, match=message):
+        RULE.lower(op, TARGET, dataclasses.replace(RULE.heuristic(op, TARGET), **changes))
+
+
+def test_refuses_parts_of_strewn_lines():
+    op = ops.topk(TensorType((1000, 2), "f32"), k=2, dimension=0)
+    config = dataclasses.replace(RULE.heuristic(op, TARGET), splits=2)
+    with pytest.raises(ScheduleError, match="splits need the dim to be the innermost"):
+        RULE.lower(op, TARGET, config)
+
+
+def test_applies_to_topk_on_a_cpu():
+    assert RULE.applies(ops.topk((4,), k=1, dimension=0), TARGET) is None
+    assert "is not topk" in RULE.applies(ops.sort((4,), dimension=0), TARGET)

@@ -1,0 +1,112 @@
+"""The cases of sort: ``sort_1024x4096_f32`` is rows, ``sort_kv`` float32 keys with int32 values.
+
+Values are random; those of ``kv`` are the places, so that a stable sort has one result.
+"""
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+
+_M = 1 << 20
+
+
+def sort_cases() -> tuple[Case, ...]:
+    """All of them, the small ones first."""
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = (
+        ("4096", (4096,)),
+        ("1M", (_M,)),
+        ("1024x4096", (1024, 4096)),
+        ("16M", (16 * _M,)),
+    )
+    plain = [sort_case(name, shape, "float32") for name, shape in shapes]
+    plain += [sort_case(name, shape, "int32") for name, shape in shapes[1:]]
+    pairs = [sort_case(name, shape, "float32", values=True) for name, shape in shapes[1:3]]
+    columns = sort_case("4096x1024_d0", (4096, 1024), "float32", dimension=0)
+    region = "abs(arg0) <= abs(arg1)"
+    other = sort_case("1M_by_magnitude", (_M,), "float32", region=region)
+    return (*plain, *pairs, columns, other)
+
+
+def sort_case(
+    size: str,
+    shape: tuple[int, ...],
+    dtype: str,
+    *,
+    dimension: int = -1,
+    values: bool = False,
+    region: str = "<=",
+) -> Case:
+    """One case."""
+    axis = dimension % len(shape)
+    kinds = [dtype, "int32"] if values else [dtype]
+    operands = [ops.TensorType(shape, kind) for kind in kinds]
+    op = ops.sort(*operands, dimension=axis, region=region)
+    by_magnitude = region.startswith("abs")
+
+    def make() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        if dtype in dtypes.INTEGERS:
+            limits = np.iinfo(dtype)
+            keys = rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+        else:
+            keys = rng.standard_normal(shape, np.float32).astype(dtype)
+        places = np.broadcast_to(np.arange(shape[axis], dtype=np.int32), shape)
+        return {"operand0": keys} | ({"operand1": places.copy()} if values else {})
+
+    return Case(
+        name=f"sort_kv_{size}" if values else f"sort_{size}_{dtypes.mlir_name(dtype)}",
+        op=op,
+        operands=make,
+        check=lambda given: _check(given, axis, by_magnitude),
+        compute_dtype="float32",
+        peers=(
+            Peer(NUMPY, lambda given: _numpy(given, axis, by_magnitude)),
+            Peer(TORCH, lambda given: _torch(given, axis, by_magnitude)),
+        ),
+    )
+
+
+def _check(values: Values, axis: int, by_magnitude: bool) -> Check:
+    want = _numpy(values, axis, by_magnitude)()
+
+    def check(result: object) -> str | None:
+        several = result if isinstance(result, tuple) else (result,)
+        for number, (got, right) in enumerate(zip(several, want, strict=True)):
+            if not np.array_equal(np.asarray(got), right):
+                return f"result{number} is not sorted as NumPy sorts it"
+        return None
+
+    return check
+
+
+def _numpy(values: Values, axis: int, by_magnitude: bool) -> Call:
+    """Keys alone by ``numpy.sort``, else by ``numpy.argsort`` and a gather; keys have no ties."""
+    arrays = tuple(values.values())
+    if by_magnitude or len(arrays) > 1:
+
+        def call() -> tuple[np.ndarray, ...]:
+            keys = np.abs(arrays[0]) if by_magnitude else arrays[0]
+            order = np.argsort(keys, axis=axis, kind="stable")
+            return tuple(np.take_along_axis(array, order, axis) for array in arrays)
+
+        return call
+    return lambda: (np.sort(arrays[0], axis=axis),)
+
+
+def _torch(values: Values, axis: int, by_magnitude: bool) -> Call:
+    """``torch.sort``, which gives the places, too."""
+    import torch
+
+    keys, *rest = (torch.from_numpy(value) for value in values.values())
+
+    def call() -> tuple[np.ndarray, ...]:
+        with torch.inference_mode():
+            _, order = torch.sort(keys.abs() if by_magnitude else keys, dim=axis, stable=True)
+            return tuple(torch.gather(x, axis, order).numpy() for x in (keys, *rest))
+
+    def plain() -> tuple[np.ndarray, ...]:
+        with torch.inference_mode():
+            return (torch.sort(keys, dim=axis).values.numpy(),)
+
+    return call if rest or by_magnitude else plain

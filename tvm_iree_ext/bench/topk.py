@@ -1,0 +1,86 @@
+"""The cases of top-k: ``topk_ROWSxCOLUMNS_kK`` takes the K largest of each row, and where."""
+
+import numpy as np
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+
+
+def topk_cases() -> tuple[Case, ...]:
+    """All of them."""
+    sizes = ((1024, 32000, 8), (1024, 32000, 64), (8, 128256, 50), (1, 1 << 20, 32))
+    rows = [topk_case(rows, columns, k) for rows, columns, k in sizes]
+    return (*rows, topk_case(32000, 1024, 8, dimension=0), topk_case(1, 1 << 20, 1 << 16))
+
+
+def topk_case(rows: int, columns: int, k: int, dimension: int = 1) -> Case:
+    """One case."""
+    shape, best = (rows, columns), (rows, k) if dimension == 1 else (k, columns)
+    op = ops.topk(shape, best, dimension=dimension)
+
+    def operands() -> dict[str, np.ndarray]:
+        values = np.random.default_rng(0).standard_normal(shape, np.float32)
+        return {
+            "values": values,
+            "output_values_init": np.full(best, -np.inf, np.float32),
+            "output_indices_init": np.full(best, np.iinfo(np.int32).max, np.int32),
+        }
+
+    name = f"topk_{rows}x{columns}_k{k}"
+    return Case(
+        name=name if dimension == 1 else f"{name}_d0",
+        op=op,
+        operands=operands,
+        check=lambda values: _check(values, k, dimension),
+        compute_dtype="float32",
+        peers=(
+            Peer(NUMPY, lambda values: _numpy(values, k, dimension)),
+            Peer(TORCH, lambda values: _torch(values, k, dimension)),
+        ),
+    )
+
+
+def _check(values: Values, k: int, axis: int) -> Check:
+    """Values as sorted by NumPy; indices by what they point at, since peers break ties at will."""
+    given = values["values"]
+    ascending = np.sort(given, axis=axis)
+    want = np.flip(np.take(ascending, range(given.shape[axis] - k, given.shape[axis]), axis), axis)
+
+    def check(result: tuple[np.ndarray, np.ndarray]) -> str | None:
+        got, places = (np.asarray(array) for array in result)
+        if not np.array_equal(got, want):
+            return "output_values are not the largest"
+        if not np.array_equal(np.take_along_axis(given, places.astype(np.int64), axis), got):
+            return "output_indices do not point at output_values"
+        return None
+
+    return check
+
+
+def _numpy(values: Values, k: int, axis: int) -> Call:
+    """``numpy.argpartition``, and a sort of what it finds."""
+    given = values["values"]
+    rest = given.shape[axis] - k
+
+    def call() -> tuple[np.ndarray, np.ndarray]:
+        places = np.take(np.argpartition(given, rest, axis=axis), range(rest, rest + k), axis)
+        best = np.take_along_axis(given, places, axis)
+        order = np.argsort(-best, axis=axis)
+        places = np.take_along_axis(places, order, axis)
+        return np.take_along_axis(best, order, axis), places
+
+    return call
+
+
+def _torch(values: Values, k: int, axis: int) -> Call:
+    """``torch.topk``."""
+    import torch
+
+    given = torch.from_numpy(values["values"])
+
+    def call() -> tuple[np.ndarray, np.ndarray]:
+        with torch.inference_mode():
+            best, places = torch.topk(given, k, dim=axis)
+        return best.numpy(), places.numpy()
+
+    return call
