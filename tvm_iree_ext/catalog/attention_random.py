@@ -2,20 +2,48 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops
 from tvm_iree_ext.ops.attention import Attention
+from tvm_iree_ext.ops.regions import TIR_FUNCTIONS
 from tvm_iree_ext.signature import Extent, TensorType
 
 Generator = np.random.Generator
 
 # 1, primes, and one below and above the tiles that schedules like.
+_LONGEST = 600  # now and then, for the seams between tiles
 _LENGTHS = (1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 129, 200)
 _WIDTHS = (1, 3, 7, 8, 16, 17, 32, 40, 64, 65)
 _DTYPES = ("float32", "float32", "float16", "bfloat16", "float64")
-_MASKS = ("bool", "float32", "int8", "int32", "float16", "uint8")
-_REGIONS = (None, None, "arg0", "2 * tanh(arg0)", "arg0 * sigmoid(arg0)", "max(arg0, -1.5)")
+_MASKS = ("bool", "bool", *dtypes.FLOATS, *dtypes.INTEGERS)
+# Each function of a region's text, with a slope that keeps errors of scores small.
+_TEXTS = (
+    "arg0",
+    "2 * tanh(arg0)",
+    "arg0 * sigmoid(arg0)",
+    "max(arg0, -1.5)",
+    "min(abs(arg0), 2)",
+    "erf(arg0)",
+    "exp(min(arg0, 1))",
+    "exp2(min(arg0, 1))",
+    "log(abs(arg0) + 1)",
+    "arg0 * rsqrt(arg0 * arg0 + 1)",
+    "sqrt(arg0 * arg0 + 1)",
+    "select(arg0 < 0.5, arg0 / 4, arg0 - 0.375)",
+)
+
+
+def _soft_cap(score: Any) -> Any:
+    return 1.5 * TIR_FUNCTIONS["tanh"](score / 1.5)
+
+
+def _leaky(score: Any) -> Any:
+    return TIR_FUNCTIONS["select"](score > 0, score, score * 0.25)
+
+
+_REGIONS = (*[None] * len(_TEXTS), *_TEXTS, _soft_cap, _leaky)
 
 
 def _pick(rng: Generator, options: tuple[Any, ...]) -> Any:
@@ -26,7 +54,7 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
     """An op and operands that fit it; some extents of the op are symbols."""
     op = (_by_layout if rng.random() < 0.5 else _by_maps)(rng, online)
     sizes = {
-        name: int(rng.integers(1, 4)) if name.startswith("batch") else _pick(rng, _LENGTHS)
+        name: int(rng.integers(1, 4)) if name.startswith("batch") else _length(rng)
         for name in op.signature.symbols
     }
     operands: dict[str, Any] = {}
@@ -38,19 +66,40 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             operands["mask"] = _mask(rng, shape, operand.dtype)
         elif operand.name == "max_init":
             value = rng.standard_normal(shape)
-            fresh = -np.inf if rng.random() < 0.5 else float(np.finfo(np.float32).min)
+            lowest = float(ml_dtypes.finfo(dtypes.numpy_dtype(operand.dtype)).min)
+            fresh = -np.inf if rng.random() < 0.5 else lowest
             chosen = np.where(rng.random(shape) < 0.5, value, fresh)
+            # A row that the band leaves no key keeps its state, whatever it is.
+            if op.band is None and rng.random() < 0.1:
+                chosen.flat[rng.integers(chosen.size)] = np.nan
             operands["max_init"] = chosen.astype(dtypes.numpy_dtype(operand.dtype))
         elif operand.name == "sum_init":
             # A row that never saw a key has an empty state.  Max may have another order of axes.
             order = [op.maps["max"].axes.index(axis) for axis in op.maps["sum"].axes]
-            fresh = operands["max_init"].astype(np.float64).transpose(order) < -1e30
-            total = np.where(fresh, 0.0, rng.uniform(0.5, 2.0, shape))
+            seen = operands["max_init"].astype(np.float64).transpose(order) > -6e4
+            total = np.where(seen, rng.uniform(0.5, 2.0, shape), 0.0)
             operands["sum_init"] = total.astype(dtypes.numpy_dtype(operand.dtype))
         else:
             value = rng.standard_normal(shape)
             operands[operand.name] = value.astype(dtypes.numpy_dtype(operand.dtype))
+    if "mask" not in operands and rng.random() < 0.15:
+        _spoil(rng, op, operands)
     return op, operands
+
+
+def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
+    """Make one element of query, key or value not a number, or of query or key infinite.
+
+    Not where a row's results may depend on what is hidden from it: see docs/attention.md.
+    """
+    name = _pick(rng, ("query", "key") if op.band else ("query", "key", "value"))
+    infinite = name != "value" and op.region is None and rng.random() < 0.5
+    array = operands[name]
+    array.flat[rng.integers(array.size)] = np.inf if infinite else np.nan
+
+
+def _length(rng: Generator) -> int:
+    return int(rng.integers(1, _LONGEST)) if rng.random() < 0.04 else int(_pick(rng, _LENGTHS))
 
 
 def _mask(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -67,9 +116,9 @@ def _common(rng: Generator, online: bool) -> dict[str, Any]:
         "region": _pick(rng, _REGIONS),
         "score_domain": _pick(rng, ("natural", "natural", "log2")),
     }
-    if online and rng.random() < 0.3:
-        keywords["output_dtype"] = "float64"
-        keywords["max_dtype"] = "float64"
+    if online and rng.random() < 0.4:
+        for result in rng.permutation(["output_dtype", "max_dtype", "sum_dtype"])[:2]:
+            keywords[str(result)] = _pick(rng, _DTYPES)
     elif not online and rng.random() < 0.3:
         keywords["output_dtype"] = _pick(rng, _DTYPES)
     return keywords
@@ -88,8 +137,8 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
     key_heads = int(rng.integers(1, 4))
     heads = key_heads * _pick(rng, (1, 1, 2, 3))
     batch: Extent = int(rng.integers(1, 4))
-    rows: Extent = _pick(rng, _LENGTHS)
-    keys: Extent = _pick(rng, _LENGTHS)
+    rows: Extent = _length(rng)
+    keys: Extent = _length(rng)
     if rng.random() < 0.4:
         batch, rows, keys = (
             symbol if rng.random() < 0.6 else extent
@@ -103,7 +152,8 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
 
     keywords = _common(rng, online) | {"layout": layout}
     if rng.random() < 0.5:
-        full: tuple[Extent, ...] = (batch, heads, rows, keys)
+        # A name is a number here, as the query's heads are one.
+        full: tuple[Extent, ...] = (batch, heads if rng.random() < 0.8 else "heads", rows, keys)
         full = full[-int(rng.integers(1, 5)) :]
         mask_shape = tuple(1 if rng.random() < 0.3 else extent for extent in full)
         keywords["mask"] = TensorType(mask_shape, _pick(rng, _MASKS))
@@ -135,7 +185,7 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
         elif role in ("k1", "n"):
             extents.append(_pick(rng, _WIDTHS))
         else:
-            extents.append(_pick(rng, _LENGTHS))
+            extents.append(_length(rng))
     if rng.random() < 0.3:
         for dim, role in enumerate(roles):
             if role in ("b", "m", "k2") and rng.random() < 0.5:
