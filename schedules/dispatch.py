@@ -6,6 +6,7 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
+from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
@@ -40,6 +41,7 @@ class Rule(Protocol):
 
 RULES: tuple[Rule, ...] = (
     CpuAttention(),
+    CpuCustomOp(),
     CpuFft(),
     CpuFftTransform(),
     CpuPack(),

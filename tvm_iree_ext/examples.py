@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes
+from tvm_iree_ext import dtypes, ops
 from tvm_iree_ext.catalog.entry import Run, Tolerance
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import ExtError
@@ -30,7 +30,10 @@ _SCHEMA = 1
 
 # Questions about an attribute: there is no kernel to be built.
 _ANSWERED: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
-    "nested_layout": run_case
+    "nested_layout": run_case,
+    "#iree_linalg_ext.iterator_type": lambda _: {
+        one.name.lower(): one.value for one in ops.IteratorType
+    },
 }
 
 
@@ -57,7 +60,9 @@ class ExampleCase:
             NotSupported: for an op that is not registered.
             ExtError: when the case is malformed, or its op is refused.
         """
-        if self.op not in ENTRIES and self.op not in _ANSWERED:
+        # An op that only lives inside another is computed with it.
+        entry = ENTRIES.get(self.data.get("attrs", {}).get("parent", self.op))
+        if entry is None and self.op not in _ANSWERED:
             raise NotSupported("not supported yet")
         try:
             expected = {name: _value(one) for name, one in self.data["expected"].items()}
@@ -68,7 +73,8 @@ class ExampleCase:
         if self.op in _ANSWERED:
             results = _ANSWERED[self.op](self.data)
         else:
-            results = ENTRIES[self.op].run_example({**self.data, "inputs": inputs}, run)
+            assert entry is not None
+            results = entry.run_example({**self.data, "inputs": inputs}, run)
         if results.keys() != expected.keys():
             return f"results are {', '.join(results)}, expected {', '.join(expected)}"
         found = (_wrong(name, results[name], want, tolerance) for name, want in expected.items())
@@ -86,9 +92,9 @@ def _wrong(name: str, got: Any, want: Any, tolerance: Tolerance) -> str:
 
 
 def _value(data: Any) -> Any:
-    """An expected value: an array, a layout, or None for "no layout"."""
-    if data is None:
-        return None
+    """An expected value: an array, a layout, None for "no layout", or a number."""
+    if data is None or isinstance(data, int):
+        return data
     return NestedLayout(**data) if "subgroup_tile" in data else _array(data)
 
 

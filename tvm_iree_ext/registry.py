@@ -1,6 +1,7 @@
 """The one table of ops: commands, tests, docs and the tuner read it."""
 
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
+from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
@@ -17,6 +18,7 @@ ENTRIES: dict[str, OpEntry] = {
     for entry in (
         ATTENTION,
         ONLINE_ATTENTION,
+        CUSTOM_OP,
         FFT,
         FFT_TRANSFORM,
         PACK,

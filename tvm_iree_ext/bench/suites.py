@@ -7,6 +7,7 @@ from tvm_iree_ext.bench.attention import attention_cases
 from tvm_iree_ext.bench.case import Case
 from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
 from tvm_iree_ext.bench.costs import measure_costs
+from tvm_iree_ext.bench.custom_op import custom_op_cases
 from tvm_iree_ext.bench.fft import fft_cases
 from tvm_iree_ext.bench.mapped import mapped_cases
 from tvm_iree_ext.bench.pack import pack_cases
@@ -19,6 +20,7 @@ from tvm_iree_ext.bench.topk import topk_cases
 
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "attention": attention_cases,
+    "custom_op": custom_op_cases,
     "fft": fft_cases,
     "pack": pack_cases,
     "slices": slices_cases,

@@ -1,6 +1,7 @@
 """The ops of the dialects: checks, result types, canonical PrimFuncs."""
 
 from tvm_iree_ext.ops.attention import attention, online_attention
+from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
 from tvm_iree_ext.ops.fft import fft
 from tvm_iree_ext.ops.fft_transform import fft_transform
 from tvm_iree_ext.ops.gather import gather
@@ -13,8 +14,10 @@ from tvm_iree_ext.ops.topk import topk
 from tvm_iree_ext.signature import TensorType
 
 __all__ = [
+    "IteratorType",
     "TensorType",
     "attention",
+    "custom_op",
     "fft",
     "fft_transform",
     "gather",

@@ -1,6 +1,7 @@
 """What each op means, in NumPy: slow and obvious."""
 
 from tvm_iree_ext.reference.attention import attention, online_attention
+from tvm_iree_ext.reference.custom_op import custom_op
 from tvm_iree_ext.reference.fft import fft, fft_transform
 from tvm_iree_ext.reference.mapped import map_load, map_store
 from tvm_iree_ext.reference.pack import pack, unpack
@@ -11,6 +12,7 @@ from tvm_iree_ext.reference.topk import topk
 
 __all__ = [
     "attention",
+    "custom_op",
     "fft",
     "fft_transform",
     "gather",

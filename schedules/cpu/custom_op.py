@@ -1,0 +1,165 @@
+"""``custom_op`` on the CPU: tiles of parallel dims as tasks, products of tiles in registers."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, i64, serial
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.custom_op import CustomOp, IteratorType
+from tvm_iree_ext.ops.custom_op_loops import tiled
+from tvm_iree_ext.ops.tiles import Tile, TileBuilder, in_memory
+from tvm_iree_ext.target.cpu import cpu_features
+
+_PARALLEL_TILE = 64
+_REDUCTION_TILE = 256
+_SERIAL_BYTES = 64_000
+_ROWS, _VECTORS = 6, 2  # accumulators of a product
+
+
+class CpuCustomOp:
+    """A loop nest over tiles on an LLVM CPU target."""
+
+    name = "cpu.custom_op"
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, CustomOp):
+            return f"{op.name} is not custom_op"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        return None
+
+    def heuristic(self, op: CustomOp, target: Target) -> LoweringConfig:
+        """Tiles of every dim that may be split, smaller than its extent."""
+        sizes: dict[IteratorType, dict[str, int]] = {kind: {} for kind in IteratorType}
+        usual = {IteratorType.PARALLEL: _PARALLEL_TILE, IteratorType.REDUCTION: _REDUCTION_TILE}
+        for dim in op.tileable:
+            kind, extent = op.iterator_types[dim], op.extents[f"d{dim}"]
+            if isinstance(extent, str) or extent > usual[kind]:
+                sizes[kind][f"d{dim}"] = usual[kind]
+        large = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        return LoweringConfig(
+            workgroup_tile=sizes[IteratorType.PARALLEL],
+            reduction_tile=sizes[IteratorType.REDUCTION],
+            register_tile={"rows": _ROWS, "vectors": _VECTORS},
+            vector_lanes=cpu_features(target).lanes(32),
+            parallel=large,
+        )
+
+    def lower(self, op: CustomOp, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a tile of a dim that must not be split, or is not there.
+        """
+        sizes = self._tile_sizes(op, config)
+
+        def tasks(count: Expr) -> Any:
+            return (I.parallel if config.parallel else I.serial)(i64(0), count)
+
+        def builder(starts: Sequence[Expr]) -> TileBuilder:
+            return _RegisterTiles(starts, config)
+
+        return ir.IRModule({op.entry: tiled(op, sizes, tasks, builder)})
+
+    def _tile_sizes(self, op: CustomOp, config: LoweringConfig) -> dict[int, int]:
+        sizes = {}
+        given = (
+            ("workgroup_tile", config.workgroup_tile, IteratorType.PARALLEL),
+            ("reduction_tile", config.reduction_tile, IteratorType.REDUCTION),
+        )
+        for field, tile, kind in given:
+            for name, size in tile.items():
+                dims = [d for d, one in enumerate(op.iterator_types) if one is kind]
+                if name not in [f"d{dim}" for dim in dims]:
+                    known = ", ".join(f"d{dim}" for dim in dims) or "none"
+                    raise ScheduleError(
+                        f"{self.name}: {field} has {name!r}; {kind.name.lower()} dims are {known}"
+                    )
+                dim = int(name[1:])
+                if dim not in op.tileable:
+                    raise ScheduleError(
+                        f"{self.name}: {field} splits {name}, which the indexing map of an output"
+                        " omits: its tiles would each add to that output"
+                    )
+                if not isinstance(size, int) or size < 1:
+                    raise ScheduleError(
+                        f"{self.name}: {field}[{name!r}] is {size!r}; expected a number from 1"
+                    )
+                sizes[dim] = size
+        return sizes
+
+
+class _RegisterTiles(TileBuilder):
+    """Products with accumulators in registers; all else by loops that LLVM makes vectors of."""
+
+    def __init__(self, starts: Sequence[Expr], config: LoweringConfig) -> None:
+        super().__init__(starts)
+        self.lanes = config.vector_lanes
+        self.rows, self.vectors = config.register_tile["rows"], config.register_tile["vectors"]
+
+    def matmul(self, a: Tile, b: Tile, dtype: str) -> Tile:
+        """Whole register tiles, then the columns and the rows that are left, element by element."""
+        if a.dtype != dtype or dtype not in ("float32", "float64"):
+            return super().matmul(a, b, dtype)
+        lanes = self.lanes if dtype == "float32" else max(1, self.lanes // 2)
+        a, b = (tile if tile.source else self.store(tile) for tile in (a, b))
+        m, n, depth = a.extents[0], b.extents[1], a.extents[1]
+        result = self.allocate((m, n), dtype)
+        width = self.vectors * lanes
+        whole_rows = I.Bind(tirx.floordiv(m, i64(self.rows)) * self.rows)
+        whole_columns = I.Bind(tirx.floordiv(n, i64(width)) * width)
+        assert b.source is not None
+        buffer, (first_k, first_column) = b.source[0], b.source[1]
+
+        def run(k: Expr, column: Expr) -> Expr:
+            return buffer[first_k + k, emit.run(first_column + column, lanes)]
+
+        def element(i: Expr, j: Expr) -> None:
+            total = I.alloc_buffer([1], dtype, scope="local")
+            I.buffer_store(total, tirx.const(0, dtype), [0])
+            with serial(depth) as k:
+                I.buffer_store(total, total[0] + a.element([i, k]) * b.element([k, j]), [0])
+            I.buffer_store(result, total[0], [i, j])
+
+        with serial(tirx.floordiv(n, i64(width))) as column_tile:
+            column = column_tile * width
+            with serial(tirx.floordiv(m, i64(self.rows))) as row_tile:
+                row = row_tile * self.rows
+                emit.multiply_tile(
+                    rows=self.rows,
+                    vectors=self.vectors,
+                    lanes=lanes,
+                    depth=depth,
+                    dtype=dtype,
+                    x=lambda k, j: run(k, column + j * lanes),
+                    y=lambda i, k: a.element([row + i, k]),
+                    start=lambda i, j: emit.splat(tirx.const(0, dtype), lanes),
+                    finish=lambda i, j, value: I.buffer_store(
+                        result, value, [row + i, emit.run(column + j * lanes, lanes)]
+                    ),
+                )
+            with serial(m, whole_rows) as i:
+                emit.multiply_tile(
+                    rows=1,
+                    vectors=self.vectors,
+                    lanes=lanes,
+                    depth=depth,
+                    dtype=dtype,
+                    x=lambda k, j: run(k, column + j * lanes),
+                    y=lambda _, k: a.element([i, k]),
+                    start=lambda i, j: emit.splat(tirx.const(0, dtype), lanes),
+                    finish=lambda _, j, value: I.buffer_store(
+                        result, value, [i, emit.run(column + j * lanes, lanes)]
+                    ),
+                )
+        with serial(m) as i, serial(n, whole_columns) as j:
+            element(i, j)
+        return in_memory(result, (m, n), dtype)
