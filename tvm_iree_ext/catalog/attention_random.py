@@ -93,7 +93,9 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
     Not where a row's results may depend on what is hidden from it: see docs/attention.md.
     """
     name = _pick(rng, ("query", "key") if op.band else ("query", "key", "value"))
-    infinite = name != "value" and op.region is None and rng.random() < 0.5
+    plain = name != "value" and op.region is None
+    # With an infinite score the state is not a number, in the kernel before the formula.
+    infinite = plain and rng.random() < 0.5 and not op.online
     array = operands[name]
     array.flat[rng.integers(array.size)] = np.inf if infinite else np.nan
 
