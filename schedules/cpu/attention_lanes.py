@@ -283,9 +283,9 @@ class _Lanes:
                 I.buffer_store(self.rescale, change, [base + lane])
                 total = self.total[base + lane] * change + sums[lane]
                 I.buffer_store(self.total, total, [base + lane])
-                # A score of NaN is not seen by comparisons, but by the weights.
-                maximum = tirx.Select(tirx.isnan(sums[lane]), sums[lane], newest[lane])
-                maximum = maximum if self.op.online else newest[lane]
+                maximum = newest[lane]
+                if self.op.online:
+                    maximum = self.operands.newest(maximum, sums[lane])
                 I.buffer_store(self.maximum, maximum, [base + lane])
 
     def finished_score(self, score: Expr, key: Expr, tile_key: Expr, lane: Expr) -> Expr:

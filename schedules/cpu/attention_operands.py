@@ -202,5 +202,16 @@ class AttentionOperands:
         nothing = tirx.And(maximum == self.const(self.lowest), uncounted)
         empty = tirx.And(started == self.const(-math.inf), nothing)
         self.views["max"].store(row, tirx.Select(empty, self.const(-math.inf), maximum))
-        self.views["sum"].store(row, tirx.Select(empty, self.const(math.nan), total))
-        return tirx.Select(empty, self.const(math.nan), self.const(1.0))
+        # From NaN the row's state is NaN, also where a band leaves it no key to show it.
+        lost = tirx.Or(empty, tirx.isnan(maximum))
+        self.views["sum"].store(row, tirx.Select(lost, self.const(math.nan), total))
+        return tirx.Select(lost, self.const(math.nan), self.const(1.0))
+
+    def newest(self, maximum: Expr, added: Expr) -> Expr:
+        """The maximum after a tile whose weights sum to ``added``: NaN where a score is.
+
+        Comparisons pass over a score of NaN, and the weights do not.  An infinite maximum makes
+        weights NaN by itself.
+        """
+        unseen = tirx.And(tirx.isnan(added), maximum < self.const(math.inf))
+        return tirx.Select(unseen, added, maximum)

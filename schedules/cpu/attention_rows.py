@@ -200,9 +200,8 @@ class _Rows:
         added = I.Bind(sum_of([sums[lane] for lane in range(self.lanes)]))
         I.buffer_store(self.part_total, self.part_total[tuple(state)] * change + added, state)
         if self.op.online:
-            # A score of NaN is not seen by comparisons, but by the weights.
-            seen = tirx.Select(tirx.isnan(added), added, self.part_maximum[tuple(state)])
-            I.buffer_store(self.part_maximum, seen, state)
+            newest = operands.newest(self.part_maximum[tuple(state)], added)
+            I.buffer_store(self.part_maximum, newest, state)
 
     def finished_score(self, score: Expr, row: Expr, key: Expr) -> Expr:
         """Region, mask and band applied to one score."""

@@ -233,6 +233,32 @@ def test_nan_scores_show_in_the_online_maximum(rows):
 
 
 @pytest.mark.parametrize("rows", [1, 40])
+def test_an_infinite_score_is_the_online_maximum(rows):
+    query, key, value = arrays(rows, 200)
+    query[0, 1, 0, 0], key[0, 1, :, 0] = np.inf, 1.0
+    state = (
+        np.zeros((1, 2, rows, 16), "float32"),
+        np.zeros((1, 2, rows), "float32"),
+        np.ones((1, 2, rows), "float32"),
+    )
+    _, newest, _ = check(ops.online_attention(query, key, value), query, key, value, *state)
+    assert newest[0, 1, 0] == np.inf
+
+
+@pytest.mark.parametrize(("rows", "keys"), [(4, 2), (200, 31)])
+def test_a_row_without_keys_keeps_its_online_state_and_nan_stays_nan(rows, keys):
+    query, key, value = arrays(rows, keys)
+    maximum = np.zeros((1, 2, rows), "float32")
+    maximum[0, 0, 0] = np.nan
+    state = (np.ones((1, 2, rows, 16), "float32"), maximum, np.ones((1, 2, rows), "float32"))
+    op = ops.online_attention(query, key, value, causal="lower_right")
+    output, _, total = check(op, query, key, value, *state)
+    assert np.isnan(output[0, 0, 0]).all()
+    assert (output[0, 1, 0] == 1).all()
+    assert total[0, 1, 0] == 1
+
+
+@pytest.mark.parametrize("rows", [1, 40])
 def test_masked_steps_in_a_row_keep_minus_infinity(rows):
     query, key, value = arrays(rows, 30)
     mask = np.zeros((rows, 30), bool)
