@@ -6,7 +6,8 @@ what is inside is a copy without tests, of neighbours in memory for a pad or a s
 region is evaluated for each element, and tested where it cannot be proved to lie inside.
 
 Where a dim before the last runs along the other tensor's memory instead (a transpose), rows are cut
-to tiles, so that a cache line is used up while it is in the L1 cache.
+to tiles, so that a cache line is used up while it is in the L1 cache.  A tile that is whole, and
+lies inside, is transposed in registers.
 """
 
 from collections.abc import Sequence
@@ -103,6 +104,7 @@ class _Kernel:
         self.domain_words, self.other_words = emit.flat_words(domain), emit.flat_words(other)
         self.tasks = Tasks(config.splits, config.parallel)
         self.analyzer = sym.Analyzer()
+        self.lanes = min(16, _LINE_BYTES // item_bytes(op.dtype))
 
     def extent(self, extent: Extent) -> Index:
         """An extent as a number, or an expression where it is a symbol."""
@@ -144,8 +146,76 @@ class _Kernel:
         with serial(emit.ceil_div(high - low, columns)) as part:
             start = I.Bind(low + part * i64(columns))
             stop = I.Bind(i64(emit.smaller(start + columns, high)))
-            with serial(count) as row:
-                self.row([*at[:along], first + row, *at[along + 1 :]], start, stop)
+            corner = [*at[:along], first, *at[along + 1 :], start]
+            whole = self.whole_tile(corner, along, count, stop - start)
+
+            def each_row() -> None:
+                with serial(count) as row:
+                    self.row([*at[:along], first + row, *at[along + 1 :]], start, stop)
+
+            if whole is None:
+                each_row()
+            else:
+                with I.If(whole):
+                    with I.Then():
+                        self.transpose(corner, along)
+                    with I.Else():
+                        each_row()
+
+    def whole_tile(
+        self, corner: list[Expr], along: int, rows: Index, columns: Index
+    ) -> Expr | None:
+        """Whether a tile is whole and inside; None where it cannot be transposed in registers.
+
+        It can be where its rows are neighbours in the other tensor's memory, and all are moved.
+        """
+        tile = [self.config.workgroup_tile[name] for name in ("rows", "columns")]
+        if any(size % self.lanes for size in tile):
+            return None
+        _, mask = self.op.region(corner, self.parameters.symbols)
+        if not self.op.loads and known(mask) != 1:
+            return None
+        by_row, by_column = (self.along(corner, dim) for dim in (along, len(corner) - 1))
+        if by_row is None or by_column is None or known(self.flat_step(by_row)) != 1:
+            return None
+        place, _ = self.op.region(corner, self.parameters.symbols)
+        inside = tirx.And(tirx.EQ(i64(rows), i64(tile[0])), tirx.EQ(i64(columns), i64(tile[1])))
+        for axis, extent in enumerate(self.other):
+            moves = [(tile[0] - 1) * by_row.step[axis], (tile[1] - 1) * by_column.step[axis]]
+            least, most = (sum(pick(move, 0) for move in moves) for pick in (min, max))
+            start = I.Bind(place[axis])
+            one = tirx.And(start + least >= i64(0), start + most < i64(extent))
+            inside = tirx.And(inside, one)
+        return inside
+
+    def along(self, at: list[Expr], dim: int) -> _Affine | None:
+        """How the place depends on a dim, at a point."""
+        var = tirx.Var("along", "int64")
+        place, _ = self.op.region([*at[:dim], var, *at[dim + 1 :]], self.parameters.symbols)
+        return self.affine(place, var)
+
+    def transpose(self, corner: list[Expr], along: int) -> None:
+        """A whole tile, by squares that are transposed in registers."""
+        lanes = self.lanes
+        rows, columns = (self.config.workgroup_tile[name] for name in ("rows", "columns"))
+        by_column = self.along(corner, len(corner) - 1)
+        assert by_column is not None
+        step = i64(self.flat_step(by_column))
+        place, _ = self.op.region(corner, self.parameters.symbols)
+        other = I.Bind(emit.flat_index(place, self.other))
+        domain = I.Bind(emit.flat_index(corner, self.domain))
+        stride = i64(emit.product(self.domain[along + 1 :]))
+        with serial(rows // lanes) as row, serial(columns // lanes) as column:
+            first = I.Bind(other + row * i64(lanes) + column * i64(lanes) * step)
+            target = I.Bind(domain + row * i64(lanes) * stride + column * i64(lanes))
+            others = [emit.run(first + i64(i) * step, lanes) for i in range(lanes)]
+            domains = [emit.run(target + i64(i) * stride, lanes) for i in range(lanes)]
+            source, result = self.other_words, self.domain_words
+            if not self.op.loads:
+                source, result, others, domains = result, source, domains, others
+            square = emit.transpose([source[at] for at in others])
+            for at, value in zip(domains, square, strict=True):
+                I.buffer_store(result, value, [at])
 
     def row(self, at: list[Expr], low: Expr, high: Expr) -> None:
         """The elements ``low`` to ``high`` - 1 of a row."""

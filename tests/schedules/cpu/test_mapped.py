@@ -69,6 +69,18 @@ def test_tiles_of_a_transpose_at_any_size(rows):
         check(ops.map_store(source, init, "arg1, arg0, 1 > 0"), source, init)
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "int64"])
+def test_tiles_inside_and_outside(dtype):
+    source = numbers(80, 120, dtype=dtype)
+    load = ops.map_load(source, (100, 3, 90), "arg2 + arg1 - 20, arg0 + 5, 9")
+    check(load, source)
+    stored = numbers(100, 90, dtype=dtype)
+    store = ops.map_store(stored, source, "arg1 - 20, arg0 + 5, 1 > 0")
+    check(store, stored, source)
+    flipped = ops.map_load(source, (100, 90), "79 - arg1, arg0, 9")
+    check(flipped, source)
+
+
 def test_an_interval_at_every_offset():
     source = numbers(2, 6)
     for shift, scale in itertools.product((-40, -7, -1, 0, 1, 5, 6, 40), (-3, -1, 1, 2)):
