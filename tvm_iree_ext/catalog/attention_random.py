@@ -69,8 +69,7 @@ def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, A
             lowest = float(ml_dtypes.finfo(dtypes.numpy_dtype(operand.dtype)).min)
             fresh = -np.inf if rng.random() < 0.5 else lowest
             chosen = np.where(rng.random(shape) < 0.5, value, fresh)
-            # A row that the band leaves no key keeps its state, whatever it is.
-            if op.band is None and rng.random() < 0.1:
+            if rng.random() < 0.1:
                 chosen.flat[rng.integers(chosen.size)] = np.nan
             operands["max_init"] = chosen.astype(dtypes.numpy_dtype(operand.dtype))
         elif operand.name == "sum_init":
@@ -94,8 +93,7 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
     """
     name = _pick(rng, ("query", "key") if op.band else ("query", "key", "value"))
     plain = name != "value" and op.region is None
-    # With an infinite score the state is not a number, in the kernel before the formula.
-    infinite = plain and rng.random() < 0.5 and not op.online
+    infinite = plain and rng.random() < 0.5
     array = operands[name]
     array.flat[rng.integers(array.size)] = np.inf if infinite else np.nan
 
