@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
+from tvm_iree_ext.schedules.cpu.im2col import CpuIm2col
 from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
 from tvm_iree_ext.schedules.cpu.pack import CpuPack
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
@@ -51,6 +52,7 @@ RULES: tuple[Rule, ...] = (
     CpuMapped(),
     CpuSort(),
     CpuTopk(),
+    CpuIm2col(),
 )
 """Every rule, the most special first."""
 

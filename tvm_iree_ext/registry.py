@@ -5,6 +5,7 @@ from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
+from tvm_iree_ext.catalog.im2col import IM2COL
 from tvm_iree_ext.catalog.mapped import MAP_LOAD, MAP_STORE
 from tvm_iree_ext.catalog.pack import PACK, UNPACK
 from tvm_iree_ext.catalog.scan import SCAN
@@ -30,6 +31,7 @@ ENTRIES: dict[str, OpEntry] = {
         MAP_STORE,
         SORT,
         TOPK,
+        IM2COL,
     )
 }
 

@@ -21,6 +21,8 @@ from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.signature import Extent
 
+_UNROLLED_PIECES = 16
+
 Expr: TypeAlias = ir.Expr
 Index: TypeAlias = Expr | int
 At: TypeAlias = Mapping[int, Index]
@@ -120,6 +122,29 @@ def flat_words(buffer: Any) -> Any:
     size = item_bytes(str(buffer.dtype))
     count = product([known(e) or e for e in buffer.shape])
     return I.decl_buffer([i64(count)], f"uint{size * 8}", data=buffer.data, align=size)
+
+
+def in_vectors(length: Index, lanes: int, piece: Callable[[Index, int], None]) -> None:
+    """``piece(place, lanes)`` for all of a run: in vectors, then in what is left over.
+
+    What is left of a length that is known goes in vectors of half the lanes and so on.
+    """
+    exact = known(length)
+    blocks = i64(exact // lanes) if exact is not None else tirx.floordiv(length, i64(lanes))
+    unrolled = exact is not None and exact // lanes <= _UNROLLED_PIECES
+    with (I.unroll if unrolled else I.serial)(i64(0), blocks) as block:
+        piece(block * lanes, lanes)
+    if exact is None:
+        with serial(length, blocks * lanes) as place:
+            piece(place, 1)
+        return
+    at, lanes = exact // lanes * lanes, lanes // 2
+    while at < exact:
+        if exact - at >= lanes:
+            piece(at, lanes)
+            at += lanes
+        else:
+            lanes //= 2
 
 
 def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:

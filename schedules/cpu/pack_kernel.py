@@ -30,8 +30,6 @@ from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.ops.pack import Packing
 from tvm_iree_ext.ops.parameters import Parameters
 
-_UNROLLED = 16  # pieces of a run
-
 
 @dataclass(frozen=True)
 class Run:
@@ -210,43 +208,22 @@ class _Loops:
         run = self.packed_run
         length, inside = self._run(run, outer)
 
-        def piece(place: Index, lanes: int, padding: bool) -> None:
+        def piece(place: Index, lanes: int, padding: bool = False) -> None:
             self._move(*self._along(run, outer, inner, place), lanes, padding)
 
         if pad:
-            self._pieces(length, lambda place, lanes: piece(place, lanes, True))
+            emit.in_vectors(length, self.lanes, lambda place, lanes: piece(place, lanes, True))
         elif inside is length:
-            self._pieces(length, lambda place, lanes: piece(place, lanes, False))
+            emit.in_vectors(length, self.lanes, piece)
         else:
             with I.If(i64(inside) == i64(length)):
                 with I.Then():
-                    self._pieces(length, lambda place, lanes: piece(place, lanes, False))
+                    emit.in_vectors(length, self.lanes, piece)
                 with I.Else():
-                    self._pieces(inside, lambda place, lanes: piece(place, lanes, False))
+                    emit.in_vectors(inside, self.lanes, piece)
                     if self.op.packs:
                         with serial(length, inside) as place:
                             piece(place, 1, True)
-
-    def _pieces(self, length: Index, piece: Callable[[Index, int], None]) -> None:
-        """``piece(place, lanes)`` for all of a run, in vectors and what is left over."""
-        exact = known(length)
-        blocks = tirx.floordiv(i64(length), i64(self.lanes))
-        if exact is not None:
-            blocks = i64(exact // self.lanes)
-        unrolled = exact is not None and exact // self.lanes <= _UNROLLED
-        with (I.unroll if unrolled else I.serial)(i64(0), blocks) as block:
-            piece(block * self.lanes, self.lanes)
-        if exact is None:
-            with serial(length, blocks * self.lanes) as place:
-                piece(place, 1)
-            return
-        place, lanes = exact // self.lanes * self.lanes, self.lanes // 2
-        while place < exact:
-            if exact - place >= lanes:
-                piece(place, lanes)
-                place += lanes
-            else:
-                lanes //= 2
 
     # Runs of two dims.
 

@@ -9,6 +9,7 @@ from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
 from tvm_iree_ext.bench.costs import measure_costs
 from tvm_iree_ext.bench.custom_op import custom_op_cases
 from tvm_iree_ext.bench.fft import fft_cases
+from tvm_iree_ext.bench.im2col import im2col_cases
 from tvm_iree_ext.bench.mapped import mapped_cases
 from tvm_iree_ext.bench.pack import pack_cases
 from tvm_iree_ext.bench.peaks import measure_peaks
@@ -28,6 +29,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "mapped": mapped_cases,
     "sort": sort_cases,
     "topk": topk_cases,
+    "im2col": im2col_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

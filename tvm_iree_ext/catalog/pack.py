@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext.catalog.arrays import pick, random_array
 from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.pack import Packing
@@ -47,12 +48,12 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
 
 def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]]:
     """An op and operands that fit it; some extents of the op are symbols."""
-    dtype = _pick(rng, _DTYPES)
+    dtype = pick(rng, _DTYPES)
     rank = int(rng.integers(1, 5))
     while True:
-        shape = tuple(_pick(rng, _EXTENTS) for _ in range(rank))
+        shape = tuple(pick(rng, _EXTENTS) for _ in range(rank))
         positions = tuple(map(int, rng.permutation(rank)[: rng.integers(0, rank + 1)]))
-        tiles = tuple(_pick(rng, _TILES) for _ in positions)
+        tiles = tuple(pick(rng, _TILES) for _ in positions)
         by_dim = _by_dim(rank, positions, tiles)
         padded = np.prod([-(-e // t) * t for e, t in zip(shape, by_dim, strict=True)])
         if padded <= _MOST_ELEMENTS:
@@ -69,11 +70,11 @@ def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]
     )
     divisible = all(e % t == 0 for e, t in zip(shape, by_dim, strict=True))
     if packs:
-        padding = _pick(rng, ("operand", _value(rng, dtype), None))
+        padding = pick(rng, ("operand", _value(rng, dtype), None))
         if padding is None and not divisible:
             padding = "operand"
         op = ops.pack(TensorType(named, dtype), **tiling, padding_value=padding)
-        operands = {"input": _array(rng, shape, dtype)}
+        operands = {"input": random_array(rng, shape, dtype)}
         if padding == "operand":
             operands["padding_value"] = _value(rng, dtype)
         return op, operands
@@ -86,7 +87,7 @@ def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]
         for extent, tile in zip(dynamic[rank:], tiles, strict=True)
     )
     op = ops.unpack(TensorType(dynamic, dtype), shape, **{**tiling, "inner_tiles": by_name})
-    return op, {"input": _array(rng, packed, dtype)}
+    return op, {"input": random_array(rng, packed, dtype)}
 
 
 def _by_dim(rank: int, positions: tuple[int, ...], tiles: tuple[int, ...]) -> list[int]:
@@ -94,29 +95,12 @@ def _by_dim(rank: int, positions: tuple[int, ...], tiles: tuple[int, ...]) -> li
     return [by_dim.get(dim, 1) for dim in range(rank)]
 
 
-def _pick(rng: Generator, options: tuple[Any, ...]) -> Any:
-    return options[rng.integers(len(options))]
-
-
-def _array(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """All kinds of values; of floats also NaN, infinities and -0."""
-    kind = dtypes.numpy_dtype(dtype)
-    if dtype == "bool":
-        return rng.random(shape) < 0.5
-    if dtype in dtypes.INTEGERS:
-        limits = np.iinfo(kind)
-        return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
-    values = rng.standard_normal(shape)
-    odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0]), shape)
-    return np.where(rng.random(shape) < 0.05, odd, values).astype(kind)
-
-
 def _value(rng: Generator, dtype: str) -> Any:
     """A number that the type holds exactly."""
     if dtype == "bool":
         return bool(rng.random() < 0.5)
     if dtype in dtypes.FLOATS:
-        return _pick(rng, (0.0, 1.5, -2.0, float("inf")))
+        return pick(rng, (0.0, 1.5, -2.0, float("inf")))
     return int(rng.integers(0 if dtype.startswith("u") else -100, 100))
 
 

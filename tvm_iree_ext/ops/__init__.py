@@ -5,6 +5,7 @@ from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
 from tvm_iree_ext.ops.fft import fft
 from tvm_iree_ext.ops.fft_transform import fft_transform
 from tvm_iree_ext.ops.gather import gather
+from tvm_iree_ext.ops.im2col import im2col
 from tvm_iree_ext.ops.mapped import map_load, map_store
 from tvm_iree_ext.ops.pack import pack, unpack
 from tvm_iree_ext.ops.scan import scan
@@ -21,6 +22,7 @@ __all__ = [
     "fft",
     "fft_transform",
     "gather",
+    "im2col",
     "map_load",
     "map_store",
     "online_attention",

@@ -69,6 +69,12 @@ def _extent(op: str, where: str, extent: object, least: int) -> Extent:
     return number
 
 
+def named_extents(kind: TensorType, prefix: str) -> TensorType:
+    """The type with a name, of ``prefix`` and axis, in place of each ``"?"``."""
+    shape = tuple(f"{prefix}{axis}" if e == "?" else e for axis, e in enumerate(kind.shape))
+    return TensorType(shape, kind.dtype)
+
+
 def resolve_extents(
     op: str,
     types: Mapping[str, TensorType],

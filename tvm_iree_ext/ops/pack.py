@@ -28,7 +28,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext import dtypes
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
 
@@ -158,7 +158,7 @@ def pack(
             not fit.
     """
     op = "iree_linalg_ext.pack"
-    unpacked = _named(as_tensor(op, "input", input, dtype, _DTYPES), "d")
+    unpacked = named_extents(as_tensor(op, "input", input, dtype, _DTYPES), "d")
     rank = len(unpacked.shape)
     positions, tiles, order = _tiling(op, rank, inner_dims_pos, inner_tiles, outer_dims_perm)
     by_dim = dict(zip(positions, tiles, strict=True))
@@ -208,7 +208,7 @@ def unpack(
     """
     op = "iree_linalg_ext.unpack"
     packed = as_tensor(op, "input", input, dtype, _DTYPES)
-    unpacked = _named(
+    unpacked = named_extents(
         as_tensor(op, "output_shape", tuple(output_shape), packed.dtype, _DTYPES), "d"
     )
     rank = len(unpacked.shape)
@@ -219,7 +219,7 @@ def unpack(
     return Packing(
         name=op,
         unpacked=unpacked,
-        packed=_named(TensorType(shape, packed.dtype), "p"),
+        packed=named_extents(TensorType(shape, packed.dtype), "p"),
         inner_dims_pos=positions,
         inner_tiles=shape[rank:],
         outer_dims_perm=order,
@@ -285,12 +285,6 @@ def _packed_shape(op: str, what: str, shape: Shape, outer: Shape, tiles: Shape) 
                 f"{op}: {what} axis {axis} has extent {came}; expected {tile} as in inner_tiles"
             )
     return (*shape[:rank], *tiles)
-
-
-def _named(kind: TensorType, prefix: str) -> TensorType:
-    """The type with a name in place of each ``"?"``."""
-    shape = tuple(f"{prefix}{axis}" if e == "?" else e for axis, e in enumerate(kind.shape))
-    return TensorType(shape, kind.dtype)
 
 
 def _padding(

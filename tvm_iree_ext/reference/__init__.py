@@ -3,6 +3,7 @@
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.custom_op import custom_op
 from tvm_iree_ext.reference.fft import fft, fft_transform
+from tvm_iree_ext.reference.im2col import im2col
 from tvm_iree_ext.reference.mapped import map_load, map_store
 from tvm_iree_ext.reference.pack import pack, unpack
 from tvm_iree_ext.reference.scan import scan
@@ -16,6 +17,7 @@ __all__ = [
     "fft",
     "fft_transform",
     "gather",
+    "im2col",
     "map_load",
     "map_store",
     "online_attention",

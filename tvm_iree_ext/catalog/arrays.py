@@ -1,0 +1,25 @@
+"""Random operands."""
+
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes
+
+
+def pick(rng: np.random.Generator, options: tuple[Any, ...]) -> Any:
+    """One of ``options``."""
+    return options[rng.integers(len(options))]
+
+
+def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """All kinds of values that the type has; of floats also NaN, infinities and -0."""
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype == "bool":
+        return rng.random(shape) < 0.5
+    if dtype in dtypes.INTEGERS:
+        limits = np.iinfo(kind)
+        return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
+    values = rng.standard_normal(shape)
+    odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0]), shape)
+    return np.where(rng.random(shape) < 0.05, odd, values).astype(kind)
