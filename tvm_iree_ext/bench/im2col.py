@@ -35,8 +35,9 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
 
     def windows(image: np.ndarray) -> np.ndarray:
         """A view: batch, rows and columns of windows, then K."""
-        view = np.lib.stride_tricks.sliding_window_view(image, (kernel, kernel), (rows, columns))
-        return view.transpose(order)
+        # NumPy 2.2, the newest for Python 3.10, has types for one axis only.
+        slide: Any = np.lib.stride_tricks.sliding_window_view
+        return slide(image, (kernel, kernel), (rows, columns)).transpose(order)
 
     def numpy_call(values: Values) -> Call:
         out = np.empty(result, np.float32)
