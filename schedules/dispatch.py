@@ -5,6 +5,7 @@ from typing import Any, Protocol
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
@@ -53,6 +54,7 @@ RULES: tuple[Rule, ...] = (
     CpuSort(),
     CpuTopk(),
     CpuIm2col(),
+    CpuArgCompare(),
 )
 """Every rule, the most special first."""
 

@@ -1,5 +1,6 @@
 """The one table of ops: commands, tests, docs and the tuner read it."""
 
+from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.entry import OpEntry
@@ -32,6 +33,7 @@ ENTRIES: dict[str, OpEntry] = {
         SORT,
         TOPK,
         IM2COL,
+        ARG_COMPARE,
     )
 }
 

@@ -139,6 +139,14 @@ def declare(op: Op) -> tuple[dict[str, Flat], dict[str, tirx.Var], dict[str, Exp
     return flats, symbols, scalars
 
 
+def rows_in_lanes(task: Expr, lanes: int, count: Index) -> list[Expr]:
+    """The lines in the lanes of a task; past the end, the last one, which then is done twice."""
+    rows = [task * lanes + lane for lane in range(lanes)]
+    if (known(count) or 1) % lanes:
+        rows = [i64(emit.smaller(row, i64(count) - 1)) for row in rows]
+    return [I.Bind(row) for row in rows]
+
+
 def column_parts(columns: Index, lanes: int) -> list[tuple[Index, Index, int]]:
     """Runs of vectors that cover ``columns``: first column, how many vectors, their lanes.
 

@@ -14,6 +14,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.lines import rows_in_lanes
 from tvm_iree_ext.schedules.cpu.scan_operands import ScanOperands
 
 from tvm_iree_ext.ops.scan import Scan
@@ -56,11 +57,7 @@ class _Lanes:
     def __init__(self, operands: ScanOperands, lanes: int, task: Expr) -> None:
         self.operands, self.lanes = operands, lanes
         self.lines = operands.lines
-        rows = [task * lanes + lane for lane in range(lanes)]
-        count = self.lines.outer
-        if (known(count) or 1) % lanes:
-            rows = [i64(emit.smaller(row, i64(count) - 1)) for row in rows]
-        self.rows = [I.Bind(row) for row in rows]
+        self.rows = rows_in_lanes(task, lanes, self.lines.outer)
         self.carry = emit.registers(lanes, operands.held)
         self.next = emit.registers(lanes, operands.held)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from tvm_iree_ext import runtime
+from tvm_iree_ext.bench.arg_compare import arg_compare_cases
 from tvm_iree_ext.bench.attention import attention_cases
 from tvm_iree_ext.bench.case import Case
 from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
@@ -30,6 +31,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "sort": sort_cases,
     "topk": topk_cases,
     "im2col": im2col_cases,
+    "arg_compare": arg_compare_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

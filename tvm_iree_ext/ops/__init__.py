@@ -1,5 +1,6 @@
 """The ops of the dialects: checks, result types, canonical PrimFuncs."""
 
+from tvm_iree_ext.ops.arg_compare import arg_compare
 from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
 from tvm_iree_ext.ops.fft import fft
@@ -17,6 +18,7 @@ from tvm_iree_ext.signature import TensorType
 __all__ = [
     "IteratorType",
     "TensorType",
+    "arg_compare",
     "attention",
     "custom_op",
     "fft",

@@ -24,6 +24,10 @@ class Parameters:
         self.symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
         self.buffers: dict[str, Any] = {}
         for operand in op.signature.operands:
+            if operand.role == "scalar":
+                number = tirx.Var(operand.name, operand.dtype)
+                self.buffers[operand.name] = I.arg(operand.name, number)
+                continue
             shape = [self.extent(extent) for extent in operand.shape]
             buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
             self.buffers[operand.name] = I.arg(operand.name, buffer)
@@ -35,7 +39,7 @@ class Parameters:
         return tirx.const(extent, "int64")
 
     def __getitem__(self, name: str) -> Any:
-        """The buffer of an operand."""
+        """The buffer of an operand; of a scalar, its value."""
         return self.buffers[name]
 
 

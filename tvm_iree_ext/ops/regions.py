@@ -132,6 +132,8 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
         body = body.asobject()
     if isinstance(body, int | float):
         body = tirx.const(body, yields)
+    if isinstance(body, tvm_ffi.core.ObjectConvertible):
+        body = body.asobject()  # ``==`` and ``!=`` make no expression until they are asked
     if not isinstance(body, tvm.ir.Expr):
         raise OpError(f"{op}: region yields {body!r}; expected a TIR expression of {yields}")
     came = str(body.ty.dtype)

@@ -1,5 +1,6 @@
 """What each op means, in NumPy: slow and obvious."""
 
+from tvm_iree_ext.reference.arg_compare import arg_compare
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.custom_op import custom_op
 from tvm_iree_ext.reference.fft import fft, fft_transform
@@ -12,6 +13,7 @@ from tvm_iree_ext.reference.sort import sort
 from tvm_iree_ext.reference.topk import topk
 
 __all__ = [
+    "arg_compare",
     "attention",
     "custom_op",
     "fft",

@@ -1,0 +1,123 @@
+"""The CPU rule for arg_compare: which form, with which tiles."""
+
+from tvm import ir
+from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.arg_compare_columns import columns_kernel
+from tvm_iree_ext.schedules.cpu.arg_compare_rows import lanes_kernel, rows_kernel
+from tvm_iree_ext.schedules.cpu.arg_compare_tree import tree_kernel
+from tvm_iree_ext.schedules.cpu.lines import held_dtype, static_lines
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.arg_compare import ArgCompare
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.target.cpu import cpu_features
+
+# Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_BYTES = 256 * 1024
+
+# Of a tile of columns: a row, the best so far and their positions fit into the L1 cache.
+_ROW_BYTES = 8 * 1024
+
+# A part of a line that is worth a task of its own.
+_PART_BYTES = 128 * 1024
+
+# Of small types; positions, which go with the values, would take several vectors.
+_MOST_LANES = 16
+
+_FORMS = {
+    "columns": columns_kernel,
+    "lanes": lanes_kernel,
+    "rows": rows_kernel,
+    "tree": tree_kernel,
+}
+_NEEDS = {
+    "columns": {"workgroup_tile": "columns", "register_tile": "rows"},
+    "lanes": {},
+    "rows": {},
+    "tree": {"register_tile": "vectors"},
+}
+
+
+class CpuArgCompare:
+    """arg_compare on an LLVM CPU target."""
+
+    name = "cpu.arg_compare"
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, ArgCompare):
+            return f"{op.name} is not arg_compare"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        return None
+
+    def heuristic(self, op: ArgCompare, target: Target) -> LoweringConfig:
+        """In vectors wherever the order of the op allows, on all cores where it pays."""
+        features = cpu_features(target)
+        outer, length, inner = static_lines(op.type.shape, op.dimension)
+        held = item_bytes(held_dtype(op.type.dtype))
+        lanes = min(features.lanes(held * 8), _MOST_LANES)
+        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        if inner != 1:
+            tile = max(_ROW_BYTES // held // lanes, 1) * lanes
+            if outer is not None and inner is not None:
+                while tile > 4 * lanes and outer * -(-inner // tile) < features.cores:
+                    tile = tile // 2 // lanes * lanes
+            return LoweringConfig(
+                algorithm="columns",
+                workgroup_tile={"columns": tile},
+                register_tile={"rows": 4},
+                vector_lanes=lanes,
+                parallel=parallel,
+            )
+        few = outer is not None and outer < 4
+        short = length is not None and length < 4 * lanes
+        if op.comparison is None or (short and not few):
+            # With few lines most lanes would be idle: a step of one is as fast as one of four.
+            algorithm = "rows" if few else "lanes"
+            return LoweringConfig(algorithm=algorithm, vector_lanes=lanes, parallel=parallel)
+        splits = 1
+        if outer is not None and outer < 2 * features.cores:
+            long = length is None or length * item_bytes(op.type.dtype) >= 2 * _PART_BYTES
+            splits = features.cores if long else 1
+        return LoweringConfig(
+            algorithm="tree",
+            register_tile={"vectors": 4},
+            vector_lanes=lanes,
+            splits=splits,
+            parallel=parallel,
+        )
+
+    def lower(self, op: ArgCompare, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        _check(op, config)
+        return ir.IRModule({op.entry: _FORMS[config.algorithm](op, config)})
+
+
+def _check(op: ArgCompare, config: LoweringConfig) -> None:
+    inner = static_lines(op.type.shape, op.dimension)[2]
+    forms = ["columns"] if inner != 1 else ["columns", "lanes", "rows"]
+    if inner == 1 and op.comparison is not None:
+        forms.append("tree")
+    if config.algorithm not in forms:
+        raise ScheduleError(
+            f"cpu.arg_compare: algorithm is {config.algorithm!r};"
+            f" expected one of {', '.join(forms)}"
+        )
+    for field, name in _NEEDS[config.algorithm].items():
+        value = getattr(config, field).get(name)
+        if not isinstance(value, int) or value < 1:
+            raise ScheduleError(
+                f"cpu.arg_compare: {field}[{name!r}] is {value!r}; expected a number from 1"
+            )
+    lanes = config.vector_lanes
+    if lanes < 1 or lanes & (lanes - 1):
+        raise ScheduleError(f"cpu.arg_compare: vector_lanes is {lanes}; expected a power of two")
+    if config.splits < 1:
+        raise ScheduleError(f"cpu.arg_compare: splits is {config.splits}; expected a number from 1")

@@ -1,0 +1,115 @@
+"""arg_compare along a dimension that is not the last: lines lie side by side, in vector lanes.
+
+A task owns a tile of neighbouring columns, whose best values and positions stay in the L1 cache,
+and reads the rows of the tile front to back, a few at a time: each lane sees its elements in the
+order of the loop, so any comparator will do.
+"""
+
+from collections.abc import Callable
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.arg_compare_operands import NONE, ArgCompareOperands
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.lines import column_parts
+
+from tvm_iree_ext.ops.arg_compare import ArgCompare
+
+
+def columns_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form.
+
+    ``config`` has ``workgroup_tile["columns"]``, and ``register_tile["rows"]``.
+    """
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        operands = ArgCompareOperands.declare(op)
+        lines, tile = operands.lines, config.workgroup_tile["columns"]
+        number = known(lines.inner)
+        if number is not None:
+            tile = min(tile, number)
+        # At least one, which TVM cannot see where the number is dynamic: it divides by it.
+        tiles = emit.larger(emit.ceil_div(lines.inner, tile), 1)
+        loop = I.parallel if config.parallel else I.serial
+        tasks = i64(emit.product([lines.outer, tiles]))
+        with I.sblock("root"), loop(i64(0), tasks) as task:
+            outer = I.Bind(tirx.floordiv(task, i64(tiles)))
+            first = I.Bind(tirx.floormod(task, i64(tiles)) * tile)
+            columns: Index = tile
+            if number is None or number % tile:
+                columns = I.Bind(emit.smaller(tile, i64(lines.inner) - first))
+            _Tile(operands, config, outer, first, tile, columns).emit()
+    return builder.get()
+
+
+class _Tile:
+    """One task."""
+
+    def __init__(
+        self,
+        operands: ArgCompareOperands,
+        config: LoweringConfig,
+        outer: Expr,
+        first: Expr,
+        tile: int,
+        columns: Index,
+    ) -> None:
+        self.operands, self.outer, self.first, self.columns = operands, outer, first, columns
+        self.rows = config.register_tile["rows"]
+        self.parts = column_parts(columns, config.vector_lanes)
+        self.best = emit.scratch([tile], operands.held)
+        self.position = emit.scratch([tile], operands.position_dtype)
+
+    def emit(self) -> None:
+        """Start from the inits, walk over the rows, write the results."""
+        operands, length = self.operands, self.operands.lines.length
+        none = tirx.const(NONE, operands.position_dtype)
+
+        def begin(column: Expr, width: int) -> None:
+            with emit.vector_loop(width) as lane:
+                start = operands.start(self.outer, self.first + column + lane)
+                I.buffer_store(self.best, start, [column + lane])
+                I.buffer_store(self.position, none, [column + lane])
+
+        self.each(begin)
+        blocks = emit.ceil_div(emit.larger(i64(length) - (self.rows - 1), 0), self.rows)
+        number = known(length)
+        if number is not None:
+            blocks = number // self.rows
+        with serial(blocks) as block:
+            self.each(
+                lambda column, width: self.advance(block * self.rows, self.rows, column, width)
+            )
+        with serial(length, blocks * self.rows) as row:
+            self.each(lambda column, width: self.advance(row, 1, column, width))
+        with serial(self.columns) as column:
+            value, position = self.best[column], self.position[column]
+            operands.finish(self.outer, self.first + column, value, position)
+
+    def each(self, body: Callable[[Expr, int], None]) -> None:
+        """``body(column, lanes)`` for the vectors that cover the tile."""
+        for start, count, width in self.parts:
+            with serial(count) as vector:
+                body(start + vector * width, width)
+
+    def advance(self, row: Expr, rows: int, column: Expr, width: int) -> None:
+        """A vector of columns, over ``rows`` rows."""
+        operands = self.operands
+        best = emit.registers(width, operands.held)
+        position = emit.registers(width, operands.position_dtype)
+        with emit.vector_loop(width) as lane:
+            I.buffer_store(best, self.best[column + lane], [lane])
+            I.buffer_store(position, self.position[column + lane], [lane])
+        for i in range(rows):
+            here = emit.cast(row + i, operands.position_dtype)
+            with emit.vector_loop(width) as lane:
+                place = operands.lines.at(self.outer, row + i, self.first + column + lane)
+                element = operands.input.load(place)
+                wins = operands.wins(element, best[lane])
+                I.buffer_store(position, tirx.Select(wins, here, position[lane]), [lane])
+                I.buffer_store(best, tirx.Select(wins, element, best[lane]), [lane])
+        with emit.vector_loop(width) as lane:
+            I.buffer_store(self.best, best[lane], [column + lane])
+            I.buffer_store(self.position, position[lane], [column + lane])

@@ -1,0 +1,80 @@
+"""What all forms of the CPU arg_compare share: parameters, the comparator, the results."""
+
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known
+from tvm_iree_ext.schedules.cpu.lines import Flat, Lines, declare
+
+from tvm_iree_ext.ops.arg_compare import ArgCompare
+
+NONE = -1
+"""The position that stands for the init."""
+
+
+@dataclass(frozen=True)
+class ArgCompareOperands:
+    """The PrimFunc's parameters while it is built, as lines.
+
+    Values are held in registers as :class:`Flat` says, positions in ``position_dtype``.
+    """
+
+    op: ArgCompare
+    lines: Lines
+    flats: dict[str, Flat]
+    base: Expr | None
+
+    @staticmethod
+    def declare(op: ArgCompare) -> "ArgCompareOperands":
+        """Name the PrimFunc under construction and add the parameters of ``op`` to it."""
+        flats, symbols, scalars = declare(op)
+        lines = Lines.of(op.type.shape, op.dimension, symbols)
+        return ArgCompareOperands(op, lines, flats, scalars.get("index_base"))
+
+    @property
+    def input(self) -> Flat:
+        """The elements."""
+        return self.flats["input_value"]
+
+    @property
+    def held(self) -> str:
+        """The type of values in registers."""
+        return self.input.held
+
+    @property
+    def position_dtype(self) -> str:
+        """Half as wide where the length is known to allow it."""
+        length = known(self.lines.length)
+        return "int32" if length is not None and length < 2**31 else "int64"
+
+    def wins(self, candidate: Expr, best: Expr) -> Expr:
+        """The comparator over held values."""
+        if self.op.comparison is not None:
+            return compare(self.op.comparison, candidate, best)
+        computed = self.op.compute_dtype
+        return self.op.region(emit.cast(candidate, computed), emit.cast(best, computed))
+
+    def start(self, outer: Index, inner: Index, lanes: int = 1) -> Expr:
+        """The init of a line, or of a run of lines."""
+        return self.flats["init_value"].load(self.lines.line(outer, inner), lanes)
+
+    def finish(self, outer: Index, inner: Index, value: Expr, position: Expr) -> None:
+        """Write the results of one line."""
+        line, index = self.lines.line(outer, inner), self.flats["index"]
+        self.flats["value"].store(line, value)
+        if self.op.explicit:
+            # In bounds where there is none, too: both sides of a selection may be computed.
+            inside = tirx.max(emit.cast(position, "int64"), i64(0))
+            place = self.lines.at(outer, inside, inner)
+            found = self.flats["input_index"].load(place)
+        else:
+            found = self.op.position_index(position, self.base)
+        init = self.flats["init_index"].load(line)
+        none = position < tirx.const(0, str(position.ty.dtype))
+        index.store(line, tirx.Select(none, init, found))
+
+
+def compare(sign: str, a: Expr, b: Expr) -> Expr:
+    """One of the comparisons of :data:`..ops.arg_compare.COMPARISONS`."""
+    return {">": a > b, ">=": a >= b, "<": a < b, "<=": a <= b}[sign]

@@ -1,0 +1,82 @@
+"""The cases of arg_compare: the largest float32 of each line, and where it is.
+
+``argmax_4096x4096_d1`` is along dimension 1.  Peers give the index only, or both, as they do.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.comparison import EXACT, first_difference
+from tvm_iree_ext.ops.arg_compare import ArgCompare
+
+
+def arg_compare_cases() -> tuple[Case, ...]:
+    """All of them."""
+    kinds = [((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)]
+    return tuple(argmax_case(shape, dimension) for shape, dimension in kinds)
+
+
+def argmax_case(shape: tuple[int, ...], dimension: int) -> Case:
+    """One case."""
+    op = ops.arg_compare(shape, ">", dimension=dimension, index_dtype="int64")
+    size = "16M" if shape == (2**24,) else "x".join(map(str, shape))
+
+    def operands() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        line = (*shape[:dimension], *shape[dimension + 1 :])
+        return {
+            "input_value": rng.standard_normal(shape, np.float32),
+            "init_value": np.full(line, -np.inf, np.float32),
+            "init_index": np.full(line, -1, np.int64),
+        }
+
+    return Case(
+        name=f"argmax_{size}_d{dimension}",
+        op=op,
+        operands=operands,
+        check=lambda values: _check(op, values),
+        compute_dtype="float32",
+        peers=(
+            Peer(NUMPY, lambda values: numpy_argmax(op, values)),
+            Peer(TORCH, lambda values: torch_argmax(op, values)),
+        ),
+    )
+
+
+def _check(op: ArgCompare, values: Values) -> Check:
+    want = np.asarray(values["input_value"].argmax(axis=op.dimension))
+
+    def check(result: Any) -> str | None:
+        got = np.asarray(result[1] if isinstance(result, tuple) else result)
+        return first_difference("index", got, want, EXACT) or None
+
+    return check
+
+
+def numpy_argmax(op: ArgCompare, values: Values) -> Call:
+    """``numpy.argmax``, and the values there."""
+    x, dimension = values["input_value"], op.dimension
+
+    def call() -> tuple[np.ndarray, np.ndarray]:
+        index = np.argmax(x, axis=dimension, keepdims=True)
+        value = np.take_along_axis(x, index, axis=dimension)
+        return value.squeeze(dimension), index.squeeze(dimension)
+
+    return call
+
+
+def torch_argmax(op: ArgCompare, values: Values) -> Call:
+    """``torch.max``, which gives both."""
+    import torch
+
+    x, dimension = torch.from_numpy(values["input_value"]), op.dimension
+
+    def call() -> Any:
+        with torch.inference_mode():
+            value, index = torch.max(x, dim=dimension)
+        return value.numpy(), index.numpy()
+
+    return call

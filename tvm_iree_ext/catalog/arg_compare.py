@@ -1,0 +1,126 @@
+"""arg_compare: reference, random cases, JSON examples; its results are exact."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.regions import numpy_region
+from tvm_iree_ext.ops.arg_compare import INDEX_DTYPES, ArgCompare
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.signature import Extent, TensorType
+
+Generator = np.random.Generator
+
+_COMPARATORS = (">", ">=", "<", "<=", ">", "arg1 < arg0")
+# In the order of the loop only; the last is no order at all.
+_OTHERS = ("max(arg0, arg1) == arg0", "abs(arg0) > abs(arg1)", "arg0 != arg1")
+_LENGTHS = (1, 2, 3, 5, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 129, 200)
+_COUNTS = (1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 40)
+
+
+def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """By :mod:`tvm_iree_ext.reference`."""
+    assert isinstance(op, ArgCompare)
+    base = operands["index_base"] if op.index_base is None else op.index_base
+    value, index = reference.arg_compare(
+        operands["input_value"],
+        operands["init_value"],
+        operands["init_index"],
+        dimension=op.dimension,
+        region=numpy_region(op.name, op.region),
+        input_index=operands.get("input_index"),
+        index_base=int(base),
+        compute_dtype=dtypes.numpy_dtype(op.compute_dtype),
+    )
+    return {"value": value, "index": index}
+
+
+def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """Elements are selected, not computed."""
+    return dict.fromkeys(want, Tolerance(0.0, 0.0))
+
+
+def random_case(rng: Generator) -> tuple[ArgCompare, dict[str, Any]]:
+    """Any rank, dimension, dtypes, comparator and kind of index; some extents are symbols."""
+
+    def pick(options: tuple[Any, ...]) -> Any:
+        return options[rng.integers(len(options))]
+
+    rank = int(rng.integers(1, 5))
+    dimension = int(rng.integers(rank))
+    sizes = [pick(_COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
+    sizes[dimension] = pick(_LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 100_000))
+    if sizes[dimension] >= 1000:
+        sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
+    shape: tuple[Extent, ...] = tuple(
+        f"n{axis}" if rng.random() < 0.15 else size for axis, size in enumerate(sizes)
+    )
+    dtype = pick(dtypes.FLOATS) if rng.random() < 0.6 else pick(dtypes.INTEGERS)
+    comparator = pick(_COMPARATORS) if rng.random() < 0.7 or dtype == "bool" else pick(_OTHERS)
+    if "abs" in comparator and dtype.startswith("uint"):
+        comparator = ">="
+    index_dtype = pick(("int32", "int32", "int64", *INDEX_DTYPES))
+    keywords: dict[str, Any] = {"index_dtype": index_dtype}
+    kind = rng.random()
+    if kind < 0.3:
+        keywords["input_index"] = shape
+    elif kind < 0.7:
+        keywords["index_base"] = pick(("operand", 0, 100, -7, 2**40))
+    op = ops.arg_compare(TensorType(shape, dtype), comparator, dimension=dimension, **keywords)
+    line = (*sizes[:dimension], *sizes[dimension + 1 :])
+    operands: dict[str, Any] = {"input_value": _values(rng, tuple(sizes), dtype, comparator)}
+    if op.explicit:
+        operands["input_index"] = _indices(rng, tuple(sizes), index_dtype)
+    if op.index_base is None:
+        operands["index_base"] = int(rng.integers(-1000, 1000))
+    operands["init_value"] = _values(rng, line, dtype, comparator)
+    operands["init_index"] = _indices(rng, line, index_dtype)
+    return op, operands
+
+
+def _values(rng: Generator, shape: tuple[int, ...], dtype: str, comparator: str) -> np.ndarray:
+    """Few different numbers, so that many are equal; some floats that are no numbers."""
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype == "bool":
+        return np.asarray(rng.random(shape) < 0.5)
+    low = 0 if dtype.startswith("uint") else -20
+    values = np.asarray(rng.integers(low, 20, shape)).astype(kind)
+    # TVM's "not equal" is an ordered comparison, NumPy's is not.
+    if dtype in dtypes.FLOATS and "!=" not in comparator and rng.random() < 0.5:
+        odd = rng.choice([np.nan, np.inf, -np.inf, 0.0, -0.0], shape).astype(kind)
+        values = np.where(rng.random(shape) < 0.1, odd, values)
+    return np.asarray(values, kind)
+
+
+def _indices(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return np.asarray(rng.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+
+
+def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """A case of the dialect's examples, which are those of the vector op."""
+    attributes, inputs = case["attrs"], case["inputs"]
+    op = ops.arg_compare(
+        inputs["input_value"],
+        attributes["region"]["yields"].removesuffix("(ordered)").strip(),
+        dimension=attributes["dimension"],
+        input_index=inputs.get("input_index"),
+        index_base=attributes.get("index_base"),
+        init_value=inputs["init_value"],
+        init_index=inputs["init_index"],
+    )
+    return run(op, inputs)
+
+
+ARG_COMPARE = OpEntry(
+    name="iree_linalg_ext.arg_compare",
+    summary="the element of each line that a comparator selects, and its index",
+    make=ops.arg_compare,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=random_case,
+    run_example=run_example,
+)

@@ -1,0 +1,257 @@
+"""``iree_linalg_ext.arg_compare``: the element of each line that a comparator selects, and where.
+
+Over the positions j along ``dimension``, first to last, the other indices fixed:
+
+    value, index = init_value, init_index
+    if f(input_value[j], value):  value, index = input_value[j], where(j)
+
+where(j) is ``input_index[j]``, or ``index_base + j``, or j.  The comparator's first argument is the
+candidate, its second the best so far.  So a strict one (``>``) takes the first of equal elements,
+one that is not (``>=``) the last; the init is never given a base, and an ordered comparison never
+takes a NaN, nor replaces one.
+
+The order of the loop is the contract.  The four comparisons of arg0 with arg1 give the same in any
+order, once ties are settled by position: they are found by their form, and computed in parallel.
+Difference to the dialect: its ``outs``, which are read and written, are an init and a result each.
+Comparators over f16 and bf16 see float32, which holds the same numbers.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext import dtypes, expression
+from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.ops.base import Op, resolve
+from tvm_iree_ext.ops.canonical import Parameters, convert
+from tvm_iree_ext.ops.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.regions import Region, RegionLike, trace
+from tvm_iree_ext.ops.scan import check_dimension, compute_dtype, named, unify
+from tvm_iree_ext.signature import Operand, Shape, Signature, TensorType
+
+_NAME = "iree_linalg_ext.arg_compare"
+
+COMPARISONS = {sign: f"arg0 {sign} arg1" for sign in (">", ">=", "<", "<=")}
+"""Comparators that may be computed in any order, by what they may be called."""
+
+INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
+
+
+@dataclass(frozen=True, eq=False)
+class ArgCompare(Op):
+    """Made by :func:`arg_compare`, which checks it.
+
+    ``explicit`` says that positions have indices of their own; ``index_base`` is None for an
+    operand.
+    """
+
+    type: TensorType
+    index_dtype: str
+    dimension: int
+    region: Region
+    explicit: bool
+    index_base: int | None
+    name: str = _NAME
+
+    @property
+    def compute_dtype(self) -> str:
+        """The type in which elements are compared."""
+        return compute_dtype(self.type.dtype)
+
+    @cached_property
+    def comparison(self) -> str | None:
+        """The comparison of :data:`COMPARISONS` that the region is."""
+        first, second = self.region.parameters
+        mirrored = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+        for sign, text in COMPARISONS.items():
+            for a, b, found in ((first, second, sign), (second, first, mirrored[sign])):
+                known = expression.evaluate(text, {"arg0": a, "arg1": b}, {})
+                if tvm_ffi.structural_equal(known, self.region.body):
+                    return found
+        return None
+
+    @property
+    def line_shape(self) -> Shape:
+        """The shape of inits and results: the input's without the dimension."""
+        shape = self.type.shape
+        return (*shape[: self.dimension], *shape[self.dimension + 1 :])
+
+    @cached_property
+    def signature(self) -> Signature:
+        """``input_value, [input_index], [index_base], init_value, init_index, value, index``."""
+        shape, line, dtype = self.type.shape, self.line_shape, self.type.dtype
+        operands = [Operand("input_value", shape, dtype)]
+        if self.explicit:
+            operands.append(Operand("input_index", shape, self.index_dtype))
+        if self.index_base is None:
+            operands.append(Operand("index_base", (), "int64", "scalar"))
+        operands += [
+            Operand("init_value", line, dtype),
+            Operand("init_index", line, self.index_dtype),
+            Operand("value", line, dtype, "result"),
+            Operand("index", line, self.index_dtype, "result"),
+        ]
+        return Signature(tuple(operands))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Dimension, region, and the base (None: given at call time)."""
+        return {
+            "dimension": self.dimension,
+            "region": self.region.text,
+            "index_base": self.index_base,
+        }
+
+    def position_index(self, position: ir.Expr, base: Any) -> ir.Expr:
+        """The index of a position: its sum with the base, wrapped to the index type.
+
+        ``base`` is the operand, where it is one.
+        """
+        bits = 8 * dtypes.item_bytes(self.index_dtype)
+        word = f"uint{bits}"  # where sums wrap; signed ones must not in TVM
+        if self.index_base is None:
+            start = convert(base, word)
+        else:
+            start = tirx.const(self.index_base % 2**bits, word)
+        return convert(convert(position, word) + start, self.index_dtype)
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Comparisons."""
+        return math.prod(resolve(extent, extents) for extent in self.type.shape)
+
+    def bytes(self, extents: Mapping[str, int] | None = None) -> int:
+        """As for any op, less the indices of elements that are not selected."""
+        total = super().bytes(extents)
+        if self.explicit:
+            lines = math.prod(resolve(extent, extents) for extent in self.line_shape)
+            total -= (self.flops(extents) - lines) * dtypes.item_bytes(self.index_dtype)
+        return total
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """One block ``compare_line`` per line, which reads nothing that it writes."""
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            _emit_canonical(self)
+        return builder.get()
+
+
+def arg_compare(
+    input_value: OperandLike,
+    region: RegionLike = ">",
+    *,
+    dimension: int = 0,
+    input_index: OperandLike | None = None,
+    index_base: int | Literal["operand"] | None = None,
+    init_value: OperandLike | None = None,
+    init_index: OperandLike | None = None,
+    dtype: str = "float32",
+    index_dtype: str = "int32",
+) -> ArgCompare:
+    """The element of each line along ``dimension`` that wins against all others, and its index.
+
+    Args:
+        input_value: a shape (of ``dtype``), a :class:`TensorType`, or anything with ``shape`` and
+            ``dtype``.  Extents are numbers, names of extents known at call time, or ``"?"``.
+        region: whether the candidate (first) beats the best so far (second): one of ``> >= < <=``,
+            text over ``arg0`` and ``arg1``, or a callable over TIR expressions, yielding a bool.
+        dimension: the axis along which to compare, from 0.
+        input_index: the index of each element; without it, its position along ``dimension``.
+        index_base: added to positions; ``"operand"`` for a number given at call time.
+        init_value: to be checked when given: input's shape without ``dimension``, and its type.
+        init_index: likewise; its type is the result's.
+        dtype: element type of values given as bare shapes.
+        index_dtype: element type of indices given as bare shapes, or not given.
+
+    Returns:
+        The op.  Its kernel takes ``input_value``, then ``input_index`` and ``index_base`` where
+        they are operands, ``init_value`` and ``init_index``, and returns ``value`` and ``index``.
+
+    Raises:
+        OpError: for a dimension, rank, extent, dtype, base or region that does not fit.
+    """
+    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    kind = as_tensor(_NAME, "input_value", input_value, dtype, allowed)
+    check_dimension(_NAME, dimension, len(kind.shape))
+    shape = kind.shape
+    index_type: str | None = None
+    if input_index is not None:
+        given = as_tensor(_NAME, "input_index", input_index, index_dtype, INDEX_DTYPES)
+        index_type = given.dtype
+        shape = unify(_NAME, "input_index", given, shape, index_type, "input_value's shape")
+    what = f"input_value's shape without dimension {dimension}"
+    for name, operand in (("init_value", init_value), ("init_index", init_index)):
+        if operand is None:
+            continue
+        if name == "init_value":
+            given = as_tensor(_NAME, name, operand, kind.dtype, allowed)
+            wanted = kind.dtype
+        else:
+            fallback = index_type or index_dtype
+            given = as_tensor(_NAME, name, operand, fallback, INDEX_DTYPES)
+            wanted = index_type = index_type or given.dtype
+        line = (*shape[:dimension], *shape[dimension + 1 :])
+        line = unify(_NAME, name, given, line, wanted, what)
+        shape = (*line[:dimension], shape[dimension], *line[dimension:])
+    base = _base(index_base, explicit=input_index is not None)
+    if isinstance(region, str):
+        region = COMPARISONS.get(region, region)
+    computed = compute_dtype(kind.dtype)
+    traced = trace(_NAME, region, [computed, computed], yields="bool")
+    index = as_tensor(_NAME, "index", (), index_type or index_dtype, INDEX_DTYPES).dtype
+    return ArgCompare(
+        TensorType(named(shape), kind.dtype),
+        index,
+        dimension,
+        traced,
+        input_index is not None,
+        base,
+    )
+
+
+def _base(base: object, *, explicit: bool) -> int | None:
+    if base is None:
+        return 0
+    if explicit:
+        raise OpError(f"{_NAME}: index_base beside input_index; indices of elements have no base")
+    if base == "operand":
+        return None
+    if not isinstance(base, int) or isinstance(base, bool) or not -(2**63) <= base < 2**63:
+        raise OpError(f"{_NAME}: index_base is {base!r}; expected an integer, 'operand' or None")
+    return base
+
+
+def _emit_canonical(op: ArgCompare) -> None:
+    parameters = Parameters(op)
+    one = tirx.const(1, "int64")
+    length = parameters.extent(op.type.shape[op.dimension])
+    extents = [parameters.extent(extent) for extent in op.line_shape]
+    with I.sblock("root"), I.grid(*(extents or [one])) as loops, I.sblock("compare_line"):
+        listed = list(loops) if isinstance(loops, Sequence) else [loops]
+        at = [I.axis.spatial(e, v) for e, v in zip(extents or [one], listed, strict=True)]
+        line = at if extents else []
+        value = I.sblock_alloc_buffer((1,), op.type.dtype, scope="local")
+        index = I.sblock_alloc_buffer((1,), op.index_dtype, scope="local")
+        I.buffer_store(value, parameters["init_value"][tuple(line)], [0])
+        I.buffer_store(index, parameters["init_index"][tuple(line)], [0])
+        with I.serial(tirx.const(0, "int64"), length) as j:
+            place = (*line[: op.dimension], j, *line[op.dimension :])
+            element = parameters["input_value"][place]
+            wins = op.region(
+                convert(element, op.compute_dtype), convert(value[0], op.compute_dtype)
+            )
+            with I.If(wins), I.Then():
+                I.buffer_store(value, element, [0])
+                if op.explicit:
+                    where = parameters["input_index"][place]
+                else:
+                    base = parameters["index_base"] if op.index_base is None else None
+                    where = op.position_index(j, base)
+                I.buffer_store(index, where, [0])
+        I.buffer_store(parameters["value"], value[0], line)
+        I.buffer_store(parameters["index"], index[0], line)
