@@ -17,6 +17,7 @@ from tvm_iree_ext.schedules.cpu.scan import CpuScan
 from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
 from tvm_iree_ext.schedules.cpu.sort import CpuSort
 from tvm_iree_ext.schedules.cpu.topk import CpuTopk
+from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -55,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     CpuTopk(),
     CpuIm2col(),
     CpuArgCompare(),
+    CpuWinograd(),
 )
 """Every rule, the most special first."""
 

@@ -13,6 +13,7 @@ from tvm_iree_ext.catalog.scan import SCAN
 from tvm_iree_ext.catalog.slices import GATHER, SCATTER
 from tvm_iree_ext.catalog.sort import SORT
 from tvm_iree_ext.catalog.topk import TOPK
+from tvm_iree_ext.catalog.winograd import WINOGRAD_FILTER, WINOGRAD_INPUT, WINOGRAD_OUTPUT
 from tvm_iree_ext.errors import OpError
 
 ENTRIES: dict[str, OpEntry] = {
@@ -34,6 +35,9 @@ ENTRIES: dict[str, OpEntry] = {
         TOPK,
         IM2COL,
         ARG_COMPARE,
+        WINOGRAD_FILTER,
+        WINOGRAD_INPUT,
+        WINOGRAD_OUTPUT,
     )
 }
 

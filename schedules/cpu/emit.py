@@ -56,6 +56,16 @@ def scratch(shape: Sequence[Index], dtype: str) -> Any:
     return I.alloc_buffer([i64(e) for e in shape], dtype, scope="global", align=64)
 
 
+def fixed_scratch(shape: Sequence[Index], dtype: str) -> Any:
+    """As :func:`scratch`, for kernels that touch it in very many places.
+
+    TVM looks at every pair of places to see whether the memory may be smaller, which takes minutes;
+    of memory by a second name it does not ask.
+    """
+    memory = scratch(shape, dtype)
+    return I.decl_buffer([i64(e) for e in shape], dtype, data=memory.data, align=64)
+
+
 def registers(count: int, dtype: str) -> Any:
     """A tile that LLVM keeps in registers: every index must be a constant after unrolling."""
     return I.alloc_buffer([count], dtype, scope="local")
@@ -112,6 +122,13 @@ def bits(value: Expr, dtype: str) -> Expr:
 
     rounded = (wide + const(0x7FFF) + ((wide >> const(16)) & const(1))) >> const(16)
     return tirx.Cast("uint16", tirx.Select(tirx.isnan(single), const(0x7FC0), rounded))
+
+
+def flat(buffer: Any) -> Any:
+    """The same memory as one axis, so that a vector may go along any axis."""
+    dtype = str(buffer.dtype)
+    count = product([known(e) or e for e in buffer.shape])
+    return I.decl_buffer([i64(count)], dtype, data=buffer.data, align=item_bytes(dtype))
 
 
 def flat_words(buffer: Any) -> Any:

@@ -19,6 +19,7 @@ from tvm_iree_ext.bench.scan import scan_cases
 from tvm_iree_ext.bench.slices import slices_cases
 from tvm_iree_ext.bench.sort import sort_cases
 from tvm_iree_ext.bench.topk import topk_cases
+from tvm_iree_ext.bench.winograd import winograd_cases
 
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "attention": attention_cases,
@@ -32,6 +33,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "topk": topk_cases,
     "im2col": im2col_cases,
     "arg_compare": arg_compare_cases,
+    "winograd": winograd_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

@@ -13,6 +13,11 @@ from tvm_iree_ext.ops.scan import scan
 from tvm_iree_ext.ops.scatter import scatter
 from tvm_iree_ext.ops.sort import sort
 from tvm_iree_ext.ops.topk import topk
+from tvm_iree_ext.ops.winograd import (
+    winograd_filter_transform,
+    winograd_input_transform,
+    winograd_output_transform,
+)
 from tvm_iree_ext.signature import TensorType
 
 __all__ = [
@@ -34,4 +39,7 @@ __all__ = [
     "sort",
     "topk",
     "unpack",
+    "winograd_filter_transform",
+    "winograd_input_transform",
+    "winograd_output_transform",
 ]

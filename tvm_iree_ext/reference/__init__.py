@@ -11,6 +11,7 @@ from tvm_iree_ext.reference.scan import scan
 from tvm_iree_ext.reference.slices import gather, scatter
 from tvm_iree_ext.reference.sort import sort
 from tvm_iree_ext.reference.topk import topk
+from tvm_iree_ext.reference.winograd import filter_transform, input_transform, output_transform
 
 __all__ = [
     "arg_compare",
@@ -18,11 +19,14 @@ __all__ = [
     "custom_op",
     "fft",
     "fft_transform",
+    "filter_transform",
     "gather",
     "im2col",
+    "input_transform",
     "map_load",
     "map_store",
     "online_attention",
+    "output_transform",
     "pack",
     "scan",
     "scatter",

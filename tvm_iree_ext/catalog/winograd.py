@@ -1,0 +1,113 @@
+"""The Winograd transforms: reference, tolerance, random cases, JSON examples."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext.catalog.arrays import pick
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.winograd import Winograd
+from tvm_iree_ext.signature import Extent, TensorType
+
+Generator = np.random.Generator
+Make = Callable[..., Winograd]
+
+_REFERENCE = {
+    "input": reference.input_transform,
+    "filter": reference.filter_transform,
+    "output": reference.output_transform,
+}
+_CHANNELS = (1, 2, 3, 7, 8, 15, 16, 17, 20, 33)
+
+
+def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """The result by :mod:`tvm_iree_ext.reference`, in float64."""
+    assert isinstance(op, Winograd)
+    compute = _REFERENCE[op.kind]
+    r, last = op.output_tile_size, op.channels_last
+    return {"result": compute(operands["input"], r=r, channels_last=last)}
+
+
+def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """From the compute type and the largest sum of magnitudes that the matrices make of a tile.
+
+    Each of the two products adds up at most 8 terms, so its rounding errors are below some 8 eps
+    of that sum; the result's own type then rounds once.
+    """
+    assert isinstance(op, Winograd)
+    largest = float(np.max(np.abs(operands["input"].astype(np.float64)), initial=0.0))
+    row = max(float(sum(map(abs, row))) for row in op.matrix)
+    absolute = 16.0 * dtypes.eps(op.compute_dtype) * row * row * largest
+    dtype = op.output.dtype
+    return {"result": Tolerance(absolute + dtypes.smallest(dtype), 2.0 * dtypes.eps(dtype))}
+
+
+def random_case(rng: Generator, *, make: Make, kind: str) -> tuple[Winograd, dict[str, Any]]:
+    """An op and operands that fit it: each size, both layouts, one tile or many, symbols."""
+    dtype = pick(rng, ("float32", *dtypes.FLOATS))
+    r = pick(rng, (2, 4, 6, 6))
+    i = r + 2
+    last = bool(rng.random() < 0.5)
+    if kind == "filter":
+        dims: dict[str, Any] = {"kernel_dimensions": (0, 1) if last else (2, 3)}
+    else:
+        dims = {"image_dimensions": (1, 2) if last else (2, 3)}
+    shape: tuple[int, ...]
+    is_tile = rng.random() < 0.15
+    if is_tile:
+        low = i if kind == "output" else 3 if kind == "filter" else 1
+        high = 3 if kind == "filter" else i
+        shape = tuple(int(e) for e in rng.integers(low, high + 1, 2))
+    elif kind == "filter":
+        c, f = pick(rng, _CHANNELS), pick(rng, _CHANNELS)
+        shape = (3, 3, c, f) if last else (f, c, 3, 3)
+    elif kind == "input":
+        n, (h, w) = int(rng.integers(1, 3)), (int(e) for e in rng.integers(3, 30, 2))
+        c = pick(rng, _CHANNELS)
+        shape = (n, h, w, c) if last else (n, c, h, w)
+    else:
+        n, h, w = (int(e) for e in rng.integers(1, 4, 3))
+        shape = (i, i, n, h, w, pick(rng, _CHANNELS))
+    fixed: tuple[int, ...] = {"input": (), "filter": (0, 1) if last else (2, 3), "output": (0, 1)}[
+        kind
+    ]
+    named: tuple[Extent, ...] = tuple(
+        f"n{axis}" if not is_tile and axis not in fixed and rng.random() < 0.2 else extent
+        for axis, extent in enumerate(shape)
+    )
+    op = make(TensorType(named, dtype), output_tile_size=r, **dims)
+    return op, {"input": rng.standard_normal(shape).astype(dtypes.numpy_dtype(dtype))}
+
+
+def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """A case of the dialect's examples."""
+    make = _MAKE[case["op"].rpartition(".")[2].partition("_")[0]]
+    return run(make(case["inputs"]["input"], **case["attrs"]), case["inputs"])
+
+
+_MAKE: dict[str, Make] = {
+    "input": ops.winograd_input_transform,
+    "filter": ops.winograd_filter_transform,
+    "output": ops.winograd_output_transform,
+}
+
+
+def _entry(kind: str, summary: str) -> OpEntry:
+    make = _MAKE[kind]
+    return OpEntry(
+        name=f"iree_linalg_ext.winograd.{kind}_transform",
+        summary=summary,
+        make=make,
+        reference=run_reference,
+        tolerance=tolerance,
+        random_case=lambda rng: random_case(rng, make=make, kind=kind),
+        run_example=run_example,
+    )
+
+
+WINOGRAD_INPUT = _entry("input", "transform the windows of an image for a Winograd convolution")
+WINOGRAD_FILTER = _entry("filter", "transform the kernels of a Winograd convolution")
+WINOGRAD_OUTPUT = _entry("output", "transform the tiles of a Winograd convolution to an image")
