@@ -169,8 +169,9 @@ class OutputLoops(_ImageLoops):
     def _task(self, n: Expr, h: Expr, first: Expr, count: Expr, channel: Expr, lanes: int) -> None:
         i, r = self.i, self.r
         direct = self.op.channels_last or lanes == 1
-        scratch = emit.fixed_scratch([r, i * lanes], self.dtype)
-        rows = None if direct else emit.fixed_scratch([r, self.tiles * r * lanes], self.dtype)
+        # A tile's columns; then, where they are to be transposed, rows of the image.
+        width = i if direct else i + self.tiles * r
+        scratch = emit.fixed_scratch([r, width * lanes], self.dtype)
 
         def place(column: Index) -> Expr:
             return emit.run(i64(column) * lanes, lanes)
@@ -188,17 +189,17 @@ class OutputLoops(_ImageLoops):
                 values = self.product([scratch[p, place(b)] for b in range(i)])
                 for q, value in enumerate(values):
                     column = tile * r + q
-                    if rows is None:
+                    if direct:
                         self.store(self.pixel(n, top + p, left + column, channel), value, lanes)
                     else:
-                        I.buffer_store(rows, value, [p, place(column)])
-        if rows is not None:
+                        I.buffer_store(scratch, value, [p, place(column + i)])
+        if not direct:
             for p in range(r):
-                self._transposed_row(rows, p, n, top + p, left, count * r, channel, lanes)
+                self._transposed_row(scratch, p, n, top + p, left, count * r, channel, lanes)
 
     def _transposed_row(
         self,
-        rows: Expr,
+        scratch: Expr,
         p: int,
         n: Expr,
         y: Expr,
@@ -208,10 +209,12 @@ class OutputLoops(_ImageLoops):
         lanes: int,
     ) -> None:
         """A row of scratch to ``lanes`` channels of a row of the image."""
+        skipped = self.i
         blocks = tirx.floordiv(count, i64(lanes))
         with serial(blocks) as block:
             vectors: Sequence[Expr] = [
-                rows[p, emit.run((block * lanes + j) * lanes, lanes)] for j in range(lanes)
+                scratch[p, emit.run((block * lanes + j + skipped) * lanes, lanes)]
+                for j in range(lanes)
             ]
             for lane, value in enumerate(emit.transpose(vectors)):
                 at = self.pixel(n, y, left + block * lanes, channel + lane)
@@ -219,4 +222,4 @@ class OutputLoops(_ImageLoops):
         with serial(count, blocks * lanes) as column:
             for lane in range(lanes):
                 at = self.pixel(n, y, left + column, channel + lane)
-                self.store(at, rows[p, column * lanes + lane], 1)
+                self.store(at, scratch[p, (column + skipped) * lanes + lane], 1)

@@ -58,6 +58,14 @@ def test_any_tiles(channels):
 
 
 @pytest.mark.parametrize("r", [2, 4, 6])
+@pytest.mark.parametrize("wide", [1, 2, 3, 9])
+def test_any_number_of_tiles(r, wide):
+    x = numbers(r + 2, r + 2, 1, 1, wide, 16)
+    check(OUTPUT(x, output_tile_size=r), x)
+    check(OUTPUT(x, output_tile_size=r, image_dimensions=(2, 3)), x)
+
+
+@pytest.mark.parametrize("r", [2, 4, 6])
 @pytest.mark.parametrize("size", [(3, 3), (13, 8), (20, 21)])
 def test_the_kernels_together_are_a_convolution(r, size):
     image, kernels = numbers(1, *size, 5), numbers(3, 3, 5, 4)
