@@ -7,11 +7,10 @@ from tvm_iree_ext.schedules.cpu.arg_compare_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.arg_compare_rows import lanes_kernel, rows_kernel
 from tvm_iree_ext.schedules.cpu.arg_compare_tree import tree_kernel
 from tvm_iree_ext.schedules.cpu.lines import held_dtype, static_lines
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.arg_compare import ArgCompare
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.target.cpu import cpu_features
 
 # Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
@@ -40,18 +39,11 @@ _NEEDS = {
 }
 
 
-class CpuArgCompare:
+class CpuArgCompare(CpuRule):
     """arg_compare on an LLVM CPU target."""
 
     name = "cpu.arg_compare"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, ArgCompare):
-            return f"{op.name} is not arg_compare"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = ArgCompare
 
     def heuristic(self, op: ArgCompare, target: Target) -> LoweringConfig:
         """In vectors wherever the order of the op allows, on all cores where it pays."""
@@ -96,28 +88,16 @@ class CpuArgCompare:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, config)
+        _check(op, self.check(config))
         return ir.IRModule({op.entry: _FORMS[config.algorithm](op, config)})
 
 
-def _check(op: ArgCompare, config: LoweringConfig) -> None:
+def _check(op: ArgCompare, check: ConfigCheck) -> None:
     inner = static_lines(op.type.shape, op.dimension)[2]
     forms = ["columns"] if inner != 1 else ["columns", "lanes", "rows"]
     if inner == 1 and op.comparison is not None:
         forms.append("tree")
-    if config.algorithm not in forms:
-        raise ScheduleError(
-            f"cpu.arg_compare: algorithm is {config.algorithm!r};"
-            f" expected one of {', '.join(forms)}"
-        )
-    for field, name in _NEEDS[config.algorithm].items():
-        value = getattr(config, field).get(name)
-        if not isinstance(value, int) or value < 1:
-            raise ScheduleError(
-                f"cpu.arg_compare: {field}[{name!r}] is {value!r}; expected a number from 1"
-            )
-    lanes = config.vector_lanes
-    if lanes < 1 or lanes & (lanes - 1):
-        raise ScheduleError(f"cpu.arg_compare: vector_lanes is {lanes}; expected a power of two")
-    if config.splits < 1:
-        raise ScheduleError(f"cpu.arg_compare: splits is {config.splits}; expected a number from 1")
+    for field, role in _NEEDS[check.algorithm(*forms)].items():
+        check.tile(field, role)
+    check.lanes()
+    check.splits()

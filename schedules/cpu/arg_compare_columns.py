@@ -13,8 +13,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.arg_compare_operands import NONE, ArgCompareOperands
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.cpu.lines import column_parts
+from tvm_iree_ext.schedules.cpu.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_tiles
 
 from tvm_iree_ext.ops.arg_compare import ArgCompare
 
@@ -26,21 +26,8 @@ def columns_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ArgCompareOperands.declare(op)
-        lines, tile = operands.lines, config.workgroup_tile["columns"]
-        number = known(lines.inner)
-        if number is not None:
-            tile = min(tile, number)
-        # At least one, which TVM cannot see where the number is dynamic: it divides by it.
-        tiles = emit.larger(emit.ceil_div(lines.inner, tile), 1)
-        loop = I.parallel if config.parallel else I.serial
-        tasks = i64(emit.product([lines.outer, tiles]))
-        with I.sblock("root"), loop(i64(0), tasks) as task:
-            outer = I.Bind(tirx.floordiv(task, i64(tiles)))
-            first = I.Bind(tirx.floormod(task, i64(tiles)) * tile)
-            columns: Index = tile
-            if number is None or number % tile:
-                columns = I.Bind(emit.smaller(tile, i64(lines.inner) - first))
-            _Tile(operands, config, outer, first, tile, columns).emit()
+        with column_tiles(operands.lines, config) as tile:
+            _Tile(operands, config, tile).emit()
     return builder.get()
 
 
@@ -48,19 +35,14 @@ class _Tile:
     """One task."""
 
     def __init__(
-        self,
-        operands: ArgCompareOperands,
-        config: LoweringConfig,
-        outer: Expr,
-        first: Expr,
-        tile: int,
-        columns: Index,
+        self, operands: ArgCompareOperands, config: LoweringConfig, tile: ColumnTile
     ) -> None:
-        self.operands, self.outer, self.first, self.columns = operands, outer, first, columns
+        self.operands, self.columns = operands, tile.columns
+        self.outer, self.first = tile.outer, tile.first
         self.rows = config.register_tile["rows"]
-        self.parts = column_parts(columns, config.vector_lanes)
-        self.best = emit.scratch([tile], operands.held)
-        self.position = emit.scratch([tile], operands.position_dtype)
+        self.parts = column_parts(tile.columns, config.vector_lanes)
+        self.best = emit.scratch([tile.size], operands.held)
+        self.position = emit.scratch([tile.size], operands.position_dtype)
 
     def emit(self) -> None:
         """Start from the inits, walk over the rows, write the results."""

@@ -5,9 +5,9 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
 from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
@@ -21,17 +21,16 @@ _REGISTER_ROWS = {16: 6, 32: 8}
 _REGISTER_VECTORS = 2
 
 
-class CpuAttention:
+class CpuAttention(CpuRule):
     """Attention on an LLVM CPU target, by the online softmax over tiles of keys."""
 
     name = "cpu.attention"
+    lowers = Attention
 
     def applies(self, op: Op, target: Target) -> str | None:
         """None, or why the rule does not apply."""
-        if not isinstance(op, Attention):
-            return f"{op.name} is not attention"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
+        if (reason := super().applies(op, target)) is not None or not isinstance(op, Attention):
+            return reason
         for role in ("k1", "n"):
             for dim in op.dims[role]:
                 if isinstance(op.extents[dim], str):
@@ -102,7 +101,7 @@ class CpuAttention:
         return ir.IRModule({op.entry: func})
 
     def _lower(self, op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
-        _check(op, config)
+        _check(op, self.check(config))
         return (lanes_kernel if config.algorithm == "lanes" else rows_kernel)(op, config)
 
 
@@ -119,29 +118,18 @@ _TILES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-def _check(op: Attention, config: LoweringConfig) -> None:
+def _check(op: Attention, check: ConfigCheck) -> None:
     """Raise ScheduleError for a config that the kernels cannot use."""
-
-    def expect(holds: bool, what: str, came: object, expected: str) -> None:
-        if not holds:
-            raise ScheduleError(f"cpu.attention: {what} is {came!r}; expected {expected}")
-
-    def is_count(value: object) -> bool:
-        return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
-    lanes, form = config.vector_lanes, config.algorithm
-    expect(form in _TILES, "algorithm", form, "'lanes' or 'rows'")
-    expect(is_count(lanes) and lanes & (lanes - 1) == 0, "vector_lanes", lanes, "a power of two")
+    config, expect = check.config, check.expect
+    form, lanes, splits = check.algorithm(*_TILES), check.lanes(), check.splits()
     for field, roles in _TILES[form].items():
         tiles = getattr(config, field)
         for role in roles:
-            value = tiles.get(role)
-            expect(is_count(value), f"{field}[{role!r}]", value, "a number from 1")
+            check.tile(field, role)
         expect(set(tiles) == set(roles), field, dict(tiles), f"tiles for {', '.join(roles)}")
     expect(isinstance(config.parallel, bool), "parallel", config.parallel, "a bool")
     promoted = set(config.promote)
     expect(promoted <= {"key", "value"}, "promote", config.promote, "some of key and value")
-    splits = config.splits
     m, k2 = config.workgroup_tile["m"], config.reduction_tile["k2"]
     if form == "lanes":
         expect(splits == 1, "splits", splits, "1 in the lanes form")
@@ -153,23 +141,22 @@ def _check(op: Attention, config: LoweringConfig) -> None:
         ):
             expect(value % multiple == 0, name, value, f"a multiple of {multiple} ({why})")
     else:
-        expect(is_count(splits), "splits", splits, "a number from 1")
         expect(k2 % lanes == 0, "reduction_tile['k2']", k2, f"a multiple of {lanes} (lanes)")
-        if _static_count(op, "m") is None:
-            raise ScheduleError("cpu.attention: 'rows' needs a static number of rows")
+        static = _static_count(op, "m") is not None
+        check.need(static, "'rows' needs a static number of rows")
         expect(m == op.count("m"), "workgroup_tile['m']", m, f"{op.count('m')}, the rows")
         for name in ("key", "value"):
-            if not _in_vectors(op, name, lanes) and name not in promoted:
-                raise ScheduleError(
-                    f"cpu.attention: 'rows' reads {name} in vectors of {lanes} columns; promote it"
-                )
+            check.need(
+                _in_vectors(op, name, lanes) or name in promoted,
+                f"'rows' reads {name} in vectors of {lanes} columns; promote it",
+            )
     columns = op.count("k1") + op.count("n")
     scratch = (columns * (m + k2) + 2 * m * k2) * item_bytes(op.compute_dtype)
-    if scratch > _LARGEST_SCRATCH_BYTES:
-        raise ScheduleError(
-            f"cpu.attention: tiles of {m} rows and {k2} keys take {scratch} bytes a thread;"
-            f" expected at most {_LARGEST_SCRATCH_BYTES}"
-        )
+    check.need(
+        scratch <= _LARGEST_SCRATCH_BYTES,
+        f"tiles of {m} rows and {k2} keys take {scratch} bytes a thread;"
+        f" expected at most {_LARGEST_SCRATCH_BYTES}",
+    )
 
 
 def _static_count(op: Attention, role: str) -> int | None:

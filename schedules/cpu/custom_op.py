@@ -9,9 +9,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, i64, serial
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
 
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.custom_op import CustomOp, IteratorType
 from tvm_iree_ext.ops.custom_op_loops import tiled
 from tvm_iree_ext.ops.tiles import Tile, TileBuilder, in_memory
@@ -23,18 +22,11 @@ _SERIAL_BYTES = 64_000
 _ROWS, _VECTORS = 6, 2  # accumulators of a product
 
 
-class CpuCustomOp:
+class CpuCustomOp(CpuRule):
     """A loop nest over tiles on an LLVM CPU target."""
 
     name = "cpu.custom_op"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, CustomOp):
-            return f"{op.name} is not custom_op"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = CustomOp
 
     def heuristic(self, op: CustomOp, target: Target) -> LoweringConfig:
         """Tiles of every dim that may be split, smaller than its extent."""
@@ -70,30 +62,27 @@ class CpuCustomOp:
         return ir.IRModule({op.entry: tiled(op, sizes, tasks, builder)})
 
     def _tile_sizes(self, op: CustomOp, config: LoweringConfig) -> dict[int, int]:
-        sizes = {}
+        sizes, check = {}, self.check(config)
         given = (
             ("workgroup_tile", config.workgroup_tile, IteratorType.PARALLEL),
             ("reduction_tile", config.reduction_tile, IteratorType.REDUCTION),
         )
         for field, tile, kind in given:
-            for name, size in tile.items():
+            for name in tile:
                 dims = [d for d, one in enumerate(op.iterator_types) if one is kind]
-                if name not in [f"d{dim}" for dim in dims]:
-                    known = ", ".join(f"d{dim}" for dim in dims) or "none"
-                    raise ScheduleError(
-                        f"{self.name}: {field} has {name!r}; {kind.name.lower()} dims are {known}"
-                    )
+                known = [f"d{dim}" for dim in dims]
+                check.need(
+                    name in known,
+                    f"{field} has {name!r}; {kind.name.lower()} dims are"
+                    f" {', '.join(known) or 'none'}",
+                )
                 dim = int(name[1:])
-                if dim not in op.tileable:
-                    raise ScheduleError(
-                        f"{self.name}: {field} splits {name}, which the indexing map of an output"
-                        " omits: its tiles would each add to that output"
-                    )
-                if not isinstance(size, int) or size < 1:
-                    raise ScheduleError(
-                        f"{self.name}: {field}[{name!r}] is {size!r}; expected a number from 1"
-                    )
-                sizes[dim] = size
+                check.need(
+                    dim in op.tileable,
+                    f"{field} splits {name}, which the indexing map of an output"
+                    " omits: its tiles would each add to that output",
+                )
+                sizes[dim] = check.tile(field, name)
         return sizes
 
 

@@ -9,10 +9,9 @@ from tvm_iree_ext.schedules.cpu.fft_lanes import radices
 from tvm_iree_ext.schedules.cpu.fft_row import split
 from tvm_iree_ext.schedules.cpu.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft_transform import complex_length, transform_kernel
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.fft import Fft
 from tvm_iree_ext.ops.fft_transform import FftTransform
 from tvm_iree_ext.target.cpu import cpu_features
@@ -21,18 +20,11 @@ from tvm_iree_ext.target.cpu import cpu_features
 _SERIAL_BYTES = 200_000
 
 
-class CpuFft:
+class CpuFft(CpuRule):
     """A butterfly stage on an LLVM CPU target, in one pass over memory."""
 
     name = "cpu.fft"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Fft):
-            return f"{op.name} is not fft"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Fft
 
     def heuristic(self, op: Fft, target: Target) -> LoweringConfig:
         """The target's vectors; threads where there is much to read."""
@@ -46,32 +38,20 @@ class CpuFft:
         Raises:
             ScheduleError: for a number of lanes that is not a power of two.
         """
-        lanes = config.vector_lanes
-        if lanes < 2 or lanes & (lanes - 1):
-            raise ScheduleError(
-                f"{self.name}: vector_lanes is {lanes}; expected a power of two from 2"
-            )
+        self.check(config).lanes(least=2)
         return ir.IRModule({op.entry: stage_kernel(op, config)})
 
 
 _SERIAL_FLOPS = 1_000_000
 # A row below this is not worth sharing among threads.
 _SHARED_LENGTH = 16384
-_ALGORITHMS = ("row", "lanes", "bluestein")
 
 
-class CpuFftTransform:
+class CpuFftTransform(CpuRule):
     """A whole transform on an LLVM CPU target."""
 
     name = "cpu.fft_transform"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, FftTransform):
-            return f"{op.name} is not fft_transform"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = FftTransform
 
     def heuristic(self, op: FftTransform, target: Target) -> LoweringConfig:
         """Vectors within a row , or across rows; Bluestein's form for large primes."""
@@ -107,29 +87,21 @@ class CpuFftTransform:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        self._check(op, config)
+        _check(op, self.check(config))
         return ir.IRModule({op.entry: transform_kernel(op, config)})
 
-    def _check(self, op: FftTransform, config: LoweringConfig) -> None:
-        lanes, radix = config.vector_lanes, config.register_tile.get("radix", 0)
-        for name, value in (("vector_lanes", lanes), ("register_tile['radix']", radix)):
-            if value < 2 or value & (value - 1):
-                raise ScheduleError(
-                    f"{self.name}: {name} is {value}; expected a power of two from 2"
-                )
-        if config.algorithm not in _ALGORITHMS:
-            raise ScheduleError(
-                f"{self.name}: algorithm is {config.algorithm!r};"
-                f" expected one of {', '.join(_ALGORITHMS)}"
-            )
-        length = complex_length(op)
-        if config.algorithm == "row":
-            if any(extent != 1 for extent in op.shape[op.axis + 1 :]):
-                raise ScheduleError(f"{self.name}: 'row' needs the axis to be the innermost")
-            if split(length, lanes, radix) is None:
-                raise ScheduleError(
-                    f"{self.name}: 'row' needs two factors of {length}, each from {lanes} on"
-                    " and of primes up to 13"
-                )
-        if config.algorithm == "lanes" and radices(length, radix) is None:
-            raise ScheduleError(f"{self.name}: 'lanes' needs a length of primes up to 13")
+
+def _check(op: FftTransform, check: ConfigCheck) -> None:
+    lanes, radix = check.lanes(least=2), check.tile("register_tile", "radix")
+    check.power_of_two("register_tile['radix']", radix, least=2)
+    form, length = check.algorithm("row", "lanes", "bluestein"), complex_length(op)
+    if form == "row":
+        inner = all(extent == 1 for extent in op.shape[op.axis + 1 :])
+        check.need(inner, "'row' needs the axis to be the innermost")
+        check.need(
+            split(length, lanes, radix) is not None,
+            f"'row' needs two factors of {length}, each from {lanes} on and of primes up to 13",
+        )
+    if form == "lanes":
+        smooth = radices(length, radix) is not None
+        check.need(smooth, "'lanes' needs a length of primes up to 13")

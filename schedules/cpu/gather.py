@@ -6,11 +6,10 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.slices import SliceOperands, Tasks, static_count
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.gather import Gather
 from tvm_iree_ext.target.cpu import cpu_features
 
@@ -19,18 +18,11 @@ _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 _LINE_BYTES = 64
 
 
-class CpuGather:
+class CpuGather(CpuRule):
     """Gather on an LLVM CPU target."""
 
     name = "cpu.gather"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Gather):
-            return f"{op.name} is not gather"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Gather
 
     def heuristic(self, op: Gather, target: Target) -> LoweringConfig:
         """A task per core; ``columns`` shares the runs of a slice, ``batch`` the slices."""
@@ -49,12 +41,9 @@ class CpuGather:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        if config.algorithm not in ("batch", "columns"):
-            raise ScheduleError(
-                f"cpu.gather: algorithm is {config.algorithm!r}; expected 'batch' or 'columns'"
-            )
-        if config.splits < 1:
-            raise ScheduleError(f"cpu.gather: splits is {config.splits}; expected a number from 1")
+        check = self.check(config)
+        check.algorithm("batch", "columns")
+        check.splits()
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _emit(op, config)
         return ir.IRModule({op.entry: builder.get()})

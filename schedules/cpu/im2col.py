@@ -23,10 +23,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, known, serial
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.im2col import Im2col
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.signature import Extent, Shape
@@ -38,18 +37,11 @@ _SERIAL_BYTES = 1 << 18
 _UNROLLED_SEGMENTS = 16
 
 
-class CpuIm2col:
+class CpuIm2col(CpuRule):
     """Im2col on an LLVM CPU target: rows of segments that are contiguous in the input."""
 
     name = "cpu.im2col"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Im2col):
-            return f"{op.name} is not im2col"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Im2col
 
     def heuristic(self, op: Im2col, target: Target) -> LoweringConfig:
         """Vectors as wide as the target's."""
@@ -65,13 +57,9 @@ class CpuIm2col:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        lanes = config.vector_lanes
-        if config.algorithm != "segments":
-            raise ScheduleError(
-                f"cpu.im2col: algorithm is {config.algorithm!r}; expected 'segments'"
-            )
-        if lanes < 1 or lanes & (lanes - 1):
-            raise ScheduleError(f"cpu.im2col: vector_lanes is {lanes}; expected a power of two")
+        check = self.check(config)
+        check.algorithm("segments")
+        check.lanes()
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _Loops(op, config).emit()
         return ir.IRModule({op.entry: builder.get()})

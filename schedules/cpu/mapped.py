@@ -21,11 +21,10 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.slices import Tasks, static_count
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.canonical import Parameters
 from tvm_iree_ext.ops.mapped import Mapped
 from tvm_iree_ext.signature import Extent
@@ -36,18 +35,11 @@ _LINE_BYTES = 64
 _TILE = 32  # rows and columns of a tile: so many cache lines of either tensor
 
 
-class CpuMapped:
+class CpuMapped(CpuRule):
     """map_load and map_store on an LLVM CPU target."""
 
     name = "cpu.mapped"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Mapped):
-            return f"{op.name} is neither map_load nor map_store"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Mapped
 
     def heuristic(self, op: Mapped, target: Target) -> LoweringConfig:
         """Tasks share the rows, or where these are few, the columns."""
@@ -67,16 +59,11 @@ class CpuMapped:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        if config.algorithm not in ("rows", "columns"):
-            raise ScheduleError(
-                f"cpu.mapped: algorithm is {config.algorithm!r}; expected 'rows' or 'columns'"
-            )
-        tiles = {
-            f"workgroup_tile[{n!r}]": config.workgroup_tile.get(n) for n in ("rows", "columns")
-        }
-        for name, value in {**tiles, "splits": config.splits}.items():
-            if not isinstance(value, int) or value < 1:
-                raise ScheduleError(f"cpu.mapped: {name} is {value!r}; expected a number from 1")
+        check = self.check(config)
+        check.algorithm("rows", "columns")
+        check.tile("workgroup_tile", "rows")
+        check.tile("workgroup_tile", "columns")
+        check.splits()
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _Kernel(op, config).emit()
         return ir.IRModule({op.entry: builder.get()})

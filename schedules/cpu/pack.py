@@ -6,10 +6,9 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.pack_kernel import Run, pack_kernel, runs
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.pack import Packing
 from tvm_iree_ext.target.cpu import cpu_features
 
@@ -26,18 +25,11 @@ _TASK_BYTES = 1 << 14
 _RUN = {"rows": 2048, "transpose": 64}
 
 
-class CpuPack:
+class CpuPack(CpuRule):
     """Pack and unpack on an LLVM CPU target: runs of elements copied, or squares transposed."""
 
     name = "cpu.pack"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Packing):
-            return f"{op.name} is not pack or unpack"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Packing
 
     def heuristic(self, op: Packing, target: Target) -> LoweringConfig:
         """Copies where one dim is contiguous in both operands, and transposition elsewhere."""
@@ -62,32 +54,19 @@ class CpuPack:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, config)
+        _check(op, self.check(config))
         return ir.IRModule({op.entry: pack_kernel(op, config)})
 
 
-def _check(op: Packing, config: LoweringConfig) -> None:
+def _check(op: Packing, check: ConfigCheck) -> None:
     packed, unpacked = runs(op)
-    algorithm = "rows" if packed == unpacked else "transpose"
-    if config.algorithm != algorithm:
-        raise ScheduleError(
-            f"cpu.pack: algorithm is {config.algorithm!r}; the operands' innermost dims need"
-            f" {algorithm!r}"
-        )
-    lanes = config.vector_lanes
-    if lanes < 1 or lanes & (lanes - 1):
-        raise ScheduleError(f"cpu.pack: vector_lanes is {lanes}; expected a power of two")
-    if algorithm == "transpose" and lanes > _LARGEST_SQUARE:
-        raise ScheduleError(
-            f"cpu.pack: vector_lanes is {lanes}; a square of at most {_LARGEST_SQUARE} is"
-            " transposed in registers"
-        )
-    for name in ("run", "tiles"):
-        value = config.workgroup_tile.get(name)
-        if not isinstance(value, int) or value < 1:
-            raise ScheduleError(
-                f"cpu.pack: workgroup_tile[{name!r}] is {value!r}; expected a number from 1"
-            )
+    # The operands' innermost dims decide.
+    if check.algorithm("rows" if packed == unpacked else "transpose") == "transpose":
+        check.lanes(most=_LARGEST_SQUARE)  # of a square that is transposed in registers
+    else:
+        check.lanes()
+    check.tile("workgroup_tile", "run")
+    check.tile("workgroup_tile", "tiles")
 
 
 def _length(op: Packing, run: Run, longest: int) -> int:

@@ -4,13 +4,12 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import held_dtype, static_lines
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.scan import Scan
 from tvm_iree_ext.target.cpu import cpu_features
 
@@ -26,26 +25,19 @@ _CHUNK_BYTES = 256 * 1024
 # Wider vectors of small types would need shuffles across all of a register, which are slow.
 _MOST_LANES = 16
 
-_NEEDS = {
-    "columns": {"workgroup_tile": ("columns",)},
-    "lanes": {},
-    "rows": {},
-    "prefix": {"register_tile": ("vectors",)},
+_FORMS = {
+    "columns": columns_kernel,
+    "lanes": lanes_kernel,
+    "rows": rows_kernel,
+    "prefix": prefix_kernel,
 }
 
 
-class CpuScan:
+class CpuScan(CpuRule):
     """Scans on an LLVM CPU target."""
 
     name = "cpu.scan"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Scan):
-            return f"{op.name} is not scan"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Scan
 
     def heuristic(self, op: Scan, target: Target) -> LoweringConfig:
         """In vectors wherever the order of the op allows, on all cores where it pays."""
@@ -91,44 +83,22 @@ class CpuScan:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, config)
-        kernels = {
-            "columns": columns_kernel,
-            "lanes": lanes_kernel,
-            "rows": rows_kernel,
-            "prefix": prefix_kernel,
-        }
-        return ir.IRModule({op.entry: kernels[config.algorithm](op, config)})
+        _check(op, self.check(config))
+        return ir.IRModule({op.entry: _FORMS[config.algorithm](op, config)})
 
 
-def _check(op: Scan, config: LoweringConfig) -> None:
+def _check(op: Scan, check: ConfigCheck) -> None:
     inner = static_lines(op.type.shape, op.dimension)[2]
     forms = ["columns"] if inner != 1 else ["columns", "lanes", "rows"]
     if inner == 1 and not op.in_order:
         forms.append("prefix")
-    if config.algorithm not in forms:
-        raise ScheduleError(
-            f"cpu.scan: algorithm is {config.algorithm!r}; expected one of {', '.join(forms)}"
-        )
-    needs = dict(_NEEDS[config.algorithm])
-    if config.algorithm == "prefix" and config.splits > 1:
-        needs["workgroup_tile"] = ("length",)
-    for field, names in needs.items():
-        for name in names:
-            value = getattr(config, field).get(name)
-            if not isinstance(value, int) or value < 1:
-                raise ScheduleError(
-                    f"cpu.scan: {field}[{name!r}] is {value!r}; expected a number from 1"
-                )
-    lanes = config.vector_lanes
-    if lanes < 1 or lanes & (lanes - 1):
-        raise ScheduleError(f"cpu.scan: vector_lanes is {lanes}; expected a power of two")
-    if config.splits < 1:
-        raise ScheduleError(f"cpu.scan: splits is {config.splits}; expected a number from 1")
-    if config.algorithm == "prefix" and config.splits > 1:
-        block = lanes * config.register_tile["vectors"]
-        if config.workgroup_tile["length"] % block:
-            raise ScheduleError(
-                f"cpu.scan: workgroup_tile['length'] is {config.workgroup_tile['length']};"
-                f" expected a multiple of {block} (vectors * lanes)"
-            )
+    form, lanes, splits = check.algorithm(*forms), check.lanes(), check.splits()
+    if form == "columns":
+        check.tile("workgroup_tile", "columns")
+    if form == "prefix":
+        vectors = check.tile("register_tile", "vectors")
+        if splits > 1:
+            length = check.tile("workgroup_tile", "length")
+            multiple = f"a multiple of {lanes * vectors} (vectors * lanes)"
+            fits = length % (lanes * vectors) == 0
+            check.expect(fits, "workgroup_tile['length']", length, multiple)

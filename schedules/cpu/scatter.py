@@ -23,11 +23,10 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 from tvm_iree_ext.schedules.cpu.slices import SliceOperands, Tasks, static_count
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.scatter import Scatter
 from tvm_iree_ext.target.cpu import cpu_features
 
@@ -40,18 +39,11 @@ _LINE_BYTES = 64
 _L1_BYTES = 32 * 1024
 
 
-class CpuScatter:
+class CpuScatter(CpuRule):
     """Scatter on an LLVM CPU target."""
 
     name = "cpu.scatter"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Scatter):
-            return f"{op.name} is not scatter"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Scatter
 
     def heuristic(self, op: Scatter, target: Target) -> LoweringConfig:
         """Tasks for all cores, by the algorithm that shares the updates best."""
@@ -93,7 +85,7 @@ class CpuScatter:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, config)
+        _check(op, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _Kernel(op, config).emit()
         return ir.IRModule({op.entry: builder.get()})
@@ -115,29 +107,20 @@ def _block_rows(op: Scatter, tasks: int) -> int:
     return 1 << (most.bit_length() - 1)
 
 
-def _check(op: Scatter, config: LoweringConfig) -> None:
-    if config.algorithm not in _ALGORITHMS:
-        raise ScheduleError(
-            f"cpu.scatter: algorithm is {config.algorithm!r};"
-            f" expected one of {', '.join(_ALGORITHMS)}"
-        )
-    numbers = {f"workgroup_tile[{n!r}]": config.workgroup_tile.get(n) for n in ("batch", "rows")}
-    for name, value in {**numbers, "splits": config.splits}.items():
-        if not isinstance(value, int) or value < 1:
-            raise ScheduleError(f"cpu.scatter: {name} is {value!r}; expected a number from 1")
-    if config.algorithm == "batch" and not op.unique_indices and config.splits > 1:
-        raise ScheduleError(
-            "cpu.scatter: 'batch' with several splits loses updates unless indices are unique"
-        )
-    if config.algorithm in ("rows", "columns") and op.slices.covered:
-        raise ScheduleError(
-            f"cpu.scatter: {config.algorithm!r} needs a window that covers no indexed dim"
-        )
-    if config.algorithm == "rows":
-        rows = config.workgroup_tile["rows"]
-        for name, value in {"splits": config.splits, "workgroup_tile['rows']": rows}.items():
-            if value & (value - 1):
-                raise ScheduleError(f"cpu.scatter: {name} is {value}; expected a power of two")
+def _check(op: Scatter, check: ConfigCheck) -> None:
+    form, splits = check.algorithm(*_ALGORITHMS), check.splits()
+    check.tile("workgroup_tile", "batch")
+    rows = check.tile("workgroup_tile", "rows")
+    check.need(
+        form != "batch" or op.unique_indices or splits == 1,
+        "'batch' with several splits loses updates unless indices are unique",
+    )
+    if form in ("rows", "columns"):
+        uncovered = op.slices.covered == 0
+        check.need(uncovered, f"{form!r} needs a window that covers no indexed dim")
+    if form == "rows":
+        check.power_of_two("splits", splits)
+        check.power_of_two("workgroup_tile['rows']", rows)
 
 
 class _Kernel:

@@ -5,12 +5,11 @@ import math
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 from tvm_iree_ext.schedules.cpu.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.cpu.sort_radix import radix_kernel
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.sort import Sort
 from tvm_iree_ext.target.cpu import cpu_features
 
@@ -27,18 +26,11 @@ _LARGEST_DIGIT_BITS = 16
 _LARGEST_RUN = 64
 
 
-class CpuSort:
+class CpuSort(CpuRule):
     """Sort on an LLVM CPU target."""
 
     name = "cpu.sort"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Sort):
-            return f"{op.name} is not sort"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Sort
 
     def heuristic(self, op: Sort, target: Target) -> LoweringConfig:
         """By digits for plain comparisons of lines that are not short, else by merging."""
@@ -74,7 +66,7 @@ class CpuSort:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, config)
+        _check(op, self.check(config))
         func = (radix_kernel if config.algorithm == "radix" else merge_kernel)(op, config)
         return ir.IRModule({op.entry: func})
 
@@ -95,28 +87,15 @@ def _in_one_piece(op: Sort) -> bool:
     return all(extent == 1 for extent in op.shape[op.dimension + 1 :])
 
 
-def _check(op: Sort, config: LoweringConfig) -> None:
-    tile = {"radix": ("digit_bits", _LARGEST_DIGIT_BITS), "merge": ("run", _LARGEST_RUN)}
-    if config.algorithm not in tile:
-        raise ScheduleError(
-            f"cpu.sort: algorithm is {config.algorithm!r}; expected 'radix' or 'merge'"
-        )
-    if config.algorithm == "radix" and op.order is None:
-        raise ScheduleError(
-            f"cpu.sort: 'radix' takes a plain comparison; the region is {op.region.text}"
-        )
-    name, largest = tile[config.algorithm]
-    value = config.register_tile.get(name)
-    if not isinstance(value, int) or not 1 <= value <= largest:
-        raise ScheduleError(
-            f"cpu.sort: register_tile[{name!r}] is {value!r}; expected 1 to {largest}"
-        )
-    if config.splits < 1 or (config.algorithm == "merge" and config.splits & (config.splits - 1)):
-        kind = "a power of two" if config.algorithm == "merge" else "a number from 1"
-        raise ScheduleError(f"cpu.sort: splits is {config.splits}; expected {kind}")
-    if config.splits > 1 and not _in_one_piece(op):
-        raise ScheduleError("cpu.sort: splits need the sorted dim to be the innermost")
-    if config.vector_lanes < 1 or config.vector_lanes & (config.vector_lanes - 1):
-        raise ScheduleError(
-            f"cpu.sort: vector_lanes is {config.vector_lanes}; expected a power of two"
-        )
+def _check(op: Sort, check: ConfigCheck) -> None:
+    form, splits = check.algorithm("radix", "merge"), check.splits()
+    if form == "radix":
+        plain = op.order is not None
+        check.need(plain, f"'radix' takes a plain comparison; the region is {op.region.text}")
+        check.tile("register_tile", "digit_bits", _LARGEST_DIGIT_BITS)
+    else:
+        check.tile("register_tile", "run", _LARGEST_RUN)
+        check.power_of_two("splits", splits)
+    in_one = splits == 1 or _in_one_piece(op)
+    check.need(in_one, "splits need the sorted dim to be the innermost")
+    check.lanes()

@@ -5,11 +5,10 @@ import math
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 from tvm_iree_ext.schedules.cpu.topk_scan import topk_kernel
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.order import region_dtype
 from tvm_iree_ext.ops.topk import Topk
 from tvm_iree_ext.signature import Extent
@@ -27,18 +26,11 @@ _FEW_SLOTS = 128
 _MOST_VECTORS = 64
 
 
-class CpuTopk:
+class CpuTopk(CpuRule):
     """Top-k on an LLVM CPU target."""
 
     name = "cpu.topk"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Topk):
-            return f"{op.name} is not topk"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Topk
 
     def heuristic(self, op: Topk, target: Target) -> LoweringConfig:
         """Slots in order where they are few, blocks that are worth a look at their maximum."""
@@ -68,7 +60,7 @@ class CpuTopk:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, config)
+        _check(op, self.check(config))
         return ir.IRModule({op.entry: topk_kernel(op, config)})
 
 
@@ -82,26 +74,10 @@ def _in_one_piece(op: Topk) -> bool:
     return _known(op.types["values"].shape[op.dimension + 1 :]) == 1
 
 
-def _check(op: Topk, config: LoweringConfig) -> None:
-    if config.algorithm not in ("ordered", "heap"):
-        raise ScheduleError(
-            f"cpu.topk: algorithm is {config.algorithm!r}; expected 'ordered' or 'heap'"
-        )
-    vectors = config.register_tile.get("vectors")
-    if not isinstance(vectors, int) or not 1 <= vectors <= _MOST_VECTORS:
-        raise ScheduleError(
-            f"cpu.topk: register_tile['vectors'] is {vectors!r}; expected 1 to {_MOST_VECTORS}"
-        )
-    candidates = config.workgroup_tile.get("candidates")
-    if not isinstance(candidates, int) or candidates < 1:
-        raise ScheduleError(
-            f"cpu.topk: workgroup_tile['candidates'] is {candidates!r}; expected a number from 1"
-        )
-    if config.vector_lanes < 1 or config.vector_lanes & (config.vector_lanes - 1):
-        raise ScheduleError(
-            f"cpu.topk: vector_lanes is {config.vector_lanes}; expected a power of two"
-        )
-    if config.splits < 1:
-        raise ScheduleError(f"cpu.topk: splits is {config.splits}; expected a number from 1")
-    if config.splits > 1 and not _in_one_piece(op):
-        raise ScheduleError("cpu.topk: splits need the dim to be the innermost")
+def _check(op: Topk, check: ConfigCheck) -> None:
+    check.algorithm("ordered", "heap")
+    check.tile("register_tile", "vectors", _MOST_VECTORS)
+    check.tile("workgroup_tile", "candidates")
+    check.lanes()
+    in_one = check.splits() == 1 or _in_one_piece(op)
+    check.need(in_one, "splits need the dim to be the innermost")

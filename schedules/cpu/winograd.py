@@ -5,12 +5,11 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.winograd_filter import FilterLoops
 from tvm_iree_ext.schedules.cpu.winograd_image import InputLoops, OutputLoops
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.winograd import Winograd
 from tvm_iree_ext.target.cpu import cpu_features
 
@@ -26,18 +25,11 @@ _CHANNELS = 16
 _LOOPS = {"input": InputLoops, "filter": FilterLoops, "output": OutputLoops}
 
 
-class CpuWinograd:
+class CpuWinograd(CpuRule):
     """Winograd transforms on an LLVM CPU target: all channels of a vector at once."""
 
     name = "cpu.winograd"
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        if not isinstance(op, Winograd):
-            return f"{op.name} is not a Winograd transform"
-        if target.kind.name != "llvm":
-            return f"{target.kind.name} is not a CPU target"
-        return None
+    lowers = Winograd
 
     def heuristic(self, op: Winograd, target: Target) -> LoweringConfig:
         """Vectors as wide as the target's; narrower ones where there are fewer channels."""
@@ -56,21 +48,10 @@ class CpuWinograd:
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        lanes = config.vector_lanes
-        if config.algorithm != "channels":
-            raise ScheduleError(
-                f"cpu.winograd: algorithm is {config.algorithm!r}; expected 'channels'"
-            )
-        if not 1 <= lanes <= 16 or lanes & (lanes - 1):
-            raise ScheduleError(
-                f"cpu.winograd: vector_lanes is {lanes}; expected a power of two up to 16"
-            )
-        name = "channels" if op.kind == "filter" else "tiles"
-        value = config.workgroup_tile.get(name)
-        if not isinstance(value, int) or value < 1:
-            raise ScheduleError(
-                f"cpu.winograd: workgroup_tile[{name!r}] is {value!r}; expected a number from 1"
-            )
+        check = self.check(config)
+        check.algorithm("channels")
+        check.lanes(most=16)
+        check.tile("workgroup_tile", "channels" if op.kind == "filter" else "tiles")
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _LOOPS[op.kind](op, config).emit()
         return ir.IRModule({op.entry: builder.get()})

@@ -200,7 +200,11 @@ def test_radices_are_few_and_even():
     [
         (1024, {"algorithm": "magic"}, "algorithm is 'magic'; expected one of row, lanes"),
         (1024, {"vector_lanes": 12}, "vector_lanes is 12; expected a power of two from 2"),
-        (1024, {"register_tile": {}}, r"register_tile\['radix'\] is 0; expected a power of two"),
+        (
+            1024,
+            {"register_tile": {}},
+            r"register_tile\['radix'\] is None; expected a number from 1",
+        ),
         (128, {"algorithm": "row"}, "'row' needs two factors of 128, each from 16 on"),
         (17, {"algorithm": "lanes"}, "'lanes' needs a length of primes up to 13"),
     ],

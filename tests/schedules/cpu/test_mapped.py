@@ -131,7 +131,7 @@ def test_a_large_reshape_is_a_copy():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"algorithm": "batch"}, "algorithm is 'batch'; expected 'rows' or 'columns'"),
+        ({"algorithm": "batch"}, "algorithm is 'batch'; expected one of rows, columns"),
         ({"splits": 0}, "splits is 0; expected a number from 1"),
         ({"workgroup_tile": {"rows": 4}}, r"workgroup_tile\['columns'\] is None; expected a num"),
     ],

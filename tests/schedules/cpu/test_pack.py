@@ -189,7 +189,7 @@ def test_squares_are_transposed_in_registers():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"algorithm": "transpose"}, "algorithm is 'transpose'; .* need 'rows'"),
+        ({"algorithm": "transpose"}, "algorithm is 'transpose'; expected 'rows'"),
         ({"vector_lanes": 12}, "vector_lanes is 12; expected a power of two"),
         ({"workgroup_tile": {"run": 8}}, r"workgroup_tile\['tiles'\] is None; expected a number"),
         ({"workgroup_tile": {"run": 0, "tiles": 1}}, r"workgroup_tile\['run'\] is 0"),
@@ -205,5 +205,5 @@ def test_refuses_a_config_that_does_not_fit(changed, message):
 def test_refuses_a_square_that_registers_do_not_hold():
     op = ops.pack((64, 64), inner_dims_pos=[1, 0], inner_tiles=[32, 32])
     config = replace(RULE.heuristic(op, LLVM), vector_lanes=32)
-    with pytest.raises(ScheduleError, match="a square of at most 16 is transposed in registers"):
+    with pytest.raises(ScheduleError, match="vector_lanes is 32; expected a power of two up to 16"):
         RULE.lower(op, LLVM, config)

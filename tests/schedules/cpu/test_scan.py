@@ -254,5 +254,5 @@ def test_refuses_chunks_that_are_no_blocks():
 
 def test_lines_on_other_dimensions_are_columns_only():
     op = ops.scan((8, 100), dimension=0)
-    with pytest.raises(ScheduleError, match=r"expected one of columns$"):
+    with pytest.raises(ScheduleError, match=r"expected 'columns'$"):
         RULE.lower(op, make_target("llvm"), config_of(op, algorithm="lanes"))

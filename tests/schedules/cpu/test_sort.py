@@ -203,7 +203,7 @@ def test_the_reference_agrees_on_narrow_floats_in_a_region():
 
 
 REFUSED = {
-    "algorithm": ({"algorithm": "bogo"}, "algorithm is 'bogo'; expected 'radix' or 'merge'"),
+    "algorithm": ({"algorithm": "bogo"}, "algorithm is 'bogo'; expected one of radix, merge"),
     "digit": (
         {**RADIX, "register_tile": {"digit_bits": 17}},
         r"register_tile\['digit_bits'\] is 17; expected 1 to 16",

@@ -194,7 +194,7 @@ def test_a_dynamic_k_above_the_number_of_candidates_keeps_the_inits():
 
 
 REFUSED = {
-    "algorithm": ({"algorithm": "sort"}, "algorithm is 'sort'; expected 'ordered' or 'heap'"),
+    "algorithm": ({"algorithm": "sort"}, "algorithm is 'sort'; expected one of ordered, heap"),
     "vectors": ({"register_tile": {}}, r"register_tile\['vectors'\] is None; expected 1 to 64"),
     "tile": ({"workgroup_tile": {}}, r"workgroup_tile\['candidates'\] is None; expected"),
     "lanes": ({"vector_lanes": 6}, "vector_lanes is 6; expected a power of two"),
