@@ -7,6 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 from tvm_iree_ext.schedules.cpu.sort_merge import merge_kernel
+from tvm_iree_ext.schedules.cpu.sort_network import network_kernel, shows_ties
 from tvm_iree_ext.schedules.cpu.sort_radix import radix_kernel
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -22,6 +23,11 @@ _LONG = 32768
 # Counting digits of 8 bits costs as much as some 100 elements of a merge do.
 _FEW = 128
 
+# What a network's places take; a lane is no narrower.
+_PLACE_BYTES = 4
+
+_KERNELS = {"radix": radix_kernel, "merge": merge_kernel, "network": network_kernel}
+
 _LARGEST_DIGIT_BITS = 16
 _LARGEST_RUN = 64
 
@@ -33,20 +39,26 @@ class CpuSort(CpuRule):
     lowers = Sort
 
     def heuristic(self, op: Sort, target: Target) -> LoweringConfig:
-        """By digits for plain comparisons of lines that are not short, else by merging."""
+        """A network for many short lines, digits for plain comparisons, merges for the rest."""
         features = cpu_features(target)
         length = op.shape[op.dimension]
+        widest = max(item_bytes(dtype) for dtype in op.dtypes)
+        parallel = bool(op.signature.symbols) or math.prod(_numbers(op.shape)) >= _SERIAL_ELEMENTS
+        lanes = features.lanes(max(widest, _PLACE_BYTES) * 8)
+        if isinstance(length, int) and length <= _network_length(op) and _fills(op, lanes):
+            return LoweringConfig(algorithm="network", vector_lanes=lanes, parallel=parallel)
         long = isinstance(length, str) or length >= _LONG
         splits = features.cores if long and _few_lines(op, features.cores) else 1
-        parallel = bool(op.signature.symbols) or math.prod(_numbers(op.shape)) >= _SERIAL_ELEMENTS
         if op.order is None or (isinstance(length, int) and length <= _FEW):
-            widest = max(item_bytes(dtype) for dtype in op.dtypes)
             # Two operands of 16 rows are all 32 registers; longer runs would be spilled.
             run = 16 if features.vector_registers >= 32 and len(op.dtypes) <= 2 else 8
+            lanes = features.lanes(widest * 8)
+            while isinstance(length, int) and lanes > 1 and lanes * run > length:
+                lanes //= 2
             return LoweringConfig(
                 algorithm="merge",
                 register_tile={"run": run},
-                vector_lanes=features.lanes(widest * 8),
+                vector_lanes=lanes,
                 splits=1 << (splits - 1).bit_length(),
                 parallel=parallel,
             )
@@ -67,8 +79,7 @@ class CpuSort(CpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         _check(op, self.check(config))
-        func = (radix_kernel if config.algorithm == "radix" else merge_kernel)(op, config)
-        return ir.IRModule({op.entry: func})
+        return ir.IRModule({op.entry: _KERNELS[config.algorithm](op, config)})
 
 
 def _few_lines(op: Sort, cores: int) -> bool:
@@ -77,6 +88,22 @@ def _few_lines(op: Sort, cores: int) -> bool:
     if any(isinstance(extent, str) for extent in others):
         return False
     return math.prod(_numbers(others)) < cores and _in_one_piece(op)
+
+
+def _network_length(op: Sort) -> int:
+    """Up to which length a network is faster than the others; measured."""
+    if op.order is None:
+        return 4096
+    # One pass of a sort by digits for each byte of the key.
+    shortest = {1: 256, 2: 1024}.get(item_bytes(op.dtypes[op.order.operand]), 4096)
+    return min(shortest, 2048) if shows_ties(op) else shortest
+
+
+def _fills(op: Sort, lanes: int) -> bool:
+    """Whether there are lines next to each other for half the lanes at least."""
+    inner = op.shape[op.dimension + 1 :]
+    beside = op.shape[: op.dimension] if _in_one_piece(op) else inner
+    return any(isinstance(e, str) for e in beside) or math.prod(_numbers(beside)) >= lanes // 2
 
 
 def _numbers(shape: tuple[int | str, ...]) -> list[int]:
@@ -88,14 +115,18 @@ def _in_one_piece(op: Sort) -> bool:
 
 
 def _check(op: Sort, check: ConfigCheck) -> None:
-    form, splits = check.algorithm("radix", "merge"), check.splits()
+    form, splits = check.algorithm(*_KERNELS), check.splits()
     if form == "radix":
         plain = op.order is not None
         check.need(plain, f"'radix' takes a plain comparison; the region is {op.region.text}")
         check.tile("register_tile", "digit_bits", _LARGEST_DIGIT_BITS)
-    else:
+    elif form == "merge":
         check.tile("register_tile", "run", _LARGEST_RUN)
         check.power_of_two("splits", splits)
+    else:
+        static = isinstance(op.shape[op.dimension], int)
+        check.need(static, "'network' needs a static length")
+        check.need(splits == 1, "'network' takes no splits")
     in_one = splits == 1 or _in_one_piece(op)
     check.need(in_one, "splits need the sorted dim to be the innermost")
     check.lanes()

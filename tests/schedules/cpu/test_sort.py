@@ -16,6 +16,7 @@ from tvm_iree_ext.target.names import make_target
 RULE = CpuSort()
 TARGET = make_target("llvm")
 MERGE = {"algorithm": "merge", "register_tile": {"run": 8}, "vector_lanes": 8}
+NETWORK = {"algorithm": "network", "register_tile": {}, "vector_lanes": 8}
 RADIX = {"algorithm": "radix", "register_tile": {"digit_bits": 8}}
 
 
@@ -56,6 +57,60 @@ def test_any_length(form):
         keys = rng.integers(-20, 20, (3, length)).astype(np.float32)
         places = np.broadcast_to(np.arange(length, dtype=np.int32), keys.shape).copy()
         same(kernel(keys, places), stable(keys, places))
+
+
+@pytest.mark.parametrize("length", [1, 2, 9, 31, 257, 515])
+def test_any_length_by_a_network(length):
+    rng = np.random.default_rng(10)
+    keys = rng.integers(-20, 20, (13, length)).astype(np.float32)  # all of 8 lanes, and some
+    places = np.broadcast_to(np.arange(length, dtype=np.int64), keys.shape).copy()
+    for axis, given in ((1, (keys, places)), (0, (keys.T.copy(), places.T.copy()))):
+        op = ops.sort(*given, dimension=axis, region="<=")
+        same(run(op, *given, **NETWORK), stable(*given, axis=axis))
+        op = ops.sort(given[0], dimension=axis, region=">")
+        same(run(op, given[0], **NETWORK), stable(given[0], axis=axis, descending=True))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float64"])
+def test_a_network_keeps_zeros_in_their_order(dtype, axis):
+    rng = np.random.default_rng(11)
+    keys = rng.choice([0.0, -0.0, 1.0, -1.0, np.inf], (60, 19)).astype(dtypes.numpy_dtype(dtype))
+    op = ops.sort(keys, dimension=axis, region=">=")
+    (got,) = run(op, keys, **NETWORK)
+    (want,) = stable(keys, axis=axis, descending=True)
+    same([got], [want])
+    np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+def test_a_network_permutes_whatever_the_comparator_says():
+    rng = np.random.default_rng(12)
+    keys = rng.standard_normal((40, 300)).astype(np.float32)
+    keys[rng.random(keys.shape) < 0.3] = np.nan
+    places = np.broadcast_to(np.arange(300, dtype=np.int32), keys.shape).copy()
+    for region in ("<", "arg0 == arg1", "arg0 != arg1"):
+        op = ops.sort(keys, places, dimension=1, region=region)
+        got, order = run(op, keys, places, **NETWORK)
+        np.testing.assert_array_equal(np.sort(order, axis=1), places)
+        np.testing.assert_array_equal(got, np.take_along_axis(keys, order, 1))
+
+
+def test_a_network_loses_no_zero_among_nan():
+    keys = np.random.default_rng(13).choice([0.0, -0.0, np.nan, 1.0, -1.0], (24, 61))
+    (got,) = run(ops.sort(keys, dimension=1), keys, **NETWORK)
+    for line, given in zip(got.view(np.uint64), keys.view(np.uint64), strict=True):
+        assert sorted(line.tolist()) == sorted(given.tolist())
+
+
+def test_the_form_goes_by_length_lines_and_comparator():
+    def form(shape, dimension, region="<", count=1):
+        op = ops.sort(*[shape] * count, dimension=dimension, region=region)
+        return RULE.heuristic(op, TARGET).algorithm
+
+    assert form((1000, 64), 1) == form((64, 1000), 0) == form(("n", 64), 1) == "network"
+    assert form((1000, 64), 1, "abs(arg0) < abs(arg1)") == "network"
+    assert form((100_000,), 0) == form(("n",), 0) == form((2, 4096), 1, count=2) == "radix"
+    assert form((100_000,), 0, "abs(arg0) < abs(arg1)") == form((50,), 0) == "merge"
 
 
 @pytest.mark.parametrize("splits", [1, 2, 4, 8])
@@ -203,7 +258,10 @@ def test_the_reference_agrees_on_narrow_floats_in_a_region():
 
 
 REFUSED = {
-    "algorithm": ({"algorithm": "bogo"}, "algorithm is 'bogo'; expected one of radix, merge"),
+    "algorithm": (
+        {"algorithm": "bogo"},
+        "algorithm is 'bogo'; expected one of radix, merge, network",
+    ),
     "digit": (
         {**RADIX, "register_tile": {"digit_bits": 17}},
         r"register_tile\['digit_bits'\] is 17; expected 1 to 16",
@@ -230,8 +288,13 @@ def test_refuses_digits_for_other_comparators_and_parts_of_strewn_lines():
     op = ops.sort((1000, 2), dimension=0)
     with pytest.raises(ScheduleError, match="splits need the sorted dim to be the innermost"):
         RULE.lower(op, TARGET, config(op, **RADIX, splits=2))
+    with pytest.raises(ScheduleError, match="'network' takes no splits"):
+        RULE.lower(op, TARGET, config(op, **NETWORK, splits=2))
+    op = ops.sort(("n",), dimension=0)
+    with pytest.raises(ScheduleError, match="'network' needs a static length"):
+        RULE.lower(op, TARGET, config(op, **NETWORK, splits=1))
 
 
 def test_applies_to_sort_on_a_cpu():
     assert RULE.applies(ops.sort((4,), dimension=0), TARGET) is None
-    assert "is not sort" in RULE.applies(ops.topk((4,), k=1, dimension=0), TARGET)
+    assert "is not Sort" in RULE.applies(ops.topk((4,), k=1, dimension=0), TARGET)

@@ -219,4 +219,4 @@ def test_refuses_parts_of_strewn_lines():
 
 def test_applies_to_topk_on_a_cpu():
     assert RULE.applies(ops.topk((4,), k=1, dimension=0), TARGET) is None
-    assert "is not topk" in RULE.applies(ops.sort((4,), dimension=0), TARGET)
+    assert "is not Topk" in RULE.applies(ops.sort((4,), dimension=0), TARGET)

@@ -1,0 +1,248 @@
+"""CPU sort of many lines at once, a line in each lane of a vector: for any comparator.
+
+Batcher's odd-even merge sort exchanges the same places in every line whatever the data, so each
+exchange is a vector comparison and selections, with no branch and no gather.  It is not stable by
+itself: where ties can be told apart, each element brings its place in the line, and of two equal
+ones the later place goes later.  Zeros of either sign are the one tie that can be told apart among
+plain keys; they are rare, and put back in their order afterwards.
+
+Work: length x log2(length)^2 / 4 exchanges for ``vector_lanes`` lines; it beats the other forms
+while a tile of that many lines stays in the L2 cache.  Scratch: the tile, and its places.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, i64, product, serial
+from tvm_iree_ext.schedules.cpu.sort_lines import Lines, as_seen
+
+from tvm_iree_ext.dtypes import FLOATS, item_bytes
+from tvm_iree_ext.ops.order import goes_before
+from tvm_iree_ext.ops.sort import Sort
+
+_PLACE = "int32"
+
+# Rows of a tile that are sorted on their own before they are merged: what the L1 cache holds.
+_BLOCK = 256
+
+# Square tiles of up to so many lanes are transposed in registers.
+_TRANSPOSED = 16
+
+
+def network_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form; its length must be a number.
+
+    ``config`` has ``vector_lanes``.
+    """
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _Network(Lines(op), config).emit()
+    return builder.get()
+
+
+def shows_ties(op: Sort) -> bool:
+    """Whether equal elements can be told apart by more than the sign of a zero."""
+    return op.order is None or len(op.dtypes) > 1
+
+
+def phases(length: int) -> Iterator[tuple[int, int]]:
+    """Sizes of the halves that are merged, and distances of the pairs, in turn."""
+    half = 1
+    while half < length:
+        distance = half
+        while distance >= 1:
+            yield half, distance
+            distance //= 2
+        half *= 2
+
+
+class _Network:
+    """The kernel under construction."""
+
+    def __init__(self, lines: Lines, config: LoweringConfig) -> None:
+        self.lines, self.config = lines, config
+        self.dtypes = lines.op.dtypes
+        self.lanes = config.vector_lanes
+        self.length = int(lines.length)
+        self.with_places = shows_ties(lines.op)
+
+    def emit(self) -> None:
+        """All lines, as many at a time as a vector has lanes."""
+        lines, lanes = self.lines, self.lanes
+        with I.sblock("root"):
+            lines.declare()
+            # Lanes are lines next to each other: along the inner dims, or else the outer ones.
+            outer, along = (1, lines.outer) if lines.contiguous else (lines.outer, lines.inner)
+            # At least one, as TVM sees a division by zero otherwise.
+            groups = emit.larger(emit.ceil_div(along, lanes), 1)
+            loop = I.parallel if self.config.parallel else I.serial
+            with loop(i64(0), i64(product([outer, groups]))) as task:
+                row = I.Bind(tirx.floordiv(task, i64(groups)))
+                first = I.Bind(tirx.floormod(task, i64(groups)) * lanes)
+                count = I.Bind(i64(emit.smaller(lanes, along - first)))
+                if lines.contiguous:
+                    start, step, stride = first * self.length, 1, i64(self.length)
+                else:
+                    start = row * self.length * i64(lines.inner) + first
+                    step, stride = lines.inner, i64(1)
+                self.sort_lines(I.Bind(start), i64(step), stride, count)
+
+    def sort_lines(self, start: Expr, step: Expr, stride: Expr, count: Expr) -> None:
+        """``count`` lines, ``stride`` apart, whose elements are ``step`` apart."""
+        size = [self.length * self.lanes]
+        tile = self.lines.scratch(size)
+        places = emit.scratch(size, _PLACE) if self.with_places else None
+        for source, target in zip(self.lines.inputs, tile, strict=True):
+            with I.If(count == self.lanes):
+                with I.Then():
+                    self.fill(source, target, start, stride, step)
+                with I.Else(), serial(self.length) as i, serial(self.lanes) as c:
+                    line = tirx.min(c, count - 1)
+                    value = source[start + i * step + line * stride]
+                    I.buffer_store(target, value, [i * self.lanes + c])
+        if places is not None:
+            with serial(self.length) as i, emit.vector_loop(self.lanes) as lane:
+                I.buffer_store(places, tirx.Cast(_PLACE, i), [i * self.lanes + lane])
+        self.exchange_all(tile, places)
+        self.settle_zeros(tile, start, step, stride, count)
+        for source, target in zip(tile, self.lines.results, strict=True):
+            with I.If(count == self.lanes):
+                with I.Then():
+                    self.empty(source, target, start, stride, step)
+                with I.Else(), serial(self.length) as i, serial(count) as c:
+                    value = source[i * self.lanes + c]
+                    I.buffer_store(target, value, [start + i * step + c * stride])
+
+    def fill(self, source: Any, tile: Any, start: Expr, stride: Expr, step: Expr) -> None:
+        """Copy a line for each lane to a tile."""
+        lanes = self.lanes
+        if not self.lines.contiguous:
+            with serial(self.length) as i:
+                value = source[emit.run(start + i * step, lanes)]
+                I.buffer_store(tile, value, [emit.run(i * lanes, lanes)])
+            return
+        blocks = self.length // lanes if lanes <= _TRANSPOSED else 0
+        with serial(blocks) as block:
+            begin = start + block * lanes
+            rows = [source[emit.run(begin + lane * stride, lanes)] for lane in range(lanes)]
+            for i, value in enumerate(emit.transpose(rows)):
+                I.buffer_store(tile, value, [emit.run((block * lanes + i) * lanes, lanes)])
+        with serial(lanes) as lane, serial(self.length, blocks * lanes) as i:
+            I.buffer_store(tile, source[start + lane * stride + i], [i * lanes + lane])
+
+    def empty(self, tile: Any, target: Any, start: Expr, stride: Expr, step: Expr) -> None:
+        """Copy a tile back to a line for each lane."""
+        lanes = self.lanes
+        if not self.lines.contiguous:
+            with serial(self.length) as i:
+                value = tile[emit.run(i * lanes, lanes)]
+                I.buffer_store(target, value, [emit.run(start + i * step, lanes)])
+            return
+        blocks = self.length // lanes if lanes <= _TRANSPOSED else 0
+        with serial(blocks) as block:
+            rows = [tile[emit.run((block * lanes + i) * lanes, lanes)] for i in range(lanes)]
+            for lane, value in enumerate(emit.transpose(rows)):
+                place = start + lane * stride + block * lanes
+                I.buffer_store(target, value, [emit.run(place, lanes)])
+        with serial(lanes) as lane, serial(self.length, blocks * lanes) as i:
+            I.buffer_store(target, tile[i * lanes + lane], [start + lane * stride + i])
+
+    def exchange_all(self, tile: Sequence[Any], places: Any) -> None:
+        """The whole network: first inside blocks of rows, then across them."""
+        blocks, rest = divmod(self.length, _BLOCK)
+        with serial(blocks) as block:
+            for half, distance in phases(_BLOCK if blocks else 0):
+                self.exchange_phase(tile, places, half, distance, block * _BLOCK, _BLOCK)
+        for half, distance in phases(rest):
+            self.exchange_phase(tile, places, half, distance, i64(blocks * _BLOCK), rest)
+        for half, distance in phases(self.length):
+            if half >= _BLOCK:
+                self.exchange_phase(tile, places, half, distance, i64(0), self.length)
+
+    def exchange_phase(
+        self, tile: Sequence[Any], places: Any, half: int, distance: int, base: Expr, rows: int
+    ) -> None:
+        """Pairs ``distance`` apart in every two halves that are merged."""
+        first, groups = (0, 1) if distance == half else (distance, half // distance - 1)
+        whole, rest = divmod(rows, 2 * half)
+        if whole and groups:
+            with serial(whole) as block, serial(groups) as group, serial(distance) as i:
+                row = base + block * (2 * half) + group * (2 * distance) + (first + i)
+                self.exchange(tile, places, row, distance)
+        begin = whole * 2 * half
+        # Groups of the last, incomplete halves that reach beyond the rows are cut short.
+        reach = min(groups, max(0, -(-(rest - first - distance) // (2 * distance))))
+        if not reach:
+            return
+        with serial(reach) as group:
+            left = begin + group * (2 * distance) + first
+            with serial(emit.smaller(distance, rows - distance - left)) as i:
+                self.exchange(tile, places, base + left + i, distance)
+
+    def exchange(self, tile: Sequence[Any], places: Any, row: Expr, distance: int) -> None:
+        """In each lane, exchange two elements that are out of order."""
+        lanes = self.lanes
+        buffers = [*tile, *([] if places is None else [places])]
+        row = I.Bind(row * lanes)
+        with emit.vector_loop(lanes) as lane:
+            at = [row + lane, row + (distance * lanes) + lane]
+            left, right = ([I.Bind(buffer[place]) for buffer in buffers] for place in at)
+            seen = [
+                [as_seen(value, dtype) for value, dtype in zip(side, self.dtypes, strict=False)]
+                for side in (left, right)
+            ]
+            # Not bound: TVM cannot bind a vector of bools.
+            swap = goes_before(self.lines.op.region, *seen)
+            if places is not None:
+                kept = goes_before(self.lines.op.region, *seen[::-1])
+                swap = tirx.Or(swap, tirx.And(tirx.Not(kept), left[-1] > right[-1]))
+            for buffer, low, high in zip(buffers, left, right, strict=True):
+                I.buffer_store(buffer, tirx.Select(swap, high, low), [at[0]])
+                I.buffer_store(buffer, tirx.Select(swap, low, high), [at[1]])
+
+    def settle_zeros(
+        self, tile: Sequence[Any], start: Expr, step: Expr, stride: Expr, count: Expr
+    ) -> None:
+        """Put zeros back in the order in which they came, where one of them is negative."""
+        dtype = self.dtypes[0]
+        if self.with_places or dtype not in FLOATS:
+            return
+        bits = item_bytes(dtype) * 8
+        unsigned, lanes = f"uint{bits}", self.lanes
+
+        def bits_of(value: Expr) -> Expr:
+            same = str(value.ty.dtype) == unsigned
+            return value if same else tirx.reinterpret(unsigned, value)
+
+        negative, none, magnitude = (
+            tirx.const(number, unsigned) for number in (1 << (bits - 1), 0, (1 << (bits - 1)) - 1)
+        )
+        found = emit.registers(lanes, "int32")
+        with emit.vector_loop(lanes) as lane:
+            I.buffer_store(found, tirx.const(0, "int32"), [lane])
+        with serial(self.length) as i, emit.vector_loop(lanes) as lane:
+            is_negative = bits_of(tile[0][i * lanes + lane]) == negative
+            one = tirx.Select(is_negative, tirx.const(1, "int32"), tirx.const(0, "int32"))
+            I.buffer_store(found, found[lane] | one, [lane])
+        hole = emit.registers(1, "int64")
+        at = hole[0]
+        source = self.lines.inputs[0]
+
+        def is_zero(value: Expr) -> Expr:
+            return (bits_of(value) & magnitude) == none
+
+        for lane in range(lanes):
+            with I.If(tirx.all(found[lane] != 0, lane < count)), I.Then():
+                I.buffer_store(hole, i64(0), [0])
+                with serial(self.length) as i:
+                    value = I.Bind(source[start + i * step + lane * stride])
+                    with I.If(is_zero(value)), I.Then():
+                        # Among NaN, the zeros of a tile need not be next to each other.
+                        with I.While(tirx.Not(is_zero(tile[0][at * lanes + lane]))):
+                            I.buffer_store(hole, at + 1, [0])
+                        I.buffer_store(tile[0], value, [at * lanes + lane])
+                        I.buffer_store(hole, at + 1, [0])
