@@ -17,9 +17,10 @@ entries = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 
 @entries
 def test_is_made_by_a_public_function_of_the_dialects_name(entry):
-    name = entry.name.split(".", 1)[1].replace(".", "_")
-    assert getattr(ops, name) is entry.make
-    assert name in ops.__all__
+    dialect, _, name = entry.name.partition(".")
+    module = ops.vector_ext if dialect == "iree_vector_ext" else ops
+    assert getattr(module, name.replace(".", "_")) is entry.make
+    assert name.replace(".", "_") in module.__all__
     assert entry.summary
 
 
@@ -67,6 +68,14 @@ def test_finds_ops_with_and_without_dialect():
     for name in ("", "softmax", "linalg_ext.attention", "attention "):
         with pytest.raises(OpError, match=r"no op .*; registered are iree_linalg_ext"):
             find(name)
+
+
+def test_a_name_that_two_dialects_have_needs_the_dialect():
+    both = "iree_linalg_ext.arg_compare, iree_vector_ext.arg_compare"
+    with pytest.raises(OpError, match=f"'arg_compare' is of several dialects; name one of {both}"):
+        find("arg_compare")
+    for name in both.split(", "):
+        assert find(name).name == name
 
 
 def test_support_is_what_the_rules_say(monkeypatch):

@@ -1,7 +1,7 @@
 """Element types: one name each, with MLIR's and NumPy's names for it.
 
 The canonical name is TVM's and NumPy's (``float32``); MLIR's (``f32``) is accepted everywhere.
-``bool`` is MLIR's ``i1``.
+``bool`` is MLIR's ``i1``, and its ``index`` is ``int64``.
 """
 
 import ml_dtypes
@@ -24,7 +24,11 @@ _MLIR = {
     "float32": "f32",
     "float64": "f64",
 }
-_CANONICAL = {name: name for name in _MLIR} | {short: name for name, short in _MLIR.items()}
+_CANONICAL = (
+    {name: name for name in _MLIR}
+    | {short: name for name, short in _MLIR.items()}
+    | {"index": "int64"}
+)
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = tuple(name for name in _MLIR if name not in FLOATS)

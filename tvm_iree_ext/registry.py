@@ -1,6 +1,6 @@
 """The one table of ops: commands, tests, docs and the tuner read it."""
 
-from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE
+from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.entry import OpEntry
@@ -38,17 +38,22 @@ ENTRIES: dict[str, OpEntry] = {
         WINOGRAD_FILTER,
         WINOGRAD_INPUT,
         WINOGRAD_OUTPUT,
+        VECTOR_ARG_COMPARE,
     )
 }
 
 
 def find(name: str) -> OpEntry:
-    """The entry of an op by its name, with or without the dialect.
+    """The entry of an op by its name, which may lack the dialect where only one has such an op.
 
     Raises:
-        OpError: for a name that is not registered.
+        OpError: for a name that is not registered, or that several dialects have.
     """
-    for full, entry in ENTRIES.items():
-        if name in (full, full.split(".", 1)[1]):
-            return entry
-    raise OpError(f"no op {name!r}; registered are {', '.join(ENTRIES)}")
+    if name in ENTRIES:
+        return ENTRIES[name]
+    found = [full for full in ENTRIES if full.partition(".")[2] == name]
+    if len(found) > 1:
+        raise OpError(f"op {name!r} is of several dialects; name one of {', '.join(found)}")
+    if not found:
+        raise OpError(f"no op {name!r}; registered are {', '.join(ENTRIES)}")
+    return ENTRIES[found[0]]

@@ -18,6 +18,8 @@ from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_ti
 
 from tvm_iree_ext.ops.arg_compare import ArgCompare
 
+_AHEAD = 2  # how many blocks of rows before their use memory is asked for them
+
 
 def columns_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form.
@@ -85,6 +87,8 @@ class _Tile:
             I.buffer_store(best, self.best[column + lane], [lane])
             I.buffer_store(position, self.position[column + lane], [lane])
         for i in range(rows):
+            below = operands.lines.at(self.outer, row + _AHEAD * rows + i, self.first + column)
+            emit.prefetch(operands.input.buffer, below)
             here = emit.cast(row + i, operands.position_dtype)
             with emit.vector_loop(width) as lane:
                 place = operands.lines.at(self.outer, row + i, self.first + column + lane)

@@ -20,7 +20,11 @@ from tvm_iree_ext.schedules.cpu.arg_compare_operands import (
 )
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.arg_compare import ArgCompare
+
+# Memory goes on to be read, of this line or the next one, while the lanes of a line are merged.
+_AHEAD_BYTES = 8 * 1024
 
 
 def tree_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
@@ -96,8 +100,11 @@ class _Tree:
             with emit.vector_loop(lanes) as lane:
                 I.buffer_store(best, self.best[0], [v * lanes + lane])
                 I.buffer_store(step, tirx.const(NONE, "int32"), [v * lanes + lane])
+        ahead = _AHEAD_BYTES // item_bytes(self.operands.input.dtype)
         with serial(blocks) as at:
             for v in range(self.vectors):
+                vector = self.operands.lines.at(self.row, first + at * block + v * lanes)
+                emit.prefetch(self.operands.input.buffer, vector + ahead)
                 with emit.vector_loop(lanes) as lane:
                     element = self.load(first + at * block + (v * lanes + lane))
                     slot = v * lanes + lane

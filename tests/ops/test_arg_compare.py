@@ -1,6 +1,7 @@
 """What arg_compare accepts, what it refuses and in which words, and what it says of itself."""
 
 import pytest
+from tvm import tirx
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.errors import OpError
@@ -125,6 +126,14 @@ REFUSED = {
     ),
     "arity": (lambda: ops.arg_compare((2,), lambda a: a > 0), "region takes 2 arguments"),
     "yield": (lambda: ops.arg_compare((2,), "arg0 + arg1"), "region yields float32; expected bool"),
+    "impure": (
+        lambda: ops.arg_compare((2,), lambda a, b: tirx.call_extern("bool", "f", a)),
+        "region calls tirx.call_extern, which is not pure",
+    ),
+    "reads memory": (
+        lambda: ops.arg_compare((2,), lambda a, b: tirx.decl_buffer((1,), name="far")[0] < a),
+        "region uses far, which is none of its arguments",
+    ),
     "two yields": (
         lambda: ops.arg_compare((2,), lambda a, b: (a > b, a < b)),
         "region yields 2 values; expected one",

@@ -1,6 +1,7 @@
-"""The cases of arg_compare: the largest float32 of each line, and where it is.
+"""The cases of arg_compare: the largest float32 of each line, or the smallest, and where it is.
 
-``argmax_4096x4096_d1`` is along dimension 1.  Peers give the index only, or both, as they do.
+``argmax_4096x4096_d1`` is along dimension 1; ``vector_argmin`` is the op of vectors.  Peers give
+the index only, or both, as they do.
 """
 
 from typing import Any
@@ -16,12 +17,16 @@ from tvm_iree_ext.ops.arg_compare import ArgCompare
 def arg_compare_cases() -> tuple[Case, ...]:
     """All of them."""
     kinds = [((4096, 4096), 1), ((4096, 4096), 0), ((2**24,), 0)]
-    return tuple(argmax_case(shape, dimension) for shape, dimension in kinds)
+    vectors = [arg_case(shape, dimension, "vector_argmin") for shape, dimension in kinds[:2]]
+    return (*(arg_case(shape, dimension) for shape, dimension in kinds), *vectors)
 
 
-def argmax_case(shape: tuple[int, ...], dimension: int) -> Case:
+def arg_case(shape: tuple[int, ...], dimension: int, name: str = "argmax") -> Case:
     """One case."""
-    op = ops.arg_compare(shape, ">", dimension=dimension, index_dtype="int64")
+    if name == "argmax":
+        op = ops.arg_compare(shape, ">", dimension=dimension, index_dtype="int64")
+    else:
+        op = ops.vector_ext.arg_compare(shape, "<", dimension=dimension)
     size = "16M" if shape == (2**24,) else "x".join(map(str, shape))
 
     def operands() -> dict[str, np.ndarray]:
@@ -29,25 +34,26 @@ def argmax_case(shape: tuple[int, ...], dimension: int) -> Case:
         line = (*shape[:dimension], *shape[dimension + 1 :])
         return {
             "input_value": rng.standard_normal(shape, np.float32),
-            "init_value": np.full(line, -np.inf, np.float32),
+            "init_value": np.full(line, -np.inf if name == "argmax" else np.inf, np.float32),
             "init_index": np.full(line, -1, np.int64),
         }
 
     return Case(
-        name=f"argmax_{size}_d{dimension}",
+        name=f"{name}_{size}_d{dimension}",
         op=op,
         operands=operands,
         check=lambda values: _check(op, values),
         compute_dtype="float32",
         peers=(
-            Peer(NUMPY, lambda values: numpy_argmax(op, values)),
-            Peer(TORCH, lambda values: torch_argmax(op, values)),
+            Peer(NUMPY, lambda values: numpy_arg(op, values)),
+            Peer(TORCH, lambda values: torch_arg(op, values)),
         ),
     )
 
 
 def _check(op: ArgCompare, values: Values) -> Check:
-    want = np.asarray(values["input_value"].argmax(axis=op.dimension))
+    find = np.argmax if op.comparison == ">" else np.argmin
+    want = np.asarray(find(values["input_value"], axis=op.dimension))
 
     def check(result: Any) -> str | None:
         got = np.asarray(result[1] if isinstance(result, tuple) else result)
@@ -56,27 +62,29 @@ def _check(op: ArgCompare, values: Values) -> Check:
     return check
 
 
-def numpy_argmax(op: ArgCompare, values: Values) -> Call:
-    """``numpy.argmax``, and the values there."""
+def numpy_arg(op: ArgCompare, values: Values) -> Call:
+    """``numpy.argmax`` or ``argmin``, and the values there."""
     x, dimension = values["input_value"], op.dimension
+    find = np.argmax if op.comparison == ">" else np.argmin
 
     def call() -> tuple[np.ndarray, np.ndarray]:
-        index = np.argmax(x, axis=dimension, keepdims=True)
+        index = find(x, axis=dimension, keepdims=True)
         value = np.take_along_axis(x, index, axis=dimension)
         return value.squeeze(dimension), index.squeeze(dimension)
 
     return call
 
 
-def torch_argmax(op: ArgCompare, values: Values) -> Call:
-    """``torch.max``, which gives both."""
+def torch_arg(op: ArgCompare, values: Values) -> Call:
+    """``torch.max`` or ``min``, which gives both."""
     import torch
 
     x, dimension = torch.from_numpy(values["input_value"]), op.dimension
+    find = torch.max if op.comparison == ">" else torch.min
 
     def call() -> Any:
         with torch.inference_mode():
-            value, index = torch.max(x, dim=dimension)
+            value, index = find(x, dim=dimension)
         return value.numpy(), index.numpy()
 
     return call

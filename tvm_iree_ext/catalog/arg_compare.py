@@ -1,6 +1,7 @@
-"""arg_compare: reference, random cases, JSON examples; its results are exact."""
+"""The dialects' arg_compare: reference, random cases, JSON examples; results are exact."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,10 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     return dict.fromkeys(want, Tolerance(0.0, 0.0))
 
 
-def random_case(rng: Generator) -> tuple[ArgCompare, dict[str, Any]]:
-    """Any rank, dimension, dtypes, comparator and kind of index; some extents are symbols."""
+def random_case(
+    make: Callable[..., ArgCompare], rng: Generator, *, dynamic: bool
+) -> tuple[ArgCompare, dict[str, Any]]:
+    """Any rank, dimension, dtypes, comparator and kind of index; some extents may be symbols."""
 
     def pick(options: tuple[Any, ...]) -> Any:
         return options[rng.integers(len(options))]
@@ -56,7 +59,7 @@ def random_case(rng: Generator) -> tuple[ArgCompare, dict[str, Any]]:
     if sizes[dimension] >= 1000:
         sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
     shape: tuple[Extent, ...] = tuple(
-        f"n{axis}" if rng.random() < 0.15 else size for axis, size in enumerate(sizes)
+        f"n{axis}" if rng.random() < 0.15 and dynamic else size for axis, size in enumerate(sizes)
     )
     dtype = pick(dtypes.FLOATS) if rng.random() < 0.6 else pick(dtypes.INTEGERS)
     comparator = pick(_COMPARATORS) if rng.random() < 0.7 or dtype == "bool" else pick(_OTHERS)
@@ -69,7 +72,7 @@ def random_case(rng: Generator) -> tuple[ArgCompare, dict[str, Any]]:
         keywords["input_index"] = shape
     elif kind < 0.7:
         keywords["index_base"] = pick(("operand", 0, 100, -7, 2**40))
-    op = ops.arg_compare(TensorType(shape, dtype), comparator, dimension=dimension, **keywords)
+    op = make(TensorType(shape, dtype), comparator, dimension=dimension, **keywords)
     line = (*sizes[:dimension], *sizes[dimension + 1 :])
     operands: dict[str, Any] = {"input_value": _values(rng, tuple(sizes), dtype, comparator)}
     if op.explicit:
@@ -100,10 +103,12 @@ def _indices(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return np.asarray(rng.integers(limits.min, limits.max, shape, dtype, endpoint=True))
 
 
-def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
-    """A case of the dialect's examples, which are those of the vector op."""
+def run_example(
+    make: Callable[..., ArgCompare], case: Mapping[str, Any], run: Run
+) -> dict[str, np.ndarray]:
+    """A case of a dialect's examples."""
     attributes, inputs = case["attrs"], case["inputs"]
-    op = ops.arg_compare(
+    op = make(
         inputs["input_value"],
         attributes["region"]["yields"].removesuffix("(ordered)").strip(),
         dimension=attributes["dimension"],
@@ -121,6 +126,15 @@ ARG_COMPARE = OpEntry(
     make=ops.arg_compare,
     reference=run_reference,
     tolerance=tolerance,
-    random_case=random_case,
-    run_example=run_example,
+    random_case=partial(random_case, ops.arg_compare, dynamic=True),
+    run_example=partial(run_example, ops.arg_compare),
+)
+VECTOR_ARG_COMPARE = OpEntry(
+    name="iree_vector_ext.arg_compare",
+    summary="the element of each line of a vector that a comparator selects, and its index",
+    make=ops.vector_ext.arg_compare,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=partial(random_case, ops.vector_ext.arg_compare, dynamic=False),
+    run_example=partial(run_example, ops.vector_ext.arg_compare),
 )

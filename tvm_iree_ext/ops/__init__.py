@@ -1,5 +1,9 @@
-"""The ops of the dialects: checks, result types, canonical PrimFuncs."""
+"""The ops of the dialects: checks, result types, canonical PrimFuncs.
 
+Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
+"""
+
+from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.ops.arg_compare import arg_compare
 from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
@@ -39,6 +43,7 @@ __all__ = [
     "sort",
     "topk",
     "unpack",
+    "vector_ext",
     "winograd_filter_transform",
     "winograd_input_transform",
     "winograd_output_transform",

@@ -46,7 +46,7 @@ INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 
 @dataclass(frozen=True, eq=False)
 class ArgCompare(Op):
-    """Made by :func:`arg_compare`, which checks it.
+    """Made by :func:`arg_compare`, or its like for vectors, which check it.
 
     ``explicit`` says that positions have indices of their own; ``index_base`` is None for an
     operand.
@@ -58,7 +58,7 @@ class ArgCompare(Op):
     region: Region
     explicit: bool
     index_base: int | None
-    name: str = _NAME
+    name: str
 
     @property
     def compute_dtype(self) -> str:
@@ -175,35 +175,63 @@ def arg_compare(
     Raises:
         OpError: for a dimension, rank, extent, dtype, base or region that does not fit.
     """
+    return of_operands(
+        _NAME,
+        input_value,
+        region,
+        dimension=dimension,
+        input_index=input_index,
+        index_base=index_base,
+        init_value=init_value,
+        init_index=init_index,
+        dtype=dtype,
+        index_dtype=index_dtype,
+    )
+
+
+def of_operands(
+    op: str,
+    input_value: OperandLike,
+    region: RegionLike,
+    *,
+    dimension: int,
+    input_index: OperandLike | None,
+    index_base: int | Literal["operand"] | None,
+    init_value: OperandLike | None,
+    init_index: OperandLike | None,
+    dtype: str,
+    index_dtype: str,
+) -> ArgCompare:
+    """The op called ``op``, checked: what the dialects' arg_compare have in common."""
     allowed = dtypes.FLOATS + dtypes.INTEGERS
-    kind = as_tensor(_NAME, "input_value", input_value, dtype, allowed)
-    check_dimension(_NAME, dimension, len(kind.shape))
+    kind = as_tensor(op, "input_value", input_value, dtype, allowed)
+    check_dimension(op, dimension, len(kind.shape))
     shape = kind.shape
     index_type: str | None = None
     if input_index is not None:
-        given = as_tensor(_NAME, "input_index", input_index, index_dtype, INDEX_DTYPES)
+        given = as_tensor(op, "input_index", input_index, index_dtype, INDEX_DTYPES)
         index_type = given.dtype
-        shape = unify(_NAME, "input_index", given, shape, index_type, "input_value's shape")
+        shape = unify(op, "input_index", given, shape, index_type, "input_value's shape")
     what = f"input_value's shape without dimension {dimension}"
     for name, operand in (("init_value", init_value), ("init_index", init_index)):
         if operand is None:
             continue
         if name == "init_value":
-            given = as_tensor(_NAME, name, operand, kind.dtype, allowed)
+            given = as_tensor(op, name, operand, kind.dtype, allowed)
             wanted = kind.dtype
         else:
             fallback = index_type or index_dtype
-            given = as_tensor(_NAME, name, operand, fallback, INDEX_DTYPES)
+            given = as_tensor(op, name, operand, fallback, INDEX_DTYPES)
             wanted = index_type = index_type or given.dtype
         line = (*shape[:dimension], *shape[dimension + 1 :])
-        line = unify(_NAME, name, given, line, wanted, what)
+        line = unify(op, name, given, line, wanted, what)
         shape = (*line[:dimension], shape[dimension], *line[dimension:])
-    base = _base(index_base, explicit=input_index is not None)
+    base = _base(op, index_base, explicit=input_index is not None)
     if isinstance(region, str):
         region = COMPARISONS.get(region, region)
     computed = compute_dtype(kind.dtype)
-    traced = trace(_NAME, region, [computed, computed], yields="bool")
-    index = as_tensor(_NAME, "index", (), index_type or index_dtype, INDEX_DTYPES).dtype
+    traced = trace(op, region, [computed, computed], yields="bool")
+    index = as_tensor(op, "index", (), index_type or index_dtype, INDEX_DTYPES).dtype
     return ArgCompare(
         TensorType(named(shape), kind.dtype),
         index,
@@ -211,18 +239,19 @@ def arg_compare(
         traced,
         input_index is not None,
         base,
+        op,
     )
 
 
-def _base(base: object, *, explicit: bool) -> int | None:
+def _base(op: str, base: object, *, explicit: bool) -> int | None:
     if base is None:
         return 0
     if explicit:
-        raise OpError(f"{_NAME}: index_base beside input_index; indices of elements have no base")
+        raise OpError(f"{op}: index_base beside input_index; indices of elements have no base")
     if base == "operand":
         return None
     if not isinstance(base, int) or isinstance(base, bool) or not -(2**63) <= base < 2**63:
-        raise OpError(f"{_NAME}: index_base is {base!r}; expected an integer, 'operand' or None")
+        raise OpError(f"{op}: index_base is {base!r}; expected an integer, 'operand' or None")
     return base
 
 

@@ -56,6 +56,23 @@ def as_tensor(
     return TensorType(shape, canonical)
 
 
+def as_vector(
+    op: str, name: str, operand: OperandLike, dtype: str, allowed: Sequence[str]
+) -> TensorType:
+    """As :func:`as_tensor`, the type of a vector, whose extents are numbers.
+
+    Raises:
+        OpError: as there, and for an extent that is a name.
+    """
+    kind = as_tensor(op, name, operand, dtype, allowed)
+    for axis, extent in enumerate(kind.shape):
+        if isinstance(extent, str):
+            raise OpError(
+                f"{op}: {name} axis {axis} has extent {extent!r}; a vector's extents are numbers"
+            )
+    return kind
+
+
 def _extent(op: str, where: str, extent: object, least: int) -> Extent:
     if isinstance(extent, str):
         if extent != "?" and not extent.isidentifier():

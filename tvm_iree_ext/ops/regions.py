@@ -21,6 +21,8 @@ from tvm_iree_ext.errors import OpError
 RegionLike = str | Callable[..., Any]
 Compare = Callable[[Any, Any], Any]
 
+_PURE = 1  # of TVM's CallEffectKind; what is above reads or writes a state
+
 NAMED: dict[str, str] = {
     "add": "arg0 + arg1",
     "mul": "arg0 * arg1",
@@ -139,6 +141,7 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     came = str(body.ty.dtype)
     if came != yields:
         raise OpError(f"{op}: region yields {came}; expected {yields}")
+    _check_pure(op, body, parameters)
     source = region if isinstance(region, str) else None
     return Region(parameters, body, str(body), source)
 
@@ -156,6 +159,24 @@ def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
     except ValueError:
         pass  # a function of C tells no signature
     return region(*parameters)
+
+
+def _check_pure(op: str, body: tvm.ir.Expr, parameters: Sequence[tirx.Var]) -> None:
+    """Raise OpError unless what a region yields follows from its arguments, and from them alone."""
+
+    nodes: list[tvm.ir.Expr] = []
+    tvm_ffi.structural_walk(body, (tvm.ir.Expr, nodes.append))
+    for node in nodes:
+        if isinstance(node, tvm.ir.Call) and _effect(node.op) > _PURE:
+            raise OpError(f"{op}: region calls {node.op.name}, which is not pure")
+        if isinstance(node, tirx.Var) and not any(node.same_as(one) for one in parameters):
+            raise OpError(f"{op}: region uses {node.name}, which is none of its arguments")
+
+
+def _effect(called: Any) -> int:
+    """TVM's CallEffectKind of what a call calls; what tells none might do anything."""
+    effect = called.get_attr("TCallEffectKind") if isinstance(called, tvm.ir.Op) else None
+    return _PURE + 1 if effect is None else int(effect)
 
 
 def _number(value: int | float, dtypes: Collection[str]) -> Any:

@@ -1,0 +1,8 @@
+"""The ops of the dialect ``iree_vector_ext``.
+
+They stand apart from the other dialects' because two have an ``arg_compare``.
+"""
+
+from tvm_iree_ext.ops.vector_arg_compare import arg_compare
+
+__all__ = ["arg_compare"]
