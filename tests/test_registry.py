@@ -4,9 +4,11 @@ import re
 
 import numpy as np
 import pytest
+from tvm import ir
+from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 
-from tvm_iree_ext import ops, support
+from tvm_iree_ext import ops, support, verify
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.registry import ENTRIES, find
 from tvm_iree_ext.signature import Signature
@@ -54,6 +56,28 @@ def test_has_a_schedule_for_the_cpu(entry):
     target = make_target("llvm")
     rule = choose(op, target)
     assert rule.lower(op, target, rule.heuristic(op, target)).functions
+
+
+class Canonical:
+    """A rule that leaves every op as its canonical PrimFunc."""
+
+    name = "canonical"
+
+    def applies(self, op, target):
+        return None
+
+    def heuristic(self, op, target):
+        return LoweringConfig()
+
+    def lower(self, op, target, config):
+        return ir.IRModule({op.entry: op.prim_func()})
+
+
+@entries
+def test_the_canonical_function_computes_the_op(entry, monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.schedules.dispatch.RULES", (Canonical(),))
+    report = verify.check_random([entry.name], count=5, seed=7)
+    assert [result for result in report.results if result.status != "passed"] == []
 
 
 @entries

@@ -33,13 +33,13 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     """A result is a sum of magnitude ``norm of the row``; errors add up as sqrt(log n) eps of it.
 
-    The factor covers the largest of all elements, and the three transforms in a row of a length
-    with large prime factors.
+    The factor covers the largest of all elements, the three transforms in a row of a length with
+    large prime factors, and the plain sums of the canonical function.
     """
     assert isinstance(op, FftTransform)
     squares = sum(a.astype(np.float64) ** 2 for a in operands.values())
     row = math.sqrt(float(np.max(np.sum(squares, axis=op.axis), initial=0.0)))
-    steps = 4.0 + 4.0 * math.sqrt(math.log2(op.length) + 1.0)
+    steps = 8.0 + 4.0 * math.sqrt(math.log2(op.length) + 1.0)
     allowed = steps * dtypes.eps(op.compute_dtype) * row * op.scale
     limit = Tolerance(allowed + dtypes.smallest(op.dtype), dtypes.eps(op.dtype))
     return dict.fromkeys(want, limit)

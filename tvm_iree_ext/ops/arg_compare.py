@@ -17,6 +17,7 @@ Comparators over f16 and bf16 see float32, which holds the same numbers.
 """
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,6 +33,7 @@ from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op, resolve
 from tvm_iree_ext.ops.canonical import Parameters, convert
 from tvm_iree_ext.ops.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.order import as_seen, as_stored, region_dtype
 from tvm_iree_ext.ops.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.scan import check_dimension, compute_dtype, named, unify
 from tvm_iree_ext.signature import Operand, Shape, Signature, TensorType
@@ -255,6 +257,9 @@ def _base(op: str, base: object, *, explicit: bool) -> int | None:
     return base
 
 
+_PYTHON = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+
+
 def _emit_canonical(op: ArgCompare) -> None:
     parameters = Parameters(op)
     one = tirx.const(1, "int64")
@@ -264,23 +269,32 @@ def _emit_canonical(op: ArgCompare) -> None:
         listed = list(loops) if isinstance(loops, Sequence) else [loops]
         at = [I.axis.spatial(e, v) for e, v in zip(extents or [one], listed, strict=True)]
         line = at if extents else []
-        value = I.sblock_alloc_buffer((1,), op.type.dtype, scope="local")
-        index = I.sblock_alloc_buffer((1,), op.index_dtype, scope="local")
-        I.buffer_store(value, parameters["init_value"][tuple(line)], [0])
-        I.buffer_store(index, parameters["init_index"][tuple(line)], [0])
+
+        def place(along: ir.Expr) -> tuple[ir.Expr, ...]:
+            return (*line[: op.dimension], along, *line[op.dimension :])
+
+        # Held as integers where they are bools: TVM cannot compare those.
+        held = region_dtype(op.type.dtype)
+        value, element = (I.sblock_alloc_buffer((1,), held, scope="local") for _ in "ve")
+        position = I.sblock_alloc_buffer((1,), "int64", scope="local")
+        I.buffer_store(value, as_seen(parameters["init_value"][tuple(line)]), [0])
+        I.buffer_store(position, tirx.const(-1, "int64"), [0])
         with I.serial(tirx.const(0, "int64"), length) as j:
-            place = (*line[: op.dimension], j, *line[op.dimension :])
-            element = parameters["input_value"][place]
-            wins = op.region(
-                convert(element, op.compute_dtype), convert(value[0], op.compute_dtype)
-            )
-            with I.If(wins), I.Then():
-                I.buffer_store(value, element, [0])
-                if op.explicit:
-                    where = parameters["input_index"][place]
-                else:
-                    base = parameters["index_base"] if op.index_base is None else None
-                    where = op.position_index(j, base)
-                I.buffer_store(index, where, [0])
-        I.buffer_store(parameters["value"], value[0], line)
-        I.buffer_store(parameters["index"], index[0], line)
+            I.buffer_store(element, as_seen(parameters["input_value"][place(j)]), [0])
+            if op.comparison is not None:
+                wins = I.Bind(_PYTHON[op.comparison](element[0], value[0]))
+            else:
+                pair = [as_stored(one[0], op.compute_dtype) for one in (element, value)]
+                wins = I.Bind(op.region(*pair))
+            # Selections, not branches: of branches LLVM makes masked moves that lose indices.
+            I.buffer_store(value, tirx.Select(wins, element[0], value[0]), [0])
+            I.buffer_store(position, tirx.Select(wins, j, position[0]), [0])
+        none = position[0] < 0
+        if op.explicit:
+            index = parameters["input_index"][place(tirx.max(position[0], tirx.const(0, "int64")))]
+        else:
+            base = parameters["index_base"] if op.index_base is None else None
+            index = op.position_index(position[0], base)
+        I.buffer_store(parameters["value"], as_stored(value[0], op.type.dtype), line)
+        index = tirx.Select(none, parameters["init_index"][tuple(line)], index)
+        I.buffer_store(parameters["index"], index, line)

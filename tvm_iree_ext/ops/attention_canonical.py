@@ -171,10 +171,10 @@ class _Canonical:
             )
             scores = self.compute("scores", (*rows, *keys), lambda at: self.score(products, at))
             lowest = -math.inf if op.online else float(tirx.min_value(self.dtype).value)
-            maximum = self.reduce("maximum", rows, keys, lowest, tirx.max, scores)
+            maximum = self.reduce("maximum", rows, keys, lowest, _larger, scores)
             if op.online:
                 old, seen = self.operand("max_init"), maximum
-                maximum = self.compute("newest", rows, lambda at: tirx.max(old(at), seen(at)))
+                maximum = self.compute("newest", rows, lambda at: _larger(old(at), seen(at)))
             weights = self.compute(
                 "weights", (*rows, *keys), lambda at: power(scores(at) - maximum(at))
             )
@@ -231,3 +231,8 @@ class _Canonical:
             if op.band.right is not None:
                 score = tirx.Select(at[key_dim] <= position + op.band.right, score, nothing)
         return score
+
+
+def _larger(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """The maximum; a NaN wins, on either side, as NumPy's and arith.maximumf's."""
+    return tirx.Select(tirx.Or(tirx.isnan(a), a > b), a, b)

@@ -9,6 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.canonical import convert
 
 if TYPE_CHECKING:
     from tvm_iree_ext.ops.fft import Fft
@@ -74,8 +75,13 @@ def _emit(op: "Fft") -> None:
             store(name, u - t, at_t)
 
 
+# Sums of as many terms as the transform is long, in one order: float32 would lose digits that
+# an algorithm of log n steps keeps.
+_EXACT = "float64"
+
+
 def canonical_transform(op: "FftTransform") -> tirx.PrimFunc:
-    """The PrimFunc: blocks ``sum_real, sum_imag`` and ``result_real, result_imag``."""
+    """The PrimFunc: blocks ``part_real, sum_real, result_real``, and the same of imag."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name(op.entry)
         I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
@@ -96,7 +102,8 @@ def _emit_transform(op: "FftTransform") -> None:
         buffers[operand.name] = I.arg(operand.name, buffer)
     results = [o for o in op.signature.operands if o.role == "result"]
     shape = list(buffers["result_real"].shape)
-    zero, order = tirx.const(0.0, op.compute_dtype), tirx.const(op.length, "int64")
+    zero, order = tirx.const(0.0, _EXACT), tirx.const(op.length, "int64")
+    run = tirx.const(math.isqrt(op.length), "int64")
 
     def load(name: str, at: list[ir.Expr], j: ir.Expr) -> ir.Expr:
         """Element j of the whole input: without an imaginary part, or with half of a spectrum."""
@@ -106,7 +113,7 @@ def _emit_transform(op: "FftTransform") -> None:
         stored = tirx.Select(j * 2 > order, order - j, j) if mirrored else j
         place = [*at[: op.axis], stored, *at[op.axis + 1 :]]
         value = buffers[name][tuple(place)]
-        value = value if op.dtype == op.compute_dtype else tirx.Cast(op.compute_dtype, value)
+        value = convert(value, _EXACT)
         if mirrored and name == "imag":
             real_only = tirx.any(j == 0, j * 2 == order)
             value = tirx.Select(real_only, zero, tirx.Select(j * 2 > order, zero - value, value))
@@ -115,24 +122,38 @@ def _emit_transform(op: "FftTransform") -> None:
     with I.sblock("root"):
         for operand in results:
             part = operand.name.removeprefix("result_")
-            total = I.sblock_alloc_buffer(shape, op.compute_dtype)
-            with I.grid(*shape, order) as loops, I.sblock(f"sum_{part}"):
+            # In parts, so that errors of rounding do not grow with the length.
+            parts = I.sblock_alloc_buffer([*shape, tirx.ceildiv(order, run)], _EXACT)
+            total = I.sblock_alloc_buffer(shape, _EXACT)
+            with I.grid(*parts.shape, run) as loops, I.sblock(f"part_{part}"):
                 *outer, inner = loops
-                at = [I.axis.spatial(e, loop) for e, loop in zip(shape, outer, strict=True)]
-                j = I.axis.reduce(order, inner)
+                at = [I.axis.spatial(e, loop) for e, loop in zip(parts.shape, outer, strict=True)]
+                j = at[-1] * run + I.axis.reduce(run, inner)
                 with I.init():
-                    I.buffer_store(total, zero, at)
-                turns = tirx.Cast(op.compute_dtype, tirx.floormod(at[op.axis] * j, order))
-                angle = turns * tirx.const(
-                    (2.0 if op.inverse else -2.0) * math.pi / op.length, op.compute_dtype
+                    I.buffer_store(parts, zero, at)
+                turns = tirx.floormod(at[op.axis] * j, order)
+                # In half a turn to either side: the smaller the angle, the better its cosine.
+                turns = tirx.Select(turns * 2 > order, turns - order, turns)
+                angle = tirx.Cast(_EXACT, turns) * tirx.const(
+                    (2.0 if op.inverse else -2.0) * math.pi / op.length, _EXACT
                 )
-                x, y = load("real", at, j), load("imag", at, j)
+                # Past the end an element that there is, times nothing.
+                k = tirx.min(j, order - 1)
+                x, y = load("real", at[:-1], k), load("imag", at[:-1], k)
                 cosine, sine = tirx.cos(angle), tirx.sin(angle)
                 term = x * cosine - y * sine if part == "real" else x * sine + y * cosine
-                I.buffer_store(total, total[tuple(at)] + term, at)
+                term = tirx.Select(j < order, term, zero)
+                I.buffer_store(parts, parts[tuple(at)] + term, at)
+            with I.grid(*parts.shape) as loops, I.sblock(f"sum_{part}"):
+                *outer, inner = loops
+                at = [I.axis.spatial(e, loop) for e, loop in zip(shape, outer, strict=True)]
+                i = I.axis.reduce(parts.shape[-1], inner)
+                with I.init():
+                    I.buffer_store(total, zero, at)
+                place = (*at, i)
+                I.buffer_store(total, total[tuple(at)] + parts[place], at)
             with I.grid(*shape) as loops, I.sblock(operand.name):
                 listed = list(loops) if isinstance(loops, Sequence) else [loops]
                 at = [I.axis.spatial(e, loop) for e, loop in zip(shape, listed, strict=True)]
-                value = total[tuple(at)] * tirx.const(op.scale, op.compute_dtype)
-                value = value if op.dtype == op.compute_dtype else tirx.Cast(op.dtype, value)
-                I.buffer_store(buffers[operand.name], value, at)
+                value = total[tuple(at)] * tirx.const(op.scale, _EXACT)
+                I.buffer_store(buffers[operand.name], convert(value, op.dtype), at)

@@ -51,6 +51,13 @@ def as_seen(element: ir.Expr) -> ir.Expr:
     return element if region_dtype(dtype) == dtype else tirx.Cast(region_dtype(dtype), element)
 
 
+def as_stored(element: ir.Expr, dtype: str) -> ir.Expr:
+    """The inverse of :func:`as_seen`."""
+    if dtype == "bool":
+        return element != tirx.const(0, "int8")
+    return element if str(element.ty.dtype) == dtype else tirx.Cast(dtype, element)
+
+
 def comparator(op: str, region: RegionLike, dtypes: Sequence[str]) -> Region:
     """Trace a comparator over pairs of elements of ``dtypes``; it yields a bool.
 

@@ -142,22 +142,26 @@ def _canonical(op: Sort) -> None:
             *outer, phase, pair = loops
             at = [I.axis.spatial(e, v) for e, v in zip(others, outer, strict=True)]
             step = I.axis.opaque(length, phase)
+            # Not a bound variable: TVM cannot bind an element of a bool buffer.
+            spare = [I.sblock_alloc_buffer([1], kind, scope="local") for kind in op.dtypes]
             first = 2 * I.axis.spatial(pairs, pair) + tirx.floormod(step, tirx.const(2, "int64"))
             left, right = (
                 [*at[: op.dimension], place, *at[op.dimension :]] for place in (first, first + 1)
             )
             with I.If(first + 1 < length), I.Then():
-                _exchange(op, results, left, right)
+                _exchange(op, results, spare, left, right)
 
 
-def _exchange(op: Sort, results: list[Any], left: list[ir.Expr], right: list[ir.Expr]) -> None:
+def _exchange(
+    op: Sort, results: list[Any], spare: list[Any], left: list[ir.Expr], right: list[ir.Expr]
+) -> None:
     """Swap two neighbours unless they are in order."""
 
     def seen(at: list[ir.Expr]) -> list[ir.Expr]:
         return [as_seen(buffer[tuple(at)]) for buffer in results]
 
     with I.If(goes_before(op.region, seen(left), seen(right))), I.Then():
-        for buffer in results:
-            kept = I.Bind(buffer[tuple(left)])
+        for buffer, kept in zip(results, spare, strict=True):
+            I.buffer_store(kept, buffer[tuple(left)], [0])
             I.buffer_store(buffer, buffer[tuple(right)], left)
-            I.buffer_store(buffer, kept, right)
+            I.buffer_store(buffer, kept[0], right)

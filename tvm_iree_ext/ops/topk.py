@@ -30,9 +30,11 @@ from tvm_iree_ext.ops.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.order import (
     PlainOrder,
     as_seen,
+    as_stored,
     check_dimension,
     comparator,
     plain_order,
+    region_dtype,
 )
 from tvm_iree_ext.ops.parameters import Parameters, as_index
 from tvm_iree_ext.ops.regions import Region, RegionLike
@@ -198,35 +200,44 @@ def _canonical(op: Topk) -> None:
             outer = [I.axis.spatial(e, v) for e, v in zip(others, listed, strict=False)]
             if not others:
                 I.axis.spatial(tirx.const(1, "int64"), listed[0])
-            value = I.sblock_alloc_buffer([1], str(buffers["values"].dtype), scope="local")
-            index = I.sblock_alloc_buffer([1], str(buffers["output_indices"].dtype), scope="local")
+            # As comparators see them, since TVM cannot bind an element of a bool or bf16 buffer.
+            kind, index_kind = (str(buffers[n].dtype) for n in ("values", "output_indices"))
+            value, index, spare_value, spare_index = (
+                I.sblock_alloc_buffer([1], dtype, scope="local")
+                for dtype in (region_dtype(kind), index_kind) * 2
+            )
             with I.serial(extents["values"][axis]) as n:
                 number = tirx.Cast(str(index.dtype), n)
                 if op.has_indices:
                     number = buffers["indices"][tuple(place(outer, n))]
-                I.buffer_store(value, buffers["values"][tuple(place(outer, n))], [0])
+                I.buffer_store(value, as_seen(buffers["values"][tuple(place(outer, n))]), [0])
                 I.buffer_store(index, number, [0])
                 with I.serial(extents["output_values"][axis]) as k:
                     at = place(outer, k)
-                    _insert(op, buffers, (value, index), at)
+                    _insert(op, buffers, (value, index), (spare_value, spare_index), at)
 
 
 def _insert(
-    op: Topk, buffers: Mapping[str, Any], carry: tuple[Any, Any], at: list[ir.Expr]
+    op: Topk,
+    buffers: Mapping[str, Any],
+    carry: tuple[Any, Any],
+    spare: tuple[Any, Any],
+    at: list[ir.Expr],
 ) -> None:
     """Offer the carry to one output element."""
     value, index = carry
-    best, where = buffers["output_values"], buffers["output_indices"]
-
-    pair = as_seen(value[0]), as_seen(best[tuple(at)])
-    forward, reverse = I.Bind(op.region(*pair)), I.Bind(op.region(*reversed(pair)))
+    best, where = spare
+    I.buffer_store(best, as_seen(buffers["output_values"][tuple(at)]), [0])
+    I.buffer_store(where, buffers["output_indices"][tuple(at)], [0])
+    forward = I.Bind(op.region(value[0], best[0]))
+    reverse = I.Bind(op.region(best[0], value[0]))
     same = tirx.Select(forward, reverse, tirx.Not(reverse))  # TVM cannot compare bools
-    tie = tirx.And(same, index[0] < where[tuple(at)])
-    for buffer, held, condition in (
-        (where, index, tirx.Or(forward, tie)),
-        (best, value, forward),
+    moved = I.Bind(tirx.Or(forward, tirx.And(same, index[0] < where[0])))
+    # Selections, not branches: of branches LLVM makes masked moves that lose indices.
+    for name, held, kept, wins in (
+        ("output_values", value, best, forward),
+        ("output_indices", index, where, moved),
     ):
-        with I.If(condition), I.Then():
-            kept = I.Bind(buffer[tuple(at)])
-            I.buffer_store(buffer, held[0], at)
-            I.buffer_store(held, kept, [0])
+        taken = tirx.Select(wins, held[0], kept[0])
+        I.buffer_store(buffers[name], as_stored(taken, str(buffers[name].dtype)), at)
+        I.buffer_store(held, tirx.Select(wins, kept[0], held[0]), [0])

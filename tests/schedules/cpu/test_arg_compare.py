@@ -5,11 +5,9 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 import pytest
-import tvm
 from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 
-from tvm_iree_ext import ops, pipeline, registry, verify
-from tvm_iree_ext.arrays import as_tensor
+from tvm_iree_ext import ops, registry, verify
 from tvm_iree_ext.bench.arg_compare import arg_case, numpy_arg, torch_arg
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.comparison import EXACT, first_difference
@@ -156,28 +154,6 @@ def test_one_kernel_serves_every_shape():
         op = ops.arg_compare(("a", "b", "c"), dimension=dimension)
         for shape in ((1, 1, 1), (3, 7, 5), (2, 40, 70)):
             check(op, *arrays(shape, dimension))
-
-
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, "n", 3)], ids=str)
-@pytest.mark.parametrize("kind", ["plain", "base", "explicit"])
-def test_the_canonical_function_is_the_op(shape, kind):
-    pipeline.register()
-    dimension = len(shape) // 2
-    keywords = {"base": {"index_base": "operand"}, "explicit": {"input_index": shape}}
-    op = ops.arg_compare(shape, "<=", dimension=dimension, dtype="f16", **keywords.get(kind, {}))
-    sizes = tuple(4 if extent == "n" else extent for extent in shape)
-    x, init, start = arrays(sizes, dimension, np.float16)
-    middle = {"base": (2**35 + 1,), "explicit": (RNG.integers(0, 99, sizes, np.int32),)}
-    arguments = (x, *middle.get(kind, ()), init, start)
-    results = np.empty_like(init), np.empty_like(start)
-    module = tvm.IRModule({op.entry: op.prim_func()})
-    library = tvm.compile(module, make_target("llvm"), tir_pipeline=pipeline.CPU_PIPELINE)
-    taken = [a if isinstance(a, int) else as_tensor(a) for a in (*arguments, *results)]
-    library[op.entry](*taken)
-    operands = dict(zip((o.name for o in op.signature.arguments), arguments, strict=True))
-    want = registry.find(op.name).reference(op, operands)
-    for array, name in zip(results, want, strict=True):
-        np.testing.assert_array_equal(array, want[name])
 
 
 def test_the_dialects_examples_pass(root):

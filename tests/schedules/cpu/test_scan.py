@@ -5,11 +5,9 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 import pytest
-import tvm
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
 
-from tvm_iree_ext import ops, pipeline, registry, verify
-from tvm_iree_ext.arrays import as_tensor
+from tvm_iree_ext import ops, registry, verify
 from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.bench.scan import numpy_scan, scan_case, torch_scan
 from tvm_iree_ext.builder import build
@@ -175,25 +173,6 @@ def test_one_kernel_serves_every_shape():
     op = ops.scan(("a", "n", "b"), dimension=1, inclusive=False, dtype="i32")
     for shape in ((1, 1, 1), (3, 7, 5), (2, 40, 33)):
         check(op, *arrays(shape, 1))
-
-
-@pytest.mark.parametrize("shape", [(7,), (3, 5), (2, "n", 3)], ids=str)
-@pytest.mark.parametrize("inclusive", [True, False])
-def test_the_canonical_function_is_the_op(shape, inclusive):
-    pipeline.register()
-    target = make_target("llvm")
-    for dtype, region in (("int32", "2 * arg0 + arg1"), ("float16", "add"), ("bool", "xor")):
-        dimension = len(shape) // 2
-        op = ops.scan(shape, region, dimension=dimension, inclusive=inclusive, dtype=dtype)
-        sizes = tuple(4 if extent == "n" else extent for extent in shape)
-        x, init = (a.astype(dtype) for a in arrays(sizes, dimension))
-        output, last = np.empty_like(x), np.empty_like(init)
-        module = tvm.IRModule({op.entry: op.prim_func()})
-        library = tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)
-        library[op.entry](*map(as_tensor, (x, init, output, last)))
-        want = registry.find(op.name).reference(op, {"input": x, "accumulator_init": init})
-        np.testing.assert_array_equal(output, want["output"])
-        np.testing.assert_array_equal(last, want["accumulator"])
 
 
 def test_the_dialects_examples_pass(root):
