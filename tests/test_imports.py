@@ -35,7 +35,7 @@ ALLOWED = {
     "target": ".layout .machine tvm",
     "intrin": ".layout .target tvm",
     "ops": ".layout .expression tvm tvm_ffi numpy",
-    "vector": ".layout tvm tvm_ffi numpy",
+    "vector": ".layout .ops tvm tvm_ffi numpy",
     "schedules": ".ops .target .intrin .layout .vector_math tvm tvm_ffi numpy",
     "catalog": ".ops .reference .expression numpy ml_dtypes",
     "registry": ".catalog .ops .reference .schedules numpy",

@@ -8,6 +8,8 @@
 
 Data are nested row-major lists; i1 is 0 and 1, and what is not finite is "nan", "inf", "-inf".
 The tolerance is absolute, and absent means exact.
+
+Beside ``cases`` a file may have ``rejections``, which must be refused with the code ``error``.
 """
 
 import json
@@ -25,6 +27,7 @@ from tvm_iree_ext.errors import ExtError
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.layout.cases import run_case
 from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.vector import cases as vector_cases
 
 _SCHEMA = 1
 
@@ -62,7 +65,8 @@ class ExampleCase:
         """
         # An op that only lives inside another is computed with it.
         entry = ENTRIES.get(self.data.get("attrs", {}).get("parent", self.op))
-        if entry is None and self.op not in _ANSWERED:
+        is_vector = vector_cases.is_vector_op(self.op)
+        if entry is None and self.op not in _ANSWERED and not is_vector:
             raise NotSupported("not supported yet")
         try:
             expected = {name: _value(one) for name, one in self.data["expected"].items()}
@@ -70,7 +74,11 @@ class ExampleCase:
             tolerance = Tolerance(float(self.data.get("tolerance", 0.0)), 0.0)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ExampleError(f"malformed case: {type(error).__name__}: {error}") from None
-        if self.op in _ANSWERED:
+        if is_vector:
+            results: Mapping[str, Any] = vector_cases.results(
+                {**self.data, "inputs": inputs}, expected
+            )
+        elif self.op in _ANSWERED:
             results = _ANSWERED[self.op](self.data)
         else:
             assert entry is not None
@@ -79,6 +87,26 @@ class ExampleCase:
             return f"results are {', '.join(results)}, expected {', '.join(expected)}"
         found = (_wrong(name, results[name], want, tolerance) for name, want in expected.items())
         return next(filter(None, found), "")
+
+
+@dataclass(frozen=True)
+class Rejection:
+    """A case that must be refused; ``data`` is its JSON."""
+
+    id: str
+    op: str
+    data: Mapping[str, Any]
+
+    def check(self, run: Run) -> str:
+        """What is wrong with the refusal; empty when its code is the one that is expected."""
+        code, expected = vector_cases.refusal(self.data), self.data["error"]
+        return "" if code == expected else f"refused with {code or 'nothing'}, expected {expected}"
+
+
+_KINDS: Mapping[str, type[ExampleCase] | type[Rejection]] = {
+    "cases": ExampleCase,
+    "rejections": Rejection,
+}
 
 
 def _wrong(name: str, got: Any, want: Any, tolerance: Tolerance) -> str:
@@ -108,7 +136,9 @@ def _array(data: Mapping[str, Any]) -> np.ndarray:
     return array.reshape(shape)
 
 
-def read_examples(path: Path | str, ops: Collection[str] | None = None) -> list[ExampleCase]:
+def read_examples(
+    path: Path | str, ops: Collection[str] | None = None
+) -> list[ExampleCase | Rejection]:
     """The cases of a file, in its order; only those of ``ops``, named with or without dialect.
 
     Raises:
@@ -127,12 +157,13 @@ def read_examples(path: Path | str, ops: Collection[str] | None = None) -> list[
     if data.get("schema") != _SCHEMA:
         raise ExampleError(f"{path} has schema {data.get('schema')!r}; expected {_SCHEMA}")
     cases = []
-    for number, case in enumerate(data["cases"]):
-        if not isinstance(case, dict) or not all(
-            isinstance(case.get(key), str) for key in ("id", "op")
-        ):
-            raise ExampleError(f"{path}: case {number} lacks an 'id' or an 'op'")
-        cases.append(ExampleCase(case["id"], case["op"], case))
+    for section, kind in _KINDS.items():
+        for number, case in enumerate(data.get(section, ())):
+            if not isinstance(case, dict) or not all(
+                isinstance(case.get(key), str) for key in ("id", "op")
+            ):
+                raise ExampleError(f"{path}: {section}: case {number} lacks an 'id' or an 'op'")
+            cases.append(kind(case["id"], case["op"], case))
     if ops is None:
         return cases
     known = sorted({case.op for case in cases})

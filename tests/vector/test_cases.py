@@ -1,0 +1,45 @@
+"""The specification's cases of vector ops."""
+
+import json
+
+import pytest
+
+from tvm_iree_ext import verify
+from tvm_iree_ext.examples import ExampleCase, Rejection
+from tvm_iree_ext.vector import cases
+from tvm_iree_ext.vector.errors import REMEDIES
+
+
+@pytest.fixture
+def file(root):
+    return root / "tests" / "data" / "vector_examples.json"
+
+
+def test_every_case_gives_what_is_expected_or_is_refused(file):
+    report = verify.check_examples(file)
+    assert [result for result in report.results if result.status != "passed"] == []
+    assert str(report) == "145 passed, 0 failed"
+
+
+def test_a_wrong_result_and_a_wrong_refusal_are_failures(file):
+    data = json.loads(file.read_text())
+    case = data["cases"][0]
+    case["expected"]["result"]["data"][0][0] = 7.0
+    wrong = ExampleCase(case["id"], case["op"], case).check(lambda *_: {})
+    assert wrong.startswith("result[0, 0] is 6, expected 7")
+    rejection = {**data["rejections"][0], "error": "E_RANK"}
+    assert Rejection("r", "op", rejection).check(None) == "refused with E_MAP, expected E_RANK"
+    legal = {"op": "vector.transpose", "types": {"vector": "4x8xf32"}, "error": "E_RANK"}
+    legal["attrs"] = {"permutation": [1, 0]}
+    assert Rejection("r", "op", legal).check(None) == "refused with nothing, expected E_RANK"
+
+
+def test_every_code_of_the_cases_has_a_remedy(file):
+    codes = {case["error"] for case in json.loads(file.read_text())["rejections"]}
+    assert codes <= set(REMEDIES)
+
+
+def test_a_malformed_type_is_not_taken_for_a_refusal():
+    case = {"op": "vector.transpose", "types": {"vector": "4yf32"}, "attrs": {"permutation": []}}
+    with pytest.raises(ValueError, match="'4yf32' is not a type"):
+        cases.refusal(case)

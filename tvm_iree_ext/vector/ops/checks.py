@@ -1,0 +1,147 @@
+"""Checks that several ops share.  Each raises VectorError in the name of the op."""
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.kinds import KINDS, kinds_of
+from tvm_iree_ext.vector.types import (
+    INTEGERS,
+    BufferType,
+    MemoryType,
+    ScalarType,
+    TensorType,
+    VectorType,
+    bits,
+    extents,
+    short,
+)
+
+V = TypeVar("V")
+
+
+def vector_of(op: Operation, name: str) -> VectorType:
+    """The type of a vector operand."""
+    type = op.operand(name).type
+    if not isinstance(type, VectorType):
+        raise op.error("E_RANK", f"{name} is {type}; expected a vector")
+    return type
+
+
+def value_of(op: Operation, name: str) -> VectorType | ScalarType:
+    """The type of an operand that is a vector or a scalar."""
+    type = op.operand(name).type
+    if isinstance(type, MemoryType):
+        raise op.error("E_RANK", f"{name} is {type}; expected a vector or a scalar")
+    return type
+
+
+def memory_of(op: Operation, name: str) -> TensorType | BufferType:
+    """The type of a tensor or buffer operand."""
+    type = op.operand(name).type
+    if not isinstance(type, TensorType | BufferType):
+        raise op.error("E_NOT_A_BUFFER", f"{name} is {type}; expected a tensor or a buffer")
+    return type
+
+
+def buffer_of(op: Operation, name: str) -> BufferType:
+    """The type of a buffer operand."""
+    type = op.operand(name).type
+    if not isinstance(type, BufferType):
+        raise op.error("E_NOT_A_BUFFER", f"{name} is {type}; expected a buffer")
+    return type
+
+
+def tensor_of(op: Operation, name: str) -> TensorType:
+    """The type of a tensor operand."""
+    type = op.operand(name).type
+    if not isinstance(type, TensorType):
+        raise op.error("E_NOT_A_BUFFER", f"{name} is {type}; expected a tensor")
+    return type
+
+
+def same_dtype(op: Operation, name: str, came: str, expected: str, of: str) -> None:
+    """Refuse another element type than that of operand ``of``."""
+    if came != expected:
+        raise op.error(
+            "E_ELEMENT_TYPE",
+            f"elements of {name} are {short(came)}; expected {short(expected)} as of {of}",
+        )
+
+
+def same_shape(
+    op: Operation, name: str, came: Sequence[Any], expected: Sequence[Any], of: str
+) -> None:
+    """Refuse another shape than ``of`` has."""
+    if tuple(came) == tuple(expected):
+        return
+    at = ""
+    if len(came) == len(expected):
+        dim = next(d for d, (a, b) in enumerate(zip(came, expected, strict=True)) if a != b)
+        at = f"; dim {dim} is {came[dim]}, expected {expected[dim]}"
+    raise op.error(
+        "E_SHAPE_MISMATCH",
+        f"{name} has shape [{extents(came)}]; expected [{extents(expected)}] as {of}{at}",
+    )
+
+
+def mask_of(op: Operation, shape: Sequence[int], of: str) -> None:
+    """Check the mask, where there is one."""
+    mask = op.optional("mask")
+    if mask is not None:
+        vector_of(op, "mask")
+        same_dtype(op, "mask", mask.dtype, "bool", "a mask")
+        same_shape(op, "mask", mask.shape, shape, of)
+
+
+def indices_of(op: Operation, name: str, rank: int, of: str) -> None:
+    """One position for each dim."""
+    positions = op.group(name)
+    length(op, name, positions, rank, f"dim of {of}")
+    for number, position in enumerate(positions):
+        index_type(op, f"{name}[{number}]", position)
+
+
+def index_type(op: Operation, name: str, value: Value) -> None:
+    """Refuse what is no scalar of type index."""
+    if value.type != ScalarType("index"):
+        raise op.error("E_ELEMENT_TYPE", f"{name} is {value.type}; expected index")
+
+
+def length(op: Operation, name: str, values: Sequence[Any], expected: int, each: str) -> None:
+    """Refuse another number of entries than one for each of something."""
+    if len(values) != expected:
+        raise op.error(
+            "E_ATTR_LENGTH",
+            f"{name} has {len(values)} entries; expected {expected}, one for each {each}",
+        )
+
+
+def kind_of(op: Operation, dtype: str) -> str:
+    """The combining kind, which must be defined for an element type."""
+    kind = op.attributes["kind"]
+    if kind not in kinds_of(dtype):
+        known = ", ".join(kinds_of(dtype)) if kind in KINDS else ", ".join(KINDS)
+        raise op.error("E_KIND_TYPE", f"kind {kind!r} of {short(dtype)}; expected one of {known}")
+    return kind
+
+
+def widens(op: Operation, name: str, came: str, to: str) -> None:
+    """Refuse elements that are not extended to ``to`` without loss."""
+    if came == to:
+        return
+    is_integer = [dtype in INTEGERS for dtype in (came, to)]
+    if is_integer[0] != is_integer[1] or bits(came) >= bits(to) or "bool" in (came, to):
+        raise op.error(
+            "E_ELEMENT_TYPE",
+            f"elements of {name} are {short(came)}, which do not extend to {short(to)} of acc",
+        )
+
+
+def ints(op: Operation, name: str) -> tuple[int, ...]:
+    """An attribute of whole numbers known at compile time."""
+    values = tuple(op.attributes[name])
+    for number, value in enumerate(values):
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise op.error("E_ELEMENT_TYPE", f"{name}[{number}] is {value!r}; expected a number")
+    return values
