@@ -8,6 +8,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
+from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.im2col import CpuIm2col
@@ -45,6 +46,7 @@ class Rule(Protocol):
 RULES: tuple[Rule, ...] = (
     CpuAttention(),
     CpuCustomOp(),
+    CpuExpReduction(),
     CpuFft(),
     CpuFftTransform(),
     CpuPack(),

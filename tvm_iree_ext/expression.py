@@ -86,3 +86,12 @@ def evaluate(
     if isinstance(tree.body, ast.Tuple):
         return tuple(visit(element) for element in tree.body.elts)
     return visit(tree.body)
+
+
+def parts(text: str) -> list[str]:
+    """The texts between the outer commas: one for each value."""
+    try:
+        body = ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        raise OpError(f"region {text!r}: {error.msg}") from None
+    return [ast.unparse(one) for one in body.elts] if isinstance(body, ast.Tuple) else [text]

@@ -4,6 +4,7 @@ from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.entry import OpEntry
+from tvm_iree_ext.catalog.exp_reduction import EXP_REDUCTION
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
 from tvm_iree_ext.catalog.im2col import IM2COL
@@ -21,6 +22,7 @@ ENTRIES: dict[str, OpEntry] = {
     for entry in (
         ATTENTION,
         ONLINE_ATTENTION,
+        EXP_REDUCTION,
         CUSTOM_OP,
         FFT,
         FFT_TRANSFORM,

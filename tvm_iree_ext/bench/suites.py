@@ -9,6 +9,7 @@ from tvm_iree_ext.bench.case import Case
 from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
 from tvm_iree_ext.bench.costs import measure_costs
 from tvm_iree_ext.bench.custom_op import custom_op_cases
+from tvm_iree_ext.bench.exp_reduction import exp_reduction_cases
 from tvm_iree_ext.bench.fft import fft_cases
 from tvm_iree_ext.bench.im2col import im2col_cases
 from tvm_iree_ext.bench.mapped import mapped_cases
@@ -24,6 +25,7 @@ from tvm_iree_ext.bench.winograd import winograd_cases
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "attention": attention_cases,
     "custom_op": custom_op_cases,
+    "exp_reduction": exp_reduction_cases,
     "fft": fft_cases,
     "pack": pack_cases,
     "slices": slices_cases,

@@ -7,6 +7,7 @@ from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.ops.arg_compare import arg_compare
 from tvm_iree_ext.ops.attention import attention, online_attention
 from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
+from tvm_iree_ext.ops.exp_reduction import exp_reduction
 from tvm_iree_ext.ops.fft import fft
 from tvm_iree_ext.ops.fft_transform import fft_transform
 from tvm_iree_ext.ops.gather import gather
@@ -30,6 +31,7 @@ __all__ = [
     "arg_compare",
     "attention",
     "custom_op",
+    "exp_reduction",
     "fft",
     "fft_transform",
     "gather",

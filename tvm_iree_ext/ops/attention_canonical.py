@@ -13,6 +13,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.canonical import block_over
 from tvm_iree_ext.ops.maps import IndexingMap
 
 if TYPE_CHECKING:
@@ -94,21 +95,7 @@ class _Canonical:
         init: Callable[[At], None] | None = None,
     ) -> None:
         """A block over spatial ``dims`` and ``reduced`` ones."""
-        # A loop even where there is no dim: a block without one confuses schedules.
-        extents = [self.extents[dim] for dim in (*dims, *reduced)] or [tirx.const(1, "int64")]
-        with I.grid(*extents) as loops:
-            listed = list(loops) if isinstance(loops, Sequence) else [loops]
-            with I.sblock(name):
-                at: dict[int, Any] = {}
-                for dim, loop in zip((*dims, *reduced), listed, strict=False):
-                    axis = I.axis.reduce if dim in reduced else I.axis.spatial
-                    at[dim] = axis(self.extents[dim], loop)
-                if not at:
-                    I.axis.spatial(tirx.const(1, "int64"), listed[0])
-                if init is not None:
-                    with I.init():
-                        init(at)
-                body(at)
+        block_over(name, self.extents, dims, reduced, body, init)
 
     def temporary(self, dims: Sequence[int]) -> tuple[Any, Callable[[At], list[Any]]]:
         """A buffer over some dims, and its indices at a point."""

@@ -1,6 +1,6 @@
 """What canonical PrimFuncs begin with: their name, their parameters, the values of extents."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -70,6 +70,32 @@ class Block(AbstractContextManager[list[ir.Expr]]):
     def __exit__(self, *error: Any) -> None:
         self.block.__exit__(*error)
         self.loops.__exit__(*error)
+
+
+def block_over(
+    name: str,
+    all_extents: Sequence[ir.Expr],
+    dims: Sequence[int],
+    reduced: Sequence[int],
+    body: Callable[[Mapping[int, Any]], None],
+    init: Callable[[Mapping[int, Any]], None] | None = None,
+) -> None:
+    """Loops and a block over spatial ``dims`` and ``reduced`` ones, each in the order given."""
+    # A loop even where there is no dim: a block without one confuses schedules.
+    extents = [all_extents[dim] for dim in (*dims, *reduced)] or [tirx.const(1, "int64")]
+    with I.grid(*extents) as loops:
+        listed = list(loops) if isinstance(loops, Sequence) else [loops]
+        with I.sblock(name):
+            at: dict[int, Any] = {}
+            for dim, loop in zip((*dims, *reduced), listed, strict=False):
+                axis = I.axis.reduce if dim in reduced else I.axis.spatial
+                at[dim] = axis(all_extents[dim], loop)
+            if not at:
+                I.axis.spatial(tirx.const(1, "int64"), listed[0])
+            if init is not None:
+                with I.init():
+                    init(at)
+            body(at)
 
 
 def convert(value: ir.Expr, dtype: str) -> ir.Expr:

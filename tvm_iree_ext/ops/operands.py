@@ -107,7 +107,8 @@ def resolve_extents(
         OpError: for a rank that is not its map's, two numbers for one dim or name, a dim without
             any, or an axis of several dims that are not all numbers.
     """
-    groups: dict[int | str, set[int | str]] = {dim: {dim} for dim in range(maps["query"].num_dims)}
+    num_dims = next(iter(maps.values())).num_dims
+    groups: dict[int | str, set[int | str]] = {dim: {dim} for dim in range(num_dims)}
     found: dict[int | str, tuple[int, str]] = {}
 
     def settle(key: int | str, number: int, where: str) -> None:
@@ -150,9 +151,9 @@ def resolve_extents(
     used = {dim for name in types for dim in maps[name].dims}
     names = [key for key in groups if isinstance(key, str)]
     extents: list[Extent] = []
-    for dim in range(maps["query"].num_dims):
+    for dim in range(num_dims):
         if dim not in used:
-            raise OpError(f"{op}: d{dim} appears in no indexing map of query, key, value or mask")
+            raise OpError(f"{op}: d{dim} appears in no indexing map of {', '.join(types)}")
         if dim in found:
             extents.append(found[dim][0])
             continue

@@ -19,6 +19,9 @@ from tvm_iree_ext import expression
 from tvm_iree_ext.errors import OpError
 
 RegionLike = str | Callable[..., Any]
+RegionsLike = RegionLike | Sequence[str]
+"""A region that yields several values: a callable, a text with commas, or a text for each."""
+
 Compare = Callable[[Any, Any], Any]
 
 _PURE = 1  # of TVM's CallEffectKind; what is above reads or writes a state
@@ -61,6 +64,15 @@ def _with_nan(chosen: tvm.ir.Expr, wins: Compare, wins_or_equals: Compare) -> tv
     return tirx.Select(wins(a, b), a, tirx.Select(wins_or_equals(b, a), b, a + b))
 
 
+def select(condition: Any, a: Any, b: Any) -> tvm.ir.Expr:
+    """``a`` where the condition holds, else ``b``; a bare number takes the other's type."""
+    if isinstance(a, tvm.ir.Expr) and isinstance(b, int | float):
+        b = tirx.const(b, str(a.ty.dtype))
+    elif isinstance(b, tvm.ir.Expr) and isinstance(a, int | float):
+        a = tirx.const(a, str(b.ty.dtype))
+    return tirx.Select(condition, a, b)
+
+
 TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": tirx.abs,
     "erf": tirx.erf,
@@ -70,7 +82,7 @@ TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "max": maximum,
     "min": minimum,
     "rsqrt": tirx.rsqrt,
-    "select": tirx.Select,
+    "select": select,
     "sigmoid": tirx.sigmoid,
     "sqrt": tirx.sqrt,
     "tanh": tirx.tanh,
@@ -117,32 +129,81 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
     Raises:
         OpError: when it fails, or yields none, several, or another type.
     """
-    parameters = tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
     if isinstance(region, str):
         region = NAMED.get(region, region)
-    elif not callable(region):
+    parameters = _parameters(dtypes)
+    body = _traced(op, region, parameters)
+    if isinstance(body, tuple | list):
+        raise OpError(f"{op}: region yields {len(body)} values; expected one")
+    source = region if isinstance(region, str) else None
+    return _region(op, "region yields", parameters, body, yields, source)
+
+
+def trace_several(
+    op: str, region: RegionsLike, dtypes: Sequence[str], yields: Sequence[str]
+) -> tuple[Region, ...]:
+    """As :func:`trace`, for a region that yields a scalar of each type of ``yields``.
+
+    It is a callable that returns a tuple, a text with commas, or a text for each value.  What
+    comes is one region for each, all with the same parameters.
+
+    Raises:
+        OpError: when it fails, or yields another number of values, or other types.
+    """
+    parameters = _parameters(dtypes)
+    sources: list[str | None]
+    bodies: list[Any]
+    if isinstance(region, Sequence):
+        texts = expression.parts(region) if isinstance(region, str) else list(region)
+        sources = list(texts)
+        bodies = [_traced(op, text, parameters) for text in texts]
+    else:
+        came = _traced(op, region, parameters)
+        bodies = list(came) if isinstance(came, tuple | list) else [came]
+        sources = [None] * len(bodies)
+    if len(bodies) != len(yields):
+        raise OpError(f"{op}: region yields {len(bodies)} values; expected {len(yields)}")
+    return tuple(
+        _region(op, f"region's yield {number} is", parameters, body, wanted, source)
+        for number, (body, wanted, source) in enumerate(zip(bodies, yields, sources, strict=True))
+    )
+
+
+def _parameters(dtypes: Sequence[str]) -> tuple[tirx.Var, ...]:
+    return tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
+
+
+def _traced(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
+    """What a region yields for its parameters; its own errors as an OpError."""
+    if not isinstance(region, str) and not callable(region):
         raise OpError(f"{op}: region is {region!r}; expected a text or a callable")
     try:
-        body = _body(op, region, parameters)
+        return _body(op, region, parameters)
     except OpError:
         raise
     except Exception as error:  # the user's code, and TVM refuses in many kinds of error
         raise OpError(f"{op}: region fails: {_reason(error)}") from error
-    if isinstance(body, tuple | list):
-        raise OpError(f"{op}: region yields {len(body)} values; expected one")
+
+
+def _region(
+    op: str,
+    what: str,
+    parameters: tuple[tirx.Var, ...],
+    body: Any,
+    yields: str,
+    source: str | None,
+) -> Region:
+    """The region of a yielded value, which is to be a scalar of ``yields``."""
     if isinstance(body, tvm_ffi.ObjectConvertible):  # TVM's == and != are not yet expressions
         body = body.asobject()
     if isinstance(body, int | float):
         body = tirx.const(body, yields)
-    if isinstance(body, tvm_ffi.core.ObjectConvertible):
-        body = body.asobject()  # ``==`` and ``!=`` make no expression until they are asked
     if not isinstance(body, tvm.ir.Expr):
-        raise OpError(f"{op}: region yields {body!r}; expected a TIR expression of {yields}")
+        raise OpError(f"{op}: {what} {body!r}; expected a TIR expression of {yields}")
     came = str(body.ty.dtype)
     if came != yields:
-        raise OpError(f"{op}: region yields {came}; expected {yields}")
+        raise OpError(f"{op}: {what} {came}; expected {yields}")
     _check_pure(op, body, parameters)
-    source = region if isinstance(region, str) else None
     return Region(parameters, body, str(body), source)
 
 

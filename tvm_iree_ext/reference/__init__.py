@@ -3,6 +3,7 @@
 from tvm_iree_ext.reference.arg_compare import arg_compare
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.custom_op import custom_op
+from tvm_iree_ext.reference.exp_reduction import exp_reduction
 from tvm_iree_ext.reference.fft import fft, fft_transform
 from tvm_iree_ext.reference.im2col import im2col
 from tvm_iree_ext.reference.mapped import map_load, map_store
@@ -17,6 +18,7 @@ __all__ = [
     "arg_compare",
     "attention",
     "custom_op",
+    "exp_reduction",
     "fft",
     "fft_transform",
     "filter_transform",
