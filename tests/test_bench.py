@@ -16,10 +16,16 @@ import sys
 import numpy as np
 import pytest
 
-from tvm_iree_ext import bench
+from tvm_iree_ext import bench, ops
 from tvm_iree_ext.bench import case as case_module
 from tvm_iree_ext.bench import suites
-from tvm_iree_ext.bench.attention import attention_case, numpy_attention
+from tvm_iree_ext.bench.attention import (
+    attention_case,
+    numpy_attention,
+    numpy_online,
+    online_case,
+    torch_online,
+)
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Library, Peer
 from tvm_iree_ext.bench.compare import OtherLoad
 from tvm_iree_ext.bench.costs import MEMORY_SHAPE, Costs, Memory, measure_costs
@@ -123,6 +129,48 @@ def test_pytorch_is_right_in_every_form(dtype, form):
     values = case.operands()
     (peer,) = [peer for peer in case.peers if peer.library is TORCH]
     assert case.check(values)(peer.make(values)()) is None
+
+
+def test_online_attention_is_right_and_so_is_numpy():
+    case = online_case(2, 24, 16)
+    values = case.operands()
+    check = case.check(values)
+    output, largest, total = build(case.op)(*values.values())
+    assert check((output, largest, total)) is None
+    assert check(numpy_online(values)()) is None
+    assert "output" in check((output, largest, 2 * total))
+
+
+def test_pytorchs_online_attention_is_right():
+    pytest.importorskip("torch", reason="PyTorch is an optional peer: scripts/setup dev bench")
+    case = online_case(2, 24, 16)
+    values = case.operands()
+    assert case.check(values)(torch_online(values)()) is None
+
+
+def test_growth_is_the_slope_between_sizes_that_double(monkeypatch):
+    linear = bench.Subject(lambda n: ops.scan((n,), dimension=0), 2**15, "elements")
+    monkeypatch.setitem(bench.SUBJECTS, "scan", linear)
+    found = bench.measure_growth("scan", doublings=2, seconds=0.01)
+    assert found.sizes == (2**15, 2**16, 2**17)
+    assert len(found.seconds) == 3
+    assert np.isfinite(found.exponent)
+    assert found.operand_bytes == 2 * 4 * (2**17 + 1)
+    assert 0 < found.extra_bytes < 8 << 20
+    text = bench.growth_markdown([found])
+    assert text.count("\n") == 3
+    assert "| scan | 1 | elements | 32768 ... 131072 |" in text
+
+
+def test_the_command_prints_growth(command, monkeypatch, tmp_path):
+    monkeypatch.setattr("tvm_iree_ext.bench.growth.DOUBLINGS", 1)
+    file = tmp_path / "growth.md"
+    status, text = command(
+        "growth", "--cases", "linalg_ext.scan", "--threads", 1, "--markdown", file
+    )
+    assert status == 0
+    assert "exponent" in text
+    assert "| iree_linalg_ext.scan |" in file.read_text()
 
 
 def test_the_check_finds_what_is_wrong(tiny):
@@ -244,7 +292,7 @@ def test_cases_are_chosen_by_name():
     stem = "attn_h16_s2048_d128_f16"
     assert names == [stem, f"{stem}_mask", f"{stem}_causal"]
     everything = bench.select_cases("attention")
-    assert len(everything) == len({case.name for case in everything}) == 21
+    assert len(everything) == len({case.name for case in everything}) == 22
     quick = bench.select_cases("attention", quick=True)
     assert {case.name for case in everything} - {case.name for case in quick} == {
         case.name for case in everything if "_h16_" in case.name

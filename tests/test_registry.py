@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 
 from tvm_iree_ext import ops, support, verify
+from tvm_iree_ext.bench import SUBJECTS, SUITES
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.registry import ENTRIES, find
 from tvm_iree_ext.signature import Signature
@@ -85,6 +86,37 @@ def test_has_a_section_in_the_docs(entry, root):
     pages = [path.read_text("utf-8") for path in (root / "docs").glob("*.md")]
     name = re.escape(entry.name)
     assert any(re.search(rf"{name}\b", page) for page in pages), f"no page names {entry.name}"
+
+
+LINALG_EXT = (
+    *("arg_compare", "attention", "custom_op", "exp_reduction", "fft", "gather", "im2col"),
+    *(
+        "map_load",
+        "map_store",
+        "online_attention",
+        "pack",
+        "scan",
+        "scatter",
+        "sort",
+        "topk",
+        "unpack",
+    ),
+    *("winograd.filter_transform", "winograd.input_transform", "winograd.output_transform"),
+)
+
+
+def test_has_every_op_of_the_specification():
+    """index, yield and iterator_type belong to custom_op; see its tests."""
+    assert {f"iree_linalg_ext.{name}" for name in LINALG_EXT} <= ENTRIES.keys()
+
+
+def test_every_op_is_timed():
+    cases = [case for make in SUITES.values() for case in make()]
+    assert ENTRIES.keys() - {case.op.name for case in cases} == set()
+    assert all(case.peers for case in cases)
+    assert ENTRIES.keys() == SUBJECTS.keys()
+    for name, subject in SUBJECTS.items():
+        assert subject.make(subject.smallest).name == name
 
 
 def test_finds_ops_with_and_without_dialect():

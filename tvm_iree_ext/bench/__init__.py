@@ -7,15 +7,27 @@
 
 from tvm_iree_ext.bench.case import Case, Library, Peer
 from tvm_iree_ext.bench.compare import Outcome, Row
+from tvm_iree_ext.bench.growth import (
+    GROWTH_HEADER,
+    SUBJECTS,
+    Growth,
+    Subject,
+    growth_markdown,
+    growth_row,
+    measure_growth,
+)
 from tvm_iree_ext.bench.peaks import Peaks, measure_peaks
 from tvm_iree_ext.bench.report import Machine, Report, row_cells, write_whole
 from tvm_iree_ext.bench.suites import SUITES, run, select_cases
 from tvm_iree_ext.bench.turns import Contender, Spread, take_turns
 
 __all__ = [
+    "GROWTH_HEADER",
+    "SUBJECTS",
     "SUITES",
     "Case",
     "Contender",
+    "Growth",
     "Library",
     "Machine",
     "Outcome",
@@ -24,6 +36,10 @@ __all__ = [
     "Report",
     "Row",
     "Spread",
+    "Subject",
+    "growth_markdown",
+    "growth_row",
+    "measure_growth",
     "measure_peaks",
     "row_cells",
     "run",

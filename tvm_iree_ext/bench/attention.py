@@ -3,6 +3,7 @@
 ``attn_h8_s1024_d64_f32`` is one batch of 8 heads, 1024 queries and keys, head dim 64.  ``_mask``
 adds a float mask of queries x keys, of the operands' type and with no value that could be skipped;
 ``_causal`` leaves out the keys after a query, and its flops.  ``decode`` is one query.
+``online_attn`` is a step of the online op over all keys.
 """
 
 import math
@@ -34,7 +35,7 @@ def attention_cases() -> tuple[Case, ...]:
         for form in forms
     ]
     decode = [attention_case(32, 1, 4096, 128, dtype) for dtype in types]
-    return (*square[:9], *decode, *square[9:])
+    return (*square[:9], online_case(8, 1024, 64), *decode, *square[9:])
 
 
 def attention_case(
@@ -75,6 +76,81 @@ def attention_case(
             Peer(TORCH, lambda values: torch_attention(values, form == "causal")),
         ),
     )
+
+
+def online_case(heads: int, length: int, dim: int) -> Case:
+    """A step of online attention over all keys, from the state at the start."""
+    shape = (1, heads, length, dim)
+    op = ops.online_attention(shape, shape, shape)
+
+    def operands() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        values = {
+            name: rng.standard_normal(shape, np.float32) for name in ("query", "key", "value")
+        }
+        rows = shape[:3]
+        return {
+            **values,
+            "output_init": np.zeros(shape, np.float32),
+            "max_init": np.full(rows, -np.inf, np.float32),
+            "sum_init": np.zeros(rows, np.float32),
+        }
+
+    def check_of(values: Values) -> Check:
+        finished = _check(ops.attention(shape, shape, shape), values, causal=False)
+
+        def check(result: tuple[Any, Any, Any]) -> str | None:
+            output, _, total = map(as_numpy, result)
+            return finished(output / total[..., None])
+
+        return check
+
+    return Case(
+        name=f"online_attn_h{heads}_s{length}_d{dim}",
+        op=op,
+        operands=operands,
+        check=check_of,
+        compute_dtype="float32",
+        peers=(Peer(NUMPY, numpy_online), Peer(TORCH, torch_online)),
+    )
+
+
+def numpy_online(values: Values) -> Call:
+    """The step's formula; scores in memory that stays."""
+    query, key, value = (values[name] for name in ("query", "key", "value"))
+    scale = np.float32(1 / math.sqrt(query.shape[-1]))
+    scores = np.empty((*query.shape[:3], key.shape[2]), np.float32)
+
+    def call() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        np.matmul(query * scale, key.swapaxes(-1, -2), out=scores)
+        largest = np.maximum(values["max_init"], scores.max(axis=-1))
+        np.subtract(scores, largest[..., None], out=scores)
+        np.exp(scores, out=scores)
+        shrink = np.exp(values["max_init"] - largest)
+        total = shrink * values["sum_init"] + scores.sum(axis=-1)
+        output = shrink[..., None] * values["output_init"] + np.matmul(scores, value)
+        return output, largest, total
+
+    return call
+
+
+def torch_online(values: Values) -> Call:
+    """The step's formula, operation by operation: PyTorch has no such function."""
+    import torch
+
+    q, k, v, output, largest, total = (torch.from_numpy(array) for array in values.values())
+    scale = 1 / math.sqrt(q.shape[-1])
+
+    def call() -> Any:
+        with torch.inference_mode():
+            scores = (q * scale) @ k.transpose(-1, -2)
+            newest = torch.maximum(largest, scores.amax(dim=-1))
+            weights = torch.exp(scores - newest[..., None])
+            shrink = torch.exp(largest - newest)
+            summed = shrink * total + weights.sum(dim=-1)
+            return shrink[..., None] * output + weights @ v, newest, summed
+
+    return call
 
 
 def _check(op: Attention, values: Values, causal: bool) -> Check:

@@ -9,6 +9,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.catalog.custom_op import FORMS, tolerance
 from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.ops.custom_op import CustomOp
 
 _NAMES = ("input0", "input1", "input2", "init0", "init1")
 
@@ -18,17 +19,26 @@ def custom_op_cases() -> tuple[Case, ...]:
     return tuple(two_matmuls(rows, depth) for rows, depth in ((128, 32), (512, 64), (1024, 128)))
 
 
-def two_matmuls(rows: int, depth: int) -> Case:
-    """Both products, rows x depth and rows x rows, in one pass over the rows."""
-    shapes = ((rows, depth), (depth, depth), (depth, rows), (rows, depth), (rows, rows))
-    form = FORMS["yield a, b"]
-    op = ops.custom_op(
+def _shapes(rows: int, depth: int, columns: int) -> tuple[tuple[int, int], ...]:
+    return ((rows, depth), (depth, depth), (depth, columns), (rows, depth), (rows, columns))
+
+
+def two_products(rows: int, depth: int, columns: int) -> CustomOp:
+    """``x @ y`` and ``(x @ y) @ z``, where x is rows x depth and z depth x columns."""
+    shapes, form = _shapes(rows, depth, columns), FORMS["yield a, b"]
+    return ops.custom_op(
         shapes[:3],
         shapes[3:],
         indexing_maps=form.maps,
         iterator_types=form.iterators,
         region=form.tile,
     )
+
+
+def two_matmuls(rows: int, depth: int) -> Case:
+    """Both products, rows x depth and rows x rows, in one pass over the rows."""
+    op = two_products(rows, depth, rows)
+    form, shapes = FORMS["yield a, b"], _shapes(rows, depth, rows)
 
     def operands() -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)

@@ -42,14 +42,19 @@ _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call o
 
 
 def select_cases(suite: str, containing: str = "", *, quick: bool = False) -> list[Case]:
-    """The cases of a suite whose names contain a text; a quick run leaves out large ones.
+    """The cases of a suite, or of ``"all"``, whose names contain a text.
+
+    A quick run leaves out large ones.
 
     Raises:
         ValueError: for a suite that there is not, and where no case is left.
     """
-    if suite not in SUITES:
-        raise ValueError(f"no suite {suite!r}; there are {', '.join(SUITES)}")
-    cases = SUITES[suite]()
+    if suite == "all":
+        cases = tuple(case for make in SUITES.values() for case in make())
+    elif suite in SUITES:
+        cases = SUITES[suite]()
+    else:
+        raise ValueError(f"no suite {suite!r}; there are {', '.join(SUITES)}, all and growth")
     named = [case for case in cases if containing in case.name]
     chosen = [case for case in named if not quick or case.flops < _LARGE_FLOPS]
     if not chosen:

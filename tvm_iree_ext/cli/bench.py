@@ -30,7 +30,12 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
         description="Time kernels in turns with their peers, on a machine whose peaks are measured"
         " first. A peer's column says how many times as long it takes.",
     )
-    parser.add_argument("suite", metavar="SUITE", help="which cases: attention")
+    parser.add_argument(
+        "suite",
+        metavar="SUITE",
+        help="which cases, such as attention, or all; growth times every op at sizes that double;"
+        " an unknown name lists what there is",
+    )
     parser.add_argument(
         "--threads", type=numbers, metavar="N,...", help="default: 1, and all processors up to 2"
     )
@@ -52,6 +57,8 @@ def run_bench(args: argparse.Namespace) -> int:
     if not console.is_terminal:
         console.width = _FILE_COLUMNS
     threads = args.threads or [1, 2][: ext.available_processors()]
+    if args.suite == "growth":
+        return _growth(console, args, threads)
     costs = args.costs if args.costs is not None else not (args.cases or args.quick)
 
     def finished(report: Any, rows: Sequence[Any]) -> None:
@@ -90,6 +97,21 @@ def run_bench(args: argparse.Namespace) -> int:
     for complaint in report.wrong:
         console.print(f"wrong: {complaint}", highlight=False, soft_wrap=True)
     return 1 if report.wrong else 0
+
+
+def _growth(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> int:
+    """The table of :mod:`tvm_iree_ext.bench.growth`, and its file."""
+    names = [name for name in ext.bench.SUBJECTS if args.cases in name]
+    found = []
+    shown = _shown(console, lambda text: None)
+    for count in threads:
+        for name in names:
+            shown(f"{name}, {count} threads")
+            found.append(ext.bench.measure_growth(name, threads=count))
+    console.print(_table(ext.bench.GROWTH_HEADER, [ext.bench.growth_row(one) for one in found]))
+    if args.markdown is not None:
+        ext.bench.write_whole(args.markdown, ext.bench.growth_markdown(found))
+    return 0
 
 
 def _shown(console: Console, update: Callable[[str], None]) -> Callable[[str], None]:
