@@ -7,6 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
+from tvm_iree_ext.schedules.cpu.conv_2d import CpuConv2d
 from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
 from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
@@ -45,6 +46,7 @@ class Rule(Protocol):
 
 RULES: tuple[Rule, ...] = (
     CpuAttention(),
+    CpuConv2d(),
     CpuCustomOp(),
     CpuExpReduction(),
     CpuFft(),

@@ -2,6 +2,7 @@
 
 from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
+from tvm_iree_ext.catalog.conv_2d import CONV_2D
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.exp_reduction import EXP_REDUCTION
@@ -41,6 +42,7 @@ ENTRIES: dict[str, OpEntry] = {
         WINOGRAD_INPUT,
         WINOGRAD_OUTPUT,
         VECTOR_ARG_COMPARE,
+        CONV_2D,
     )
 }
 

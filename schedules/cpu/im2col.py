@@ -78,23 +78,9 @@ class _Loops:
         self.shape = [self.parameters.extent(e) for e in op.output.shape]
         self.windows = op.windows(self.extents)
         self.window = op.window(self.extents)
-        self.cut = self._segment_dims()
+        self.cut = segment_dims(op)
         self.segment = emit.product(self.window[self.cut :])
         self.is_inside = _stays_inside(op)
-
-    def _segment_dims(self) -> int:
-        """From which of the window's dims on its elements lie next to each other."""
-        op, dims = self.op, self.op.window_dims
-        dilation = dict(zip(op.m_pos, op.dilations, strict=True))
-        first, last = len(dims), len(op.input.shape) - 1
-        for place in reversed(range(len(dims))):
-            dim = dims[place]
-            joins = dim == last - (len(dims) - 1 - place) and dilation.get(dim, 1) == 1
-            # A dim can only be followed by whole ones: the window must span the next ones.
-            if not joins or any(d in dilation for d in dims[place + 1 :]):
-                break
-            first = place
-        return first
 
     def emit(self) -> None:
         """The whole function."""
@@ -227,6 +213,21 @@ class _Loops:
     def _zeros(self, where: Expr, count: Index) -> None:
         with serial(count) as place:
             I.buffer_store(self.result, tirx.const(0, self.word), [where + place])
+
+
+def segment_dims(op: Im2col) -> int:
+    """From which of the window's dims on its elements lie next to each other."""
+    dims = op.window_dims
+    dilation = dict(zip(op.m_pos, op.dilations, strict=True))
+    first, last = len(dims), len(op.input.shape) - 1
+    for place in reversed(range(len(dims))):
+        dim = dims[place]
+        joins = dim == last - (len(dims) - 1 - place) and dilation.get(dim, 1) == 1
+        # A dim can only be followed by whole ones: the window must span the next ones.
+        if not joins or any(d in dilation for d in dims[place + 1 :]):
+            break
+        first = place
+    return first
 
 
 def _divisors(extents: Sequence[Index]) -> Space:

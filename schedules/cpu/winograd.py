@@ -6,8 +6,8 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.winograd_filter import FilterLoops
-from tvm_iree_ext.schedules.cpu.winograd_image import InputLoops, OutputLoops
+from tvm_iree_ext.schedules.cpu.winograd_filter import emit_filters
+from tvm_iree_ext.schedules.cpu.winograd_image import emit_images
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.winograd import Winograd
@@ -21,8 +21,6 @@ _TILES = 8
 
 # Input channels of a filter that one task takes where it has to be transposed.
 _CHANNELS = 16
-
-_LOOPS = {"input": InputLoops, "filter": FilterLoops, "output": OutputLoops}
 
 
 class CpuWinograd(CpuRule):
@@ -53,5 +51,5 @@ class CpuWinograd(CpuRule):
         check.lanes(most=16)
         check.tile("workgroup_tile", "channels" if op.kind == "filter" else "tiles")
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _LOOPS[op.kind](op, config).emit()
+            (emit_filters if op.kind == "filter" else emit_images)(op, config)
         return ir.IRModule({op.entry: builder.get()})

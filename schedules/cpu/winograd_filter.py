@@ -5,42 +5,49 @@ vector of filters and some channels, transposes their kernels into scratch, and 
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, serial
-from tvm_iree_ext.schedules.cpu.winograd_tile import TileLoops
+from tvm_iree_ext.schedules.cpu.winograd_tile import (
+    TileTransform,
+    first_channel,
+    over_channels,
+    tasks,
+)
 
+from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
 
 
-class FilterLoops(TileLoops):
-    """``filter_transform``."""
+class FilterTransform(TileTransform):
+    """Kernels to tiles; ``place(p, q, c, f)`` is where elements of filters from f on go."""
 
-    def __init__(self, op: Winograd, config: LoweringConfig) -> None:
-        super().__init__(op, config)
-        sizes = [self.parameters.extent(e) for e in op.output.shape[2:]] or [1, 1]
-        self.channels, self.filters = sizes
+    def __init__(
+        self,
+        op: Winograd,
+        source: Any,
+        result: Any,
+        channels: Index,
+        filters: Index,
+        place: Callable[[int, int, Expr, Expr], Expr],
+    ) -> None:
+        super().__init__(op, source, result)
+        self.channels, self.filters, self.place = channels, filters, place
         self.m = self.tile_columns
 
-    def emit(self) -> None:
-        """The whole function."""
-        if self.op.channels_last:
-            self.over_channels(emit.product([self.channels, self.filters]), self._in_place)
-        else:
-            self.over_channels(self.filters, self._transposed)
-
-    def _in_place(self, lanes: int, blocks: Index) -> None:
+    def in_place(self, c: Expr, f: Expr, lanes: int) -> None:
+        """A vector of filters, which are innermost, at one channel."""
         count = emit.product([self.channels, self.filters])
-        with self.tasks(blocks) as block:
-            first = I.Bind(self.first_channel(block, count, lanes))
+        first = I.Bind(c * i64(self.filters) + f)
 
-            def element(a: int, b: int) -> Expr:
-                return self.load(first + i64(count) * (a * self.m + b), lanes)
+        def element(a: int, b: int) -> Expr:
+            return self.load(first + i64(count) * (a * self.m + b), lanes)
 
-            self._tile(element, lambda p, q: first + i64(count) * (p * self.tile_rows + q), lanes)
+        self._tile(element, lambda p, q: self.place(p, q, c, f), lanes)
 
     def _tile(
         self, element: Callable[[int, int], Expr], at: Callable[[int, int], Expr], lanes: int
@@ -57,36 +64,66 @@ class FilterLoops(TileLoops):
             for q, value in enumerate(self.product(row)):
                 self.store(at(p, q), value, lanes)
 
-    def _transposed(self, lanes: int, blocks: Index) -> None:
-        m, i = self.m, self.tile_rows
-        chunk = self.config.workgroup_tile["channels"]
-        space = Space((blocks, emit.ceil_div(self.channels, chunk)))
-        with self.tasks(space.count((0, 1))) as task:
+    def transposed(self, begin: Expr, chunk: int, first: Expr, lanes: int) -> None:
+        """A vector of filters, which are outermost, at ``chunk`` channels at most."""
+        m = self.m
+        count = I.Bind(i64(emit.smaller(chunk, i64(self.channels) - begin)))
+        kernels = emit.fixed_scratch([chunk * m * m, lanes], self.dtype)
+        elements = I.Bind(count * (m * m))
+
+        def source(lane: int, element: Index) -> Expr:
+            kernel = emit.flat_index([first + lane, begin], (self.filters, self.channels))
+            return kernel * (m * m) + i64(element)
+
+        blocks_of = tirx.floordiv(elements, i64(lanes))
+        with serial(blocks_of) as block:
+            rows = [self.load(source(lane, block * lanes), lanes) for lane in range(lanes)]
+            for j, value in enumerate(emit.transpose(rows)):
+                I.buffer_store(kernels, value, [block * lanes + j, emit.run(0, lanes)])
+        with serial(elements, blocks_of * lanes) as element:
+            for lane in range(lanes):
+                value = self.load(source(lane, element), 1)
+                I.buffer_store(kernels, value, [element, i64(lane)])
+        with serial(count) as c:
+            channel = begin + c
+            self._tile(
+                lambda a, b: kernels[c * (m * m) + (a * m + b), emit.run(0, lanes)],
+                lambda p, q: self.place(p, q, channel, first),
+                lanes,
+            )
+
+
+def emit_filters(op: Winograd, config: LoweringConfig) -> None:
+    """The whole function of ``filter_transform``."""
+    parameters = Parameters.declare(op)
+    source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
+    channels, filters = [parameters.extent(e) for e in op.output.shape[2:]] or [1, 1]
+    i = op.input_tile_size
+
+    def place(p: int, q: int, c: Expr, f: Expr) -> Expr:
+        return emit.flat_index([p, q, c, f], (i, i, channels, filters))
+
+    if op.channels_last:
+        # Channels and filters are one run of elements.
+        count = emit.product([channels, filters])
+        every = FilterTransform(
+            op, source, result, 1, count, lambda p, q, _, f: (p * i + q) * i64(count) + f
+        )
+
+        def run(lanes: int, blocks: Index) -> None:
+            with tasks(blocks, config) as block:
+                every.in_place(i64(0), I.Bind(first_channel(block, count, lanes)), lanes)
+
+        over_channels(count, config.vector_lanes, run)
+        return
+    transform = FilterTransform(op, source, result, channels, filters, place)
+    chunk = config.workgroup_tile["channels"]
+
+    def chunks(lanes: int, blocks: Index) -> None:
+        space = Space((blocks, emit.ceil_div(channels, chunk)))
+        with tasks(space.count((0, 1)), config) as task:
             at = space.spread(task, (0, 1))
-            first = I.Bind(self.first_channel(at[0], self.filters, lanes))
-            begin = I.Bind(i64(at[1]) * chunk)
-            count = I.Bind(i64(emit.smaller(chunk, i64(self.channels) - begin)))
-            kernels = emit.fixed_scratch([chunk * m * m, lanes], self.dtype)
-            elements = I.Bind(count * (m * m))
+            first = I.Bind(first_channel(at[0], filters, lanes))
+            transform.transposed(I.Bind(i64(at[1]) * chunk), chunk, first, lanes)
 
-            def source(lane: int, element: Index) -> Expr:
-                kernel = emit.flat_index([first + lane, begin], (self.filters, self.channels))
-                return kernel * (m * m) + i64(element)
-
-            blocks_of = tirx.floordiv(elements, i64(lanes))
-            with serial(blocks_of) as block:
-                rows = [self.load(source(lane, block * lanes), lanes) for lane in range(lanes)]
-                for j, value in enumerate(emit.transpose(rows)):
-                    I.buffer_store(kernels, value, [block * lanes + j, emit.run(0, lanes)])
-            with serial(elements, blocks_of * lanes) as element:
-                for lane in range(lanes):
-                    value = self.load(source(lane, element), 1)
-                    I.buffer_store(kernels, value, [element, i64(lane)])
-            with serial(count) as c:
-                channel = begin + c
-                shape = (i, i, self.channels, self.filters)
-                self._tile(
-                    lambda a, b: kernels[c * (m * m) + (a * m + b), emit.run(0, lanes)],
-                    lambda p, q: emit.flat_index([p, q, channel, first], shape),
-                    lanes,
-                )
+    over_channels(filters, config.vector_lanes, chunks)

@@ -12,49 +12,103 @@ vectors are read and written where they are; otherwise a square of channels and 
 transposed in registers, on its way to or from scratch.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, serial
-from tvm_iree_ext.schedules.cpu.winograd_tile import TileLoops
+from tvm_iree_ext.schedules.cpu.winograd_tile import (
+    TileTransform,
+    first_channel,
+    over_channels,
+    tasks,
+)
 
+from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
 
+Place = Callable[[int, int, Expr, Expr, Index, Expr], Expr]
 
-class _ImageLoops(TileLoops):
-    """What both directions share: where elements are, and which tasks there are."""
 
-    def __init__(self, op: Winograd, config: LoweringConfig) -> None:
-        super().__init__(op, config)
-        self.batch, self.rows, self.columns, self.channels = op.plane(self.parameters)
+@dataclass(frozen=True)
+class Rows:
+    """Scratch: rows of vectors, from a position of a buffer on."""
+
+    buffer: Any
+    base: Index
+    width: int
+    lanes: int
+
+    def at(self, row: int, column: Index) -> Expr:
+        """The position of a vector."""
+        return i64(self.base) + (i64(column) + row * self.width) * self.lanes
+
+    def get(self, row: int, column: Index) -> Expr:
+        """The vector."""
+        return self.buffer[emit.run(self.at(row, column), self.lanes)]
+
+    def put(self, row: int, column: Index, value: Expr) -> None:
+        """Write the vector."""
+        I.buffer_store(self.buffer, value, [emit.run(self.at(row, column), self.lanes)])
+
+
+class RowTransform(TileTransform, ABC):
+    """Some tiles of a row, and one vector of channels.
+
+    Args:
+        plane: batch, rows, columns and channels of the image.
+        place: ``place(a, b, n, h, w, channel)``: the position of an element of the tiles.
+        tiles: how many tiles of a row there are at once, at most.
+        padding: zeros before the first row and column of an image that is read.
+        crop: whether tiles may reach past the last row and column of an image that is written.
+        scratch: of :meth:`scratch_size` elements, from a position on; by default, its own.
+    """
+
+    def __init__(
+        self,
+        op: Winograd,
+        source: Any,
+        result: Any,
+        plane: Sequence[Index],
+        place: Place,
+        tiles: int,
+        *,
+        padding: tuple[int, int] = (0, 0),
+        crop: bool = False,
+        scratch: tuple[Any, Index] | None = None,
+    ) -> None:
+        super().__init__(op, source, result)
+        self.batch, self.rows, self.columns, self.channels = plane
         self.r, self.i = op.output_tile_size, op.input_tile_size
-        tiled = op.output if op.kind == "input" else op.input
-        counts = [self.parameters.extent(e) for e in tiled.shape[3:5]] or [1, 1]
-        self.high, self.wide = counts
-        self.tiles = config.workgroup_tile["tiles"]
-        if isinstance(self.wide, int):
-            self.tiles = min(self.tiles, self.wide)
+        self.place, self.tiles, self.padding, self.crop = place, tiles, padding, crop
+        self.scratch = scratch
 
-    def emit(self) -> None:
-        """The whole function."""
-        self.over_channels(self.channels, self._tasks)
+    @abstractmethod
+    def transform(
+        self, n: Expr, h: Expr, first: Expr, count: Index, channel: Expr, lanes: int
+    ) -> None:
+        """Tiles ``first .. first + count - 1`` of row h, channels from ``channel`` on."""
 
-    def _tasks(self, lanes: int, blocks: Index) -> None:
-        groups = emit.ceil_div(self.wide, self.tiles)
-        space = Space((self.batch, self.high, groups, blocks))
-        with self.tasks(space.count((0, 1, 2, 3))) as task:
-            at = space.spread(task, (0, 1, 2, 3))
-            n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
-            first = I.Bind(i64(at[2]) * self.tiles)
-            channel = I.Bind(self.first_channel(at[3], self.channels, lanes))
-            count = I.Bind(i64(emit.smaller(self.tiles, i64(self.wide) - first)))
-            self._task(n, h, first, count, channel, lanes)
+    @staticmethod
+    @abstractmethod
+    def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
+        """Rows and columns of the vectors that :meth:`transform` needs."""
 
-    def _task(self, n: Expr, h: Expr, first: Expr, count: Expr, channel: Expr, lanes: int) -> None:
-        raise TypeError("a transform has its own")
+    def direct(self, lanes: int) -> bool:
+        """Whether vectors of channels are read and written where they are."""
+        return self.op.channels_last or lanes == 1
+
+    def rows_of_scratch(self, lanes: int) -> Rows:
+        """Scratch for vectors of so many lanes."""
+        rows, width = self.scratch_shape(self.op, self.tiles, self.direct(lanes))
+        if self.scratch is not None:
+            return Rows(*self.scratch, width, lanes)
+        return Rows(emit.fixed_scratch([rows * width * lanes], self.dtype), 0, width, lanes)
 
     def pixel(self, n: Expr, y: Index, x: Index, channel: Index) -> Expr:
         """The position of an element of the image."""
@@ -64,162 +118,224 @@ class _ImageLoops(TileLoops):
         shape = (self.batch, self.channels, self.rows, self.columns)
         return emit.flat_index([n, channel, y, x], shape)
 
-    def tiled(self, a: Index, b: Index, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
-        """The position of an element of the tiles."""
-        shape = (self.i, self.i, self.batch, self.high, self.wide, self.channels)
-        return emit.flat_index([a, b, n, h, w, channel], shape)
 
-
-class InputLoops(_ImageLoops):
+class InputRow(RowTransform):
     """``input_transform``."""
 
-    def _task(self, n: Expr, h: Expr, first: Expr, count: Expr, channel: Expr, lanes: int) -> None:
-        i, r = self.i, self.r
-        width = self.tiles * r + i - r
-        scratch = emit.fixed_scratch([i, width * lanes], self.dtype)
-        top, left = I.Bind(h * r), I.Bind(first * r)
-        needed = I.Bind(count * r + (i - r))
-        inside = I.Bind(i64(emit.larger(emit.smaller(needed, i64(self.columns) - left), 0)))
+    @staticmethod
+    def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
+        """The columns of the image that the tiles cover."""
+        i, r = op.input_tile_size, op.output_tile_size
+        return i, tiles * r + i - r
 
-        def place(column: Index) -> Expr:
-            return emit.run(i64(column) * lanes, lanes)
+    def transform(
+        self, n: Expr, h: Expr, first: Expr, count: Index, channel: Expr, lanes: int
+    ) -> None:
+        """Products along columns to scratch, then those along rows to the tiles."""
+        i, r = self.i, self.r
+        scratch = self.rows_of_scratch(lanes)
+        top, left = (I.Bind(at * r - pad) for at, pad in zip((h, first), self.padding, strict=True))
+        needed = I.Bind(i64(count) * r + (i - r))
+        # The columns of scratch that are in the image: from, to.
+        begin: Index = 0
+        if self.padding[1]:
+            begin = I.Bind(i64(emit.larger(emit.smaller(-left, needed), 0)))
+        end = I.Bind(i64(emit.larger(emit.smaller(needed, i64(self.columns) - left), begin)))
 
         def fill(whole: bool) -> None:
             """The columns of scratch; where not all rows are in the image, with zeros."""
-            if self.op.channels_last or lanes == 1:
-                with serial(inside) as column:
+            if self.direct(lanes):
+                with serial(end, begin) as column:
                     values = [
                         self._element(n, top + a, left + column, channel, lanes, whole)
                         for a in range(i)
                     ]
                     for a, value in enumerate(self.product(values)):
-                        I.buffer_store(scratch, value, [a, place(column)])
+                        scratch.put(a, column, value)
                 return
             for a in range(i):
-                self._transposed_row(scratch, a, n, top + a, left, inside, channel, lanes, whole)
-            with serial(inside) as column:
-                values = [scratch[a, place(column)] for a in range(i)]
+                self._transposed_row(scratch, a, n, top + a, left, begin, end, channel, whole)
+            with serial(end, begin) as column:
+                values = [scratch.get(a, column) for a in range(i)]
                 for a, value in enumerate(self.product(values)):
-                    I.buffer_store(scratch, value, [a, place(column)])
+                    scratch.put(a, column, value)
 
-        with I.If(top + i <= i64(self.rows)):
+        with I.If(self._inside(top, i)):
             with I.Then():
                 fill(True)
             with I.Else():
                 fill(False)
-        with serial(needed, inside) as column:
-            for a in range(i):
-                I.buffer_store(scratch, self.zero(lanes), [a, place(column)])
+        for low, high in ((0, begin), (end, needed)):
+            if not (low == 0 and begin == 0):
+                with serial(high, low) as column:
+                    for a in range(i):
+                        scratch.put(a, column, self.zero(lanes))
         with serial(count) as tile:
             for a in range(i):
-                values = [scratch[a, place(tile * r + b)] for b in range(i)]
+                values = [scratch.get(a, tile * r + b) for b in range(i)]
                 for b, value in enumerate(self.product(values)):
-                    self.store(self.tiled(a, b, n, h, first + tile, channel), value, lanes)
+                    self.store(self.place(a, b, n, h, first + tile, channel), value, lanes)
+
+    def _inside(self, y: Expr, count: int = 1) -> Expr:
+        """Whether so many rows from y on are in the image."""
+        below = y + count <= i64(self.rows)
+        return tirx.And(y >= 0, below) if self.padding[0] else below
 
     def _element(self, n: Expr, y: Expr, x: Expr, channel: Expr, lanes: int, whole: bool) -> Expr:
         value = self.load(self.pixel(n, y, x, channel), lanes)
         if whole:
             return value
-        return tirx.if_then_else(y < i64(self.rows), value, self.zero(lanes))
+        return tirx.if_then_else(self._inside(y), value, self.zero(lanes))
 
     def _transposed_row(
         self,
-        scratch: Expr,
+        scratch: Rows,
         a: int,
         n: Expr,
         y: Expr,
         left: Expr,
-        count: Expr,
+        begin: Index,
+        end: Expr,
         channel: Expr,
-        lanes: int,
         whole: bool,
     ) -> None:
-        """A row of the image, ``lanes`` channels of it, to a row of scratch."""
-
-        def write(column: Index, value: Expr) -> None:
-            I.buffer_store(scratch, value, [a, emit.run(i64(column) * lanes, lanes)])
+        """A row of the image, a vector of channels of it, to a row of scratch."""
+        lanes = scratch.lanes
 
         def copy() -> None:
-            blocks = tirx.floordiv(count, i64(lanes))
+            blocks = I.Bind(tirx.floordiv(end - begin, i64(lanes)))
             with serial(blocks) as block:
-                starts = [
-                    self.pixel(n, y, left + block * lanes, channel + lane) for lane in range(lanes)
-                ]
+                column = I.Bind(begin + block * lanes)
+                starts = [self.pixel(n, y, left + column, channel + lane) for lane in range(lanes)]
                 square = emit.transpose([self.load(start, lanes) for start in starts])
                 for j, value in enumerate(square):
-                    write(block * lanes + j, value)
-            with serial(count, blocks * lanes) as column:
+                    scratch.put(a, column + j, value)
+            with serial(end, begin + blocks * lanes) as column:
                 for lane in range(lanes):
                     value = self.load(self.pixel(n, y, left + column, channel + lane), 1)
-                    I.buffer_store(scratch, value, [a, column * lanes + lane])
+                    I.buffer_store(scratch.buffer, value, [scratch.at(a, column) + lane])
 
         if whole:
             copy()
             return
-        with I.If(y < i64(self.rows)):
+        with I.If(self._inside(y)):
             with I.Then():
                 copy()
-            with I.Else(), serial(count) as column:
-                write(column, self.zero(lanes))
+            with I.Else(), serial(end, begin) as column:
+                scratch.put(a, column, self.zero(lanes))
 
 
-class OutputLoops(_ImageLoops):
+class OutputRow(RowTransform):
     """``output_transform``."""
 
-    def _task(self, n: Expr, h: Expr, first: Expr, count: Expr, channel: Expr, lanes: int) -> None:
+    @staticmethod
+    def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
+        """A tile's columns; then, where they are to be transposed, rows of the image."""
+        i, r = op.input_tile_size, op.output_tile_size
+        return r, i if direct else i + tiles * r
+
+    def transform(
+        self, n: Expr, h: Expr, first: Expr, count: Index, channel: Expr, lanes: int
+    ) -> None:
+        """Products along columns to scratch, then those along rows to the image."""
         i, r = self.i, self.r
-        direct = self.op.channels_last or lanes == 1
-        # A tile's columns; then, where they are to be transposed, rows of the image.
-        width = i if direct else i + self.tiles * r
-        scratch = emit.fixed_scratch([r, width * lanes], self.dtype)
-
-        def place(column: Index) -> Expr:
-            return emit.run(i64(column) * lanes, lanes)
-
+        direct = self.direct(lanes)
+        scratch = self.rows_of_scratch(lanes)
         top, left = I.Bind(h * r), I.Bind(first * r)
         with serial(count) as tile:
             for b in range(i):
                 values = [
-                    self.load(self.tiled(a, b, n, h, first + tile, channel), lanes)
+                    self.load(self.place(a, b, n, h, first + tile, channel), lanes)
                     for a in range(i)
                 ]
                 for p, value in enumerate(self.product(values)):
-                    I.buffer_store(scratch, value, [p, place(b)])
+                    scratch.put(p, b, value)
             for p in range(r):
-                values = self.product([scratch[p, place(b)] for b in range(i)])
+                values = self.product([scratch.get(p, b) for b in range(i)])
+                if direct:
+                    self._store_row(n, top + p, left + tile * r, channel, values, lanes)
+                    continue
                 for q, value in enumerate(values):
-                    column = tile * r + q
-                    if direct:
-                        self.store(self.pixel(n, top + p, left + column, channel), value, lanes)
-                    else:
-                        I.buffer_store(scratch, value, [p, place(column + i)])
-        if not direct:
-            for p in range(r):
-                self._transposed_row(scratch, p, n, top + p, left, count * r, channel, lanes)
+                    scratch.put(p, tile * r + (q + i), value)
+        if direct:
+            return
+        wide = I.Bind(i64(count) * r)
+        if self.crop:
+            wide = I.Bind(tirx.min(wide, i64(self.columns) - left))
+        for p in range(r):
+            if not self.crop:
+                self._transposed_row(scratch, p, n, top + p, left, wide, channel)
+                continue
+            with I.If(top + p < i64(self.rows)), I.Then():
+                self._transposed_row(scratch, p, n, top + p, left, wide, channel)
+
+    def _store_row(
+        self, n: Expr, y: Expr, x: Expr, channel: Expr, values: Sequence[Expr], lanes: int
+    ) -> None:
+        """A row of a tile, as far as it is in the image."""
+
+        def put(guarded: bool) -> None:
+            for q, value in enumerate(values):
+                at = self.pixel(n, y, x + q, channel)
+                if not guarded:
+                    self.store(at, value, lanes)
+                    continue
+                with I.If(x + q < i64(self.columns)), I.Then():
+                    self.store(at, value, lanes)
+
+        if not self.crop:
+            put(False)
+            return
+        with I.If(y < i64(self.rows)), I.Then(), I.If(x + self.r <= i64(self.columns)):
+            with I.Then():
+                put(False)
+            with I.Else():
+                put(True)
 
     def _transposed_row(
-        self,
-        scratch: Expr,
-        p: int,
-        n: Expr,
-        y: Expr,
-        left: Expr,
-        count: Expr,
-        channel: Expr,
-        lanes: int,
+        self, scratch: Rows, p: int, n: Expr, y: Expr, left: Expr, count: Expr, channel: Expr
     ) -> None:
-        """A row of scratch to ``lanes`` channels of a row of the image."""
-        skipped = self.i
+        """A row of scratch to a vector of channels of a row of the image."""
+        skipped, lanes = self.i, scratch.lanes
         blocks = tirx.floordiv(count, i64(lanes))
         with serial(blocks) as block:
-            vectors: Sequence[Expr] = [
-                scratch[p, emit.run((block * lanes + j + skipped) * lanes, lanes)]
-                for j in range(lanes)
-            ]
+            vectors = [scratch.get(p, block * lanes + (j + skipped)) for j in range(lanes)]
             for lane, value in enumerate(emit.transpose(vectors)):
                 at = self.pixel(n, y, left + block * lanes, channel + lane)
                 self.store(at, value, lanes)
         with serial(count, blocks * lanes) as column:
             for lane in range(lanes):
                 at = self.pixel(n, y, left + column, channel + lane)
-                self.store(at, scratch[p, (column + skipped) * lanes + lane], 1)
+                self.store(at, scratch.buffer[scratch.at(p, column + skipped) + lane], 1)
+
+
+def emit_images(op: Winograd, config: LoweringConfig) -> None:
+    """The whole function of ``input_transform`` or ``output_transform``."""
+    parameters = Parameters.declare(op)
+    source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
+    plane = op.plane(parameters)
+    tiled = op.output if op.kind == "input" else op.input
+    high, wide = [parameters.extent(e) for e in tiled.shape[3:5]] or [1, 1]
+    tiles = config.workgroup_tile["tiles"]
+    if isinstance(wide, int):
+        tiles = min(tiles, wide)
+    batch, _, _, channels = plane
+    i = op.input_tile_size
+
+    def place(a: int, b: int, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
+        return emit.flat_index([a, b, n, h, w, channel], (i, i, batch, high, wide, channels))
+
+    made: type[RowTransform] = InputRow if op.kind == "input" else OutputRow
+    row = made(op, source, result, plane, place, tiles)
+
+    def run(lanes: int, blocks: Index) -> None:
+        space = Space((batch, high, emit.ceil_div(wide, tiles), blocks))
+        with tasks(space.count((0, 1, 2, 3)), config) as task:
+            at = space.spread(task, (0, 1, 2, 3))
+            n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
+            first = I.Bind(i64(at[2]) * tiles)
+            channel = I.Bind(first_channel(at[3], channels, lanes))
+            count = I.Bind(i64(emit.smaller(tiles, i64(wide) - first)))
+            row.transform(n, h, first, count, channel, lanes)
+
+    over_channels(channels, config.vector_lanes, run)

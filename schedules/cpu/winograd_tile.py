@@ -10,20 +10,20 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known
 
-from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
 
 Row = Sequence[Fraction]
 
 
-class TileLoops:
-    """A Winograd function under construction; elements are read and written by flat position."""
+class TileTransform:
+    """What transforms have in common; elements are read and written by flat position.
 
-    def __init__(self, op: Winograd, config: LoweringConfig) -> None:
-        self.op, self.config = op, config
-        self.parameters = Parameters.declare(op)
-        self.source = emit.flat(self.parameters.buffers["input"])
-        self.result = emit.flat(self.parameters.buffers["result"])
+    ``source`` and ``result`` may be operands or scratch; what is stored is rounded to the type of
+    ``result``.
+    """
+
+    def __init__(self, op: Winograd, source: Any, result: Any) -> None:
+        self.op, self.source, self.result = op, source, result
         self.dtype = op.compute_dtype
         self.matrix = op.matrix
         self.tile_rows, self.tile_columns = len(op.matrix), len(op.matrix[0])
@@ -34,45 +34,12 @@ class TileLoops:
 
     def store(self, at: Expr, value: Expr, lanes: int) -> None:
         """Write elements from a position on, rounded to the result's type."""
-        I.buffer_store(self.result, emit.cast(value, self.op.output.dtype), [emit.run(at, lanes)])
+        value = emit.cast(value, str(self.result.dtype))
+        I.buffer_store(self.result, value, [emit.run(at, lanes)])
 
     def zero(self, lanes: int) -> Expr:
         """Zeros in the compute type."""
         return emit.splat(tirx.const(0.0, self.dtype), lanes)
-
-    def over_channels(self, count: Index, body: Callable[[int, Index], None]) -> None:
-        """``body(lanes, blocks)``: with vectors of channels where there are as many.
-
-        Fewer lanes where there are fewer channels.  Block b is to take channels from
-        :meth:`first_channel` on: the last block overlaps the one before, and both write the same.
-        """
-        lanes, exact = self.config.vector_lanes, known(count)
-        if exact is not None:
-            while lanes > exact:
-                lanes //= 2
-            body(lanes, emit.ceil_div(count, lanes))
-            return
-        with I.If(i64(count) >= lanes):
-            with I.Then():
-                body(lanes, emit.ceil_div(count, lanes))
-            with I.Else():
-                body(1, count)
-
-    @staticmethod
-    def first_channel(block: Index, count: Index, lanes: int) -> Expr:
-        """Where a block of channels begins."""
-        exact = known(count)
-        if lanes == 1 or (exact is not None and exact % lanes == 0):
-            return i64(block) * lanes
-        return i64(emit.smaller(i64(block) * lanes, i64(count) - lanes))
-
-    def emit(self) -> None:
-        """The whole function; each transform has its own."""
-        raise TypeError(f"{type(self).__name__} has no loops")
-
-    def tasks(self, count: Index) -> Any:
-        """A loop whose steps are independent."""
-        return (I.parallel if self.config.parallel else I.serial)(i64(0), i64(count))
 
     def product(self, vectors: Sequence[Expr]) -> list[Expr]:
         """The constant matrix times a column of vectors."""
@@ -84,6 +51,38 @@ class TileLoops:
         for place, vector in zip(places, vectors, strict=True):
             I.buffer_store(column, vector, [place])
         return multiply(self.matrix, [column[place] for place in places])
+
+
+def over_channels(count: Index, lanes: int, body: Callable[[int, Index], None]) -> None:
+    """``body(lanes, blocks)``: with vectors of channels where there are as many.
+
+    Fewer lanes where there are fewer channels.  Block b is to take channels from
+    :func:`first_channel` on: the last block overlaps the one before, and both write the same.
+    """
+    exact = known(count)
+    if exact is not None:
+        while lanes > exact:
+            lanes //= 2
+        body(lanes, emit.ceil_div(count, lanes))
+        return
+    with I.If(i64(count) >= lanes):
+        with I.Then():
+            body(lanes, emit.ceil_div(count, lanes))
+        with I.Else():
+            body(1, count)
+
+
+def first_channel(block: Index, count: Index, lanes: int) -> Expr:
+    """Where a block of channels begins."""
+    exact = known(count)
+    if lanes == 1 or (exact is not None and exact % lanes == 0):
+        return i64(block) * lanes
+    return i64(emit.smaller(i64(block) * lanes, i64(count) - lanes))
+
+
+def tasks(count: Index, config: LoweringConfig) -> Any:
+    """A loop whose steps are independent."""
+    return (I.parallel if config.parallel else I.serial)(i64(0), i64(count))
 
 
 def multiply(matrix: Sequence[Row], vectors: Sequence[Expr]) -> list[Expr]:

@@ -118,6 +118,9 @@ SUBJECTS: dict[str, Subject] = {
     "iree_linalg_ext.winograd.output_transform": Subject(
         lambda n: ops.winograd_output_transform((8, 8, 1, n, 10, 64)), 5, "rows of tiles"
     ),
+    "tvm_iree_ext.conv_2d": Subject(
+        lambda n: ops.conv_2d(_image(n), (3, 3, 64, 64), padding=1), 28, "rows of the image"
+    ),
 }
 """Every op of the registry."""
 

@@ -7,6 +7,7 @@ from tvm_iree_ext.bench.arg_compare import arg_compare_cases
 from tvm_iree_ext.bench.attention import attention_cases
 from tvm_iree_ext.bench.case import Case
 from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
+from tvm_iree_ext.bench.conv_2d import conv_2d_cases
 from tvm_iree_ext.bench.costs import measure_costs
 from tvm_iree_ext.bench.custom_op import custom_op_cases
 from tvm_iree_ext.bench.exp_reduction import exp_reduction_cases
@@ -36,6 +37,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "im2col": im2col_cases,
     "arg_compare": arg_compare_cases,
     "winograd": winograd_cases,
+    "conv_2d": conv_2d_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

@@ -6,6 +6,7 @@ Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.ops.arg_compare import arg_compare
 from tvm_iree_ext.ops.attention import attention, online_attention
+from tvm_iree_ext.ops.conv_2d import conv_2d
 from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
 from tvm_iree_ext.ops.exp_reduction import exp_reduction
 from tvm_iree_ext.ops.fft import fft
@@ -30,6 +31,7 @@ __all__ = [
     "TensorType",
     "arg_compare",
     "attention",
+    "conv_2d",
     "custom_op",
     "exp_reduction",
     "fft",

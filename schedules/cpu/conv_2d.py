@@ -1,0 +1,207 @@
+"""The CPU rule for convolutions: which loops, with which tiles."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import ir
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.conv_2d_depthwise import DepthwiseLoops
+from tvm_iree_ext.schedules.cpu.conv_2d_im2col import Im2colLoops
+from tvm_iree_ext.schedules.cpu.conv_2d_im2col_nchw import ColumnLoops
+from tvm_iree_ext.schedules.cpu.conv_2d_loops import ConvLoops, product_dtype
+from tvm_iree_ext.schedules.cpu.conv_2d_winograd import WinogradLoops
+from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, RegisterTile, depth_tile, register_tile
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.conv_2d import Conv2d
+from tvm_iree_ext.signature import Extent
+from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
+
+# Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_FLOPS = 500_000
+
+# Pixels, or tiles of Winograd, of a task: the more, the less often the filter is read again, until
+# what the task holds outgrows the second cache.
+_MOST = {"im2col": 192, "winograd": 48}
+
+# What a task costs beside its products, in products with one vector of filters.
+_OVERHEAD = 32
+
+# What an extent that is known at call time counts as.
+_TYPICAL = 64
+
+_LARGEST_SCRATCH_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """What tasks are blocks of: ``lines`` of ``wide`` columns, and vectors of filters."""
+
+    groups: int
+    lines: int
+    wide: int
+    vectors: int
+    cores: int
+
+    def cost(self, lines: int, columns: int, parts: int, rounded: Callable[[int], int]) -> int:
+        """How long the thread with the most tasks takes, by the products it computes."""
+        tasks = self.groups * parts * -(-self.lines // lines) * -(-self.wide // columns)
+        # A pixel's window is packed for each part of the filters: about two vectors' products.
+        pixels = rounded(lines * columns) * (-(-self.vectors // parts) + 2)
+        return -(-tasks // self.cores) * (pixels + _OVERHEAD)
+
+
+class CpuConv2d(CpuRule):
+    """Convolutions on an LLVM CPU target."""
+
+    name = "cpu.conv_2d"
+    lowers = Conv2d
+
+    def heuristic(self, op: Conv2d, target: Target) -> LoweringConfig:
+        """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
+        features = cpu_features(target)
+        lanes = features.lanes(item_bytes(product_dtype(op)) * 8)
+        if _is_depthwise(op):
+            return self._depthwise(op, features, lanes)
+        if _filters_in_lanes(op):
+            while lanes > op.group_filters:
+                lanes //= 2
+            tile = register_tile(features, lanes, None, op.group_filters)
+        else:
+            tile = register_tile(features, lanes, op.group_filters, None)
+        depth = depth_tile(tile, item_bytes(product_dtype(op)))
+        pixels, columns, parts = _block(op, tile, features)
+        return LoweringConfig(
+            algorithm=op.algorithm,
+            workgroup_tile={"pixels": pixels, "columns": columns},
+            reduction_tile={"k": depth} if _in_blocks(op) else {},
+            register_tile={"rows": tile.rows, "vectors": tile.vectors},
+            vector_lanes=lanes,
+            splits=parts,
+            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
+        )
+
+    def _depthwise(self, op: Conv2d, features: CpuFeatures, lanes: int) -> LoweringConfig:
+        while lanes > op.filters:
+            lanes //= 2
+        batch, rows, wide, _ = op.output
+        columns = wide if isinstance(wide, int) else _TYPICAL
+        tasks = -(-op.filters // lanes) * (batch if isinstance(batch, int) else 1)
+        # Lines of a task share rows of the image: as many as leave each core several tasks.
+        lines = -(-(rows if isinstance(rows, int) else _TYPICAL) * tasks // (8 * features.cores))
+        return LoweringConfig(
+            algorithm=op.algorithm,
+            workgroup_tile={"pixels": lines * columns, "columns": columns},
+            register_tile={"rows": features.vector_registers // 4, "vectors": 1},
+            vector_lanes=lanes,
+            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
+        )
+
+    def lower(self, op: Conv2d, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        _check(op, self.check(config))
+        loops: type[ConvLoops] = Im2colLoops if op.channels_last else ColumnLoops
+        if op.algorithm == "winograd":
+            loops = WinogradLoops
+        elif _is_depthwise(op):
+            loops = DepthwiseLoops
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            loops(op, config).emit()
+        return ir.IRModule({op.entry: builder.get()})
+
+
+def _is_depthwise(op: Conv2d) -> bool:
+    """Whether a filter's window is one channel, and channels are side by side."""
+    by_im2col = op.algorithm == "im2col"
+    return by_im2col and op.channels_last and op.groups > 1 and op.group_channels == 1
+
+
+def _in_blocks(op: Conv2d) -> bool:
+    """Whether K is multiplied a block at a time."""
+    return op.algorithm == "im2col" and not _is_depthwise(op)
+
+
+def _filters_in_lanes(op: Conv2d) -> bool:
+    """Whether vectors hold filters; otherwise pixels."""
+    return op.channels_last or op.algorithm == "winograd"
+
+
+def _block(op: Conv2d, tile: RegisterTile, features: CpuFeatures) -> tuple[int, int, int]:
+    """Pixels (or tiles) and columns of a task, and parts of the filters."""
+    r = op.output_tile_size or 1
+
+    def tiles(extent: Extent) -> int:
+        return -(-(extent if isinstance(extent, int) else _TYPICAL) // r)
+
+    batch, rows, wide, _ = op.output
+    count = batch if isinstance(batch, int) else 1
+    most = _MOST[op.algorithm]
+    in_lanes = _filters_in_lanes(op)
+    unit, across = (tile.rows, tile.lanes) if in_lanes else (tile.lanes, tile.rows)
+    grid = _Grid(
+        groups=op.groups,
+        lines=count * tiles(rows),
+        wide=tiles(wide),
+        vectors=-(-op.group_filters // across) * (1 if in_lanes else tile.rows),
+        cores=features.cores,
+    )
+    columns = -(-grid.wide // -(-grid.wide // most))
+    if isinstance(wide, str):
+        columns = most
+    elif columns < grid.wide:
+        columns = -(-columns // unit) * unit
+    splits = [parts for parts in (1, features.cores) if _divides(op, tile, parts)]
+    _, fewer, parts = min(
+        (grid.cost(n, min(columns, grid.wide), parts, lambda p: -(-p // unit) * unit), -n, parts)
+        for n in range(1, min(max(1, most // columns), grid.lines) + 1)
+        for parts in splits
+    )
+    if isinstance(wide, str) or isinstance(rows, str) or isinstance(batch, str):
+        return most, columns, 1
+    return -fewer * columns, columns, parts
+
+
+def _divides(op: Conv2d, tile: RegisterTile, parts: int) -> bool:
+    """Whether the filters of a group are so many parts, of whole panels."""
+    if _is_depthwise(op):
+        return parts == 1
+    panel = tile.width if _filters_in_lanes(op) else tile.rows
+    return parts == 1 or op.group_filters % (panel * parts) == 0
+
+
+def _check(op: Conv2d, check: ConfigCheck) -> None:
+    """Raise ScheduleError for a config that the kernels cannot use."""
+    check.algorithm(op.algorithm)
+    lanes = check.lanes()
+    pixels = check.tile("workgroup_tile", "pixels")
+    check.tile("workgroup_tile", "columns", pixels)
+    exact = op.dtype == "int8" and product_dtype(op) == "float32"
+    k = 1
+    if _in_blocks(op):
+        k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
+    rows, vectors = (check.tile("register_tile", role) for role in ("rows", "vectors"))
+    parts = check.splits()
+    check.expect(
+        _divides(op, RegisterTile(rows, vectors, lanes), parts),
+        "splits",
+        parts,
+        f"1, or a number of parts of the {op.group_filters} filters that are whole panels",
+    )
+    if op.algorithm == "winograd":
+        scratch = ((op.output_tile_size or 0) + 2) ** 2 * (op.group_channels + op.group_filters)
+    else:
+        scratch = max(k, op.kernel[0] * op.kernel[1]) + op.group_filters
+    scratch *= pixels * item_bytes(product_dtype(op))
+    check.need(
+        scratch <= _LARGEST_SCRATCH_BYTES or _is_depthwise(op),
+        f"blocks of {pixels} pixels take {scratch} bytes a thread;"
+        f" expected at most {_LARGEST_SCRATCH_BYTES}",
+    )

@@ -1,0 +1,254 @@
+"""What the forms of a convolution share: operands by flat position, and the parts of an image.
+
+Rows of the result, those of all images one after another, are lines.  A task takes a block of
+lines, and of these all columns or a piece:
+
+    for groups, blocks of lines, pieces of columns, parts of the filters (a task): ...
+
+so that tasks are large enough whether images are large or many.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, known, serial
+from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, zeros
+
+from tvm_iree_ext.ops.conv_2d import Conv2d
+from tvm_iree_ext.ops.conv_2d_parts import windows_of
+from tvm_iree_ext.ops.parameters import Parameters
+
+# Elements of a filter from which on it is packed or transformed by several threads.
+_PARALLEL_FILTER = 1 << 15
+
+
+class ConvLoops(ABC):
+    """A kernel under construction."""
+
+    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+        self.op, self.config = op, config
+        parameters = Parameters.declare(op)
+        self.source, self.filter, self.result = (
+            emit.flat(parameters.buffers[name]) for name in ("input", "filter", "result")
+        )
+        self.lanes = config.vector_lanes
+        n, rows, columns = (parameters.extent(extent) for extent in op.image[:3])
+        self.batch, self.rows, self.columns = n, rows, columns
+        self.out_rows, self.out_columns = windows_of(op, rows, columns)
+        self.depth = op.depth
+        self.group_channels, self.group_filters = op.group_channels, op.group_filters
+
+    @abstractmethod
+    def emit(self) -> None:
+        """The whole function."""
+
+    def over_filter(self, count: int) -> Any:
+        """A loop over independent parts of the filter."""
+        elements = self.depth * self.op.filters
+        parallel = self.config.parallel and elements > _PARALLEL_FILTER
+        return (I.parallel if parallel else I.serial)(i64(0), i64(count))
+
+    def over_tasks(
+        self,
+        groups: Index,
+        high: Index,
+        wide: Index,
+        parts: int,
+        body: Callable[["Block"], None],
+    ) -> None:
+        """``body`` for the blocks of a grid.
+
+        The grid is ``high`` lines, those of all images, of ``wide`` columns: pixels or tiles.  A
+        block has at most ``workgroup_tile["columns"]`` of these, and lines so that there are
+        ``workgroup_tile["pixels"]`` in all.
+        """
+        most, pixels = (self.config.workgroup_tile[name] for name in ("columns", "pixels"))
+        width = emit.smaller(wide, most)
+        lines = emit.smaller(high, _divided(pixels, width))
+        if known(lines) is None:
+            lines = I.Bind(lines)
+        space = Space((groups, _ceil_div(high, lines), emit.ceil_div(wide, most), parts))
+        axes = (0, 1, 2, 3)
+        loop = I.parallel if self.config.parallel else I.serial
+        with loop(i64(0), i64(space.count(axes))) as task:
+            at = space.spread(task, axes)
+            first, column = I.Bind(at[1] * i64(lines)), I.Bind(i64(at[2]) * most)
+            body(
+                Block(
+                    group=held_index(at[0]),
+                    first=first,
+                    lines=_part(lines, high, first),
+                    column=column,
+                    columns=_part(width, wide, column),
+                    part=at[3],
+                )
+            )
+
+    def line(self, line: Expr, high: Index | None = None) -> tuple[Expr, Expr]:
+        """The image and the row of a line, with ``high`` rows an image, by default the result's."""
+        if known(self.batch) == 1:
+            return i64(0), line
+        n, y = emit.divide(line, self.out_rows if high is None else high)
+        return I.Bind(n), I.Bind(y)
+
+    def pixel(self, n: Index, y: Index, x: Index, channel: Index) -> Expr:
+        """The position of an element of the image."""
+        channels = self.op.image[3]
+        if self.op.channels_last:
+            shape = (self.batch, self.rows, self.columns, channels)
+            return emit.flat_index([n, y, x, channel], shape)
+        return emit.flat_index([n, channel, y, x], (self.batch, channels, self.rows, self.columns))
+
+    def load(self, buffer: Any, at: Expr, lanes: int, dtype: str) -> Expr:
+        """Elements from a position on."""
+        return emit.cast(buffer[emit.run(at, lanes)], dtype)
+
+    def store(self, at: Expr, value: Expr, lanes: int) -> None:
+        """Elements of the result, rounded to its type."""
+        value = emit.cast(value, self.op.result_dtype)
+        I.buffer_store(self.result, value, [emit.run(at, lanes)])
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a task computes: lines and columns from the first ones on, a part of a group."""
+
+    group: Index
+    first: Expr
+    lines: Index
+    column: Expr
+    columns: Index
+    part: Index
+
+    @property
+    def count(self) -> Index:
+        """Pixels, or tiles."""
+        return emit.product([self.lines, self.columns])
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of a task, in scratch: rows of vectors.
+
+    Products of a block of K, of type ``dtype``, are added to those of the blocks before, unless
+    there is only one.
+    """
+
+    buffer: Any
+    stride: int
+    lanes: int
+    dtype: str
+    single: bool
+
+    @property
+    def held(self) -> str:
+        """The type of sums."""
+        return str(self.buffer.dtype)
+
+    def at(self, row: Expr, column: Expr) -> Expr:
+        """The positions of a vector."""
+        return emit.run(row * self.stride + column, self.lanes)
+
+    def clear(self, rows: Index, vectors: Index) -> None:
+        """Begin with zeros, where there is more than one block."""
+        if self.single:
+            return
+        with serial(rows) as row, serial(vectors) as vector:
+            I.buffer_store(
+                self.buffer, zeros(self.held, self.lanes), [self.at(row, vector * self.lanes)]
+            )
+
+    def start(self, row: Expr, column: Expr) -> Expr:
+        """What a vector of products is added to in registers."""
+        if self.single or self.dtype != self.held:
+            return zeros(self.dtype, self.lanes)
+        return self.buffer[self.at(row, column)]
+
+    def finish(self, row: Expr, column: Expr, value: Expr) -> None:
+        """Take a vector of sums."""
+        at, value = self.at(row, column), emit.cast(value, self.held)
+        if self.dtype != self.held and not self.single:
+            value = value + self.buffer[at]
+        I.buffer_store(self.buffer, value, [at])
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Of the columns of a task, those whose windows, or parts of such, lie in the image.
+
+    The ones from ``enters`` on, up to ``leaves``; there are others only where ``has_edges``.
+    """
+
+    enters: Index
+    leaves: Expr
+    has_edges: bool
+
+    @staticmethod
+    def of(op: Conv2d, image: Index, block: Block, taps: int, offset: Index = 0) -> "Reach":
+        """For ``taps`` taps side by side, which begin ``offset`` columns into the window."""
+        (left, right), step = op.padding[1], op.strides[1]
+        column, columns = block.column, block.columns
+        if (left, right) == (0, 0):
+            return Reach(0, i64(columns), False)
+        start = left - i64(offset)
+        spread = (taps - 1) * op.dilations[1] + 1
+        enters = tirx.floordiv(start + (step - 1), i64(step)) - column
+        leaves = tirx.floordiv(i64(image) + start - spread, i64(step)) + 1 - column
+        enters = I.Bind(tirx.max(tirx.min(enters, i64(columns)), i64(0)))
+        leaves = I.Bind(tirx.max(tirx.min(leaves, i64(columns)), enters))
+        return Reach(enters, leaves, True)
+
+
+def product_dtype(op: Conv2d) -> str:
+    """The type of products: int8 as float32, whose sums over a block are exact."""
+    exact = op.dtype == "int8" and op.kernel[0] * op.kernel[1] <= EXACT_DEPTH
+    return "float32" if exact else op.compute_dtype
+
+
+def held_index(value: Index) -> Index:
+    """The same value, computed once from here on."""
+    return value if known(value) is not None else I.Bind(i64(value))
+
+
+def _divided(a: int, b: Index) -> Index:
+    """``a / b``, rounded down, from 1."""
+    exact = known(b)
+    return max(a // exact, 1) if exact else tirx.max(tirx.truncdiv(i64(a), i64(b)), i64(1))
+
+
+def _ceil_div(a: Index, b: Index) -> Index:
+    exact = known(b)
+    return emit.ceil_div(a, exact) if exact else tirx.truncdiv(i64(a) + b - 1, i64(b))
+
+
+def _part(block: Index, whole: Index, first: Expr) -> Index:
+    """How much of a block from ``first`` on there is: all of it, where blocks divide the whole."""
+    size, count = known(block), known(whole)
+    if size and count is not None and count % size == 0:
+        return size
+    return I.Bind(i64(emit.smaller(block, i64(whole) - first)))
+
+
+def copied(length: Index, lanes: int, piece: Callable[[Index, int], None]) -> None:
+    """``piece(place, lanes)`` for all of a run, of which vectors may overlap."""
+    if known(length) is not None:
+        emit.in_vectors(length, lanes, piece)
+        return
+    whole = I.Bind(tirx.truncdiv(i64(length) + (lanes - 1), i64(lanes)))
+    with I.If(i64(length) >= lanes):
+        with I.Then(), serial(whole) as index:
+            piece(I.Bind(tirx.min(index * lanes, i64(length) - lanes)), lanes)
+        with I.Else(), serial(length) as place:
+            piece(place, 1)
+
+
+def odd_lines(count: int, item_bytes: int) -> int:
+    """At least so many elements, in an odd number of cache lines: rows then share no cache set."""
+    lines = -(-count * item_bytes // 64)
+    return (lines | 1) * 64 // item_bytes

@@ -1,0 +1,132 @@
+"""The product of two matrix tiles that lie in scratch, with the sums in registers.
+
+    c[rows, columns] (+)= a[rows, depth] * b[depth, columns]
+
+Rows of ``a`` are read as scalars, some of them side by side; ``b`` is held as panels: ``width``
+columns of it, all of depth, then the next ones, so that a panel is one run of memory, read again
+for each block of rows.  A caller takes a part of depth that keeps a panel in the caches
+(:func:`depth_tile`), and adds up the parts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+
+from tvm_iree_ext.target.cpu import CpuFeatures
+
+# The most vectors of columns in a register tile, by vector registers.  More save loads of scalars;
+# fewer leave rows, each of which hides the latency of one more multiply-add.
+_VECTORS = {16: 2, 32: 4}
+
+# What a panel may have: it is read from the second cache, once for each block of rows, and shares
+# that with what the rows are packed to.
+_PANEL_BYTES = 64 << 10
+
+_LONGEST = 512
+
+EXACT_DEPTH = 1024
+"""How many products of two int8 numbers, each at most 2^14, float32 adds up without rounding."""
+
+
+@dataclass(frozen=True)
+class RegisterTile:
+    """Rows times vectors of columns whose sums are in registers."""
+
+    rows: int
+    vectors: int
+    lanes: int
+
+    @property
+    def width(self) -> int:
+        """Columns."""
+        return self.vectors * self.lanes
+
+
+def register_tile(
+    features: CpuFeatures, lanes: int, rows: int | None, columns: int | None
+) -> RegisterTile:
+    """The tile for a product of so many rows and columns, None where they are many.
+
+    All but one register hold sums and a row of ``b``; rows are as even as they can be.
+    """
+    registers = features.vector_registers
+    needed = -(-columns // lanes) if columns is not None else _VECTORS[registers]
+    vectors = min(needed, _VECTORS[registers])
+    if needed > vectors and needed % vectors:
+        # A last panel that is narrow costs more than narrower panels do.
+        vectors = next((v for v in range(vectors, 1, -1) if needed % v == 0), vectors)
+    most = (registers - 1 - vectors) // vectors
+    if rows is not None:
+        most = min(most, rows)
+        most = -(-rows // -(-rows // most))
+    return RegisterTile(most, vectors, lanes)
+
+
+def depth_tile(tile: RegisterTile, item_bytes: int) -> int:
+    """How much of depth to multiply at once."""
+    return min(_PANEL_BYTES // (tile.width * item_bytes), _LONGEST)
+
+
+def panels(columns: int, tile: RegisterTile) -> list[tuple[int, int, int]]:
+    """The panels of a static number of columns: first column, how many panels, their vectors."""
+    vectors = -(-columns // tile.lanes)
+    whole, rest = divmod(vectors, tile.vectors)
+    found = [(0, whole, tile.vectors)] if whole else []
+    return [*found, (whole * tile.width, 1, rest)] if rest else found
+
+
+def multiply_panels(
+    tile: RegisterTile,
+    *,
+    rows: Index,
+    columns: Index,
+    depth: Index,
+    dtype: str,
+    a: Callable[[Expr, Expr], Expr],
+    b: Callable[[Expr, int, Expr, int], Expr],
+    start: Callable[[Expr, Expr], Expr],
+    finish: Callable[[Expr, Expr, Expr], None],
+) -> None:
+    """Multiply; every vector of columns is whole, and a number of rows that is not known is, too.
+
+    Args:
+        a: ``a(row, k)``, a scalar.
+        b: ``b(first, vectors, k, j)``: vector j of the panel that begins at column ``first``.
+        start: ``start(row, column)``: what a vector of sums begins with.
+        finish: ``finish(row, column, value)`` takes it.
+    """
+    exact, count = known(columns), known(rows)
+    if exact is not None:
+        parts = [(i64(first), i64(n), vectors) for first, n, vectors in panels(exact, tile)]
+    else:
+        parts = [(i64(0), i64(emit.ceil_div(columns, tile.width)), tile.vectors)]
+    for first, panel_count, vectors in parts:
+        with serial(panel_count) as panel:
+            column = first + panel * (vectors * tile.lanes)
+
+            def block(row: Expr, height: int, column: Expr, vectors: int) -> None:
+                emit.multiply_tile(
+                    rows=height,
+                    vectors=vectors,
+                    lanes=tile.lanes,
+                    depth=depth,
+                    dtype=dtype,
+                    x=lambda k, j: b(column, vectors, k, j),
+                    y=lambda i, k: a(row + i, k),
+                    start=lambda i, j: start(row + i, column + j * tile.lanes),
+                    finish=lambda i, j, value: finish(row + i, column + j * tile.lanes, value),
+                )
+
+            blocks = count // tile.rows if count is not None else emit.ceil_div(rows, tile.rows)
+            with serial(blocks) as index:
+                block(index * tile.rows, tile.rows, column, vectors)
+            if count is not None and count % tile.rows:
+                block(i64(count // tile.rows * tile.rows), count % tile.rows, column, vectors)
+
+
+def zeros(dtype: str, lanes: int) -> Expr:
+    """A vector of zeros."""
+    return emit.splat(tirx.const(0, dtype), lanes)

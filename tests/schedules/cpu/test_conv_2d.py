@@ -1,0 +1,185 @@
+"""The CPU kernels of conv_2d: every form, its borders and tails, and configs that do not fit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.cpu.conv_2d import CpuConv2d
+
+from tvm_iree_ext import ops, registry, verify
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.errors import CallError, ScheduleError
+from tvm_iree_ext.target.names import make_target
+
+RNG = np.random.default_rng(11)
+LAYOUTS = pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+
+
+def numbers(shape, dtype="float32", largest=4):
+    """Small integers: float32 sums of their products are exact."""
+    return RNG.integers(-largest, largest, shape, endpoint=True).astype(numpy_dtype(dtype))
+
+
+def operands(image, taps, layout="NHWC", dtype="float32"):
+    """An image and a filter, given with channels last, in a layout."""
+    values = numbers(image, dtype), numbers(taps, dtype)
+    if layout == "NHWC":
+        return values
+    return values[0].transpose(0, 3, 1, 2).copy(), values[1].transpose(3, 2, 0, 1).copy()
+
+
+def reference(op, image, taps):
+    return registry.find(op.name).reference(op, {"input": image, "filter": taps})["result"]
+
+
+def check(op, image, taps, kernel=None):
+    """Run a kernel of ``op``; exactly right by im2col, for these operands."""
+    got, want = (kernel or build(op))(image, taps), reference(op, image, taps)
+    if op.algorithm == "im2col":
+        np.testing.assert_array_equal(got, want)
+        return
+    allowed = registry.find(op.name).tolerance(op, {"input": image, "filter": taps}, {})["result"]
+    np.testing.assert_allclose(got, want, rtol=allowed.relative, atol=allowed.absolute)
+
+
+# Sides, channels and filters of 1, around a vector and a register tile, and more than a block.
+@LAYOUTS
+@pytest.mark.parametrize(
+    ("image", "taps", "attributes"),
+    [
+        ((1, 1, 1, 1), (1, 1, 1, 1), {}),
+        ((2, 5, 7, 3), (3, 3, 3, 17), {"padding": 1}),
+        ((1, 9, 70, 17), (2, 3, 17, 33), {"padding": ((1, 0), (2, 3)), "strides": (2, 3)}),
+        ((3, 4, 3, 5), (1, 1, 5, 65), {"padding": 4}),
+        ((1, 3, 211, 2), (3, 9, 2, 5), {"padding": (1, 4), "strides": (1, 2)}),
+        ((1, 12, 9, 70), (4, 2, 35, 32), {"dilations": (2, 3), "groups": 2, "padding": (0, 1)}),
+        ((1, 6, 6, 600), (2, 2, 600, 3), {}),
+    ],
+)
+def test_im2col_of_any_shape(image, taps, attributes, layout):
+    op = ops.conv_2d(
+        *(values := operands(image, taps, layout)), layout=layout, algorithm="im2col", **attributes
+    )
+    check(op, *values)
+
+
+@pytest.mark.parametrize(
+    ("r", "layout"), [(2, "NHWC"), (4, "NHWC"), (4, "NCHW"), (6, "NHWC")], ids=str
+)
+@pytest.mark.parametrize(
+    ("image", "taps", "attributes"),
+    [
+        ((2, 3, 4, 1), (3, 3, 1, 1), {}),
+        ((1, 14, 19, 17), (3, 3, 17, 35), {"padding": ((0, 1), (2, 3))}),
+    ],
+)
+def test_winograd_of_any_shape(image, taps, attributes, r, layout):
+    op = ops.conv_2d(
+        *(values := operands(image, taps, layout)), layout=layout, output_tile_size=r, **attributes
+    )
+    assert op.algorithm == "winograd"
+    check(op, *values)
+
+
+def test_winograd_with_groups_and_parts_of_rows():
+    values = operands((1, 3, 211, 6), (3, 3, 3, 40))
+    check(ops.conv_2d(*values, groups=2, padding=1, output_tile_size=2), *values)
+
+
+@LAYOUTS
+@pytest.mark.parametrize("filters", [1, 2])
+def test_depthwise(layout, filters):
+    values = operands((2, 7, 29, 19), (3, 2, 1, 19 * filters), layout)
+    check(ops.conv_2d(*values, layout=layout, groups=19, padding=(2, 1), strides=(1, 2)), *values)
+
+
+@LAYOUTS
+@pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
+def test_one_kernel_serves_every_extent(layout, algorithm):
+    taps = operands((1, 1, 1, 5), (3, 3, 5, 6), layout)[1]
+    shape = ("n", "h", "w", 5) if layout == "NHWC" else ("n", 5, "h", "w")
+    op = ops.conv_2d(
+        shape, taps.shape, layout=layout, padding=((1, 0), (0, 1)), algorithm=algorithm
+    )
+    kernel = build(op)
+    for n, h, w in ((1, 2, 2), (3, 4, 19), (1, 3, 211)):
+        check(op, operands((n, h, w, 5), (1, 1, 1, 1), layout)[0], taps, kernel)
+    with pytest.raises(CallError, match=r"input axis \d has extent 1; expected at least 2"):
+        kernel(operands((1, 1, 4, 5), (1, 1, 1, 1), layout)[0], taps)
+
+
+@LAYOUTS
+@pytest.mark.parametrize("channels", [3, 600])
+def test_int8_is_exact_at_its_limits(layout, channels):
+    shapes = ((1, 5, 5, channels), (3, 3, channels, 2))
+    values = [np.full(one.shape, -128, np.int8) for one in operands(*shapes, layout)]
+    op = ops.conv_2d(*values, layout=layout, padding=1)
+    check(op, *values)
+    assert build(op)(*values).max() == 9 * channels * 128**2
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f64"])
+@pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
+def test_narrow_types_are_rounded_once(dtype, algorithm):
+    image = RNG.standard_normal((1, 9, 8, 20)).astype(numpy_dtype(dtype))
+    taps = RNG.standard_normal((3, 3, 20, 18)).astype(numpy_dtype(dtype))
+    op = ops.conv_2d(image, taps, algorithm=algorithm)
+    assert verify.check_op(op, {"input": image, "filter": taps}).message == ""
+
+
+@pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
+def test_nan_stays_in_its_windows(algorithm):
+    image, taps = operands((1, 30, 30, 4), (3, 3, 4, 3))
+    image[0, 0, 0, 1] = np.nan
+    got = build(ops.conv_2d(image, taps, padding=1, algorithm=algorithm))(image, taps)
+    assert np.isnan(got[0, 0, 0]).all()
+    # A tile of Winograd spreads it over its at most 6 x 6 results.
+    reach = 2 if algorithm == "im2col" else 6
+    assert np.isfinite(got[0, reach:]).all()
+    assert np.isfinite(got[0, :, reach:]).all()
+
+
+@LAYOUTS
+@pytest.mark.parametrize("algorithm", ["im2col", "winograd"])
+def test_parts_of_the_filters(layout, algorithm):
+    values = operands((1, 6, 6, 8), (3, 3, 8, 64), layout)
+    op = ops.conv_2d(*values, layout=layout, algorithm=algorithm)
+    config = CpuConv2d().heuristic(op, make_target("llvm"))
+    config = replace(config, register_tile={"rows": 4, "vectors": 1}, vector_lanes=8, splits=4)
+    check(op, *values, kernel=build(op, config=config))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"algorithm": "winograd"}, "algorithm is 'winograd'; expected 'im2col'"),
+        ({"vector_lanes": 3}, "vector_lanes is 3; expected a power of two"),
+        ({"workgroup_tile": {"pixels": 0}}, r"workgroup_tile\['pixels'\] is 0; expected a number"),
+        (
+            {"workgroup_tile": {"pixels": 8, "columns": 9}},
+            r"workgroup_tile\['columns'\] is 9; expected 1 to 8",
+        ),
+        ({"reduction_tile": {}}, r"reduction_tile\['k'\] is None; expected 1 to 1024"),
+        ({"reduction_tile": {"k": 2048}}, r"reduction_tile\['k'\] is 2048; expected 1 to 1024"),
+        ({"splits": 5}, "splits is 5; expected 1, or a number of parts of the 64 filters"),
+        (
+            {"workgroup_tile": {"pixels": 1 << 20, "columns": 8}},
+            "blocks of 1048576 pixels take .* bytes a thread; expected at most 67108864",
+        ),
+    ],
+)
+def test_refuses_a_config_that_does_not_fit(changed, message):
+    op, target = ops.conv_2d((1, 8, 8, 16), (3, 3, 16, 64), dtype="i8"), make_target("llvm")
+    config = replace(CpuConv2d().heuristic(op, target), **changed)
+    with pytest.raises(ScheduleError, match=message):
+        CpuConv2d().lower(op, target, config)
+
+
+def test_blocks_share_out_evenly():
+    op = ops.conv_2d((1, 56, 56, 64), (3, 3, 64, 64), padding=1, algorithm="im2col")
+    target = make_target({"kind": "llvm", "mcpu": "znver4", "num-cores": 2})
+    tile = CpuConv2d().heuristic(op, target).workgroup_tile
+    lines = tile["pixels"] // tile["columns"]
+    assert tile["columns"] == 56
+    assert -(-56 // lines) % 2 == 0

@@ -1,0 +1,137 @@
+"""The cases of conv_2d: ``conv3x3_64_56`` is 64 channels of 56 x 56 to 64 filters, NHWC.
+
+The algorithm is the chosen one unless the name says it.  PyTorch has the filter in the layout that
+suits it, and images of the case's: channels_last for NHWC.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import ops, registry
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.ops.conv_2d import Conv2d
+
+
+def conv_2d_cases() -> tuple[Case, ...]:
+    """All of them."""
+    image, taps = (1, 56, 56, 64), (3, 3, 64, 64)
+    same: dict[str, Any] = {"padding": 1}
+    by_im2col = {**same, "algorithm": "im2col"}
+    stem: dict[str, Any] = {"strides": 2, "padding": 3}
+    return (
+        conv_2d_case("conv3x3_64_56", image, taps, **same),
+        conv_2d_case("conv3x3_64_56_nchw", image, taps, nchw=True, **same),
+        conv_2d_case("conv3x3_64_56_im2col", image, taps, **by_im2col),
+        conv_2d_case("conv3x3_64_56_im2col_nchw", image, taps, nchw=True, **by_im2col),
+        conv_2d_case("conv_stem_s2", (1, 224, 224, 3), (7, 7, 3, 64), **stem),
+        conv_2d_case("conv_stem_s2_nchw", (1, 224, 224, 3), (7, 7, 3, 64), nchw=True, **stem),
+        conv_2d_case("conv3x3_256_14", (1, 14, 14, 256), (3, 3, 256, 256), **same),
+        conv_2d_case("conv3x3_61_53", (1, 53, 55, 61), (3, 3, 61, 67), **same),
+        conv_2d_case("conv1x1_256_28", (1, 28, 28, 256), (1, 1, 256, 128)),
+        conv_2d_case("depthwise3x3_128_56", (1, 56, 56, 128), (3, 3, 1, 128), groups=128, **same),
+    )
+
+
+def conv_2d_case(
+    name: str,
+    image: tuple[int, int, int, int],
+    taps: tuple[int, int, int, int],
+    *,
+    nchw: bool = False,
+    **attributes: Any,
+) -> Case:
+    """A float32 case for an image and a filter, both with channels last, whatever the layout."""
+    first, outermost = (0, 3, 1, 2), (3, 2, 0, 1)
+    layout: dict[str, Any] = {"layout": "NCHW"} if nchw else {}
+    shapes = {
+        "input": tuple(image[axis] for axis in first) if nchw else image,
+        "filter": tuple(taps[axis] for axis in outermost) if nchw else taps,
+    }
+    op = ops.conv_2d(shapes["input"], shapes["filter"], **layout, **attributes)
+
+    def operands() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(0)
+        return {
+            operand: rng.standard_normal(shape, np.float32) for operand, shape in shapes.items()
+        }
+
+    def check(values: Values) -> Check:
+        want = _convolved(op, {n: value.astype(np.float64) for n, value in values.items()})
+        allowed = registry.find(op.name).tolerance(op, values, {"result": want})["result"]
+
+        def compared(result: Any) -> str | None:
+            return first_difference("result", np.asarray(result), want, allowed) or None
+
+        return compared
+
+    def numpy_call(values: Values) -> Call:
+        return lambda: _convolved(op, values)
+
+    def torch_call(values: Values) -> Call:
+        import torch
+
+        source, kernels = (torch.from_numpy(values[name]) for name in ("input", "filter"))
+        (top, _), (left, _) = op.padding
+        if nchw:
+            images, weights = source, kernels
+        else:
+            images = source.permute(first)
+            weights = kernels.permute(outermost).contiguous(memory_format=torch.channels_last)
+
+        def call() -> Any:
+            found = torch.nn.functional.conv2d(
+                images, weights, None, op.strides, (top, left), op.dilations, op.groups
+            )
+            return found if nchw else found.permute(0, 2, 3, 1)
+
+        return call
+
+    return Case(
+        name=name,
+        op=op,
+        operands=operands,
+        check=check,
+        compute_dtype=op.compute_dtype,
+        peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call)),
+    )
+
+
+def _convolved(op: Conv2d, values: Values) -> np.ndarray:
+    """The windows, a strided view of the padded image, times the filter, by group."""
+    rows, columns = (1, 2) if op.channels_last else (2, 3)
+    pads: list[tuple[int, int]] = [(0, 0)] * 4
+    pads[rows], pads[columns] = op.padding
+    # NumPy 2.2, the newest for Python 3.10, has types for one axis only.
+    slide: Any = np.lib.stride_tricks.sliding_window_view
+    padded = np.pad(values["input"], pads)
+    view = slide(padded, op.kernel, (rows, columns))
+    index: list[Any] = [slice(None)] * 4
+    index[rows], index[columns] = (slice(None, None, stride) for stride in op.strides)
+    view = view[tuple(index)]
+    g, seen, filters = op.groups, op.group_channels, op.group_filters
+    taps = values["filter"]
+    if g == op.image[3] and g > 1:
+        path = "nyxcab,abc->nyxc" if op.channels_last else "ncyxab,cab->ncyx"
+        depthwise = taps[:, :, 0] if op.channels_last else taps[:, 0]
+        return np.einsum(path, view, depthwise)
+    if op.channels_last:
+        parts = [
+            np.tensordot(
+                view[:, :, :, i * seen : (i + 1) * seen],
+                taps[..., i * filters : (i + 1) * filters],
+                ((4, 5, 3), (0, 1, 2)),
+            )
+            for i in range(g)
+        ]
+        return np.concatenate(parts, 3) if g > 1 else parts[0]
+    parts = [
+        np.tensordot(
+            view[:, i * seen : (i + 1) * seen],
+            taps[i * filters : (i + 1) * filters],
+            ((1, 4, 5), (1, 2, 3)),
+        ).transpose(0, 3, 1, 2)
+        for i in range(g)
+    ]
+    return np.ascontiguousarray(np.concatenate(parts, 1) if g > 1 else parts[0])

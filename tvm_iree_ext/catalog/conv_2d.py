@@ -1,0 +1,141 @@
+"""Convolution: reference, tolerance, random cases."""
+
+from collections.abc import Mapping
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext.catalog.arrays import pick
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.conv_2d import Conv2d
+from tvm_iree_ext.ops.winograd import MATRICES
+from tvm_iree_ext.signature import Extent, TensorType
+
+Generator = np.random.Generator
+
+_CHANNELS = (1, 2, 3, 7, 16, 17, 20, 33)
+_MOST_SUMS = 20_000  # the reference takes some microseconds for each window of each
+
+
+def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """The result by :mod:`tvm_iree_ext.reference`, in float64; of int8, as int32."""
+    assert isinstance(op, Conv2d)
+    result = reference.conv_2d(
+        operands["input"],
+        operands["filter"],
+        channels_last=op.channels_last,
+        strides=op.strides,
+        dilations=op.dilations,
+        padding=op.padding,
+        groups=op.groups,
+    )
+    return {"result": result.astype(np.int32) if op.dtype == "int8" else result}
+
+
+def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """None for int8; otherwise from the compute type, the length of sums and the tile size.
+
+    Errors of a sum of ``depth`` products of the largest magnitude add up as its root.  Winograd
+    computes each from terms that are :func:`amplification` times as large in all.
+    """
+    assert isinstance(op, Conv2d)
+    if op.dtype == "int8":
+        return {"result": Tolerance(0.0, 0.0)}
+    largest = prod(
+        float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
+        for name in ("input", "filter")
+    )
+    absolute = 4.0 * dtypes.eps(op.compute_dtype) * sqrt(op.depth) * largest
+    if op.output_tile_size is not None:
+        absolute *= amplification(op.output_tile_size)
+    limit = Tolerance(absolute + dtypes.smallest(op.dtype), 2.0 * dtypes.eps(op.dtype))
+    return {"result": limit}
+
+
+def amplification(output_tile_size: int) -> float:
+    """How large the terms of a Winograd sum are, in all, beside the product of two numbers.
+
+    Of one dimension, the largest row of A^T with magnitudes, times those of the rows of G and B^T
+    that meet there; of two, its square.
+    """
+    a, g, b = (MATRICES[output_tile_size][kind] for kind in ("output", "filter", "input"))
+    sizes = [sum(map(abs, g[p])) * sum(map(abs, b[p])) for p in range(len(b))]
+    row = max(sum(abs(one) * size for one, size in zip(row, sizes, strict=True)) for row in a)
+    return float(row) ** 2 / 9.0  # of the 3 x 3 products that the direct form's depth counts
+
+
+def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
+    """Any layout, algorithm, window, padding, groups, dtype, with symbols."""
+    dtype = pick(rng, ("float32", "float32", *dtypes.FLOATS, "int8"))
+    winograd = dtype != "int8" and bool(rng.random() < 0.45)
+    while True:
+        groups = pick(rng, (1, 1, 1, 2, 3))
+        depthwise = rng.random() < 0.15
+        channels, filters = (pick(rng, _CHANNELS) for _ in range(2))
+        if depthwise:
+            groups, filters = channels, channels * pick(rng, (1, 1, 2))
+        else:
+            channels, filters = channels * groups, filters * groups
+        pads = [[int(p) for p in rng.integers(0, 4, 2)] for _ in range(2)]
+        kernel, strides, dilations = [3, 3], [1, 1], [1, 1]
+        if not winograd:
+            kernel = [int(k) for k in rng.integers(1, 5, 2)]
+            strides, dilations = ([int(e) for e in rng.integers(1, 4, 2)] for _ in range(2))
+        n = int(rng.integers(1, 4))
+        sizes = [
+            max(1, (kernel[d] - 1) * dilations[d] + 1 - sum(pads[d])) + int(rng.integers(0, 24))
+            for d in range(2)
+        ]
+        last = bool(rng.random() < 0.5)
+        image = (n, *sizes, channels) if last else (n, channels, *sizes)
+        seen = channels // groups
+        taps = (*kernel, seen, filters) if last else (filters, seen, *kernel)
+        named: tuple[Extent, ...] = tuple(
+            f"n{axis}" if axis != (3 if last else 1) and rng.random() < 0.25 else extent
+            for axis, extent in enumerate(image)
+        )
+        attributes: dict[str, Any] = {
+            "layout": "NHWC" if last else "NCHW",
+            "strides": tuple(strides),
+            "dilations": tuple(dilations),
+            "padding": tuple(map(tuple, pads)),
+            "groups": groups,
+            "algorithm": "winograd" if winograd else pick(rng, ("im2col", None)),
+        }
+        if winograd and rng.random() < 0.8:
+            attributes["output_tile_size"] = pick(rng, (2, 4, 6))
+        whole = ops.conv_2d(TensorType(image, dtype), TensorType(taps, dtype), **attributes)
+        if prod(map(int, whole.output[1:])) * prod(kernel) <= _MOST_SUMS:
+            break
+    op = ops.conv_2d(TensorType(named, dtype), TensorType(taps, dtype), **attributes)
+    return op, {"input": _numbers(rng, image, dtype), "filter": _numbers(rng, taps, dtype)}
+
+
+def _numbers(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype == "int8":
+        return rng.integers(-128, 128, shape, np.int8)
+    return rng.standard_normal(shape).astype(dtypes.numpy_dtype(dtype))
+
+
+def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """The dialect has no such op, and so no examples.
+
+    Raises:
+        OpError: always.
+    """
+    raise OpError(f"{case['op']}: has no example cases")
+
+
+CONV_2D = OpEntry(
+    name="tvm_iree_ext.conv_2d",
+    summary="a convolution by im2col or by Winograd, with strides, dilations, padding and groups",
+    make=ops.conv_2d,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=random_case,
+    run_example=run_example,
+)
