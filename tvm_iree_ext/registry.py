@@ -14,7 +14,7 @@ from tvm_iree_ext.catalog.pack import PACK, UNPACK
 from tvm_iree_ext.catalog.scan import SCAN
 from tvm_iree_ext.catalog.slices import GATHER, SCATTER
 from tvm_iree_ext.catalog.sort import SORT
-from tvm_iree_ext.catalog.topk import TOPK
+from tvm_iree_ext.catalog.topk import TOPK, TOPK_V2
 from tvm_iree_ext.catalog.winograd import WINOGRAD_FILTER, WINOGRAD_INPUT, WINOGRAD_OUTPUT
 from tvm_iree_ext.errors import OpError
 
@@ -36,6 +36,7 @@ ENTRIES: dict[str, OpEntry] = {
         MAP_STORE,
         SORT,
         TOPK,
+        TOPK_V2,
         IM2COL,
         ARG_COMPARE,
         WINOGRAD_FILTER,

@@ -209,7 +209,9 @@ def _at_least(least: int, name: str, value: int) -> None:
 
 
 def _compare(entry: OpEntry, op: Op, operands: Values, run: Run) -> str:
-    got, want = run(op, operands), entry.reference(op, operands)
+    got, want = (
+        entry.settled(op, results) for results in (run(op, operands), entry.reference(op, operands))
+    )
     tolerance = entry.tolerance(op, operands, want)
     found = (first_difference(name, got[name], want[name], tolerance[name]) for name in want)
     return next(filter(None, found), "")

@@ -42,7 +42,13 @@ class CpuTopk(CpuRule):
         others = _known(shape[: op.dimension] + shape[op.dimension + 1 :])
         long = isinstance(op.candidates, str) or op.candidates >= _LONG
         splits = 1
-        if long and others is not None and others < features.cores and _in_one_piece(op):
+        if (
+            long
+            and op.order is not None
+            and others is not None
+            and others < features.cores
+            and _in_one_piece(op)
+        ):
             splits = -(-features.cores // others)
         total = _known(shape)
         return LoweringConfig(
@@ -79,5 +85,6 @@ def _check(op: Topk, check: ConfigCheck) -> None:
     check.tile("register_tile", "vectors", _MOST_VECTORS)
     check.tile("workgroup_tile", "candidates")
     check.lanes()
-    in_one = check.splits() == 1 or _in_one_piece(op)
-    check.need(in_one, "splits need the dim to be the innermost")
+    single = check.splits() == 1
+    check.need(single or _in_one_piece(op), "splits need the dim to be the innermost")
+    check.need(single or op.order is not None, "splits need a plain comparison")

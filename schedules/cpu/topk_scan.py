@@ -24,7 +24,7 @@ from tvm_iree_ext.schedules.cpu.sort_lines import as_seen, stored
 from tvm_iree_ext.schedules.cpu.topk_slots import Pair, Slots, lowest
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.ops.order import region_dtype
+from tvm_iree_ext.ops.order import is_nan, region_dtype
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.topk import Topk
 
@@ -49,9 +49,10 @@ class _Scan:
         self.op, self.config = op, config
         self.dtype = op.types["values"].dtype
         self.seen_dtype = region_dtype(self.dtype)
-        self.index_dtype = op.types["output_indices"].dtype
+        self.index_dtype = op.index_dtype
         self.lanes = config.vector_lanes
-        self.is_selective = op.order is not None and op.order.strict
+        # Else the dialect's own loops are to be followed.
+        self.is_selective = op.keeps_pairs or (op.order is not None and op.order.strict)
         declared = Parameters.declare(op)
         self.parameters = declared.buffers
         shapes = {
@@ -108,7 +109,7 @@ class _Scan:
 
             def index(i: Index) -> Expr:
                 if self.op.has_indices:
-                    return self.flat["indices"][start + i]
+                    return self.flat[self.op.input_indices][start + i]
                 return self.number(i)
 
             is_ordered = self.check_order(slots, line * i64(self.k), 1)
@@ -148,7 +149,7 @@ class _Scan:
     def slots(self, values: Any, indices: Any, base: Expr) -> Slots:
         """Slots in some memory."""
         heap = self.config.algorithm == "heap"
-        return Slots(values, indices, base, self.k, heap, self.op.region, self.op.order)
+        return Slots(values, indices, base, self.k, heap, self.op)
 
     def inits(self, base: Expr, stride: Index) -> Callable[[Index], Pair]:
         """The inits of a line as pairs."""
@@ -156,6 +157,8 @@ class _Scan:
         def pair(k: Index) -> Pair:
             place = base + i64(k) * i64(stride)
             value = as_seen(self.flat["output_values_init"][place], self.dtype)
+            if not self.op.has_output_indices:
+                return value, i64(k) - i64(self.k)  # before all inputs
             return value, self.flat["output_indices_init"][place]
 
         return pair
@@ -163,10 +166,10 @@ class _Scan:
     def check_order(self, slots: Slots, base: Expr, stride: Index) -> Any:
         """A register that tells whether the inits of a line are in order."""
         result = emit.registers(1, "int32")
-        if self.is_selective:
+        if self.is_selective and not self.op.keeps_pairs:
             slots.is_ordered(self.inits(base, stride), result)
         else:
-            I.buffer_store(result, tirx.const(0, "int32"), [0])
+            I.buffer_store(result, tirx.const(int(self.is_selective), "int32"), [0])
         return result
 
     def choose(
@@ -175,6 +178,9 @@ class _Scan:
         """Select where the inits are in order, else follow the dialect's loops."""
         if not self.is_selective:
             follow()
+            return
+        if self.op.keeps_pairs:
+            select()
             return
         with I.If(is_ordered[0] == 1):
             with I.Then():
@@ -202,7 +208,9 @@ class _Scan:
         end: Expr,
     ) -> None:
         """Offer the candidates ``begin .. end - 1``."""
-        assert self.op.order is not None
+        if self.op.order is None:
+            self.scan_singly(slots, candidate, index, begin, end)
+            return
         vectors, lanes = self.config.register_tile["vectors"], self.lanes
         size = vectors * lanes
         blocks = I.Bind(tirx.floordiv(end - begin, i64(size)))
@@ -236,6 +244,21 @@ class _Scan:
             with I.If(tirx.Not(self.loses(best[0], threshold[0]))), I.Then():
                 each(first, first + size)
         each(I.Bind(begin + blocks * size), end)
+
+    def scan_singly(
+        self,
+        slots: Slots,
+        candidate: Callable[..., Expr],
+        index: Callable[[Index], Expr],
+        begin: Expr,
+        end: Expr,
+    ) -> None:
+        """Offer candidates by a comparator of which nothing is known; never a NaN."""
+        with serial(end, begin) as i:
+            new = I.Bind(as_seen(candidate(i), self.dtype)), I.Bind(index(i))
+            better = slots.is_better(new, slots.last())
+            with I.If(tirx.And(tirx.Not(is_nan(new[0])), better)), I.Then():
+                slots.offer(new)
 
     def loses(self, value: Expr, threshold: Expr) -> Expr:
         """Whether a value cannot get in, whatever its index: it is worse, or NaN."""
@@ -271,7 +294,8 @@ class _Scan:
         def put(k: Index, pair: Pair) -> None:
             place = base + i64(k) * i64(stride)
             I.buffer_store(self.flat["output_values"], self.as_stored(pair[0]), [place])
-            I.buffer_store(self.flat["output_indices"], pair[1], [place])
+            if self.op.has_output_indices:
+                I.buffer_store(self.flat["output_indices"], pair[1], [place])
 
         def follow() -> None:
             with serial(self.k) as k:
@@ -324,7 +348,7 @@ class _Scan:
             ordered = emit.scratch([width], "int32")
             tile = {"values": emit.scratch([width, tile_n], stored(self.dtype))}
             if self.op.has_indices:
-                tile["indices"] = emit.scratch([width, tile_n], "int32")
+                tile[self.op.input_indices] = emit.scratch([width, tile_n], self.index_dtype)
             stride = i64(self.inner)
             line_base = I.Bind(outer * i64(self.candidates) * stride + first)
             out_base = I.Bind(outer * i64(self.k) * stride + first)
@@ -364,7 +388,7 @@ class _Scan:
 
         def index(i: Index) -> Expr:
             if self.op.has_indices:
-                return element("indices", i)
+                return element(self.op.input_indices, i)
             return self.number(i)
 
         def candidate(i: Index, lanes: int = 1) -> Expr:
@@ -382,7 +406,7 @@ class _Scan:
 
         def index(i: Index) -> Expr:
             if self.op.has_indices:
-                return tile["indices"][c, i]
+                return tile[self.op.input_indices][c, i]
             return self.number(begin + i)
 
         self.scan(slots, candidate, index, i64(0), count)

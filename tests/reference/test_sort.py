@@ -78,3 +78,38 @@ def test_topk_of_the_specification():
     init, places = np.array([9.0, 4.0, 0.0]), np.array([100, 101, 102], np.int32)
     got = reference.topk(values, None, init, places, dimension=0, region=np.greater)
     assert [array.tolist() for array in got] == [[9, 5, 5], [100, 1, 3]]
+
+
+@pytest.mark.parametrize("has_indices", [False, True])
+@pytest.mark.parametrize("region", [np.greater, np.greater_equal], ids=["strict", "non-strict"])
+def test_topk_v2_is_the_head_of_a_sort(has_indices, region):
+    values, init = RNG.integers(0, 5, (4, 9)), RNG.integers(0, 5, (4, 3))
+    indices = RNG.permutation(36).reshape(4, 9) if has_indices else None
+    places = RNG.permutation(np.arange(50, 62)).reshape(4, 3) - (0 if has_indices else 70)
+    got = reference.topk_v2(
+        values,
+        indices,
+        init,
+        places if has_indices else None,
+        dimension=1,
+        is_sorted=True,
+        region=region,
+    )
+    for line in range(4):
+        given = indices[line] if has_indices else range(9)
+        first = places[line] if has_indices else range(-3, 0)
+        pairs = [*zip(init[line], first, strict=True), *zip(values[line], given, strict=True)]
+        want = sorted(pairs, key=lambda pair: (-pair[0], pair[1]))[:3]
+        assert got[0][line].tolist() == [value for value, _ in want]
+        if has_indices:
+            assert got[1][line].tolist() == [index for _, index in want]
+        else:
+            assert got[1] is None
+
+
+def test_topk_v2_leaves_nan_where_it_is():
+    values, init = np.array([np.nan, 5.0, np.nan, 2.0]), np.array([np.nan, 3.0, -np.inf])
+    best, _ = reference.topk_v2(
+        values, None, init, None, dimension=0, is_sorted=False, region=np.greater_equal
+    )
+    np.testing.assert_array_equal(best, [np.nan, 5.0, 3.0])

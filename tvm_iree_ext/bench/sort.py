@@ -51,8 +51,12 @@ def sort_case(
             keys = rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
         else:
             keys = rng.standard_normal(shape, np.float32).astype(dtype)
-        places = np.broadcast_to(np.arange(shape[axis], dtype=np.int32), shape)
-        return {"operand0": keys} | ({"operand1": places.copy()} if values else {})
+        places = np.arange(shape[axis], dtype=np.int32).reshape(
+            [-1] + [1] * (len(shape) - 1 - axis)
+        )
+        return {"operand0": keys} | (
+            {"operand1": np.broadcast_to(places, shape).copy()} if values else {}
+        )
 
     return Case(
         name=f"sort_kv_{size}" if values else f"sort_{size}_{dtypes.mlir_name(dtype)}",

@@ -1,4 +1,7 @@
-"""The cases of top-k: ``topk_ROWSxCOLUMNS_kK`` takes the K largest of each row, and where."""
+"""The cases of top-k.
+
+``topk_ROWSxCOLUMNS_kK`` takes the K largest of each row, and where; ``topk_v2``, values alone.
+"""
 
 import numpy as np
 
@@ -10,7 +13,8 @@ def topk_cases() -> tuple[Case, ...]:
     """All of them."""
     sizes = ((1024, 32000, 8), (1024, 32000, 64), (8, 128256, 50), (1, 1 << 20, 32))
     rows = [topk_case(rows, columns, k) for rows, columns, k in sizes]
-    return (*rows, topk_case(32000, 1024, 8, dimension=0), topk_case(1, 1 << 20, 1 << 16))
+    columns, many = topk_case(32000, 1024, 8, dimension=0), topk_case(1, 1 << 20, 1 << 16)
+    return (*rows, columns, many, values_case(1024, 32000, 64))
 
 
 def topk_case(rows: int, columns: int, k: int, dimension: int = 1) -> Case:
@@ -37,6 +41,47 @@ def topk_case(rows: int, columns: int, k: int, dimension: int = 1) -> Case:
             Peer(NUMPY, lambda values: _numpy(values, k, dimension)),
             Peer(TORCH, lambda values: _torch(values, k, dimension)),
         ),
+    )
+
+
+def values_case(rows: int, columns: int, k: int) -> Case:
+    """``topk_v2_ROWSxCOLUMNS_kK``: the K largest values alone, in any order."""
+    shape, best = (rows, columns), (rows, k)
+
+    def operands() -> dict[str, np.ndarray]:
+        values = np.random.default_rng(0).standard_normal(shape, np.float32)
+        return {"values": values, "output_values_init": np.full(best, -np.inf, np.float32)}
+
+    def check(values: Values) -> Check:
+        want = np.sort(values["values"], axis=1)[:, -k:]
+
+        def complaint(result: np.ndarray) -> str | None:
+            same = np.array_equal(np.sort(np.asarray(result), axis=1), want)
+            return None if same else "output_values are not the largest"
+
+        return complaint
+
+    def by_numpy(values: Values) -> Call:
+        return lambda: np.partition(values["values"], columns - k, axis=1)[:, columns - k :]
+
+    def by_torch(values: Values) -> Call:
+        import torch
+
+        given = torch.from_numpy(values["values"])
+
+        def call() -> np.ndarray:
+            with torch.inference_mode():
+                return torch.topk(given, k, dim=1, sorted=False).values.numpy()
+
+        return call
+
+    return Case(
+        name=f"topk_v2_{rows}x{columns}_k{k}",
+        op=ops.topk_v2(shape, best, dimension=1),
+        operands=operands,
+        check=check,
+        compute_dtype="float32",
+        peers=(Peer(NUMPY, by_numpy), Peer(TORCH, by_torch)),
     )
 
 

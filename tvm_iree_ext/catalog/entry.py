@@ -11,6 +11,12 @@ from tvm_iree_ext.ops.base import Op
 Values = Mapping[str, Any]
 """Arrays by operand or result name; a scalar operand is a float."""
 
+
+def as_they_are(op: Op, results: Values) -> Values:
+    """Results of an op that leaves nothing open."""
+    return results
+
+
 Run = Callable[[Op, Values], dict[str, np.ndarray]]
 """Computes an op: by a kernel, or by the reference."""
 
@@ -35,6 +41,7 @@ class OpEntry:
         tolerance: how far a kernel's results may be from the reference's, for these operands.
         random_case: an op and operands, from a generator: any shapes, dtypes and attributes.
         run_example: the results that a JSON example case asks for, with a given way to run ops.
+        settled: results put in one order, where the op leaves it open.
     """
 
     name: str
@@ -44,3 +51,4 @@ class OpEntry:
     tolerance: Callable[[Op, Values, Values], dict[str, Tolerance]]
     random_case: Callable[[np.random.Generator], tuple[Op, dict[str, Any]]]
     run_example: Callable[[Mapping[str, Any], Run], dict[str, np.ndarray]]
+    settled: Callable[[Op, Values], Values] = as_they_are

@@ -1,6 +1,7 @@
-"""Top-k: reference, random cases, JSON examples."""
+"""Top-k in both of its forms: reference, random cases, JSON examples."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.order import comparator, pick, random_elements, region_text
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.topk import Topk
+from tvm_iree_ext.ops.topk_v2 import TopkV2
 from tvm_iree_ext.signature import Extent, TensorType
 
 # 1, primes, and one below and above blocks of 4 and 8 vectors.
@@ -39,8 +41,48 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     return {operand.name: Tolerance(0.0, 0.0) for operand in op.signature.results}
 
 
-def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
-    """Any dtypes, with and without indices; inits in order and not."""
+def run_reference_v2(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """As :func:`run_reference`, for the second form."""
+    assert isinstance(op, TopkV2)
+    values, indices = reference.topk_v2(
+        operands["values"],
+        operands.get("input_indices"),
+        operands["output_values_init"],
+        operands.get("output_indices_init"),
+        dimension=op.dimension,
+        is_sorted=op.is_sorted,
+        region=comparator(op.name, op.region, [op.types["values"].dtype]),
+    )
+    results = {"output_values": values, "output_indices": indices}
+    return {name: array for name, array in results.items() if array is not None}
+
+
+def settled_v2(op: Op, results: Values) -> Values:
+    """The results; where their order is open, by value and index."""
+    assert isinstance(op, TopkV2)
+    if op.is_sorted:
+        return results
+    values = results["output_values"]
+    keys = [values if values.dtype.kind in "iub" else values.astype(np.float64)]
+    if op.has_output_indices:
+        keys.insert(0, results["output_indices"])
+    order = np.lexsort(keys, axis=op.dimension)
+    return {name: np.take_along_axis(array, order, op.dimension) for name, array in results.items()}
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Static sizes of inputs and outputs, and the shapes that an op is told."""
+
+    inputs: list[int]
+    outputs: list[int]
+    input_shape: tuple[Extent, ...]
+    output_shape: tuple[Extent, ...]
+    dimension: int
+
+
+def _random_sizes(rng: np.random.Generator, *, beyond: bool) -> _Sizes:
+    """Lines of any length; K above it only where ``beyond``."""
     rank = int(rng.integers(1, 4))
     dimension = int(rng.integers(rank))
     sizes = [int(rng.integers(1, 6)) for _ in range(rank)]
@@ -48,6 +90,7 @@ def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
         sizes[(dimension + 1) % rank] = 37  # more lines than a cache line has elements
     sizes[dimension] = pick(rng, _CANDIDATES)
     kept = pick(rng, (*_KEPT, sizes[dimension]))
+    kept = kept if beyond else min(kept, sizes[dimension])
     shape: list[Extent] = [
         f"n{axis}" if rng.random() < 0.25 else size for axis, size in enumerate(sizes)
     ]
@@ -55,29 +98,83 @@ def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
     outputs[dimension] = "k" if rng.random() < 0.2 else kept
     out_sizes = list(sizes)
     out_sizes[dimension] = kept
+    return _Sizes(sizes, out_sizes, tuple(shape), tuple(outputs), dimension)
+
+
+def _random_inits(rng: np.random.Generator, sizes: _Sizes, kind: str, region: str) -> np.ndarray:
+    """Values that are in order along the dim, or are not."""
+    inits = random_elements(rng, sizes.outputs, kind, "abs" in region)
+    if rng.random() < 0.7:
+        inits = np.sort(inits.astype(np.float64), axis=sizes.dimension).astype(inits.dtype)
+        inits = inits if region.startswith("<") else np.flip(inits, sizes.dimension).copy()
+    return inits
+
+
+def _random_places(rng: np.random.Generator, sizes: _Sizes, kind: str) -> np.ndarray:
+    """Indices in order along the dim, negative ones where the type has them."""
+    least = 0 if kind.startswith("u") else -300
+    return np.sort(rng.integers(least, 300, sizes.outputs), axis=sizes.dimension).astype(kind)
+
+
+def _distinct(
+    rng: np.random.Generator, shape: list[int], axis: int, numbers: np.ndarray, kind: str
+) -> np.ndarray:
+    """Some of the numbers along each line, none twice: where indices tie, too, a result is open."""
+    lines = np.broadcast_to(numbers, (*shape[:axis], *shape[axis + 1 :], len(numbers)))
+    drawn = rng.permuted(lines, axis=-1)[..., : shape[axis]]
+    return np.moveaxis(drawn, -1, axis).astype(kind)
+
+
+def random_case(rng: np.random.Generator) -> tuple[Topk, dict[str, Any]]:
+    """Any dtypes, with and without indices; inits in order and not."""
+    sizes = _random_sizes(rng, beyond=True)
     kind, region = pick(rng, _DTYPES), pick(rng, _REGIONS)
     has_indices = rng.random() < 0.4
     index_kind = "int32" if has_indices else pick(rng, _INDEX_DTYPES)
     op = ops.topk(
-        TensorType(tuple(shape), kind),
-        TensorType(tuple(outputs), kind),
-        TensorType(tuple(outputs), index_kind),
-        indices=TensorType(tuple(shape), "int32") if has_indices else None,
-        dimension=dimension,
+        TensorType(sizes.input_shape, kind),
+        TensorType(sizes.output_shape, kind),
+        TensorType(sizes.output_shape, index_kind),
+        indices=TensorType(sizes.input_shape, "int32") if has_indices else None,
+        dimension=sizes.dimension,
         region=region,
     )
-    narrow = "abs" in region
-    operands = {"values": random_elements(rng, sizes, kind, narrow)}
+    operands = {"values": random_elements(rng, sizes.inputs, kind, "abs" in region)}
     if has_indices:
-        operands["indices"] = rng.integers(-300, 300, sizes, dtype=np.int32)
-    inits = random_elements(rng, out_sizes, kind, narrow)
-    if rng.random() < 0.7:
-        inits = np.sort(inits.astype(np.float64), axis=dimension).astype(inits.dtype)
-        inits = inits if region.startswith("<") else np.flip(inits, dimension).copy()
-    operands["output_values_init"] = inits
-    least = 0 if index_kind.startswith("u") else -300
-    places = np.sort(rng.integers(least, 300, out_sizes), axis=dimension)
-    operands["output_indices_init"] = places.astype(index_kind)
+        operands["indices"] = rng.integers(-300, 300, sizes.inputs, dtype=np.int32)
+    operands["output_values_init"] = _random_inits(rng, sizes, kind, region)
+    operands["output_indices_init"] = _random_places(rng, sizes, index_kind)
+    return op, operands
+
+
+def random_case_v2(rng: np.random.Generator) -> tuple[TopkV2, dict[str, Any]]:
+    """Any dtypes, indices in and out, out alone, or none; in order or not."""
+    sizes = _random_sizes(rng, beyond=False)
+    kind, region = pick(rng, _DTYPES), pick(rng, _REGIONS)
+    indices = pick(rng, ("in and out", "out", "none"))
+    index_kind = pick(rng, _INDEX_DTYPES)
+    outputs = TensorType(sizes.output_shape, index_kind)
+    op = ops.topk_v2(
+        TensorType(sizes.input_shape, kind),
+        TensorType(sizes.output_shape, kind),
+        None if indices == "none" else outputs,
+        input_indices=TensorType(sizes.input_shape, index_kind)
+        if indices == "in and out"
+        else None,
+        dimension=sizes.dimension,
+        is_sorted=bool(rng.random() < 0.5),
+        region=region,
+    )
+    operands = {"values": random_elements(rng, sizes.inputs, kind, "abs" in region)}
+    if indices == "in and out":
+        drawn = _distinct(rng, sizes.inputs, sizes.dimension, np.arange(300), index_kind)
+        operands["input_indices"] = drawn
+    operands["output_values_init"] = _random_inits(rng, sizes, kind, region)
+    if indices != "none":
+        before = 0 if index_kind.startswith("u") else 200
+        numbers = np.concatenate([np.arange(-before, 0), np.arange(300, 600)])
+        drawn = _distinct(rng, sizes.outputs, sizes.dimension, numbers, index_kind)
+        operands["output_indices_init"] = drawn
     return op, operands
 
 
@@ -96,6 +193,21 @@ def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
     return {"values": results["output_values"], "indices": results["output_indices"]}
 
 
+def run_example_v2(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """A case of the dialect's examples."""
+    attributes, inputs = case["attrs"], case["inputs"]
+    op = ops.topk_v2(
+        inputs["values"],
+        inputs["output_values_init"],
+        inputs.get("output_indices_init"),
+        input_indices=inputs.get("input_indices"),
+        dimension=attributes["dimension"],
+        is_sorted=attributes.get("is_sorted", False),
+        region=region_text(attributes["region"]),
+    )
+    return run(op, inputs)
+
+
 TOPK = OpEntry(
     name="iree_linalg_ext.topk",
     summary="the K best elements along one dim with their indices, competing with the inits",
@@ -104,4 +216,15 @@ TOPK = OpEntry(
     tolerance=tolerance,
     random_case=random_case,
     run_example=run_example,
+)
+
+TOPK_V2 = OpEntry(
+    name="iree_linalg_ext.topk_v2",
+    summary="the K first elements along one dim, indices and order on request",
+    make=ops.topk_v2,
+    reference=run_reference_v2,
+    tolerance=tolerance,
+    random_case=random_case_v2,
+    run_example=run_example_v2,
+    settled=settled_v2,
 )

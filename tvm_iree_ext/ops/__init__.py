@@ -19,6 +19,7 @@ from tvm_iree_ext.ops.scan import scan
 from tvm_iree_ext.ops.scatter import scatter
 from tvm_iree_ext.ops.sort import sort
 from tvm_iree_ext.ops.topk import topk
+from tvm_iree_ext.ops.topk_v2 import topk_v2
 from tvm_iree_ext.ops.winograd import (
     winograd_filter_transform,
     winograd_input_transform,
@@ -46,6 +47,7 @@ __all__ = [
     "scatter",
     "sort",
     "topk",
+    "topk_v2",
     "unpack",
     "vector_ext",
     "winograd_filter_transform",

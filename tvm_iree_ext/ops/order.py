@@ -80,6 +80,24 @@ def plain_order(region: Region) -> PlainOrder | None:
     return PlainOrder(left // 2, sign if left < right else _FLIPPED[sign])
 
 
+def strict_companion(op: str, region: Region) -> Region:
+    """The comparator that holds where ``region`` does, and does not the other way around."""
+    plain = plain_order(region)
+    if plain is not None and plain.strict:
+        return region
+    kinds = [str(parameter.ty.dtype) for parameter in region.parameters]
+    if plain is not None and len(kinds) == 2:
+        return trace(op, plain.sign[0], kinds, yields="bool")
+    return trace(op, lambda a, b: tirx.And(region(a, b), tirx.Not(region(b, a))), kinds, "bool")
+
+
+def is_nan(value: ir.Expr) -> ir.Expr:
+    """Whether a value, as a comparator sees it, is NaN; never for one that is no float."""
+    if not str(value.ty.dtype).startswith("float"):
+        return tirx.const(False, "bool")
+    return tirx.isnan(value)
+
+
 def _position(region: Region, value: ir.Expr) -> int | None:
     """Which parameter a value is."""
     return next((i for i, p in enumerate(region.parameters) if value.same_as(p)), None)

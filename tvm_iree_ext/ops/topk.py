@@ -19,9 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
+from tvm import tirx
 
 from tvm_iree_ext import dtypes
 from tvm_iree_ext.errors import OpError
@@ -29,20 +27,16 @@ from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.order import (
     PlainOrder,
-    as_seen,
-    as_stored,
     check_dimension,
     comparator,
     plain_order,
-    region_dtype,
 )
-from tvm_iree_ext.ops.parameters import Parameters, as_index
 from tvm_iree_ext.ops.regions import Region, RegionLike
 from tvm_iree_ext.ops.shapes import agree, named
 from tvm_iree_ext.signature import Extent, Operand, Signature, TensorType
 
 _NAME = "iree_linalg_ext.topk"
-_INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
+INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,16 +48,42 @@ class Topk(Op):
     dimension: int
     region: Region
 
+    input_indices = "indices"
+    """The name of the operand with the inputs' indices."""
+
+    keeps_pairs = False
+    """Whether values and indices move together, and inits may come in any order."""
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the outputs are handed out best first."""
+        return True
+
     @property
     def has_indices(self) -> bool:
         """Whether the inputs bring indices; without, they are numbered from 0."""
-        return "indices" in self.types
+        return self.input_indices in self.types
+
+    @property
+    def has_output_indices(self) -> bool:
+        """Whether the indices are handed out."""
+        return "output_indices" in self.types
+
+    @property
+    def index_dtype(self) -> str:
+        """The element type of the output indices."""
+        return self.types["output_indices"].dtype
+
+    @property
+    def ranks(self) -> Region:
+        """Whether ``arg0`` goes before ``arg1``: what a candidate wins by."""
+        return self.region
 
     @cached_property
     def signature(self) -> Signature:
         """``values, [indices], output_values_init, output_indices_init``, and both results."""
         kinds = dict(self.types)
-        outputs = {name: kinds.pop(name) for name in ("output_values", "output_indices")}
+        outputs = {name: kinds.pop(name) for name in self.types if name.startswith("output_")}
         named = [*kinds.items(), *((f"{name}_init", kind) for name, kind in outputs.items())]
         inputs = [Operand(name, kind.shape, kind.dtype) for name, kind in named]
         results = [Operand(name, k.shape, k.dtype, "result") for name, k in outputs.items()]
@@ -76,8 +96,8 @@ class Topk(Op):
 
     @cached_property
     def order(self) -> PlainOrder | None:
-        """The plain comparison that the region is, or None."""
-        return plain_order(self.region)
+        """The plain comparison by which a candidate wins, or None."""
+        return plain_order(self.ranks)
 
     @property
     def candidates(self) -> Extent:
@@ -95,9 +115,9 @@ class Topk(Op):
 
     def prim_func(self) -> tirx.PrimFunc:
         """The dialect's loops, for each position of the other dims."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _canonical(self)
-        return builder.get()
+        from tvm_iree_ext.ops.topk_canonical import canonical
+
+        return canonical(self)
 
 
 def topk(
@@ -134,110 +154,63 @@ def topk(
     Raises:
         OpError: for ranks, extents, dtypes, a dimension or a region that do not fit.
     """
-    allowed = dtypes.FLOATS + dtypes.INTEGERS
-    inputs = {"values": as_tensor(_NAME, "values", values, dtype, allowed)}
-    kind = inputs["values"].dtype
-    dimension = check_dimension(_NAME, dimension, len(inputs["values"].shape))
-    if (output_values is None) == (k is None):
-        raise OpError(f"{_NAME}: expected either output_values or k")
-    if output_values is None:
-        shape = list(inputs["values"].shape)
-        shape[dimension] = k if k is not None else 0
-        output_values = TensorType(tuple(shape), kind)
-    best = as_tensor(_NAME, "output_values", output_values, kind, allowed)
-    if best.dtype != kind:
-        raise OpError(f"{_NAME}: output_values has dtype {best.dtype}; expected {kind} as values")
+    inputs, kind, dimension = check_values(_NAME, values, dimension, dtype)
+    best = check_best(_NAME, inputs["values"], output_values, dimension, k)
     if indices is not None:
         inputs["indices"] = as_tensor(_NAME, "indices", indices, "int32", ("int32",))
     if output_indices is None:
         output_indices = TensorType(best.shape, "int32")
-    where = as_tensor(
-        _NAME,
-        "output_indices",
-        output_indices,
-        "int32",
-        ("int32",) if indices is not None else _INDEX_DTYPES,
-    )
-    outputs = {"output_values": best, "output_indices": where}
-    # Values and their indices have one shape; inputs and outputs differ along the dimension.
-    one, other = (next(iter(agree(_NAME, pair).values())) for pair in (inputs, outputs))
+    held = ("int32",) if indices is not None else INDEX_DTYPES
+    where = as_tensor(_NAME, "output_indices", output_indices, "int32", held)
+    types = settle(_NAME, inputs, {"output_values": best, "output_indices": where}, dimension)
+    return Topk(_NAME, types, dimension, comparator(_NAME, region, [kind]))
+
+
+def check_values(
+    op: str, values: OperandLike, dimension: object, dtype: str
+) -> tuple[dict[str, TensorType], str, int]:
+    """The inputs so far, their element type, and the dim to select along."""
+    given = as_tensor(op, "values", values, dtype, dtypes.FLOATS + dtypes.INTEGERS)
+    return {"values": given}, given.dtype, check_dimension(op, dimension, len(given.shape))
+
+
+def check_best(
+    op: str, values: TensorType, best: OperandLike | None, dimension: int, k: Extent | None
+) -> TensorType:
+    """The type of the output values, given as such or by K."""
+    if (best is None) == (k is None):
+        raise OpError(f"{op}: expected either output_values or k")
+    if best is None:
+        shape = list(values.shape)
+        shape[dimension] = k if k is not None else 0
+        best = TensorType(tuple(shape), values.dtype)
+    kind = as_tensor(op, "output_values", best, values.dtype, dtypes.FLOATS + dtypes.INTEGERS)
+    if kind.dtype != values.dtype:
+        raise OpError(
+            f"{op}: output_values has dtype {kind.dtype}; expected {values.dtype} as values"
+        )
+    return kind
+
+
+def settle(
+    op: str,
+    inputs: Mapping[str, TensorType],
+    outputs: Mapping[str, TensorType],
+    dimension: int,
+) -> dict[str, TensorType]:
+    """The types with the shapes that they agree on, and a name for each extent.
+
+    Values and their indices have one shape; inputs and outputs differ along the dimension.
+    """
+    one, other = (next(iter(agree(op, pair).values())) for pair in (inputs, outputs))
+    dtype = inputs["values"].dtype
     shapes = agree(
-        _NAME,
-        {"values": TensorType(one, kind), "output_values": TensorType(other, kind)},
+        op,
+        {"values": TensorType(one, dtype), "output_values": TensorType(other, dtype)},
         free=(dimension,),
     )
-    settled = {
+    return {
         name: TensorType(named(shapes[first], {dimension: f"{first}_"}), given.dtype)
         for first, pair in (("values", inputs), ("output_values", outputs))
         for name, given in pair.items()
     }
-    return Topk(_NAME, settled, dimension, comparator(_NAME, region, [kind]))
-
-
-def _canonical(op: Topk) -> None:
-    """Blocks ``start`` and ``insert``; all of an insertion is one block, its carry inside."""
-    parameters = Parameters.declare(op)
-    buffers = parameters.buffers
-    extents = {
-        o.name: [as_index(parameters.extent(extent)) for extent in o.shape]
-        for o in op.signature.operands
-    }
-    rank, axis = len(op.types["values"].shape), op.dimension
-
-    def place(outer: list[ir.Expr], along: ir.Expr) -> list[ir.Expr]:
-        return [*outer[:axis], along, *outer[axis:]]
-
-    with I.sblock("root"):
-        for name in ("output_values", "output_indices"):
-            with I.grid(*extents[name]) as loops, I.sblock(f"start_{name}"):
-                listed = list(loops) if rank > 1 else [loops]
-                at = [I.axis.spatial(e, v) for e, v in zip(extents[name], listed, strict=True)]
-                I.buffer_store(buffers[name], buffers[f"{name}_init"][tuple(at)], at)
-        others = [e for dim, e in enumerate(extents["values"]) if dim != axis]
-        # A loop even where there is no other dim: a block without one confuses schedules.
-        with I.grid(*(others or [tirx.const(1, "int64")])) as loops, I.sblock("insert"):
-            listed = list(loops) if len(others) > 1 else [loops]
-            outer = [I.axis.spatial(e, v) for e, v in zip(others, listed, strict=False)]
-            if not others:
-                I.axis.spatial(tirx.const(1, "int64"), listed[0])
-            # As comparators see them, since TVM cannot bind an element of a bool or bf16 buffer.
-            kind, index_kind = (str(buffers[n].dtype) for n in ("values", "output_indices"))
-            value, index, spare_value, spare_index = (
-                I.sblock_alloc_buffer([1], dtype, scope="local")
-                for dtype in (region_dtype(kind), index_kind) * 2
-            )
-            with I.serial(extents["values"][axis]) as n:
-                number = tirx.Cast(str(index.dtype), n)
-                if op.has_indices:
-                    number = buffers["indices"][tuple(place(outer, n))]
-                I.buffer_store(value, as_seen(buffers["values"][tuple(place(outer, n))]), [0])
-                I.buffer_store(index, number, [0])
-                with I.serial(extents["output_values"][axis]) as k:
-                    at = place(outer, k)
-                    _insert(op, buffers, (value, index), (spare_value, spare_index), at)
-
-
-def _insert(
-    op: Topk,
-    buffers: Mapping[str, Any],
-    carry: tuple[Any, Any],
-    spare: tuple[Any, Any],
-    at: list[ir.Expr],
-) -> None:
-    """Offer the carry to one output element."""
-    value, index = carry
-    best, where = spare
-    I.buffer_store(best, as_seen(buffers["output_values"][tuple(at)]), [0])
-    I.buffer_store(where, buffers["output_indices"][tuple(at)], [0])
-    forward = I.Bind(op.region(value[0], best[0]))
-    reverse = I.Bind(op.region(best[0], value[0]))
-    same = tirx.Select(forward, reverse, tirx.Not(reverse))  # TVM cannot compare bools
-    moved = I.Bind(tirx.Or(forward, tirx.And(same, index[0] < where[0])))
-    # Selections, not branches: of branches LLVM makes masked moves that lose indices.
-    for name, held, kept, wins in (
-        ("output_values", value, best, forward),
-        ("output_indices", index, where, moved),
-    ):
-        taken = tirx.Select(wins, held[0], kept[0])
-        I.buffer_store(buffers[name], as_stored(taken, str(buffers[name].dtype)), at)
-        I.buffer_store(held, tirx.Select(wins, kept[0], held[0]), [0])

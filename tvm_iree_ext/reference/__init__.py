@@ -12,7 +12,7 @@ from tvm_iree_ext.reference.pack import pack, unpack
 from tvm_iree_ext.reference.scan import scan
 from tvm_iree_ext.reference.slices import gather, scatter
 from tvm_iree_ext.reference.sort import sort
-from tvm_iree_ext.reference.topk import topk
+from tvm_iree_ext.reference.topk import topk, topk_v2
 from tvm_iree_ext.reference.winograd import filter_transform, input_transform, output_transform
 
 __all__ = [
@@ -36,5 +36,6 @@ __all__ = [
     "scatter",
     "sort",
     "topk",
+    "topk_v2",
     "unpack",
 ]
