@@ -30,6 +30,7 @@ _KERNELS = {"radix": radix_kernel, "merge": merge_kernel, "network": network_ker
 
 _LARGEST_DIGIT_BITS = 16
 _LARGEST_RUN = 64
+_MOST_ROWS = 32
 
 
 class CpuSort(CpuRule):
@@ -46,7 +47,15 @@ class CpuSort(CpuRule):
         parallel = bool(op.signature.symbols) or math.prod(_numbers(op.shape)) >= _SERIAL_ELEMENTS
         lanes = features.lanes(max(widest, _PLACE_BYTES) * 8)
         if isinstance(length, int) and length <= _network_length(op) and _fills(op, lanes):
-            return LoweringConfig(algorithm="network", vector_lanes=lanes, parallel=parallel)
+            # As many rows as fit into half the registers: the other half is for comparisons.
+            buffers = len(op.dtypes) + shows_ties(op)
+            rows = max(features.vector_registers // 2 // buffers, 4)
+            return LoweringConfig(
+                algorithm="network",
+                register_tile={"rows": 1 << (rows.bit_length() - 1)},
+                vector_lanes=lanes,
+                parallel=parallel,
+            )
         long = isinstance(length, str) or length >= _LONG
         splits = features.cores if long and _few_lines(op, features.cores) else 1
         if op.order is None or (isinstance(length, int) and length <= _FEW):
@@ -126,6 +135,7 @@ def _check(op: Sort, check: ConfigCheck) -> None:
     else:
         static = isinstance(op.shape[op.dimension], int)
         check.need(static, "'network' needs a static length")
+        check.power_of_two("register_tile['rows']", check.tile("register_tile", "rows", _MOST_ROWS))
         check.need(splits == 1, "'network' takes no splits")
     in_one = splits == 1 or _in_one_piece(op)
     check.need(in_one, "splits need the sorted dim to be the innermost")

@@ -1,16 +1,15 @@
 """CPU sort of many lines at once, a line in each lane of a vector: for any comparator.
 
-Batcher's odd-even merge sort exchanges the same places in every line whatever the data, so each
-exchange is a vector comparison and selections, with no branch and no gather.  It is not stable by
-itself: where ties can be told apart, each element brings its place in the line, and of two equal
-ones the later place goes later.  Zeros of either sign are the one tie that can be told apart among
-plain keys; they are rare, and put back in their order afterwards.
+The lines are copied to a tile, next to each other, whose rows are sorted (see :mod:`..sort_rows`).
+That is not stable by itself: where ties can be told apart, each element brings its place in the
+line, and of two equal ones the later place goes later.  Zeros of either sign are the one tie that
+can be told apart among plain keys; they are rare, and put back in their order afterwards.
 
 Work: length x log2(length)^2 / 4 exchanges for ``vector_lanes`` lines; it beats the other forms
 while a tile of that many lines stays in the L2 cache.  Scratch: the tile, and its places.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -20,15 +19,13 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, i64, product, serial
 from tvm_iree_ext.schedules.cpu.sort_lines import Lines, as_seen
+from tvm_iree_ext.schedules.cpu.sort_rows import RowSort
 
 from tvm_iree_ext.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.ops.order import goes_before
 from tvm_iree_ext.ops.sort import Sort
 
 _PLACE = "int32"
-
-# Rows of a tile that are sorted on their own before they are merged: what the L1 cache holds.
-_BLOCK = 256
 
 # Square tiles of up to so many lanes are transposed in registers.
 _TRANSPOSED = 16
@@ -37,7 +34,8 @@ _TRANSPOSED = 16
 def network_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; its length must be a number.
 
-    ``config`` has ``vector_lanes``.
+    ``config`` has ``vector_lanes``, and ``register_tile["rows"]``: how many rows of all operands,
+    and of their places, are held in registers.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Network(Lines(op), config).emit()
@@ -47,17 +45,6 @@ def network_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
 def shows_ties(op: Sort) -> bool:
     """Whether equal elements can be told apart by more than the sign of a zero."""
     return op.order is None or len(op.dtypes) > 1
-
-
-def phases(length: int) -> Iterator[tuple[int, int]]:
-    """Sizes of the halves that are merged, and distances of the pairs, in turn."""
-    half = 1
-    while half < length:
-        distance = half
-        while distance >= 1:
-            yield half, distance
-            distance //= 2
-        half *= 2
 
 
 class _Network:
@@ -107,7 +94,7 @@ class _Network:
         if places is not None:
             with serial(self.length) as i, emit.vector_loop(self.lanes) as lane:
                 I.buffer_store(places, tirx.Cast(_PLACE, i), [i * self.lanes + lane])
-        self.exchange_all(tile, places)
+        self.sort_rows(tile, places)
         self.settle_zeros(tile, start, step, stride, count)
         for source, target in zip(tile, self.lines.results, strict=True):
             with I.If(count == self.lanes):
@@ -151,58 +138,23 @@ class _Network:
         with serial(lanes) as lane, serial(self.length, blocks * lanes) as i:
             I.buffer_store(target, tile[i * lanes + lane], [start + lane * stride + i])
 
-    def exchange_all(self, tile: Sequence[Any], places: Any) -> None:
-        """The whole network: first inside blocks of rows, then across them."""
-        blocks, rest = divmod(self.length, _BLOCK)
-        with serial(blocks) as block:
-            for half, distance in phases(_BLOCK if blocks else 0):
-                self.exchange_phase(tile, places, half, distance, block * _BLOCK, _BLOCK)
-        for half, distance in phases(rest):
-            self.exchange_phase(tile, places, half, distance, i64(blocks * _BLOCK), rest)
-        for half, distance in phases(self.length):
-            if half >= _BLOCK:
-                self.exchange_phase(tile, places, half, distance, i64(0), self.length)
-
-    def exchange_phase(
-        self, tile: Sequence[Any], places: Any, half: int, distance: int, base: Expr, rows: int
-    ) -> None:
-        """Pairs ``distance`` apart in every two halves that are merged."""
-        first, groups = (0, 1) if distance == half else (distance, half // distance - 1)
-        whole, rest = divmod(rows, 2 * half)
-        if whole and groups:
-            with serial(whole) as block, serial(groups) as group, serial(distance) as i:
-                row = base + block * (2 * half) + group * (2 * distance) + (first + i)
-                self.exchange(tile, places, row, distance)
-        begin = whole * 2 * half
-        # Groups of the last, incomplete halves that reach beyond the rows are cut short.
-        reach = min(groups, max(0, -(-(rest - first - distance) // (2 * distance))))
-        if not reach:
-            return
-        with serial(reach) as group:
-            left = begin + group * (2 * distance) + first
-            with serial(emit.smaller(distance, rows - distance - left)) as i:
-                self.exchange(tile, places, base + left + i, distance)
-
-    def exchange(self, tile: Sequence[Any], places: Any, row: Expr, distance: int) -> None:
-        """In each lane, exchange two elements that are out of order."""
-        lanes = self.lanes
+    def sort_rows(self, tile: Sequence[Any], places: Any) -> None:
+        """Sort the line in each lane of a tile."""
         buffers = [*tile, *([] if places is None else [places])]
-        row = I.Bind(row * lanes)
-        with emit.vector_loop(lanes) as lane:
-            at = [row + lane, row + (distance * lanes) + lane]
-            left, right = ([I.Bind(buffer[place]) for buffer in buffers] for place in at)
-            seen = [
-                [as_seen(value, dtype) for value, dtype in zip(side, self.dtypes, strict=False)]
-                for side in (left, right)
-            ]
-            # Not bound: TVM cannot bind a vector of bools.
-            swap = goes_before(self.lines.op.region, *seen)
-            if places is not None:
-                kept = goes_before(self.lines.op.region, *seen[::-1])
-                swap = tirx.Or(swap, tirx.And(tirx.Not(kept), left[-1] > right[-1]))
-            for buffer, low, high in zip(buffers, left, right, strict=True):
-                I.buffer_store(buffer, tirx.Select(swap, high, low), [at[0]])
-                I.buffer_store(buffer, tirx.Select(swap, low, high), [at[1]])
+        block = self.config.register_tile["rows"]
+        RowSort(buffers, self.length, self.lanes, block, self.swaps).emit()
+
+    def swaps(self, left: Sequence[Expr], right: Sequence[Expr]) -> Expr:
+        """Whether elements that stand right must go before those that stand left."""
+        seen = [
+            [as_seen(value, dtype) for value, dtype in zip(side, self.dtypes, strict=False)]
+            for side in (left, right)
+        ]
+        swap = goes_before(self.lines.op.region, *seen)
+        if not self.with_places:
+            return swap
+        kept = goes_before(self.lines.op.region, *seen[::-1])
+        return tirx.Or(swap, tirx.And(tirx.Not(kept), left[-1] > right[-1]))
 
     def settle_zeros(
         self, tile: Sequence[Any], start: Expr, step: Expr, stride: Expr, count: Expr
