@@ -10,6 +10,7 @@ from tvm_iree_ext.schedules.cpu.emit import View
 from tvm_iree_ext.schedules.cpu.exp_reduction_nests import Nests
 from tvm_iree_ext.schedules.cpu.exp_reduction_operands import Operands
 from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Plan
+from tvm_iree_ext.schedules.cpu.exp_reduction_splits import Parts
 from tvm_iree_ext.schedules.cpu.exp_reduction_tiles import CHAINS, Tiles
 from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 
@@ -20,6 +21,12 @@ from tvm_iree_ext.target.cpu import cpu_features
 
 # Below this many points a launch of the thread pool (3 to 12 us) costs more than it brings.
 _SERIAL_POINTS = 50_000
+
+# What the rows of a task accumulate in; more would not stay in the L2 cache.
+_STATE_BYTES = 256 * 1024
+
+# Points of a part of the keys that is worth a task of its own.
+_PART_POINTS = 20_000
 
 # Accumulators of a product by vector registers: rows of weights x vectors of columns.
 _REGISTER_TILE = {16: (6, 2), 32: (6, 4)}
@@ -40,7 +47,9 @@ class CpuExpReduction(CpuRule):
         form = "tiles" if plan.keys and (plan.scores_lie_along_keys or product) else "nests"
         wide = CHAINS * lanes
         # Rows share the right side of a product; without one they go one by one.
-        tile_m, tile_k = (8 * rows, 2 * wide) if product else (1, 64 * wide)
+        tile_m, tile_k = 1, 64 * wide
+        if product:
+            tile_m, tile_k = _row_tile(plan, rows, features.cores), 2 * wide
         keys = plan.count(plan.keys[-1:])
         if keys is not None:
             tile_k = min(tile_k, -(-keys // wide) * wide)
@@ -51,6 +60,7 @@ class CpuExpReduction(CpuRule):
             reduction_tile={"k": tile_k},
             register_tile={"m": rows, "n": vectors},
             vector_lanes=lanes,
+            splits=_splits(plan, tile_m, features.cores) if form == "tiles" else 1,
             parallel=bool(op.signature.symbols) or points > _SERIAL_POINTS,
         )
 
@@ -65,6 +75,38 @@ class CpuExpReduction(CpuRule):
         return ir.IRModule({op.entry: _kernel(op, plan, config)})
 
 
+def _row_tile(plan: Plan, rows: int, cores: int) -> int:
+    """Rows of a task with a product: whole register tiles, and tasks for all cores."""
+    columns = max(plan.count(one.columns) or 1 for one in plan.tiled)
+    fitting = _STATE_BYTES // (columns * item_bytes(plan.op.compute_dtype))
+    most = max(1, min(8, fitting // rows))
+    return next(
+        (
+            rows * many
+            for many in range(most, 1, -1)
+            if _tasks(plan, rows * many, cores) >= 2 * cores
+        ),
+        rows,
+    )
+
+
+def _tasks(plan: Plan, tile_m: int, unknown: int) -> int:
+    """How many tiles of rows there are; where an extent is not known, many times ``unknown``."""
+    rows = plan.count([dim for dim in plan.rows if dim not in plan.shared])
+    shared = plan.count(plan.shared)
+    return 4 * unknown if rows is None or shared is None else shared * -(-rows // tile_m)
+
+
+def _splits(plan: Plan, tile_m: int, cores: int) -> int:
+    """Into how many parts the keys of a row go: the fewest that share few rows' work evenly."""
+    tasks, keys = _tasks(plan, tile_m, cores), plan.count(plan.keys[-1:])
+    columns = sum(plan.count(one.columns) or 1 for one in plan.tiled)
+    small = keys is not None and keys * columns < _PART_POINTS * cores
+    if tasks >= 4 * cores or small or not plan.mergeable:
+        return 1
+    return next((s for s in range(1, cores + 1) if tasks * s % cores == 0), cores)
+
+
 def _kernel(op: ExpReduction, plan: Plan, config: LoweringConfig) -> tirx.PrimFunc:
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Operands.declare(op, plan)
@@ -76,7 +118,10 @@ def _kernel(op: ExpReduction, plan: Plan, config: LoweringConfig) -> tirx.PrimFu
             view = View(emit.scratch(shape, op.compute_dtype), by_row, space)
             nests = Nests(operands, config, view)
             if config.algorithm == "tiles":
-                Tiles(operands, config, view).emit()
+                parts = Parts(nests, config.splits) if config.splits > 1 else None
+                Tiles(operands, config, view, parts).emit()
+                if parts is not None:
+                    parts.merge()
                 rest = [one for one in plan.accumulations if one not in plan.tiled]
             else:
                 nests.emit_maximum()
@@ -90,6 +135,13 @@ def _check(plan: Plan, check: ConfigCheck) -> None:
     """Raise ScheduleError for a config that the kernels cannot use."""
     check.algorithm(*(("tiles", "nests") if plan.keys else ("nests",)))
     wide = CHAINS * check.lanes()
+    splits = check.splits()
+    if check.config.algorithm != "tiles":
+        check.expect(splits == 1, "splits", splits, "1 in the form nests")
+    check.need(
+        splits == 1 or plan.mergeable,
+        f"splits is {splits}; expected 1, as an output is no sum of weights up to a factor",
+    )
     for role in ("m", "columns"):
         check.tile("workgroup_tile", role)
     for role in ("m", "n"):

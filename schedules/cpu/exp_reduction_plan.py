@@ -182,6 +182,11 @@ class Plan:
         """Whether sums can be taken before the maximum is known, and rescaled when it rises."""
         return all(_follows_the_maximum(self.op, one) for one in self.tiled)
 
+    @property
+    def mergeable(self) -> bool:
+        """Whether parts of the keys can be reduced apart: every output is a sum, in one pass."""
+        return self.online and all(one.addend is not None for one in self.tiled)
+
     def _accumulation(self, j: int) -> Accumulation:
         op = self.op
         region, count = op.regions[j], len(op.inputs)
@@ -282,12 +287,33 @@ def _mentions(body: ir.Expr, var: tirx.Var) -> bool:
 
 
 def _follows_the_maximum(op: ExpReduction, one: Accumulation) -> bool:
-    """Whether scaling weights and accumulator scales what the region yields."""
+    """Whether scaling weights and accumulator scales what the region yields; NaN for both is NaN.
+
+    So a maximum that is NaN, or stays -inf, need not be known before: the output is NaN then.
+    """
     if one.output not in op.exp_reduced_operands:
         return 0 not in one.reads
     parameters = one.region.parameters
     scaled = {parameters[0].name, parameters[len(op.inputs) + one.output].name}
-    return _degree(one.region.body, scaled) in (Fraction(1), "any")
+    return _degree(one.region.body, scaled) == Fraction(1) and _keeps_nan(one.region.body, scaled)
+
+
+def _keeps_nan(body: Any, scaled: set[str]) -> bool:
+    """Whether the value is NaN when all scaled variables are."""
+
+    def visit(node: Any) -> bool:
+        match node:
+            case tirx.Var():
+                return node.name in scaled
+            case tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.Div():
+                return visit(node.a) or visit(node.b)
+            case tirx.Select():
+                return visit(node.true_value) and visit(node.false_value)
+            case tirx.Cast():
+                return visit(node.value)
+        return False
+
+    return visit(body)
 
 
 Degree: TypeAlias = Fraction | str | None

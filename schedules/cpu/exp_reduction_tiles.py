@@ -24,6 +24,7 @@ from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, View, i64, known, s
 from tvm_iree_ext.schedules.cpu.exp_reduction_operands import Operands, along, lane_loop
 from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Accumulation
 from tvm_iree_ext.schedules.cpu.exp_reduction_products import Product, Tile
+from tvm_iree_ext.schedules.cpu.exp_reduction_splits import Parts
 
 from tvm_iree_ext.ops.regions import Region
 
@@ -35,8 +36,10 @@ RowBody: TypeAlias = Callable[[Expr, Tile], None]
 class Tiles:
     """The loops over rows under construction; ``maxima`` is what other loops read afterwards."""
 
-    def __init__(self, operands: Operands, config: LoweringConfig, maxima: View) -> None:
-        self.operands, self.config, self.maxima = operands, config, maxima
+    def __init__(
+        self, operands: Operands, config: LoweringConfig, maxima: View, parts: Parts | None
+    ) -> None:
+        self.operands, self.config, self.maxima, self.parts = operands, config, maxima, parts
         self.plan, self.space = operands.plan, operands.space
         self.online = self.plan.online
         self.dtype = operands.op.compute_dtype
@@ -52,9 +55,11 @@ class Tiles:
     def emit(self) -> None:
         """Tasks over the shared dims and tiles of rows."""
         tiles = emit.ceil_div(self.rows, self.tile_m)
-        tasks = i64(emit.product([self.space.count(self.plan.shared), tiles]))
+        splits = self.config.splits
+        tasks = i64(emit.product([self.space.count(self.plan.shared), tiles, splits]))
         with (I.parallel if self.config.parallel else I.serial)(i64(0), tasks) as task:
-            shared, tile = emit.divide(task, tiles)
+            rest, self.part = emit.divide(task, splits)
+            shared, tile = emit.divide(rest, tiles)
             self.shared = emit.bound(self.space.spread(shared, self.plan.shared))
             self.first_row = I.Bind(tile * self.tile_m)
             self.live: Index = self.tile_m
@@ -65,7 +70,9 @@ class Tiles:
     def emit_task(self) -> None:
         """The rows of one task."""
         self.scores = emit.scratch([self.tile_m, self.tile_k], self.dtype)
-        self.maximum, self.rescale = (emit.scratch([self.tile_m], self.dtype) for _ in range(2))
+        self.maximum, self.rescale, self.added = (
+            emit.scratch([self.tile_m], self.dtype) for _ in range(3)
+        )
         self.state = {
             one.output: emit.scratch(
                 [self.tile_m, self.width(one)], self.operands.state_dtype(one.output)
@@ -78,10 +85,12 @@ class Tiles:
             if one.right is not None
         }
         with serial(self.live) as row:
-            given = self.operands.element("init0", self.dtype, self.row_at(row))
+            given = self.operands.const(-math.inf)
+            if self.parts is None:
+                given = self.operands.element("init0", self.dtype, self.row_at(row))
             I.buffer_store(self.maximum, given, [row])
         if not self.online:
-            self.each_tile(lambda tile: self.each_row(self.raise_maximum, tile))
+            self.each_tile(lambda tile: self.each_row(self.find_maximum, tile))
         with serial(self.live) as row:
             self.start(row)
         self.each_tile(self.tile)
@@ -99,27 +108,41 @@ class Tiles:
     def each_tile(self, body: Callable[[Tile], None]) -> None:
         """``body(tile)`` for each tile of keys, in order."""
         outer_dims = self.plan.keys[:-1]
+        begin, end = self.key_range()
         with serial(self.space.count(outer_dims)) as point:
             outer = emit.bound(self.space.spread(point, outer_dims))
-            with serial(emit.ceil_div(self.keys, self.tile_k)) as number:
-                first = I.Bind(number * self.tile_k)
+            with serial(emit.ceil_div(i64(end) - begin, self.tile_k)) as number:
+                first = I.Bind(begin + number * self.tile_k)
                 keys: Index = self.tile_k
-                if (known(self.keys) or 1) % self.tile_k:
-                    keys = I.Bind(emit.smaller(self.tile_k, i64(self.keys) - first))
+                if known(begin) != 0 or (known(end) or 1) % self.tile_k:
+                    keys = I.Bind(emit.smaller(self.tile_k, i64(end) - first))
                 body(Tile({**self.shared, **outer}, self.key, first, keys))
+
+    def key_range(self) -> tuple[Index, Index]:
+        """The keys of the task along the last dim: all, or a part of them."""
+        if self.parts is None:
+            return 0, self.keys
+        share = emit.ceil_div(emit.ceil_div(self.keys, self.config.splits), self.wide) * self.wide
+        first = emit.smaller(self.part * share, self.keys)
+        begin = I.Bind(i64(first))
+        return begin, I.Bind(i64(emit.smaller(begin + share, self.keys)))
 
     def each_row(self, body: RowBody, tile: Tile) -> None:
         """``body(row, tile)`` for the rows of the task; the tile then has the dims of the row."""
         with serial(self.live) as row:
             body(row, tile.with_dims(emit.bound(self.row_at(row))))
 
-    def load_scores(self, row: Expr, tile: Tile) -> None:
-        """Bring the scores of a tile into scratch, -inf past the last."""
+    def load_scores(
+        self, row: Expr, tile: Tile, each: Callable[[Expr, Expr], None] | None = None
+    ) -> None:
+        """Bring the scores of a tile into scratch, -inf past the last; ``each(score, lane)``."""
 
         def piece(place: Index, lanes: int) -> None:
             with lane_loop(lanes) as lane:
                 score = self.operands.element("input0", self.dtype, tile.at(place + lane))
                 I.buffer_store(self.scores, score, [row, place + lane])
+                if each is not None:
+                    each(score, lane)
 
         along(tile.keys, self.wide, piece)
         if (known(tile.keys) or 1) % self.wide:
@@ -127,18 +150,27 @@ class Tiles:
             with serial(end, tile.keys) as key:
                 I.buffer_store(self.scores, self.operands.const(-math.inf), [row, key])
 
-    def raise_maximum(self, row: Expr, tile: Tile) -> None:
+    def raise_maximum(
+        self,
+        row: Expr,
+        tile: Tile,
+        larger: Callable[[Expr, Expr], Expr],
+    ) -> None:
         """Load the scores of a tile, and raise the row's maximum to theirs."""
-        self.load_scores(row, tile)
         largest = emit.registers(self.wide, self.dtype)
         with emit.vector_loop(self.wide) as lane:
             I.buffer_store(largest, self.maximum[row], [lane])
-        blocks = emit.ceil_div(tile.keys, self.wide)
-        with serial(blocks) as block, emit.vector_loop(self.wide) as lane:
-            score = self.scores[row, block * self.wide + lane]
-            I.buffer_store(largest, emit.larger_or_nan(largest[lane], score), [lane])
-        _into_first(largest, self.wide, emit.larger_or_nan)
+
+        def each(score: Expr, lane: Expr) -> None:
+            I.buffer_store(largest, larger(largest[lane], score), [lane])
+
+        self.load_scores(row, tile, each)
+        _into_first(largest, self.wide, larger)
         I.buffer_store(self.maximum, largest[0], [row])
+
+    def find_maximum(self, row: Expr, tile: Tile) -> None:
+        """The maximum of a tile's scores and those before, where all are to be known first."""
+        self.raise_maximum(row, tile, emit.larger_or_nan)
 
     def shift(self, row: Expr) -> Expr:
         """What scores are taken less of: while there are none above -inf, any number will do."""
@@ -146,12 +178,21 @@ class Tiles:
         return tirx.Select(maximum < lowest, lowest, maximum) if self.online else maximum
 
     def start(self, row: Expr) -> None:
-        """The outputs as they come, times the norm of what they are rescaled from.
+        """The outputs as they come, times the norm of what they are rescaled from; a part's are 0.
 
         For the online algorithm that is the norm of an infinite maximum, or 1; the rest follows
         tile by tile.
         """
         operands = self.operands
+        if self.parts is not None:
+            self.each_column(
+                lambda one, place: I.buffer_store(
+                    self.state[one.output],
+                    tirx.const(0, operands.state_dtype(one.output)),
+                    [row, place],
+                )
+            )
+            return
         at = emit.bound(self.row_at(row))
         given = I.Bind(operands.element("init0", self.dtype, at))
         norm = operands.power(given - self.maximum[row])
@@ -194,7 +235,10 @@ class Tiles:
         """The weights of a tile in place of its scores, and how they rescale the outputs."""
         operands = self.operands
         before = I.Bind(self.shift(row))
-        (self.raise_maximum if self.online else self.load_scores)(row, tile)
+        if self.online:
+            self.raise_maximum(row, tile, emit.larger_float)
+        else:
+            self.load_scores(row, tile)
         after = I.Bind(self.shift(row))
         if self.online:
             # Not the power of a difference where there is none: that of two infinities is NaN.
@@ -202,11 +246,22 @@ class Tiles:
                 before == after, operands.const(1.0), operands.power(before - after)
             )
             I.buffer_store(self.rescale, change, [row])
+        sums = emit.registers(self.wide, self.dtype)
+        with emit.vector_loop(self.wide) as lane:
+            I.buffer_store(sums, operands.const(0.0), [lane])
         blocks = emit.ceil_div(tile.keys, self.wide)
         with serial(blocks) as block, emit.vector_loop(self.wide) as lane:
             place = [row, block * self.wide + lane]
             weight = operands.power(self.scores[tuple(place)] - after)
             I.buffer_store(self.scores, weight, place)
+            I.buffer_store(sums, sums[lane] + self.scores[tuple(place)], [lane])
+        _into_first(sums, self.wide, lambda a, b: a + b)
+        I.buffer_store(self.added, sums[0], [row])
+        if self.online:
+            # Comparisons pass over a score of NaN, and the weights do not.
+            with I.If(tirx.isnan(self.added[row])), I.Then(), serial(tile.keys) as key:
+                score = operands.element("input0", self.dtype, tile.at(key))
+                I.buffer_store(self.maximum, emit.larger_or_nan(self.maximum[row], score), [row])
 
     def rescaled(self, one: Accumulation, row: Expr, value: Expr) -> Expr:
         """An output's element, relative to the maximum of this tile."""
@@ -219,6 +274,10 @@ class Tiles:
         operands, state = self.operands, self.state[one.output]
         dtype = operands.state_dtype(one.output)
 
+        def weights(row: Expr, _: Tile) -> None:
+            carried = self.rescaled(one, row, state[row, i64(0)])
+            I.buffer_store(state, carried + self.added[row], [row, i64(0)])
+
         def body(row: Expr, tile: Tile) -> None:
             sums = emit.registers(self.wide, dtype)
             with emit.vector_loop(self.wide) as lane:
@@ -230,17 +289,12 @@ class Tiles:
                     added = operands.call(addend, tile.at(place + lane), weight)
                     I.buffer_store(sums, sums[lane] + added, [lane])
 
-            if addend.body.same_as(addend.parameters[0]):
-                # Past the last key weights are zero.
-                with serial(emit.ceil_div(tile.keys, self.wide)) as block:
-                    piece(block * self.wide, self.wide)
-            else:
-                along(tile.keys, self.wide, piece)
+            along(tile.keys, self.wide, piece)
             _into_first(sums, self.wide, lambda a, b: a + b)
             carried = self.rescaled(one, row, state[row, i64(0)])
             I.buffer_store(state, carried + sums[0], [row, i64(0)])
 
-        return body
+        return weights if addend.body.same_as(addend.parameters[0]) else body
 
     def fold_of(self, one: Accumulation) -> RowBody:
         """Takes any region through the keys of a tile, with columns in the lanes."""
@@ -283,14 +337,26 @@ class Tiles:
         operands = self.operands
         at = emit.bound(self.row_at(row))
         maximum = I.Bind(self.maximum[row])
+        parts = self.parts
+        if parts is not None:
+            I.buffer_store(parts.maximum, maximum, parts.row(self.part, at))
+            self.each_column(
+                lambda one, place: I.buffer_store(
+                    parts.sums[one.output],
+                    self.state[one.output][row, place],
+                    parts.element(one, self.part, {**at, **self.space.spread(place, one.columns)}),
+                )
+            )
+            return
         operands.views["result0"].store(at, maximum)
         self.maxima.store(at, maximum)
-        empty, nan = maximum == operands.const(-math.inf), operands.const(math.nan)
+        nan = operands.const(math.nan)
+        lost = tirx.Or(maximum == operands.const(-math.inf), tirx.isnan(maximum))
 
         def store(one: Accumulation, place: Expr) -> None:
             value = self.state[one.output][row, place]
             if self.online and operands.is_rescaled(one):
-                value = tirx.Select(empty, nan, value)
+                value = tirx.Select(lost, nan, value)
             here = {**at, **self.space.spread(place, one.columns)}
             operands.views[f"result{one.output}"].store(here, value)
 

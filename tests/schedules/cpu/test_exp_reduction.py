@@ -10,6 +10,7 @@ from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Plan
 
 from tvm_iree_ext import ops, registry, verify
 from tvm_iree_ext.bench import exp_reduction as bench
+from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import CallError, ScheduleError
@@ -125,6 +126,7 @@ ONLINE = {
     "arg4 + arg0 + 1": False,
     "arg4 + tanh(arg0) * arg1": False,
     "min(arg4, 1) + arg0 * arg1": False,
+    "select(arg0 > arg4, arg0, 0)": False,
 }
 
 
@@ -175,6 +177,12 @@ def test_plain_reductions_are_carried_along():
     total = check(op, operands)[2]
     expected = operands["init2"] + operands["input1"].sum(axis=0, dtype=np.int32)
     np.testing.assert_array_equal(total, expected)
+
+
+def test_fewer_rows_at_once_where_columns_are_many():
+    assert config_of(attention(8, 1000, 64, 50)).workgroup_tile["m"] == 48
+    assert config_of(attention(8, 1000, 5000, 50)).workgroup_tile["m"] == 12
+    assert config_of(attention(1, 20, 64, 50)).workgroup_tile["m"] == 6
 
 
 def test_several_reduction_dims_apart_and_together():
@@ -246,8 +254,30 @@ def test_sums_of_halves_do_not_stall():
     np.testing.assert_array_equal(total, 6000)
 
 
-@pytest.mark.parametrize("algorithm", ["tiles", "nests"])
-@pytest.mark.parametrize("region", ["arg1, arg0 + arg2", "arg1, max(arg0, arg2)"])
+@pytest.mark.parametrize("keys", [1, 64, 65, 200, "k"])
+@pytest.mark.parametrize("splits", [2, 3])
+def test_keys_in_parts(keys, splits):
+    op = attention(1, 2, 20, keys)
+    for number in (1, 130, 500) if keys == "k" else (keys,):
+        operands = operands_of(op, k=number)
+        operands["init0"][0, 0] = 1.0
+        check(op, operands, config_of(op, splits=splits))
+
+
+def test_a_long_row_is_cut_into_parts():
+    op = sums(1, 200_001)
+    assert config_of(op).splits > 1
+    x = np.zeros((1, 200_001), np.float32)
+    x[0, 150_000] = 3.0
+    maximum, total = build(op)(x, np.full(1, -np.inf, "f4"), np.zeros(1, "f4"))
+    assert (maximum, total) == (3.0, 1 + 200_000 / 8)
+
+
+SUM, MAXIMUM = "arg1, arg0 + arg2", "arg1, max(arg0, arg2)"
+FORMS = [("tiles", SUM), ("nests", SUM), ("parts", SUM), ("tiles", MAXIMUM), ("nests", MAXIMUM)]
+
+
+@pytest.mark.parametrize(("algorithm", "region"), FORMS, ids=" ".join)
 def test_infinities_and_nan(algorithm, region):
     # Tiles of 64 keys: what is odd lies in the first, in a later one, or in all.
     op = sums(12, 200, region=region)
@@ -262,12 +292,17 @@ def test_infinities_and_nan(algorithm, region):
     scores[8] = lowest
     fresh = operands["init0"]
     fresh[9], fresh[10], fresh[11] = np.inf, np.nan, 300.0
-    config = config_of(op, algorithm=algorithm, reduction_tile={"k": 64})
+    scores[6, 190] = np.inf
+    config = config_of(op, reduction_tile={"k": 64})
+    if algorithm == "parts":
+        config = dataclasses.replace(config, splits=2)
+    else:
+        config = dataclasses.replace(config, algorithm=algorithm)
     check(op, operands, config)
     operands["init0"] = np.full(12, lowest, np.float32)
     maximum, total = check(op, operands, config)
     assert maximum[1] == lowest
-    assert total[1] == (operands["init1"][1] if "+" in region else max(operands["init1"][1], 0))
+    assert total[1] == (operands["init1"][1] if region == SUM else max(operands["init1"][1], 0))
 
 
 def test_a_state_of_parts_is_the_state_of_the_whole():
@@ -280,6 +315,11 @@ def test_a_state_of_parts_is_the_state_of_the_whole():
     for part in np.split(scores, 3, axis=1):
         state = kernel(np.ascontiguousarray(part), *state)
     np.testing.assert_allclose(state, whole, rtol=1e-6)
+
+
+def test_memory_does_not_grow_with_the_keys():
+    # The weights alone would take 5 MB.
+    assert extra_bytes(build(attention(1, 64, 64, 20_000)).folder, 2) < 1 << 20
 
 
 def test_dynamic_extents_must_agree():
@@ -311,6 +351,11 @@ def test_the_benchmarks_peers_compute_the_same(case):
 
 
 BAD_CONFIGS = {
+    "splits": ({"splits": 0}, "splits is 0; expected a number from 1"),
+    "splits of nests": (
+        {"splits": 2, "algorithm": "nests"},
+        "splits is 2; expected 1 in the form nests",
+    ),
     "algorithm": ({"algorithm": "fold"}, "algorithm is 'fold'; expected one of tiles, nests"),
     "lanes": ({"vector_lanes": 12}, "vector_lanes is 12; expected a power of two"),
     "rows": (
@@ -331,6 +376,12 @@ def test_refuses_a_config(case):
     op = sums(8, 100)
     with pytest.raises(ScheduleError, match=message):
         RULE.lower(op, make_target("llvm"), config_of(op, **changes))
+
+
+def test_only_sums_are_merged_from_parts():
+    op = sums(8, 100, region="arg1, max(arg0, arg2)")
+    with pytest.raises(ScheduleError, match="splits is 2; expected 1, as an output is no sum of"):
+        RULE.lower(op, make_target("llvm"), config_of(op, splits=2))
 
 
 def test_without_keys_there_are_no_tiles():
