@@ -19,6 +19,7 @@ from tvm_iree_ext.schedules.cpu.scan import CpuScan
 from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
 from tvm_iree_ext.schedules.cpu.sort import CpuSort
 from tvm_iree_ext.schedules.cpu.topk import CpuTopk
+from tvm_iree_ext.schedules.cpu.transfer import CpuTransfer
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
 
 from tvm_iree_ext.errors import ScheduleError
@@ -61,6 +62,7 @@ RULES: tuple[Rule, ...] = (
     CpuIm2col(),
     CpuArgCompare(),
     CpuWinograd(),
+    CpuTransfer(),
 )
 """Every rule, the most special first."""
 

@@ -15,6 +15,7 @@ from tvm_iree_ext.catalog.scan import SCAN
 from tvm_iree_ext.catalog.slices import GATHER, SCATTER
 from tvm_iree_ext.catalog.sort import SORT
 from tvm_iree_ext.catalog.topk import TOPK, TOPK_V2
+from tvm_iree_ext.catalog.transfer import TRANSFER_GATHER, TRANSFER_SCATTER
 from tvm_iree_ext.catalog.winograd import WINOGRAD_FILTER, WINOGRAD_INPUT, WINOGRAD_OUTPUT
 from tvm_iree_ext.errors import OpError
 
@@ -43,6 +44,8 @@ ENTRIES: dict[str, OpEntry] = {
         WINOGRAD_INPUT,
         WINOGRAD_OUTPUT,
         VECTOR_ARG_COMPARE,
+        TRANSFER_GATHER,
+        TRANSFER_SCATTER,
         CONV_2D,
     )
 }

@@ -181,6 +181,19 @@ def prefetch(buffer: Any, index: Index) -> None:
     I.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, *numbers))
 
 
+def copy_run(target: Any, to: Index, source: Any, start: Index, count: Index) -> None:
+    """``count`` elements of one flat buffer to another of the same type, by the C library.
+
+    It knows how large the caches are, and writes past them what they cannot hold.
+    """
+    size = i64(count) * i64(item_bytes(str(target.dtype)))
+    places = [tirx.address_of(b[i64(at)]) for b, at in ((target, to), (source, start))]
+    call = tirx.call_llvm_intrin(
+        "void", "llvm.memcpy.p0.p0.i64", *places, size, tirx.const(False, "bool")
+    )
+    I.evaluate(call)
+
+
 def ceil_div(a: Index, b: int) -> Index:
     """``a / b``, rounded up."""
     number = known(a)
@@ -222,6 +235,20 @@ def larger_or_nan(a: Expr, b: Expr) -> Expr:
     """The larger of two floats; NaN where either is."""
     # Not ``b != b``: TVM takes that for false.
     return tirx.Select(b > a, b, tirx.Select(tirx.isnan(b), b, a))
+
+
+def total(values: Sequence[Index]) -> Index:
+    """The sum, as a number where all are known."""
+    result: Index = sum(v for v in values if isinstance(v, int))
+    for value in values:
+        if not isinstance(value, int):
+            result = value if known(result) == 0 else value + i64(result)
+    return result
+
+
+def row_major(shape: Sequence[Index]) -> list[Index]:
+    """How far a step along each axis moves in memory."""
+    return [product(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
 def product(extents: Sequence[Index]) -> Index:
@@ -329,6 +356,16 @@ def transpose(vectors: Sequence[Expr]) -> list[Expr]:
                 rows[i], rows[i + distance] = (tirx.Shuffle(pair, order) for order in (low, high))
         distance *= 2
     return rows
+
+
+def move_transposed(
+    target: Any, targets: Sequence[Index], source: Any, sources: Sequence[Index]
+) -> None:
+    """A square of flat buffers: element j of run i goes to element i of run j; runs by starts."""
+    lanes = len(sources)
+    square = transpose([source[run(start, lanes)] for start in sources])
+    for start, value in zip(targets, square, strict=True):
+        I.buffer_store(target, value, [run(start, lanes)])
 
 
 def load_transposed(

@@ -195,14 +195,12 @@ class _Kernel:
         with serial(rows // lanes) as row, serial(columns // lanes) as column:
             first = I.Bind(other + row * i64(lanes) + column * i64(lanes) * step)
             target = I.Bind(domain + row * i64(lanes) * stride + column * i64(lanes))
-            others = [emit.run(first + i64(i) * step, lanes) for i in range(lanes)]
-            domains = [emit.run(target + i64(i) * stride, lanes) for i in range(lanes)]
-            source, result = self.other_words, self.domain_words
-            if not self.op.loads:
-                source, result, others, domains = result, source, domains, others
-            square = emit.transpose([source[at] for at in others])
-            for at, value in zip(domains, square, strict=True):
-                I.buffer_store(result, value, [at])
+            others = [first + i64(i) * step for i in range(lanes)]
+            domains = [target + i64(i) * stride for i in range(lanes)]
+            if self.op.loads:
+                emit.move_transposed(self.domain_words, domains, self.other_words, others)
+            else:
+                emit.move_transposed(self.other_words, others, self.domain_words, domains)
 
     def row(self, at: list[Expr], low: Expr, high: Expr) -> None:
         """The elements ``low`` to ``high`` - 1 of a row."""

@@ -174,5 +174,4 @@ class Tasks:
         """``target = source``, both of one axis."""
         with self.each() as task:
             first, stop = self.share(task, count, 64 // item_bytes(str(target.dtype)))
-            with serial(stop - first) as i:
-                I.buffer_store(target, source[first + i], [first + i])
+            emit.copy_run(target, first, source, first, stop - first)

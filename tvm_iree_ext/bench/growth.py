@@ -18,6 +18,7 @@ from tvm_iree_ext import builder, dtypes, ops, runtime
 from tvm_iree_ext.bench.custom_op import two_products
 from tvm_iree_ext.bench.exp_reduction import attention_case as attention_of_scores
 from tvm_iree_ext.bench.footprint import extra_bytes
+from tvm_iree_ext.bench.transfer import embedding_case
 from tvm_iree_ext.bench.turns import Contender, take_turns
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.signature import Operand
@@ -108,6 +109,16 @@ SUBJECTS: dict[str, Subject] = {
     ),
     "iree_vector_ext.arg_compare": Subject(
         lambda n: ops.vector_ext.arg_compare((n, 1024), dimension=1), 256, "lines"
+    ),
+    "iree_vector_ext.transfer_gather": Subject(
+        lambda n: embedding_case(n, 4096, 256).op, 2048, "rows"
+    ),
+    "iree_vector_ext.transfer_scatter": Subject(
+        lambda n: ops.vector_ext.transfer_scatter(
+            (n, 1024), (1024, n), indexing_maps=("(d0, d1)[] -> (d1, d0)",)
+        ),
+        256,
+        "rows",
     ),
     "iree_linalg_ext.winograd.input_transform": Subject(
         lambda n: ops.winograd_input_transform(_image(n)), 28, "rows of the image"

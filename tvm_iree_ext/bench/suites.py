@@ -21,6 +21,7 @@ from tvm_iree_ext.bench.scan import scan_cases
 from tvm_iree_ext.bench.slices import slices_cases
 from tvm_iree_ext.bench.sort import sort_cases
 from tvm_iree_ext.bench.topk import topk_cases
+from tvm_iree_ext.bench.transfer import transfer_cases
 from tvm_iree_ext.bench.winograd import winograd_cases
 
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
@@ -38,6 +39,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "arg_compare": arg_compare_cases,
     "winograd": winograd_cases,
     "conv_2d": conv_2d_cases,
+    "transfer": transfer_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

@@ -8,7 +8,9 @@ from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops import parameters
 from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.parameters import as_index
 from tvm_iree_ext.signature import Extent
 
 
@@ -47,11 +49,15 @@ class Block(AbstractContextManager[list[ir.Expr]]):
     """Loops and a block over extents, of which the first ``serial`` run in order."""
 
     def __init__(
-        self, name: str, parameters: Parameters, shape: Sequence[int | str], serial: int = 0
+        self,
+        name: str,
+        parameters: Parameters | parameters.Parameters,
+        shape: Sequence[int | str],
+        serial: int = 0,
     ) -> None:
         self.name, self.serial = name, serial
         # A loop even where there is no dim: a block without one confuses schedules.
-        self.extents = [parameters.extent(extent) for extent in shape]
+        self.extents = [as_index(parameters.extent(extent)) for extent in shape]
         self.loops = I.grid(*(self.extents or [tirx.const(1, "int64")]))
         self.block = I.sblock(name)
 

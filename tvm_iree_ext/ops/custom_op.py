@@ -27,12 +27,10 @@ from tvm_iree_ext import dtypes
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.symbol_maps import SymbolMap
 from tvm_iree_ext.signature import Extent, Operand, Signature, TensorType, shape_text
 
 _NAME = "iree_linalg_ext.custom_op"
-_MAP = re.compile(
-    r"\s*(?:affine_map<)?\s*\(([^()]*)\)\s*(?:\[([^\[\]]*)\])?\s*->\s*\(([^()]*)\)\s*>?\s*"
-)
 _ITERATOR = re.compile(r"#iree_linalg_ext\.iterator_type<(\w+)>|(\w+)")
 
 Region = Callable[..., Any]
@@ -60,63 +58,13 @@ class IteratorType(enum.Enum):
         return IteratorType[keyword.upper()]
 
 
-@dataclass(frozen=True)
-class TileMap:
-    """Where the tile of an operand lies: for each axis a loop (``d0``) or a symbol (``s0``).
-
-    >>> TileMap.parse("(d0, d1)[s0] -> (d0, s0)").results
-    ('d0', 's0')
-    """
-
-    num_dims: int
-    num_symbols: int
-    results: tuple[str, ...]
-
-    def __str__(self) -> str:
-        dims, symbols = (
-            ", ".join(f"{kind}{i}" for i in range(count))
-            for kind, count in (("d", self.num_dims), ("s", self.num_symbols))
-        )
-        return (
-            f"({dims})" + (f"[{symbols}]" if symbols else "") + f" -> ({', '.join(self.results)})"
-        )
-
-    @property
-    def dims(self) -> tuple[int, ...]:
-        """The loops among the results."""
-        return tuple(int(one[1:]) for one in self.results if one[0] == "d")
-
-    @staticmethod
-    def parse(text: str) -> "TileMap":
-        """Read MLIR's spelling; results are plain dims and symbols.
-
-        Raises:
-            OpError: for another form.
-        """
-        match = _MAP.fullmatch(text)
-        if match is None:
-            raise OpError(f"{_NAME}: indexing map {text!r}: expected the form (d0)[s0] -> (d0, s0)")
-        dims, symbols, results = (
-            [item.strip() for item in (part or "").split(",") if item.strip()]
-            for part in match.groups()
-        )
-        names = {name: f"d{i}" for i, name in enumerate(dims)}
-        names |= {name: f"s{i}" for i, name in enumerate(symbols)}
-        for result in results:
-            if result not in names:
-                raise OpError(
-                    f"{_NAME}: indexing map {text!r}: {result!r} is not a plain dim or symbol"
-                )
-        return TileMap(len(dims), len(symbols), tuple(names[result] for result in results))
-
-
 @dataclass(frozen=True, eq=False)
 class CustomOp(Op):
     """A loop nest over tiles; made by :func:`custom_op`, which checks it."""
 
     inputs: tuple[TensorType, ...]
     outputs: tuple[TensorType, ...]
-    maps: tuple[TileMap, ...]
+    maps: tuple[SymbolMap, ...]
     iterator_types: tuple[IteratorType, ...]
     extents: Mapping[str, Extent]
     """The extent of each dim and symbol by its name, such as ``d0``."""
@@ -172,7 +120,7 @@ def custom_op(
     inputs: Sequence[OperandLike],
     outputs: Sequence[OperandLike],
     *,
-    indexing_maps: Sequence[str | TileMap],
+    indexing_maps: Sequence[str | SymbolMap],
     iterator_types: Sequence[str | IteratorType],
     region: Region,
     dtype: str = "float32",
@@ -222,13 +170,15 @@ def custom_op(
 
 
 def _maps(
-    given: Sequence[str | TileMap], names: Sequence[str], types: Sequence[TensorType], loops: int
-) -> tuple[TileMap, ...]:
+    given: Sequence[str | SymbolMap], names: Sequence[str], types: Sequence[TensorType], loops: int
+) -> tuple[SymbolMap, ...]:
     if len(given) != len(names):
         raise OpError(
             f"{_NAME}: {len(given)} indexing maps; expected one for each of {len(names)} operands"
         )
-    maps = tuple(one if isinstance(one, TileMap) else TileMap.parse(one) for one in given)
+    maps = tuple(
+        one if isinstance(one, SymbolMap) else SymbolMap.parse(_NAME, one) for one in given
+    )
     full = [one for one in maps if one.results]
     for name, one, kind in zip(names, maps, types, strict=True):
         if len(one.results) != len(kind.shape):
@@ -250,7 +200,7 @@ def _maps(
 
 
 def _extents(
-    names: Sequence[str], types: Sequence[TensorType], maps: Sequence[TileMap], loops: int
+    names: Sequence[str], types: Sequence[TensorType], maps: Sequence[SymbolMap], loops: int
 ) -> dict[str, Extent]:
     """The extent of each dim and symbol; a number and a name on one make the number."""
     found: dict[str, Extent] = {}

@@ -14,7 +14,6 @@ that of the array which the caller gives as ``out``.  Where the dialect leaves p
 (no padding value, or a packed shape larger than it need be), ``pack`` writes zeros.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,12 +28,17 @@ from tvm_iree_ext import dtypes
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.operands import OperandLike, as_tensor, named_extents
+from tvm_iree_ext.ops.padding import (
+    Number,
+    Padding,
+    check_padding,
+    padding_json,
+    padding_number,
+)
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
 
 _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
-
-Number = int | float | bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +54,7 @@ class Packing(Op):
     inner_dims_pos: tuple[int, ...]
     inner_tiles: Shape
     outer_dims_perm: tuple[int, ...]
-    padding: Number | Literal["operand"] | None
+    padding: Padding | None
 
     @property
     def packs(self) -> bool:
@@ -110,7 +114,7 @@ class Packing(Op):
             "inner_dims_pos": list(self.inner_dims_pos),
             "inner_tiles": list(self.inner_tiles),
             "outer_dims_perm": list(self.outer_dims_perm),
-            "padding_value": self.padding if _is_json(self.padding) else str(self.padding),
+            "padding_value": padding_json(self.padding),
         }
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
@@ -182,7 +186,9 @@ def pack(
         inner_dims_pos=positions,
         inner_tiles=packed[rank:],
         outer_dims_perm=order,
-        padding=_padding(op, padding_value, unpacked.dtype),
+        padding=None
+        if padding_value is None
+        else check_padding(op, "padding_value", padding_value, unpacked.dtype),
     )
 
 
@@ -287,34 +293,6 @@ def _packed_shape(op: str, what: str, shape: Shape, outer: Shape, tiles: Shape) 
     return (*shape[:rank], *tiles)
 
 
-def _padding(
-    op: str, value: Number | np.generic | str | None, dtype: str
-) -> Number | Literal["operand"] | None:
-    """The padding value, checked against the element type."""
-    if value is None or value == "operand":
-        return value  # type: ignore[return-value]
-    if isinstance(value, np.generic):
-        if str(value.dtype) != dtype:
-            raise OpError(f"{op}: padding_value has dtype {value.dtype}; expected {dtype}")
-        value = value.item()
-    fits: bool
-    if dtype == "bool":
-        fits = isinstance(value, bool)
-    elif dtype in dtypes.FLOATS:
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-    else:
-        fits = isinstance(value, int) and not isinstance(value, bool)
-        limits = np.iinfo(dtype)
-        fits = fits and int(limits.min) <= value <= int(limits.max)  # type: ignore[operator]
-    if not fits:
-        raise OpError(f"{op}: padding_value is {value!r}; expected a number of type {dtype}")
-    return value  # type: ignore[return-value]
-
-
-def _is_json(value: object) -> bool:
-    return not isinstance(value, float) or math.isfinite(value)
-
-
 def padding_value(op: Packing, parameters: Parameters) -> ir.Expr:
     """What fills positions past the end, in the element type: zero where nothing is said."""
     dtype = op.unpacked.dtype
@@ -323,11 +301,7 @@ def padding_value(op: Packing, parameters: Parameters) -> ir.Expr:
         return passed if str(passed.ty.dtype) == dtype else tirx.Cast(dtype, passed)
     if op.padding is None:
         return tirx.const(0, dtype)
-    if dtype == "uint64":  # a constant is made from a signed number
-        return tirx.reinterpret(
-            "uint64", tirx.const(np.uint64(op.padding).astype(np.int64), "int64")
-        )
-    return tirx.const(op.padding, dtype)
+    return padding_number(op.padding, dtype)
 
 
 def _canonical_pack(op: Packing, parameters: Parameters) -> None:

@@ -3,6 +3,7 @@
 They stand apart from the other dialects' because two have an ``arg_compare``.
 """
 
+from tvm_iree_ext.ops.transfer import transfer_gather, transfer_scatter
 from tvm_iree_ext.ops.vector_arg_compare import arg_compare
 
-__all__ = ["arg_compare"]
+__all__ = ["arg_compare", "transfer_gather", "transfer_scatter"]

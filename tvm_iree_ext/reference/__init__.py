@@ -13,6 +13,7 @@ from tvm_iree_ext.reference.scan import scan
 from tvm_iree_ext.reference.slices import gather, scatter
 from tvm_iree_ext.reference.sort import sort
 from tvm_iree_ext.reference.topk import topk, topk_v2
+from tvm_iree_ext.reference.transfer import transfer_gather, transfer_scatter
 from tvm_iree_ext.reference.winograd import filter_transform, input_transform, output_transform
 
 __all__ = [
@@ -37,5 +38,7 @@ __all__ = [
     "sort",
     "topk",
     "topk_v2",
+    "transfer_gather",
+    "transfer_scatter",
     "unpack",
 ]

@@ -1,0 +1,304 @@
+"""The kernels of :mod:`.strided`: rows along near's memory, or squares transposed in registers."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck
+from tvm_iree_ext.schedules.cpu.slices import Tasks
+from tvm_iree_ext.schedules.cpu.strided import Walk
+
+_UNIT = 4096  # elements that are worth finding their place by divisions
+_CHUNK = 4096  # elements of a row, at most, that belong to one task
+_LINE_BYTES = 64
+
+
+def strided_config(walk: Walk, item: int, cores: int, parallel: bool) -> LoweringConfig:
+    """The usual config of a walk over elements of ``item`` bytes."""
+    extents = walk.loops.extents
+    lanes = min(16, _LINE_BYTES // item)
+    crossing = walk.crossing
+    if crossing is not None:
+        while lanes > 1 and lanes > min(extents[crossing], extents[-1]):
+            lanes //= 2
+    squares = crossing is not None and lanes >= 4
+    return LoweringConfig(
+        algorithm="squares" if squares else "rows",
+        workgroup_tile={"rows": 2 * lanes if squares else 1, "columns": _CHUNK, "unit": _UNIT},
+        vector_lanes=lanes if squares else 1,
+        splits=cores if parallel else 1,
+        parallel=parallel,
+    )
+
+
+def check_strided(walk: Walk, check: ConfigCheck) -> None:
+    """Raise ScheduleError for a config that :func:`move` cannot use."""
+    form = check.algorithm(*(["rows"] if walk.crossing is None else ["rows", "squares"]))
+    for role in ("rows", "columns", "unit"):
+        check.tile("workgroup_tile", role)
+    check.splits()
+    if form == "squares":
+        lanes, rows = check.lanes(least=2), check.config.workgroup_tile["rows"]
+        check.need(rows % lanes == 0, f"workgroup_tile['rows'] is no multiple of {lanes} lanes")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The buffers of a walk: words of one axis, but for the mask and the tables.
+
+    ``mask`` holds bytes, ``tables`` integers by symbol.  ``padding`` is what a position of near
+    takes that is left out; None leaves it alone.  ``loads`` says which way the data go.
+    """
+
+    near: Any
+    far: Any
+    loads: bool
+    mask: Any = None
+    tables: Mapping[str, Any] | None = None
+    padding: Expr | None = None
+
+
+def move(walk: Walk, memory: Memory, config: LoweringConfig) -> None:
+    """Emit the walk."""
+    _Mover(walk, memory, config).emit()
+
+
+At = dict[int, Index]
+
+
+class _Mover:
+    """The kernel under construction."""
+
+    def __init__(self, walk: Walk, memory: Memory, config: LoweringConfig) -> None:
+        self.walk, self.memory, self.config = walk, memory, config
+        self.loops, self.last = walk.loops, walk.last
+        self.tasks = Tasks(config.splits, config.parallel)
+        self.chunk = min(config.workgroup_tile["columns"], self.loops.extents[-1])
+
+    def emit(self) -> None:
+        """Tasks share units: so many loops inside one that it is worth its place being found."""
+        crossing = self.walk.crossing if self.config.algorithm == "squares" else None
+        extents = list(self.loops.extents)
+        extents[-1] = -(-extents[-1] // self.chunk)
+        if crossing is not None:
+            extents[crossing] = -(-extents[crossing] // self.config.workgroup_tile["rows"])
+        inside = len(extents) - 1
+        if crossing is None:
+            done = self.chunk
+            while inside and done < self.config.workgroup_tile["unit"]:
+                if prod(extents[: inside - 1]) < 4 * self.config.splits:
+                    break
+                inside -= 1
+                done *= extents[inside]
+        # Units go over the loops before ``inside``, and over the chunks of the last.
+        shared = [*range(inside), self.last]
+        with self.tasks.each() as task:
+            total = prod(extents[loop] for loop in shared)
+            first, stop = self.tasks.share(task, total)
+            with serial(stop, first) as unit:
+                at: At = {}
+                for loop in reversed(shared):
+                    at[loop] = I.Bind(tirx.floormod(unit, i64(extents[loop])))
+                    unit = tirx.floordiv(unit, i64(extents[loop]))
+                chunk = at.pop(self.last)
+                low = I.Bind(i64(chunk) * i64(self.chunk))
+                high: Index = low + self.chunk
+                if self.loops.extents[-1] % self.chunk:
+                    high = emit.smaller(high, self.loops.extents[-1])
+                if self.loops.extents[-1] == self.chunk:
+                    low, high = i64(0), self.chunk
+                if crossing is None:
+                    self.inner(at, list(range(inside, self.last)), low, high)
+                else:
+                    self.squares(at, crossing, low, high)
+
+    def inner(self, at: At, loops: Sequence[int], low: Expr, high: Index) -> None:
+        """The loops inside a unit, and the rows in them."""
+        if not loops:
+            self.row(at, low, high)
+            return
+        with serial(self.loops.extents[loops[0]]) as index:
+            self.inner({**at, loops[0]: index}, loops[1:], low, high)
+
+    def place(self, name: str, at: At) -> Expr:
+        """Where an operand is, but for the loops that are not in ``at``."""
+        place = i64(self.walk.starts.get(name, 0))
+        for loop, index in at.items():
+            if self.loops.moves(name, loop):
+                place = place + i64(index) * i64(self.loops.step(name, loop))
+        for symbol in self.walk.symbols:
+            moved = symbol.moves.get(name, 0)
+            # Read where all that it depends on is known.
+            depends = {k for k in range(self.last + 1) if self.loops.moves(symbol.name, k)}
+            if depends <= at.keys() and known(moved) != 0:
+                place = place + self.read(symbol.name, at) * i64(moved)
+        return place
+
+    def read(self, name: str, at: At) -> Expr:
+        """A symbol's number."""
+        assert self.memory.tables is not None
+        table = self.memory.tables[name]
+        return emit.cast(table[self.place(name, at)], "int64")
+
+    def row(self, at: At, low: Expr, high: Index) -> None:
+        """The positions ``low`` to ``high`` - 1 of the last loop."""
+        guarded = self.walk.guarded(self.last)
+        live = self.live(at) if not guarded else None
+        near = I.Bind(self.place("near", at))
+        if live is None:
+            self.run(at, near, low, high)
+            return
+        with I.If(live):
+            with I.Then():
+                self.run(at, near, low, high)
+            if self.memory.padding is not None:
+                with I.Else():
+                    self.fill(near, low, high)
+
+    def live(self, at: At) -> Expr | None:
+        """Whether positions are not left out, by the loops in ``at``; None where none ever is."""
+        tests = []
+        if self.walk.has_mask:
+            tests.append(tirx.NE(self.memory.mask[self.place("mask", at)], tirx.const(0, "uint8")))
+        tests += [self.place(one.name, at) < i64(one.limit) for one in self.walk.bounds]
+        return tirx.all(*tests) if tests else None
+
+    def fill(self, near: Expr, low: Index, high: Index) -> None:
+        """Pad positions of near."""
+        assert self.memory.padding is not None
+        step = i64(self.loops.step("near", self.last))
+        with serial(high, low) as j:
+            I.buffer_store(self.memory.near, self.memory.padding, [near + j * step])
+
+    def run(self, at: At, near: Expr, low: Expr, high: Index) -> None:
+        """A row whose positions are live, but for what the last loop decides."""
+        last, memory = self.last, self.memory
+        varying = self.walk.gathered(last)
+        far = I.Bind(self.place("far", at))
+        steps = {name: i64(self.loops.step(name, last)) for name in ("near", "far")}
+        starts = {one.name: I.Bind(self.place(one.name, at)) for one in varying}
+        if any(self.loops.moves(b.name, last) for b in self.walk.bounds) and not varying:
+            stop = I.Bind(self.within(at, low, high))
+            if memory.padding is not None:
+                self.fill(near, stop, high)
+            high = stop
+        with serial(high, low) as j:
+            place = far + j * steps["far"]
+            for one in varying:
+                assert memory.tables is not None
+                step = i64(self.loops.step(one.name, last))
+                number = memory.tables[one.name][starts[one.name] + j * step]
+                place = place + emit.cast(number, "int64") * i64(one.moves["far"])
+            self.element(near + j * steps["near"], place, self.live_in_row(at, j))
+
+    def live_in_row(self, at: At, j: Expr) -> Expr | None:
+        """What the last loop's position ``j`` decides on its own, beyond :meth:`within`."""
+        here = {**at, self.last: j}
+        tests = []
+        if self.walk.has_mask and self.loops.moves("mask", self.last):
+            byte = self.memory.mask[self.place("mask", here)]
+            tests.append(tirx.NE(byte, tirx.const(0, "uint8")))
+        for one in self.walk.bounds:
+            if any(one.name in symbol.moves for symbol in self.walk.gathered(self.last)):
+                tests.append(self.place(one.name, here) < i64(one.limit))
+        return tirx.all(*tests) if tests else None
+
+    def element(self, near: Expr, far: Expr, live: Expr | None) -> None:
+        """One element."""
+        memory = self.memory
+        if memory.loads:
+            value = memory.far[far]
+            if live is not None:
+                assert memory.padding is not None
+                value = tirx.if_then_else(live, value, memory.padding)
+            I.buffer_store(memory.near, value, [near])
+        elif live is None:
+            I.buffer_store(memory.far, memory.near[near], [far])
+        else:
+            with I.If(live), I.Then():
+                I.buffer_store(memory.far, memory.near[near], [far])
+
+    def within(self, at: At, low: Expr, high: Index) -> Expr:
+        """The end of the part of a row that is in all bounds: coordinates only grow."""
+        stop = i64(high)
+        for one in self.walk.bounds:
+            step = self.loops.step(one.name, self.last)
+            start = self.place(one.name, at)
+            if known(step) == 0:
+                stop = tirx.Select(start < i64(one.limit), stop, low)
+            else:
+                room = i64(one.limit) - start
+                stop = tirx.min(stop, tirx.floordiv(room + i64(step) - 1, i64(step)))
+        return tirx.max(stop, low)
+
+    def squares(self, at: At, crossing: int, low: Expr, high: Index) -> None:
+        """Some rows of the crossing loop, transposed."""
+        rows = self.config.workgroup_tile["rows"]
+        tile = at[crossing]
+        outer = {loop: index for loop, index in at.items() if loop != crossing}
+        live = self.live(outer)
+
+        def body() -> None:
+            first = I.Bind(i64(tile) * i64(rows))
+            extent = self.loops.extents[crossing]
+            if extent % rows == 0:
+                self.square_rows(outer, crossing, first, rows, low, high)
+                return
+            with I.If(first + rows <= i64(extent)):
+                with I.Then():
+                    self.square_rows(outer, crossing, first, rows, low, high)
+                with I.Else():
+                    self.plain_rows(outer, crossing, first, i64(extent), low, high)
+
+        if live is None:
+            body()
+            return
+        with I.If(live):
+            with I.Then():
+                body()
+            if self.memory.padding is not None:
+                with I.Else(), serial(rows) as row:
+                    index = I.Bind(i64(tile) * i64(rows) + row)
+                    with I.If(index < i64(self.loops.extents[crossing])), I.Then():
+                        self.fill(self.place("near", {**outer, crossing: index}), low, high)
+
+    def plain_rows(
+        self, outer: At, crossing: int, first: Expr, stop: Expr, low: Index, high: Index
+    ) -> None:
+        """Elements of some rows one after another."""
+        with serial(stop, first) as row:
+            at = {**outer, crossing: row}
+            self.run(at, I.Bind(self.place("near", at)), i64(low), high)
+
+    def square_rows(
+        self, outer: At, crossing: int, first: Expr, rows: int, low: Index, high: Index
+    ) -> None:
+        """``rows`` whole rows: squares, and what is left over at their ends."""
+        lanes, last = self.config.vector_lanes, self.last
+        count = tirx.floordiv(i64(high) - i64(low), i64(lanes))
+        if known(i64(high)) is not None and known(i64(low)) is not None:
+            count = i64((int(i64(high)) - int(i64(low))) // lanes)
+        near, far = self.memory.near, self.memory.far
+        with serial(count) as block, serial(rows // lanes) as part:
+            column = I.Bind(i64(low) + block * i64(lanes))
+            row = I.Bind(first + part * i64(lanes))
+            fars = [
+                I.Bind(self.place("far", {**outer, crossing: row, last: column + lane}))
+                for lane in range(lanes)
+            ]
+            start = I.Bind(self.place("near", {**outer, crossing: row, last: column}))
+            step = i64(self.loops.step("near", crossing))
+            nears = [start + i64(lane) * step for lane in range(lanes)]
+            source, sources, target, targets = far, fars, near, nears
+            if not self.memory.loads:
+                source, sources, target, targets = near, nears, far, fars
+            emit.move_transposed(target, targets, source, sources)
+        rest = I.Bind(i64(low) + count * i64(lanes))
+        if known(i64(high)) is None or self.loops.extents[-1] % lanes:
+            self.plain_rows(outer, crossing, first, first + rows, rest, high)

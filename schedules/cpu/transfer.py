@@ -1,0 +1,124 @@
+"""The CPU rule for transfer_gather and transfer_scatter, as walks with constant steps."""
+
+from collections.abc import Mapping
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.cpu.slices import Tasks
+from tvm_iree_ext.schedules.cpu.strided import Loops, Symbol, Walk
+from tvm_iree_ext.schedules.cpu.strided_moves import Memory, check_strided, move, strided_config
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.padding import padding_number
+from tvm_iree_ext.ops.parameters import Parameters
+from tvm_iree_ext.ops.symbol_maps import SymbolMap
+from tvm_iree_ext.ops.transfer import Transfer
+from tvm_iree_ext.target.cpu import cpu_features
+
+_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
+
+
+class CpuTransfer(CpuRule):
+    """transfer_gather and transfer_scatter on an LLVM CPU target."""
+
+    name = "cpu.transfer"
+    lowers = Transfer
+
+    def heuristic(self, op: Transfer, target: Target) -> LoweringConfig:
+        """Rows, or squares where the vector crosses the base's memory; on all cores if large."""
+        dynamic = bool(op.signature.symbols) and not op.gathers  # the copy of a scatter's base
+        parallel = dynamic or op.bytes() > _SERIAL_BYTES
+        cores = cpu_features(target).cores
+        return strided_config(_static_walk(op), item_bytes(op.dtype), cores, parallel)
+
+    def lower(self, op: Transfer, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        check_strided(_static_walk(op), self.check(config))
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            _emit(op, config)
+        return ir.IRModule({op.entry: builder.get()})
+
+
+def _static_walk(op: Transfer) -> Walk:
+    """The walk before there is a kernel: what is not known stands by a name."""
+    names = [*op.signature.symbols, *(o.name for o in op.signature.operands if o.role == "scalar")]
+    return transfer_walk(op, {name: tirx.Var(name, "int64") for name in names})
+
+
+def transfer_walk(op: Transfer, values: Mapping[str, Expr]) -> Walk:
+    """The walk over the vector's positions; ``values`` are of extents and scalars by name."""
+    rank = len(op.extents)
+    base: list[Index] = [e if isinstance(e, int) else values[e] for e in op.base.shape]
+    steps: dict[str, list[list[Index]]] = {"far": [[] for _ in range(rank)]}
+    starts: list[Index] = []
+    moves: dict[str, list[Index]] = {f"s{t}": [] for t in range(len(op.index_vecs))}
+    for axis, (result, stride) in enumerate(
+        zip(op.maps[0].results, emit.row_major(base), strict=True)
+    ):
+        offset = op.offsets[axis]
+        starts.append(
+            emit.product([offset if isinstance(offset, int) else values[f"offset{axis}"], stride])
+        )
+        if result in moves:
+            moves[result].append(stride)
+        elif result != "0":
+            steps["far"][int(result[1:])].append(stride)
+    symbols = []
+    for t, kind in enumerate(op.index_vecs):
+        name, moved = f"index{t}", emit.total(moves[f"s{t}"])
+        if not moves[f"s{t}"]:
+            continue
+        if kind.shape:
+            symbols.append(Symbol(name, {"far": moved}))
+            steps[name] = _restricted(op, op.maps[1 + t])
+        else:
+            starts.append(emit.product([values[name], moved]))
+    if op.mask_map is not None:
+        steps["mask"] = _restricted(op, op.mask_map)
+    loops = {name: tuple(emit.total(one) for one in each) for name, each in steps.items()}
+    loops["near"] = tuple(emit.row_major(op.extents))
+    return Walk(Loops(op.extents, loops).merged(), {"far": emit.total(starts)}, symbols)
+
+
+def _restricted(op: Transfer, one: SymbolMap) -> list[list[Index]]:
+    """The steps of an operand whose shape is the vector's at the dims of its map."""
+    steps: list[list[Index]] = [[] for _ in op.extents]
+    shape = [op.extents[dim] for dim in one.dims]
+    for dim, stride in zip(one.dims, emit.row_major(shape), strict=True):
+        steps[dim].append(stride)
+    return steps
+
+
+def _emit(op: Transfer, config: LoweringConfig) -> None:
+    parameters = Parameters.declare(op)
+    buffers = parameters.buffers
+    values: dict[str, Expr] = {**parameters.symbols, **parameters.scalars}
+    result = emit.flat_words(buffers["result"])
+    base = emit.flat_words(buffers["base"])
+    padding = None
+    if op.gathers:
+        near, far = result, base
+        if op.padding == "operand":
+            padding = I.Bind(emit.bits(parameters.scalars["padding"], op.dtype))
+        else:
+            padding = emit.bits(padding_number(op.padding or 0, op.dtype), op.dtype)
+    else:
+        near, far = emit.flat_words(buffers["vector"]), result
+        extents = [e if isinstance(e, int) else values[e] for e in op.base.shape]
+        Tasks(config.splits, config.parallel).copy(result, base, emit.product(extents))
+    tables = {
+        name: emit.flat(buffer) for name, buffer in buffers.items() if name.startswith("index")
+    }
+    mask = emit.flat_words(buffers["mask"]) if "mask" in buffers else None
+    memory = Memory(near, far, op.gathers, mask, tables, padding)
+    move(transfer_walk(op, values), memory, config)
