@@ -1,4 +1,4 @@
-"""The CPU rule for sort: by digits or by merging, with which numbers."""
+"""The CPU rule for sort: by which algorithm, with which numbers."""
 
 import math
 
@@ -6,6 +6,7 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+from tvm_iree_ext.schedules.cpu.sort_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.cpu.sort_network import network_kernel, shows_ties
 from tvm_iree_ext.schedules.cpu.sort_radix import radix_kernel
@@ -26,7 +27,15 @@ _FEW = 128
 # What a network's places take; a lane is no narrower.
 _PLACE_BYTES = 4
 
-_KERNELS = {"radix": radix_kernel, "merge": merge_kernel, "network": network_kernel}
+# Lengths of single lines that are sorted in vectors; measured.
+_COLUMNS = range(_FEW, _LONG)
+
+_KERNELS = {
+    "radix": radix_kernel,
+    "merge": merge_kernel,
+    "network": network_kernel,
+    "columns": columns_kernel,
+}
 
 _LARGEST_DIGIT_BITS = 16
 _LARGEST_RUN = 64
@@ -40,22 +49,26 @@ class CpuSort(CpuRule):
     lowers = Sort
 
     def heuristic(self, op: Sort, target: Target) -> LoweringConfig:
-        """A network for many short lines, digits for plain comparisons, merges for the rest."""
+        """Vectors for short lines, digits for long ones where they apply, merges for the rest."""
         features = cpu_features(target)
         length = op.shape[op.dimension]
         widest = max(item_bytes(dtype) for dtype in op.dtypes)
         parallel = bool(op.signature.symbols) or math.prod(_numbers(op.shape)) >= _SERIAL_ELEMENTS
         lanes = features.lanes(max(widest, _PLACE_BYTES) * 8)
-        if isinstance(length, int) and length <= _network_length(op) and _fills(op, lanes):
-            # As many rows as fit into half the registers: the other half is for comparisons.
-            buffers = len(op.dtypes) + shows_ties(op)
-            rows = max(features.vector_registers // 2 // buffers, 4)
+        in_columns = lanes > 1 and length in _COLUMNS and _suits_columns(op)
+        # How many lines there will be is known only at the call: one alone would fill one lane.
+        alone = in_columns and bool(op.signature.symbols)
+        short = isinstance(length, int) and length <= _network_length(op)
+        if short and not alone and _fills(op, lanes):
+            rows = _network_rows(op, features.vector_registers)
             return LoweringConfig(
                 algorithm="network",
-                register_tile={"rows": 1 << (rows.bit_length() - 1)},
+                register_tile={"rows": rows},
                 vector_lanes=lanes,
                 parallel=parallel,
             )
+        if in_columns:
+            return LoweringConfig(algorithm="columns", vector_lanes=lanes, parallel=parallel)
         long = isinstance(length, str) or length >= _LONG
         splits = features.cores if long and _few_lines(op, features.cores) else 1
         if op.order is None or (isinstance(length, int) and length <= _FEW):
@@ -99,6 +112,12 @@ def _few_lines(op: Sort, cores: int) -> bool:
     return math.prod(_numbers(others)) < cores and _in_one_piece(op)
 
 
+def _network_rows(op: Sort, registers: int) -> int:
+    """Rows of all operands that fit into half the registers; the other half is for comparisons."""
+    rows = max(registers // 2 // (len(op.dtypes) + shows_ties(op)), 4)
+    return 1 << (rows.bit_length() - 1)
+
+
 def _network_length(op: Sort) -> int:
     """Up to which length a network is faster than the others; measured."""
     if op.order is None:
@@ -113,6 +132,12 @@ def _fills(op: Sort, lanes: int) -> bool:
     inner = op.shape[op.dimension + 1 :]
     beside = op.shape[: op.dimension] if _in_one_piece(op) else inner
     return any(isinstance(e, str) for e in beside) or math.prod(_numbers(beside)) >= lanes // 2
+
+
+def _suits_columns(op: Sort) -> bool:
+    """Whether the form for single lines in vectors takes an op."""
+    plain = op.order is not None and len(op.dtypes) == 1
+    return plain and _in_one_piece(op) and item_bytes(op.dtypes[0]) >= _PLACE_BYTES
 
 
 def _numbers(shape: tuple[int | str, ...]) -> list[int]:
@@ -132,6 +157,11 @@ def _check(op: Sort, check: ConfigCheck) -> None:
     elif form == "merge":
         check.tile("register_tile", "run", _LARGEST_RUN)
         check.power_of_two("splits", splits)
+    elif form == "columns":
+        suits = isinstance(op.shape[op.dimension], int) and _suits_columns(op)
+        wanted = "one operand of 4 bytes or 8, a plain comparison, and lines in one piece"
+        check.need(suits, f"'columns' needs {wanted}, of static length")
+        check.need(splits == 1, "'columns' takes no splits")
     else:
         static = isinstance(op.shape[op.dimension], int)
         check.need(static, "'network' needs a static length")
@@ -139,4 +169,4 @@ def _check(op: Sort, check: ConfigCheck) -> None:
         check.need(splits == 1, "'network' takes no splits")
     in_one = splits == 1 or _in_one_piece(op)
     check.need(in_one, "splits need the sorted dim to be the innermost")
-    check.lanes()
+    check.lanes(2 if form == "columns" else 1)

@@ -111,6 +111,33 @@ def test_a_network_loses_no_zero_among_nan():
         assert sorted(line.tolist()) == sorted(given.tolist())
 
 
+@pytest.mark.parametrize(
+    ("dtype", "length", "region"),
+    [("float32", 700, "<"), ("uint64", 64, ">="), ("float64", 129, ">"), ("int32", 5, "<=")],
+)
+def test_single_lines_in_columns(dtype, length, region):
+    rng = np.random.default_rng(15)
+    form = {"algorithm": "columns", "register_tile": {}, "vector_lanes": 8, "splits": 1}
+    if dtype in dtypes.FLOATS:
+        keys = rng.standard_normal((4, length)).astype(dtype)
+        keys[1, rng.random(length) < 0.3] = 0
+        keys[:2, rng.random(length) < 0.2] = -0.0
+        keys[2, ::5], keys[2, 1::7] = np.inf, -np.inf
+        keys[3, rng.random(length) < 0.3] = np.nan
+        keys[3, ::9] = -0.0
+    else:
+        limits = np.iinfo(dtype)
+        keys = rng.integers(limits.min, limits.max, (4, length), dtype, endpoint=True)
+    op = ops.sort(keys, dimension=1, region=region)
+    (got,) = run(op, keys, **form)
+    with_nan = np.isnan(keys).any(axis=1)
+    (want,) = stable(keys, descending=region in (">", ">="))
+    np.testing.assert_array_equal(got[~with_nan], want[~with_nan])
+    np.testing.assert_array_equal(np.signbit(got)[~with_nan], np.signbit(want)[~with_nan])
+    bits = f"u{keys.itemsize}"
+    np.testing.assert_array_equal(np.sort(got.view(bits)), np.sort(keys.view(bits)))
+
+
 def test_the_form_goes_by_length_lines_and_comparator():
     def form(shape, dimension, region="<", count=1):
         op = ops.sort(*[shape] * count, dimension=dimension, region=region)
@@ -119,6 +146,7 @@ def test_the_form_goes_by_length_lines_and_comparator():
     assert form((1000, 64), 1) == form((64, 1000), 0) == form(("n", 64), 1) == "network"
     assert form((1000, 64), 1, "abs(arg0) < abs(arg1)") == "network"
     assert form((100_000,), 0) == form(("n",), 0) == form((2, 4096), 1, count=2) == "radix"
+    assert form((4096,), 0) == form((2, 4096), 1, ">") == form(("n", 4096), 1) == "columns"
     assert form((100_000,), 0, "abs(arg0) < abs(arg1)") == form((50,), 0) == "merge"
 
 
@@ -277,7 +305,7 @@ def test_the_reference_agrees_on_narrow_floats_in_a_region():
 REFUSED = {
     "algorithm": (
         {"algorithm": "bogo"},
-        "algorithm is 'bogo'; expected one of radix, merge, network",
+        "algorithm is 'bogo'; expected one of radix, merge, network, columns",
     ),
     "digit": (
         {**RADIX, "register_tile": {"digit_bits": 17}},
@@ -307,6 +335,11 @@ def test_refuses_digits_for_other_comparators_and_parts_of_strewn_lines():
         RULE.lower(op, TARGET, config(op, **RADIX, splits=2))
     with pytest.raises(ScheduleError, match="'network' takes no splits"):
         RULE.lower(op, TARGET, config(op, **NETWORK, splits=2))
+    with pytest.raises(ScheduleError, match="'columns' needs one operand of 4 bytes or 8, a plain"):
+        RULE.lower(op, TARGET, config(op, algorithm="columns"))
+    op = ops.sort((1000,), dimension=0)
+    with pytest.raises(ScheduleError, match="'columns' takes no splits"):
+        RULE.lower(op, TARGET, config(op, algorithm="columns", splits=2))
     op = ops.sort(("n",), dimension=0)
     with pytest.raises(ScheduleError, match="'network' needs a static length"):
         RULE.lower(op, TARGET, config(op, **NETWORK, splits=1))
