@@ -55,6 +55,14 @@ def test_operands_are_inputs_then_inits_then_results():
     assert op.attributes["iterator_types"] == list(ITERATORS)
 
 
+def test_maps_and_iterators_may_be_spelled_as_in_the_dialect():
+    spelled = attention(
+        maps=[f"affine_map<{one}>" for one in MAPS],
+        iterator_types=[f"#iree_linalg_ext.iterator_type<{one}>" for one in ITERATORS],
+    )
+    assert spelled.describe() == attention().describe()
+
+
 def test_outputs_of_bare_shapes_are_float32_or_what_is_asked_for():
     assert {one.dtype for one in attention(dtype="f16").outputs} == {"float32"}
     assert {one.dtype for one in attention(dtype="f64").outputs} == {"float64"}

@@ -77,7 +77,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     Integers are exact.
     """
     assert isinstance(op, ExpReduction)
-    eps, tiny = dtypes.eps(op.compute_dtype), float(np.finfo(op.compute_dtype).tiny)
+    tiny = float(np.finfo(op.compute_dtype).tiny)
     magnitudes = _magnitudes(op, operands)
     extents: dict[str, int] = {}
     for operand in op.signature.arguments:
@@ -92,7 +92,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
         if j == 0:
             return Tolerance(least, relative)
         steps = op.visits(j, extents) / max(1, want[f"result{j}"].size)
-        error = eps * (8.0 + 2.0 * math.sqrt(steps))
+        error = sum_error(op.compute_dtype, steps)
         # Where a region rounds, numbers that differ little may be rounded apart.
         error += sum(dtypes.eps(one) for one in ("float16", "bfloat16") if one in region_text(j))
         largest = [1.0]
@@ -105,6 +105,11 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
         return op.regions[j].text
 
     return {f"result{j}": of(j) for j in range(len(op.outputs))}
+
+
+def sum_error(dtype: str, steps: float) -> float:
+    """How far off a sum of so many weighted terms may be, as a share of the sum of their sizes."""
+    return dtypes.eps(dtype) * (8.0 + 2.0 * math.sqrt(steps))
 
 
 def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
