@@ -68,7 +68,8 @@ class CpuConv2d(CpuRule):
         if _is_depthwise(op):
             return self._depthwise(op, features, lanes)
         if _filters_in_lanes(op):
-            while lanes > op.group_filters:
+            # The transforms of Winograd have channels in the lanes, too.
+            while op.algorithm == "im2col" and lanes // 2 >= op.group_filters:
                 lanes //= 2
             tile = register_tile(features, lanes, None, op.group_filters)
         else:

@@ -194,8 +194,8 @@ class ColumnLoops(ConvLoops):
         step_by, count_ = i64(step), i64(columns)
         low_ = tirx.floordiv(step_by - 1 - shift, step_by)
         high_ = tirx.floordiv(i64(self.columns) + (step_by - 1) - shift, step_by)
-        low_ = I.Bind(tirx.max(tirx.min(low_, count_), i64(0)))
-        return low_, I.Bind(tirx.max(tirx.min(high_, count_), low_))
+        low_ = i64(held_index(tirx.max(tirx.min(low_, count_), i64(0))))
+        return low_, held_index(tirx.max(tirx.min(high_, count_), low_))
 
     def strided(self, first: Expr, lanes: int) -> Expr:
         """Elements of a row of the image, ``strides[1]`` apart, in the type of products."""

@@ -40,7 +40,7 @@ class ConvLoops(ABC):
         self.lanes = config.vector_lanes
         n, rows, columns = (parameters.extent(extent) for extent in op.image[:3])
         self.batch, self.rows, self.columns = n, rows, columns
-        self.out_rows, self.out_columns = windows_of(op, rows, columns)
+        self.out_rows, self.out_columns = map(held_index, windows_of(op, rows, columns))
         self.depth = op.depth
         self.group_channels, self.group_filters = op.group_channels, op.group_filters
 
@@ -71,14 +71,14 @@ class ConvLoops(ABC):
         most, pixels = (self.config.workgroup_tile[name] for name in ("columns", "pixels"))
         width = emit.smaller(wide, most)
         lines = emit.smaller(high, _divided(pixels, width))
-        if known(lines) is None:
-            lines = I.Bind(lines)
+        lines = held_index(lines)
         space = Space((groups, _ceil_div(high, lines), emit.ceil_div(wide, most), parts))
         axes = (0, 1, 2, 3)
         loop = I.parallel if self.config.parallel else I.serial
         with loop(i64(0), i64(space.count(axes))) as task:
             at = space.spread(task, axes)
-            first, column = I.Bind(at[1] * i64(lines)), I.Bind(i64(at[2]) * most)
+            first = i64(held_index(at[1] * i64(lines)))
+            column = i64(held_index(i64(at[2]) * most))
             body(
                 Block(
                     group=held_index(at[0]),
@@ -200,8 +200,8 @@ class Reach:
         spread = (taps - 1) * op.dilations[1] + 1
         enters = tirx.floordiv(start + (step - 1), i64(step)) - column
         leaves = tirx.floordiv(i64(image) + start - spread, i64(step)) + 1 - column
-        enters = I.Bind(tirx.max(tirx.min(enters, i64(columns)), i64(0)))
-        leaves = I.Bind(tirx.max(tirx.min(leaves, i64(columns)), enters))
+        enters = i64(held_index(tirx.max(tirx.min(enters, i64(columns)), i64(0))))
+        leaves = i64(held_index(tirx.max(tirx.min(leaves, i64(columns)), enters)))
         return Reach(enters, leaves, True)
 
 
@@ -212,8 +212,16 @@ def product_dtype(op: Conv2d) -> str:
 
 
 def held_index(value: Index) -> Index:
-    """The same value, computed once from here on."""
-    return value if known(value) is not None else I.Bind(i64(value))
+    """The same value, computed once from here on.
+
+    Through a buffer: TVM's simplifier puts what a variable stands for in its place, and takes
+    seconds over minima of minima of extents.
+    """
+    if known(value) is not None:
+        return value
+    cell = emit.registers(1, "int64")
+    I.buffer_store(cell, i64(value), [i64(0)])
+    return I.Bind(cell[i64(0)])
 
 
 def _divided(a: int, b: Index) -> Index:
@@ -232,7 +240,7 @@ def _part(block: Index, whole: Index, first: Expr) -> Index:
     size, count = known(block), known(whole)
     if size and count is not None and count % size == 0:
         return size
-    return I.Bind(i64(emit.smaller(block, i64(whole) - first)))
+    return held_index(emit.smaller(block, i64(whole) - first))
 
 
 def copied(length: Index, lanes: int, piece: Callable[[Index, int], None]) -> None:

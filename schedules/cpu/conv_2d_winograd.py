@@ -69,7 +69,7 @@ class WinogradLoops(ConvLoops):
         return at + i64(filter_) * self.group_channels
 
     def transform_filter(self) -> None:
-        """Panels for each place; vectors of filters past the last are never read by a result."""
+        """Panels for each place; zeros past the last filter."""
         op, channels = self.op, self.group_channels
         chunk = 1 if op.channels_last else min(_CHANNELS, channels)
         chunks = emit.ceil_div(channels, chunk)
@@ -81,16 +81,34 @@ class WinogradLoops(ConvLoops):
                 with serial(count) as block:
                     f = I.Bind(first + block * lanes)
                     self._transform_vector(group, channel, chunk, f, lanes)
+            with serial(emit.smaller(chunk, channels - channel)) as c:
+                self._clear_rest(group, channel + c)
+
+    def _clear_rest(self, group: Index, channel: Expr) -> None:
+        """Zeros for the filters that are not there, so that no sum is of what memory held."""
+        rest = self.held - self.group_filters
+        if not rest:
+            return
+        with serial(self.i * self.i) as place, serial(rest) as lane:
+            f = I.Bind(self.group_filters + lane)
+            I.buffer_store(
+                self.panels, tirx.const(0, self.dtype), [self._at(group, place, channel, f)]
+            )
+
+    def _at(self, group: Index, place: Index, channel: Expr, f: Expr) -> Expr:
+        """The position of an element of the transformed filter."""
+        panel = self._panel_of(f)
+        start = self.panel_start(group, place, panel)
+        return start + channel * self._width_of(f) + (f - panel)
 
     def _transform_vector(
         self, group: Index, channel: Expr, chunk: int, f: Expr, lanes: int
     ) -> None:
         """A vector of a group's filters, ``chunk`` channels at most."""
-        op, panel = self.op, I.Bind(self._panel_of(f))
+        op = self.op
 
         def place(p: int, q: int, c: Expr, _: Expr) -> Expr:
-            start = self.panel_start(group, p * self.i + q, panel)
-            return start + c * self._width_of(f) + (f - panel)
+            return self._at(group, p * self.i + q, c, f)
 
         kernels = self.transforms["filter"]
         channels, filters = self.group_channels, op.filters

@@ -44,15 +44,15 @@ class Rows:
     width: int
     lanes: int
 
-    def at(self, row: int, column: Index) -> Expr:
+    def at(self, row: Index, column: Index) -> Expr:
         """The position of a vector."""
         return i64(self.base) + (i64(column) + row * self.width) * self.lanes
 
-    def get(self, row: int, column: Index) -> Expr:
+    def get(self, row: Index, column: Index) -> Expr:
         """The vector."""
         return self.buffer[emit.run(self.at(row, column), self.lanes)]
 
-    def put(self, row: int, column: Index, value: Expr) -> None:
+    def put(self, row: Index, column: Index, value: Expr) -> None:
         """Write the vector."""
         I.buffer_store(self.buffer, value, [emit.run(self.at(row, column), self.lanes)])
 
@@ -142,29 +142,20 @@ class InputRow(RowTransform):
             begin = I.Bind(i64(emit.larger(emit.smaller(-left, needed), 0)))
         end = I.Bind(i64(emit.larger(emit.smaller(needed, i64(self.columns) - left), begin)))
 
-        def fill(whole: bool) -> None:
-            """The columns of scratch; where not all rows are in the image, with zeros."""
-            if self.direct(lanes):
-                with serial(end, begin) as column:
-                    values = [
-                        self._element(n, top + a, left + column, channel, lanes, whole)
-                        for a in range(i)
-                    ]
-                    for a, value in enumerate(self.product(values)):
-                        scratch.put(a, column, value)
-                return
-            for a in range(i):
-                self._transposed_row(scratch, a, n, top + a, left, begin, end, channel, whole)
+        if self.direct(lanes):
+            with I.If(self._inside(top, i)):
+                with I.Then():
+                    self._columns(scratch, n, top, left, begin, end, channel, True)
+                with I.Else():
+                    self._columns(scratch, n, top, left, begin, end, channel, False)
+        else:
+            # One square of code for all rows: the compiler takes long over each.
+            with serial(i) as a:
+                self._transposed_row(scratch, a, n, I.Bind(top + a), left, begin, end, channel)
             with serial(end, begin) as column:
                 values = [scratch.get(a, column) for a in range(i)]
                 for a, value in enumerate(self.product(values)):
                     scratch.put(a, column, value)
-
-        with I.If(self._inside(top, i)):
-            with I.Then():
-                fill(True)
-            with I.Else():
-                fill(False)
         for low, high in ((0, begin), (end, needed)):
             if not (low == 0 and begin == 0):
                 with serial(high, low) as column:
@@ -181,6 +172,26 @@ class InputRow(RowTransform):
         below = y + count <= i64(self.rows)
         return tirx.And(y >= 0, below) if self.padding[0] else below
 
+    def _columns(
+        self,
+        scratch: Rows,
+        n: Expr,
+        top: Expr,
+        left: Expr,
+        begin: Index,
+        end: Expr,
+        channel: Expr,
+        whole: bool,
+    ) -> None:
+        """Products along columns; where not all rows are in the image, zeros stand for those."""
+        with serial(end, begin) as column:
+            values = [
+                self._element(n, top + a, left + column, channel, scratch.lanes, whole)
+                for a in range(self.i)
+            ]
+            for a, value in enumerate(self.product(values)):
+                scratch.put(a, column, value)
+
     def _element(self, n: Expr, y: Expr, x: Expr, channel: Expr, lanes: int, whole: bool) -> Expr:
         value = self.load(self.pixel(n, y, x, channel), lanes)
         if whole:
@@ -190,37 +201,31 @@ class InputRow(RowTransform):
     def _transposed_row(
         self,
         scratch: Rows,
-        a: int,
+        a: Expr,
         n: Expr,
         y: Expr,
         left: Expr,
         begin: Index,
         end: Expr,
         channel: Expr,
-        whole: bool,
     ) -> None:
         """A row of the image, a vector of channels of it, to a row of scratch."""
         lanes = scratch.lanes
-
-        def copy() -> None:
-            blocks = I.Bind(tirx.floordiv(end - begin, i64(lanes)))
-            with serial(blocks) as block:
-                column = I.Bind(begin + block * lanes)
-                starts = [self.pixel(n, y, left + column, channel + lane) for lane in range(lanes)]
-                square = emit.transpose([self.load(start, lanes) for start in starts])
-                for j, value in enumerate(square):
-                    scratch.put(a, column + j, value)
-            with serial(end, begin + blocks * lanes) as column:
-                for lane in range(lanes):
-                    value = self.load(self.pixel(n, y, left + column, channel + lane), 1)
-                    I.buffer_store(scratch.buffer, value, [scratch.at(a, column) + lane])
-
-        if whole:
-            copy()
-            return
         with I.If(self._inside(y)):
             with I.Then():
-                copy()
+                blocks = I.Bind(tirx.floordiv(end - begin, i64(lanes)))
+                with serial(blocks) as block:
+                    column = I.Bind(begin + block * lanes)
+                    starts = [
+                        self.pixel(n, y, left + column, channel + lane) for lane in range(lanes)
+                    ]
+                    square = emit.transpose([self.load(start, lanes) for start in starts])
+                    for j, value in enumerate(square):
+                        scratch.put(a, column + j, value)
+                with serial(end, begin + blocks * lanes) as column:
+                    for lane in range(lanes):
+                        value = self.load(self.pixel(n, y, left + column, channel + lane), 1)
+                        I.buffer_store(scratch.buffer, value, [scratch.at(a, column) + lane])
             with I.Else(), serial(end, begin) as column:
                 scratch.put(a, column, self.zero(lanes))
 
@@ -262,12 +267,11 @@ class OutputRow(RowTransform):
         wide = I.Bind(i64(count) * r)
         if self.crop:
             wide = I.Bind(tirx.min(wide, i64(self.columns) - left))
-        for p in range(r):
-            if not self.crop:
-                self._transposed_row(scratch, p, n, top + p, left, wide, channel)
-                continue
-            with I.If(top + p < i64(self.rows)), I.Then():
-                self._transposed_row(scratch, p, n, top + p, left, wide, channel)
+        high: Index = r
+        if self.crop:
+            high = I.Bind(tirx.min(i64(self.rows) - top, i64(r)))
+        with serial(high) as p:
+            self._transposed_row(scratch, p, n, top + p, left, wide, channel)
 
     def _store_row(
         self, n: Expr, y: Expr, x: Expr, channel: Expr, values: Sequence[Expr], lanes: int
@@ -293,7 +297,7 @@ class OutputRow(RowTransform):
                 put(True)
 
     def _transposed_row(
-        self, scratch: Rows, p: int, n: Expr, y: Expr, left: Expr, count: Expr, channel: Expr
+        self, scratch: Rows, p: Expr, n: Expr, y: Expr, left: Expr, count: Expr, channel: Expr
     ) -> None:
         """A row of scratch to a vector of channels of a row of the image."""
         skipped, lanes = self.i, scratch.lanes
