@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 from tvm_iree_ext.schedules.cpu.conv_2d import CpuConv2d
 from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
+from tvm_iree_ext.schedules.cpu.distribution import CpuDistribution, CpuToLayout
 from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
@@ -63,6 +64,8 @@ RULES: tuple[Rule, ...] = (
     CpuArgCompare(),
     CpuWinograd(),
     CpuTransfer(),
+    CpuDistribution(),
+    CpuToLayout(),
 )
 """Every rule, the most special first."""
 

@@ -37,7 +37,7 @@ ALLOWED = {
     "ops": ".layout .expression tvm tvm_ffi numpy",
     "vector": ".layout .ops tvm tvm_ffi numpy",
     "schedules": ".ops .target .intrin .layout .vector_math tvm tvm_ffi numpy",
-    "catalog": ".ops .reference .expression numpy ml_dtypes",
+    "catalog": ".layout .ops .reference .expression numpy ml_dtypes",
     "registry": ".catalog .ops .reference .schedules numpy",
     "support": f"{REGISTRY} .machine numpy",
     "vector_math": "tvm tvm_ffi",

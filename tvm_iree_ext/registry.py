@@ -4,6 +4,7 @@ from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
 from tvm_iree_ext.catalog.conv_2d import CONV_2D
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
+from tvm_iree_ext.catalog.distribution import TO_LAYOUT, TO_SIMD, TO_SIMT
 from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.exp_reduction import EXP_REDUCTION
 from tvm_iree_ext.catalog.fft import FFT
@@ -46,6 +47,9 @@ ENTRIES: dict[str, OpEntry] = {
         VECTOR_ARG_COMPARE,
         TRANSFER_GATHER,
         TRANSFER_SCATTER,
+        TO_LAYOUT,
+        TO_SIMT,
+        TO_SIMD,
         CONV_2D,
     )
 }

@@ -3,7 +3,7 @@ import pytest
 
 from tvm_iree_ext.errors import LayoutError
 from tvm_iree_ext.layout import NestedLayout, owner_map, owners, replication
-from tvm_iree_ext.layout.ownership import subgroup_parts
+from tvm_iree_ext.layout.ownership import id_digits, lane_parts, subgroup_parts
 
 DOCUMENTED = NestedLayout((2, 1), (2, 4), (1, 1), (16, 4), (1, 4), (1, 0), (1, 16))
 SUBGROUPS_4X2 = NestedLayout((4, 2), (1, 1), (1, 1), (1, 1), (1, 1), (1, 4), (0, 0))
@@ -67,3 +67,16 @@ def test_refuses_lanes_that_do_not_hold_everything(subgroup_size):
         LayoutError, match=rf"subgroup_size is {subgroup_size}; thread_tile .* a multiple of 64"
     ):
         owners(DOCUMENTED, (0, 0), 2, subgroup_size)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("layout", [DOCUMENTED, SUBGROUPS_4X2, GAPPED])
+def test_digits_of_ids_are_virtual_ids(layout, count):
+    count *= layout.lane_period
+    digits = id_digits(layout.thread_tile, layout.thread_strides, count)
+    ids = np.indices([extent for extent, _ in digits]).reshape(len(digits), count)
+    virtual = np.zeros((count, layout.rank), int)
+    for (_, dim), digit in zip(digits, ids, strict=True):
+        if dim is not None:
+            virtual[:, dim] = digit
+    np.testing.assert_array_equal(virtual, lane_parts(layout, count))

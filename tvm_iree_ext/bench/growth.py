@@ -20,6 +20,7 @@ from tvm_iree_ext.bench.exp_reduction import attention_case as attention_of_scor
 from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.bench.transfer import embedding_case
 from tvm_iree_ext.bench.turns import Contender, take_turns
+from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.signature import Operand
 
@@ -43,6 +44,11 @@ class Subject:
 
 def _image(n: int) -> tuple[int, int, int, int]:
     return (1, n, 56, 64)
+
+
+def _lanes_hold(rows: int) -> NestedLayout:
+    """A layout of ``rows`` x 1024 over 4 subgroups of 64 lanes."""
+    return NestedLayout((4, 1), (rows // 64, 64), (1, 1), (16, 4), (1, 4), (1, 0), (1, 16))
 
 
 SUBJECTS: dict[str, Subject] = {
@@ -91,6 +97,9 @@ SUBJECTS: dict[str, Subject] = {
     "iree_linalg_ext.topk": Subject(
         lambda n: ops.topk((16, n), (16, 8), dimension=1), 2**14, "candidates of a row"
     ),
+    "iree_linalg_ext.topk_v2": Subject(
+        lambda n: ops.topk_v2((16, n), (16, 8), dimension=1), 2**14, "candidates of a row"
+    ),
     "iree_linalg_ext.im2col": Subject(
         lambda n: ops.im2col(
             (1, n, 58, 64),
@@ -116,6 +125,23 @@ SUBJECTS: dict[str, Subject] = {
     "iree_vector_ext.transfer_scatter": Subject(
         lambda n: ops.vector_ext.transfer_scatter(
             (n, 1024), (1024, n), indexing_maps=("(d0, d1)[] -> (d1, d0)",)
+        ),
+        256,
+        "rows",
+    ),
+    "iree_vector_ext.to_layout": Subject(
+        lambda n: ops.vector_ext.to_layout((n, 1024), _lanes_hold(n)), 256, "rows"
+    ),
+    "iree_vector_ext.to_simt": Subject(
+        lambda n: ops.vector_ext.to_simt(
+            (n, 1024), _lanes_hold(n), num_subgroups=4, subgroup_size=64
+        ),
+        256,
+        "rows",
+    ),
+    "iree_vector_ext.to_simd": Subject(
+        lambda n: ops.vector_ext.to_simd(
+            (4, 64, n // 64, 256), _lanes_hold(n), num_subgroups=4, subgroup_size=64
         ),
         256,
         "rows",

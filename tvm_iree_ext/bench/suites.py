@@ -10,6 +10,7 @@ from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
 from tvm_iree_ext.bench.conv_2d import conv_2d_cases
 from tvm_iree_ext.bench.costs import measure_costs
 from tvm_iree_ext.bench.custom_op import custom_op_cases
+from tvm_iree_ext.bench.distribution import distribution_cases
 from tvm_iree_ext.bench.exp_reduction import exp_reduction_cases
 from tvm_iree_ext.bench.fft import fft_cases
 from tvm_iree_ext.bench.im2col import im2col_cases
@@ -40,6 +41,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "winograd": winograd_cases,
     "conv_2d": conv_2d_cases,
     "transfer": transfer_cases,
+    "distribution": distribution_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

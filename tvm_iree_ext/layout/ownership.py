@@ -83,6 +83,27 @@ def lane_parts(layout: NestedLayout, subgroup_size: int) -> np.ndarray:
     return _virtual(layout.thread_tile, layout.thread_strides, np.arange(subgroup_size))
 
 
+def id_digits(tiles: Ints, strides: Ints, count: int) -> list[tuple[int, int | None]]:
+    """The ids 0 .. ``count`` - 1 as digits, slow to fast: extents, with the dimension of each.
+
+    A digit without a dimension counts replicas: ids beyond the tiles, or in a gap of the strides.
+
+    >>> id_digits((4, 8), (1, 16), 256)
+    [(2, None), (8, 1), (4, None), (4, 0)]
+    """
+    digits: list[tuple[int, int | None]] = []
+    span = 1
+    distributed = [dim for dim, tile in enumerate(tiles) if tile > 1]
+    for dim in sorted(distributed, key=lambda dim: strides[dim]):
+        if strides[dim] > span:
+            digits.append((strides[dim] // span, None))
+        digits.append((tiles[dim], dim))
+        span = strides[dim] * tiles[dim]
+    if count > span:
+        digits.append((count // span, None))
+    return digits[::-1]
+
+
 def first_subgroups(layout: NestedLayout, num_subgroups: int) -> np.ndarray:
     """The smallest subgroup that holds each element, in the vector's shape."""
     canonical = _canonical(layout, 0, layout.subgroup_strides)

@@ -32,8 +32,8 @@ from tvm_iree_ext.ops.padding import (
     Number,
     Padding,
     check_padding,
+    padding_expr,
     padding_json,
-    padding_number,
 )
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
@@ -295,13 +295,8 @@ def _packed_shape(op: str, what: str, shape: Shape, outer: Shape, tiles: Shape) 
 
 def padding_value(op: Packing, parameters: Parameters) -> ir.Expr:
     """What fills positions past the end, in the element type: zero where nothing is said."""
-    dtype = op.unpacked.dtype
-    if op.padding == "operand":
-        passed = parameters.scalars["padding_value"]
-        return passed if str(passed.ty.dtype) == dtype else tirx.Cast(dtype, passed)
-    if op.padding is None:
-        return tirx.const(0, dtype)
-    return padding_number(op.padding, dtype)
+    passed = parameters.scalars.get("padding_value")
+    return padding_expr(op.padding, passed, op.unpacked.dtype)
 
 
 def _canonical_pack(op: Packing, parameters: Parameters) -> None:

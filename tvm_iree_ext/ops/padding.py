@@ -47,7 +47,17 @@ def padding_json(value: Padding | None) -> Any:
 
 def padding_number(value: Number, dtype: str) -> ir.Expr:
     """A padding that is known as a constant of the element type."""
-    if dtype == "uint64":  # a constant is made from a signed number
+    if dtype == "uint64" and value >= 1 << 63:  # a constant is made from a signed number
         signed = tirx.const(int(np.uint64(value).astype(np.int64)), "int64")
         return tirx.reinterpret("uint64", signed)
     return tirx.const(value, dtype)
+
+
+def padding_expr(padding: Padding | None, passed: ir.Expr | None, dtype: str) -> ir.Expr:
+    """A padding in the element type; ``passed`` is what came at call time for an operand."""
+    if padding != "operand" or passed is None:
+        assert not isinstance(padding, str)
+        return padding_number(padding or 0, dtype)
+    if str(passed.ty.dtype) == "float64" and dtype in ("float16", "bfloat16"):
+        passed = tirx.Cast("float32", passed)  # TVM has no code for the way straight on
+    return passed if str(passed.ty.dtype) == dtype else tirx.Cast(dtype, passed)

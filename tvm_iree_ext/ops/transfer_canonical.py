@@ -8,7 +8,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.canonical import Block, convert
-from tvm_iree_ext.ops.padding import padding_number
+from tvm_iree_ext.ops.padding import padding_expr
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.symbol_maps import SymbolMap
 
@@ -27,7 +27,7 @@ def canonical(op: "Transfer") -> tirx.PrimFunc:
         with Block(op.entry, parameters, op.vector.shape) as at:
             place, live = _address(op, parameters, at)
             if op.gathers:
-                padding = _padding(op, parameters)
+                padding = padding_expr(op.padding, parameters.scalars.get("padding"), op.dtype)
                 value = tirx.if_then_else(live, base[tuple(place)], padding)
                 I.buffer_store(result, value, at)
             else:
@@ -60,13 +60,3 @@ def _address(
     if op.mask_map is not None:
         live = element("mask", op.mask_map)
     return place, live
-
-
-def _padding(op: "Transfer", parameters: Parameters) -> ir.Expr:
-    """What a position takes that is not live."""
-    if op.padding == "operand" or op.padding is None:
-        passed = parameters.scalars["padding"]
-        if str(passed.ty.dtype) == "float64" and op.dtype in ("float16", "bfloat16"):
-            passed = convert(passed, "float32")
-        return convert(passed, op.dtype)
-    return padding_number(op.padding, op.dtype)

@@ -4,6 +4,7 @@ from tvm_iree_ext.reference.arg_compare import arg_compare
 from tvm_iree_ext.reference.attention import attention, online_attention
 from tvm_iree_ext.reference.conv_2d import conv_2d
 from tvm_iree_ext.reference.custom_op import custom_op
+from tvm_iree_ext.reference.distribution import to_simd, to_simt
 from tvm_iree_ext.reference.exp_reduction import exp_reduction
 from tvm_iree_ext.reference.fft import fft, fft_transform
 from tvm_iree_ext.reference.im2col import im2col
@@ -36,6 +37,8 @@ __all__ = [
     "scan",
     "scatter",
     "sort",
+    "to_simd",
+    "to_simt",
     "topk",
     "topk_v2",
     "transfer_gather",
