@@ -21,6 +21,7 @@ from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
 from tvm_iree_ext.schedules.cpu.sort import CpuSort
 from tvm_iree_ext.schedules.cpu.topk import CpuTopk
 from tvm_iree_ext.schedules.cpu.transfer import CpuTransfer
+from tvm_iree_ext.schedules.cpu.vector_program import CpuVectorProgram
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
 
 from tvm_iree_ext.errors import ScheduleError
@@ -66,6 +67,7 @@ RULES: tuple[Rule, ...] = (
     CpuTransfer(),
     CpuDistribution(),
     CpuToLayout(),
+    CpuVectorProgram(),
 )
 """Every rule, the most special first."""
 

@@ -36,7 +36,7 @@ ALLOWED = {
     "intrin": ".layout .target tvm",
     "ops": ".layout .expression tvm tvm_ffi numpy",
     "vector": ".layout .ops tvm tvm_ffi numpy",
-    "schedules": ".ops .target .intrin .layout .vector_math tvm tvm_ffi numpy",
+    "schedules": ".ops .vector .target .intrin .layout .vector_math tvm tvm_ffi numpy",
     "catalog": ".layout .ops .reference .expression numpy ml_dtypes",
     "registry": ".catalog .ops .reference .schedules numpy",
     "support": f"{REGISTRY} .machine numpy",

@@ -13,7 +13,7 @@ Beside ``cases`` a file may have ``rejections``, which must be refused with the 
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,19 +74,18 @@ class ExampleCase:
             tolerance = Tolerance(float(self.data.get("tolerance", 0.0)), 0.0)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise ExampleError(f"malformed case: {type(error).__name__}: {error}") from None
-        if is_vector:
-            results: Mapping[str, Any] = vector_cases.results(
-                {**self.data, "inputs": inputs}, expected
+        data = {**self.data, "inputs": inputs}
+        if is_vector:  # what the op means, and then what its kernel gives
+            ways = (vector_cases.meaning, run)
+            answers: Iterator[Mapping[str, Any]] = (
+                vector_cases.results(data, expected, way) for way in ways
             )
         elif self.op in _ANSWERED:
-            results = _ANSWERED[self.op](self.data)
+            answers = iter([_ANSWERED[self.op](self.data)])
         else:
             assert entry is not None
-            results = entry.run_example({**self.data, "inputs": inputs}, run)
-        if results.keys() != expected.keys():
-            return f"results are {', '.join(results)}, expected {', '.join(expected)}"
-        found = (_wrong(name, results[name], want, tolerance) for name, want in expected.items())
-        return next(filter(None, found), "")
+            answers = iter([entry.run_example(data, run)])
+        return next(filter(None, (_first_wrong(a, expected, tolerance) for a in answers)), "")
 
 
 @dataclass(frozen=True)
@@ -107,6 +106,15 @@ _KINDS: Mapping[str, type[ExampleCase] | type[Rejection]] = {
     "cases": ExampleCase,
     "rejections": Rejection,
 }
+
+
+def _first_wrong(
+    results: Mapping[str, Any], expected: Mapping[str, Any], tolerance: Tolerance
+) -> str:
+    if results.keys() != expected.keys():
+        return f"results are {', '.join(results)}, expected {', '.join(expected)}"
+    found = (_wrong(name, results[name], want, tolerance) for name, want in expected.items())
+    return next(filter(None, found), "")
 
 
 def _wrong(name: str, got: Any, want: Any, tolerance: Tolerance) -> str:

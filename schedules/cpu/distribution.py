@@ -23,6 +23,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.layout.ownership import id_digits, subgroup_parts
 from tvm_iree_ext.ops.distribution import Distribution
+from tvm_iree_ext.ops.expressions import bits
 from tvm_iree_ext.ops.padding import padding_number
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.to_layout import ToLayout
@@ -154,9 +155,9 @@ def _emit_distribution(op: Distribution, config: LoweringConfig) -> None:
     near, far = (result, source) if op.distributes else (source, result)
     padding = None
     if op.padding == "operand":
-        padding = I.Bind(emit.bits(parameters.scalars["padding"], op.dtype))
+        padding = I.Bind(bits(parameters.scalars["padding"], op.dtype))
     elif op.padding is not None:
-        padding = emit.bits(padding_number(op.padding, op.dtype), op.dtype)
+        padding = bits(padding_number(op.padding, op.dtype), op.dtype)
     tables = {}
     if op.parts > 1:
         held = subgroup_parts(op.layout, op.num_subgroups).reshape(-1, op.layout.rank)

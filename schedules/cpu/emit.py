@@ -13,32 +13,18 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
 
-import numpy as np
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.expressions import Expr, Index, cast, i64, known, run, splat
 from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.signature import Extent
 
 _UNROLLED_PIECES = 16
 
-Expr: TypeAlias = ir.Expr
-Index: TypeAlias = Expr | int
 At: TypeAlias = Mapping[int, Index]
 """A point of the iteration space: the value of each dim."""
-
-
-def i64(value: Index) -> Expr:
-    """``value`` as an index expression."""
-    return tirx.const(value, "int64") if isinstance(value, int) else value
-
-
-def known(value: Index) -> int | None:
-    """The number, where it is one at build time."""
-    if isinstance(value, int):
-        return value
-    return int(value) if isinstance(value, tirx.IntImm) else None
 
 
 def serial(stop: Index, start: Index = 0) -> Any:
@@ -70,59 +56,6 @@ def fixed_scratch(shape: Sequence[Index], dtype: str) -> Any:
 def registers(count: int, dtype: str) -> Any:
     """A tile that LLVM keeps in registers: every index must be a constant after unrolling."""
     return I.alloc_buffer([count], dtype, scope="local")
-
-
-def run(base: Index, lanes: int) -> Expr:
-    """The indices ``base .. base + lanes - 1``."""
-    return tirx.Ramp(i64(base), i64(1), lanes) if lanes > 1 else i64(base)
-
-
-def splat(value: Expr, lanes: int) -> Expr:
-    """``value`` in every lane."""
-    return tirx.Broadcast(value, lanes) if lanes > 1 else value
-
-
-def cast(value: Expr, dtype: str) -> Expr:
-    """``value`` with its elements converted to the scalar type ``dtype``."""
-    came, _, lanes = str(value.ty.dtype).partition("x")
-    if came == dtype:
-        return value
-
-    def of(scalar: str) -> str:
-        return f"{scalar}x{lanes}" if lanes else scalar
-
-    if came == "bfloat16":
-        # By hand: TVM's own conversion goes wrong where the result is bound to a variable.
-        wide = tirx.Cast(of("uint32"), tirx.reinterpret(of("uint16"), value))
-        shift = splat(tirx.const(16, "uint32"), int(lanes or 1))
-        return cast(tirx.reinterpret(of("float32"), wide << shift), dtype)
-    if dtype == "bfloat16" and came != "float32":
-        return cast(cast(value, "float32"), dtype)
-    return tirx.Cast(of(dtype), value)
-
-
-def bits(value: Expr, dtype: str) -> Expr:
-    """The bit pattern of a number as ``dtype`` holds it, as an unsigned integer."""
-    if dtype == "bool":
-        return tirx.Cast("uint8", value)
-    word = f"uint{item_bytes(dtype) * 8}"
-    if isinstance(value, tirx.IntImm | tirx.FloatImm):
-        # Here, not by the compiler: TVM reinterprets neither an integer 0 nor a bfloat16 number.
-        pattern = int(np.array(value.value, numpy_dtype(dtype)).view(word))
-        if pattern < 1 << 63:
-            return tirx.const(pattern, word)
-        return tirx.reinterpret(word, tirx.const(pattern - (1 << 64), "int64"))
-    if dtype != "bfloat16":
-        return tirx.reinterpret(word, cast(value, dtype))
-    # By hand, as in cast: to the nearest, ties to even; a NaN stays one.
-    single = cast(value, "float32")
-    wide = tirx.reinterpret("uint32", single)
-
-    def const(number: int) -> Expr:
-        return tirx.const(number, "uint32")
-
-    rounded = (wide + const(0x7FFF) + ((wide >> const(16)) & const(1))) >> const(16)
-    return tirx.Cast("uint16", tirx.Select(tirx.isnan(single), const(0x7FC0), rounded))
 
 
 def flat(buffer: Any) -> Any:

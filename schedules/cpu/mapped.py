@@ -26,6 +26,7 @@ from tvm_iree_ext.schedules.cpu.slices import Tasks, static_count
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.canonical import Parameters
+from tvm_iree_ext.ops.expressions import bits
 from tvm_iree_ext.ops.mapped import Mapped
 from tvm_iree_ext.signature import Extent
 from tvm_iree_ext.target.cpu import cpu_features
@@ -287,7 +288,7 @@ class _Kernel:
         other = emit.flat_index(place, self.other)
         domain = emit.flat_index(at, self.domain)
         if self.op.loads:
-            padding = emit.bits(value, self.op.dtype)
+            padding = bits(value, self.op.dtype)
             found = tirx.if_then_else(inside, self.other_words[other], padding)
             I.buffer_store(self.domain_words, found, [domain])
         else:
@@ -298,7 +299,7 @@ class _Kernel:
         """The padding of one element of a load."""
         _, value = self.op.region(at, self.parameters.symbols)
         domain = emit.flat_index(at, self.domain)
-        I.buffer_store(self.domain_words, emit.bits(value, self.op.dtype), [domain])
+        I.buffer_store(self.domain_words, bits(value, self.op.dtype), [domain])
 
     def move(self, domain: Expr, other: Expr, at: Sequence[Expr]) -> None:
         """One element whose place is known to lie in the other tensor."""

@@ -27,6 +27,7 @@ from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.ops.expressions import bits
 from tvm_iree_ext.ops.pack import Packing
 from tvm_iree_ext.ops.parameters import Parameters
 
@@ -83,7 +84,7 @@ class _Loops:
         """The bits of the padding value."""
         dtype = self.op.unpacked.dtype
         if self.op.padding == "operand":
-            return emit.bits(parameters.scalars["padding_value"], dtype)
+            return bits(parameters.scalars["padding_value"], dtype)
         value = np.array(self.op.padding or 0).astype(numpy_dtype(dtype))
         number = int(value.view(self.word))
         if number < 1 << 63:

@@ -15,6 +15,7 @@ from tvm_iree_ext.schedules.cpu.strided import Loops, Symbol, Walk
 from tvm_iree_ext.schedules.cpu.strided_moves import Memory, check_strided, move, strided_config
 
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.expressions import bits
 from tvm_iree_ext.ops.padding import padding_number
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.symbol_maps import SymbolMap
@@ -109,9 +110,9 @@ def _emit(op: Transfer, config: LoweringConfig) -> None:
     if op.gathers:
         near, far = result, base
         if op.padding == "operand":
-            padding = I.Bind(emit.bits(parameters.scalars["padding"], op.dtype))
+            padding = I.Bind(bits(parameters.scalars["padding"], op.dtype))
         else:
-            padding = emit.bits(padding_number(op.padding or 0, op.dtype), op.dtype)
+            padding = bits(padding_number(op.padding or 0, op.dtype), op.dtype)
     else:
         near, far = emit.flat_words(buffers["vector"]), result
         extents = [e if isinstance(e, int) else values[e] for e in op.base.shape]

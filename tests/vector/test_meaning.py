@@ -10,7 +10,7 @@ import pytest
 from tvm_iree_ext import vector
 from tvm_iree_ext.errors import CallError
 from tvm_iree_ext.vector import AffineMap, VectorError
-from tvm_iree_ext.vector.fused import fused_multiply_add
+from tvm_iree_ext.vector.fused import fused_multiply_add, narrowed
 from tvm_iree_ext.vector.kinds import combine
 
 RNG = np.random.default_rng(0)
@@ -139,6 +139,14 @@ def test_fma_rounds_once(dtype):
         near = [np.nextafter(one, np.array(to, dtype)) for to in (-np.inf, np.inf)]
         error = abs(Fraction(float(one)) - exact)
         assert all(error <= abs(Fraction(float(other)) - exact) for other in near)
+
+
+def test_narrowing_rounds_once():
+    """NumPy rounds float64 to bf16 by way of float32."""
+    a = np.array([1 + 2.0**-8, 1 + 2.0**-8 + 2.0**-50, 1 + 3 * 2.0**-8 - 2.0**-50, 1e300])
+    want = [1.0, 1 + 2.0**-7, 1 + 2.0**-7, np.inf]
+    assert narrowed(a, np.dtype(ml_dtypes.bfloat16)).astype(np.float64).tolist() == want
+    assert narrowed(-a[:3], np.dtype(np.float32)).tolist() == (-a[:3]).astype(np.float32).tolist()
 
 
 def test_fma_of_what_is_not_finite():

@@ -20,6 +20,7 @@ from tvm_iree_ext.vector.types import (
 )
 
 Made = Value | None
+Run = Callable[[Program, Mapping[str, Any]], Mapping[str, np.ndarray]]
 Make = Callable[[ProgramBuilder, Mapping[str, Value], Mapping[str, Any]], Made]
 
 # Operands that are memory: of these ops a tensor, of all others a buffer.
@@ -178,19 +179,25 @@ def _type_of(op: str, name: str, array: np.ndarray) -> Type:
     return VectorType(array.shape, dtype) if array.ndim else ScalarType(dtype)
 
 
-def results(case: Mapping[str, Any], expected: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """What a case gives; lanes that have no defined value are as expected.
+def results(
+    case: Mapping[str, Any], expected: Mapping[str, np.ndarray], run: Run
+) -> dict[str, np.ndarray]:
+    """What a case gives, computed by ``run``; lanes that have no defined value are as expected.
 
     Raises:
         VectorError: for attributes that break a rule of the op.
     """
     made, inputs = program_of(case)
     made.verify()
-    found = made.evaluate(**inputs)
     return {
         name: np.where(_ignored(case, expected[name]), expected[name], array).astype(array.dtype)
-        for name, array in found.items()
+        for name, array in run(made, inputs).items()
     }
+
+
+def meaning(program: Program, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """What a program gives in NumPy: a way to run it."""
+    return program.evaluate(**inputs)
 
 
 def _ignored(case: Mapping[str, Any], expected: np.ndarray) -> np.ndarray:

@@ -1,9 +1,29 @@
-"""``a * b + c`` with one rounding, in NumPy."""
+"""Results with one rounding, in NumPy: ``a * b + c``, and floats made narrower."""
 
 from fractions import Fraction
 from math import isfinite
 
 import numpy as np
+
+from tvm_iree_ext.dtypes import numpy_dtype
+
+
+def narrowed(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A float64 array in another float type, rounded once.
+
+    NumPy rounds to bf16 by way of float32, which is therefore rounded to odd: a result that is not
+    exact never looks like the middle between two numbers of bf16.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if dtype != numpy_dtype("bfloat16"):
+            return array.astype(dtype)
+        single = array.astype(np.float32)
+        back = single.astype(np.float64)
+        is_even = (single.view(np.int32) & 1) == 0
+        inexact = np.isfinite(array) & (back != array) & is_even
+        toward = np.where(back < array, np.float32(np.inf), np.float32(-np.inf))
+        odd = np.where(inexact, np.nextafter(single, toward), single)
+        return odd.astype(np.float32).astype(dtype)
 
 
 def fused_multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
@@ -24,7 +44,7 @@ def fused_multiply_add(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarra
         is_even = (total.view(np.int64) & 1) == 0
         toward = np.where(error > 0, np.inf, -np.inf)
         odd = np.where(inexact & is_even, np.nextafter(total, toward), total)
-        return odd.astype(dtype)
+        return narrowed(odd, dtype)
 
 
 def _double(a: float, b: float, c: float) -> float:

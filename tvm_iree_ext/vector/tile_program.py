@@ -1,30 +1,38 @@
-"""A program in the vector form: a function of tensors, buffers, vectors and scalars."""
+"""A program in the vector form: a function of tensors, buffers, vectors and scalars.
+
+It is an op like any other: ``tvm_iree_ext.build(program)`` compiles it.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from tvm import tirx
 
 from tvm_iree_ext.errors import CallError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.signature import Operand, Role, Signature
 from tvm_iree_ext.vector.counts import Counts, count_regions
 from tvm_iree_ext.vector.evaluation import evaluate
+from tvm_iree_ext.vector.extents import formula
 from tvm_iree_ext.vector.ir import Block, Operation, Value
 from tvm_iree_ext.vector.printing import Names, print_block
-from tvm_iree_ext.vector.types import fits, numpy_type
+from tvm_iree_ext.vector.types import INDEX, ScalarType, fits, numpy_type
+from tvm_iree_ext.vector.work import flops
 
 INPUT, OUTPUT = "input", "output"
 
 
-class Program:
+class Program(Op):
     """A function; passes take one and give another.
 
     Attributes:
-        name: an identifier.
+        name: ``vector.`` and an identifier.
         body: its arguments and operations; the last one is ``func.return``.
     """
 
     def __init__(self, name: str, body: Block, roles: Sequence[str] | None = None) -> None:
-        self.name = name
+        self.name = f"vector.{name}"
         self.body = body
         self._roles = tuple(roles or [INPUT] * len(body.arguments))
 
@@ -64,9 +72,45 @@ class Program:
         """All operations of a name."""
         return [op for op in self.walk() if op.name == name]
 
+    @property
+    def signature(self) -> Signature:
+        """The inputs, then what is returned, then the new content of buffers that are written."""
+        operands = [self._operand(one.hint, one, "input") for one in self.inputs]
+        operands += [self._operand(name, one, "result") for name, one in self.returned.items()]
+        operands += [self._operand(one.hint, one, "result") for one in self.written]
+        return Signature(tuple(operands))
+
+    @staticmethod
+    def _operand(name: str, value: Value, role: Role) -> Operand:
+        dtype = "int64" if value.dtype == INDEX else value.dtype
+        if isinstance(value.type, ScalarType):
+            return Operand(name, (), dtype, "scalar" if role == "input" else role)
+        shape = tuple(formula(value, axis) for axis in range(value.rank))
+        return Operand(name, shape, dtype, role)
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The text, which says all."""
+        return {"program": str(self)}
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Two for each product that is summed, as far as the loops are known."""
+        return flops(self.body, extents)
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """The program as TensorIR, in which vectors are local buffers.
+
+        Raises:
+            VectorError: for a program that a pass left wrong.
+        """
+        # Emission takes a program, so it can only be imported when there is one.
+        from tvm_iree_ext.vector.emit.function import prim_func
+
+        return prim_func(self)
+
     def clone(self, name: str | None = None) -> "Program":
         """A copy that can be changed; optionally under another name."""
-        return Program(name or self.name, self.body.clone({}), self._roles)
+        return Program(name or self.entry, self.body.clone({}), self._roles)
 
     def verify(self) -> None:
         """Check each operation again, and that each value is defined before it is used.
@@ -130,11 +174,11 @@ class Program:
             for one in self.body.arguments
         )
         results = ", ".join(f"{name}: {value.type}" for name, value in self.returned.items())
-        head = f"func @{self.name}({arguments}){f' -> ({results})' if results else ''} {{"
+        head = f"func @{self.entry}({arguments}){f' -> ({results})' if results else ''} {{"
         return "\n".join([head, *print_block(self.body, names, 1), "}"])
 
     def __repr__(self) -> str:
-        return f"<Program {self.name}>"
+        return f"<Program {self.entry}>"
 
 
 class _Given:

@@ -13,6 +13,7 @@ from tvm_iree_ext.vector.building import Insertion
 from tvm_iree_ext.vector.definition import Definition, definition, register, register_as
 from tvm_iree_ext.vector.errors import VectorError
 from tvm_iree_ext.vector.evaluation import Frame
+from tvm_iree_ext.vector.fused import narrowed
 from tvm_iree_ext.vector.ir import Operation, Value, is_index
 from tvm_iree_ext.vector.kinds import combine
 from tvm_iree_ext.vector.ops import checks
@@ -166,7 +167,8 @@ class Unary(_Elementwise):
 
     def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
         with np.errstate(all="ignore"):
-            return [np.asarray(UNARY[op.name](values[0].astype(np.float64)), values[0].dtype)]
+            wide = np.asarray(UNARY[op.name](values[0].astype(np.float64)))
+            return [narrowed(wide, values[0].dtype)]
 
 
 FLOAT_PREDICATES: dict[str, Function] = {
@@ -222,7 +224,8 @@ class Compare(_Elementwise):
     def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
         predicate = op.attributes["predicate"]
         if op.name == "arith.cmpf":
-            return [np.asarray(FLOAT_PREDICATES[predicate](*values))]
+            with np.errstate(invalid="ignore"):
+                return [np.asarray(FLOAT_PREDICATES[predicate](*values))]
         if values[0].dtype == bool:  # one bit, of which the sign bit is that bit
             values = [-one.astype(np.int8) for one in values]
         if predicate[0] == "u":
@@ -259,7 +262,7 @@ class Select(_Elementwise):
 
 
 # Which elements a cast takes and gives, and whether the result must be wider (1) or narrower (-1).
-_CASTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
+CASTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
     "arith.extf": (FLOATS, FLOATS, 1),
     "arith.truncf": (FLOATS, FLOATS, -1),
     "arith.extsi": (INTEGERS, INTEGERS, 1),
@@ -274,7 +277,7 @@ _CASTS: dict[str, tuple[tuple[str, ...], tuple[str, ...], int]] = {
 }
 
 
-@register_as(*_CASTS)
+@register_as(*CASTS)
 class Cast(_Elementwise):
     """Elements converted.  A float whose integer the type lacks is undefined."""
 
@@ -283,7 +286,7 @@ class Cast(_Elementwise):
     def result_types(self, op: Operation) -> Sequence[Type]:
         type = checks.value_of(op, "operand")
         result = with_dtype(type, op.attributes["dtype"])
-        taken, given, wider = _CASTS[op.name]
+        taken, given, wider = CASTS[op.name]
         widths = bits(type.dtype), bits(result.dtype)
         is_sound = type.dtype in taken and result.dtype in given
         if wider:
@@ -313,7 +316,7 @@ class Cast(_Elementwise):
         with np.errstate(all="ignore"):
             if short_name == "fptoui":
                 return [array.astype(np.dtype(f"u{dtype}")).view(dtype)]
-            return [array.astype(dtype)]
+            return [narrowed(array, dtype) if op.name == "arith.truncf" else array.astype(dtype)]
 
     def text(self, op: Operation, names: Names) -> str:
         return f"{names.list(op.operands)} : {op.operand('operand').type} to {op.result.type}"
@@ -366,7 +369,9 @@ class Elementwise(Insertion):
         if INDEX in (to, came):
             name = "index_cast"
         elif came in FLOATS and to in FLOATS:
-            name = "extf" if bits(to) > bits(came) else "truncf"
+            if bits(to) == bits(came):  # f16 and bf16: neither holds the other's numbers
+                operand = self.convert(operand, "f32")
+            name = "extf" if bits(to) > bits(operand.dtype) else "truncf"
         elif came in FLOATS:
             name = "fptoui" if unsigned else "fptosi"
         elif to in FLOATS:

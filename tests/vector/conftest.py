@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+import tvm
+
+from tvm_iree_ext import arrays, pipeline
+from tvm_iree_ext.target.names import make_target
+
+
+@pytest.fixture(scope="session")
+def compiled():
+    """``compiled([(program, inputs), ...])``: the results of each by name, built all at once."""
+
+    def run(pairs):
+        pipeline.register()
+        functions = {
+            f"f{i}": program.prim_func().with_attr("global_symbol", f"f{i}")
+            for i, (program, _) in enumerate(pairs)
+        }
+        library = tvm.compile(
+            tvm.IRModule(functions),
+            target=make_target("llvm"),
+            tir_pipeline=pipeline.CPU_PIPELINE,
+        )
+        found = []
+        for name, (program, inputs) in zip(functions, pairs, strict=True):
+            arguments, symbols = [], {}
+            for operand in program.signature.arguments:
+                value = inputs[operand.name]
+                if operand.role == "scalar":
+                    arguments.append(np.asarray(value).item())
+                    continue
+                symbols.update(zip(operand.shape, value.shape, strict=True))
+                # Aligned to an item and no more, as a caller's array may be.
+                space = np.empty(value.nbytes + 64, np.uint8)
+                start = (-space.ctypes.data) % 64 + value.dtype.itemsize
+                placed = space[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
+                placed[...] = value
+                arguments.append(arrays.as_tensor(placed))
+            shapes = program.signature.result_shapes(symbols)
+            results = {
+                operand.name: np.zeros(shape, arrays.numpy_dtype(operand.dtype))
+                for operand, shape in zip(program.signature.results, shapes, strict=True)
+            }
+            library[name](*arguments, *map(arrays.as_tensor, results.values()))
+            found.append(results)
+        return found
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def agree(compiled):
+    """Checks that programs compute the same compiled as they mean, within a tolerance in ulps."""
+
+    def check(pairs, ulps=0):
+        for (program, inputs), got in zip(pairs, compiled(pairs), strict=True):
+            want = program.evaluate(**inputs)
+            assert got.keys() == want.keys()
+            for name, array in want.items():
+                assert_near(got[name], array, ulps, f"{name} of\n{program}\nwith {inputs}")
+
+    return check
+
+
+def assert_near(got, want, ulps, message):
+    assert got.dtype == want.dtype, message
+    assert got.shape == want.shape, message
+    if got.dtype.kind in "bi":
+        np.testing.assert_array_equal(got, want, message)
+        return
+    from ml_dtypes import finfo
+
+    kept = finfo(want.dtype)
+    wide, expected = got.astype(np.float64), want.astype(np.float64)
+    with np.errstate(invalid="ignore", over="ignore"):
+        scale = np.maximum(np.nanmax(np.abs(expected[np.isfinite(expected)]), initial=0), 1e-30)
+        allowed = ulps * float(kept.eps) * scale
+        near = np.abs(wide - expected) <= allowed
+    same = (wide == expected) | (np.isnan(wide) & np.isnan(expected)) | near
+    assert same.all(), f"{message}\n{got}\n{want}"

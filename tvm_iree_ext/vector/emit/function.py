@@ -1,0 +1,123 @@
+"""A program as a PrimFunc: its parameters, its body, its results."""
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.expressions import Expr, Index, i64
+from tvm_iree_ext.signature import Operand, evaluate
+from tvm_iree_ext.vector.emit import control, elementwise, memory, nests, products, shapes, transfer
+from tvm_iree_ext.vector.emit.aliasing import Aliases
+from tvm_iree_ext.vector.emit.compute import NARROW, narrowed
+from tvm_iree_ext.vector.emit.context import EMIT, Emitter, Place, copy, held_in_memory
+from tvm_iree_ext.vector.ir import Value
+from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.types import MemoryType, ScalarType, TensorType
+from tvm_iree_ext.vector.work import work
+
+_PARALLEL_WORK = 1 << 16  # element operations: about what waking the thread pool costs
+
+PARTS = (control, elementwise, memory, nests, products, shapes, transfer)
+"""The modules that fill the table :data:`EMIT` of what emits an op."""
+
+__all__ = ["EMIT", "PARTS", "prim_func"]
+
+
+def prim_func(program: Program) -> tirx.PrimFunc:
+    """The program as TensorIR, on any target.
+
+    Raises:
+        VectorError: for a program that a pass left wrong.
+    """
+    program.verify()
+    aliases = Aliases(program.body)
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name(program.entry)
+        I.func_attr({"global_symbol": program.entry, "tirx.noalias": True})
+        parameters = _Parameters(program)
+        outputs = _outputs(program, aliases, parameters)
+        is_large = bool(parameters.symbols) or work(program.body) >= _PARALLEL_WORK
+        emitter = Emitter(aliases, outputs, is_parallel=is_large)
+        with I.sblock("root"):
+            _take_arguments(emitter, program, parameters)
+            values = emitter.block(program.body)
+            for name, value in zip(program.returned, values, strict=True):
+                _give_result(emitter, value, parameters.results[name])
+    return builder.get()
+
+
+class _Parameters:
+    """The buffers and numbers of the PrimFunc, in the order of the signature."""
+
+    def __init__(self, program: Program) -> None:
+        signature = program.signature
+        self.symbols: dict[str, Expr] = {n: tirx.Var(n, "int64") for n in signature.symbols}
+        self.arguments: dict[str, Place | Expr] = {}
+        self.results: dict[str, Place] = {}
+        for operand in signature.operands:
+            if operand.role == "scalar":
+                dtype = "float32" if operand.dtype in NARROW else operand.dtype
+                number = I.arg(operand.name, tirx.Var(operand.name, dtype))
+                self.arguments[operand.name] = narrowed(number, operand.dtype)
+            elif operand.role == "result":
+                self.results[operand.name] = self._place(operand, f"{operand.name}_result")
+            else:
+                self.arguments[operand.name] = self._place(operand, operand.name)
+
+    def _place(self, operand: Operand, name: str) -> Place:
+        shape: list[Index] = [
+            extent if isinstance(extent, int) else evaluate(extent, self.symbols, _ceildiv)
+            for extent in operand.shape
+        ]
+        dtype = held_in_memory(operand.dtype)
+        buffer = I.arg(name, I.buffer([i64(e) for e in shape], dtype, align=item_bytes(dtype)))
+        return Place.whole(buffer, shape, operand.dtype)
+
+
+def _ceildiv(a: Expr, b: Index) -> Expr:
+    return tirx.floordiv(a + i64(b) - i64(1), i64(b))
+
+
+def _outputs(program: Program, aliases: Aliases, parameters: _Parameters) -> dict[int, Place]:
+    """The memories that are a result as a whole: they need no copy at the end."""
+    found: dict[int, Place] = {}
+    for name, value in program.returned.items():
+        if isinstance(value.type, TensorType) and value not in aliases.views:
+            found.setdefault(aliases.memory[value], parameters.results[name])
+    return found
+
+
+def _take_arguments(emitter: Emitter, program: Program, parameters: _Parameters) -> None:
+    """Vectors are loaded, and the buffers that are written copied to where the result is."""
+    written = program.written
+    for argument in program.arguments:
+        name = argument.hint
+        given = parameters.arguments.get(name)
+        if argument in written:
+            if isinstance(given, Place):
+                copy(given, parameters.results[name])
+            given = parameters.results[name]
+        assert given is not None
+        if isinstance(argument.type, MemoryType):
+            emitter[argument] = given
+        elif isinstance(given, Place):
+            made = emitter.define(argument)
+            for number in range(made.count):
+                index = made.index(number)
+                lanes = made.lanes if argument.rank else 1
+                made.write(number * made.lanes, given.load(index, lanes))
+        else:
+            emitter[argument] = given
+
+
+def _give_result(emitter: Emitter, value: Value, place: Place) -> None:
+    if isinstance(value.type, MemoryType):
+        copy(emitter.place(value), place)
+    elif isinstance(value.type, ScalarType):
+        place.store((), emitter.scalar(value))
+    else:
+        vector = emitter.vector(value)
+        for number in range(vector.count):
+            lanes = vector.lanes if value.rank else 1
+            place.store(vector.index(number), vector.register(number), lanes)
