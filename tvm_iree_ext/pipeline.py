@@ -41,19 +41,34 @@ def keep_local_buffers_on_stack(
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, _keep_on_stack)))
 
 
+def _allocates_by_variables(mod: ir.IRModule) -> bool:
+    """Whether a buffer's extents are not numbers: those of a tile that is smaller at the edge."""
+    extents: list[Any] = []
+
+    def look(alloc: tirx.AllocBuffer) -> None:
+        extents.extend(alloc.buffer.shape)
+
+    for function in mod.functions.values():
+        tvm_ffi.structural_walk(function.body, (tirx.AllocBuffer, look))
+    return not all(isinstance(extent, tirx.IntImm) for extent in extents)
+
+
 @ir.transform.module_pass(opt_level=0)
 def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
     """TVM's passes in TVM's order, less those for GPUs and for what CPU kernels do not contain.
 
-    Half of the time of a build was in passes that had nothing to do here.  Kernels allocate what
-    they touch, so ``CompactBufferAllocation`` finds nothing to take away, in time that grows with
-    the square of the places where a buffer is used.
+    Half of the time of a build was in passes that had nothing to do here.  Where kernels allocate
+    what they touch, ``CompactBufferAllocation`` finds nothing to take away, in time that grows with
+    the square of the places where a buffer is used; where extents are variables it finds how large
+    they may become.
     """
+    compact = s_tir.transform.CompactBufferAllocation()
     passes = [
         s_tir.transform.CanonicalizeLoop(),
         s_tir.transform.LowerInitBlock(),
         s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
         s_tir.transform.ConvertBlocksToOpaque(),
+        *([compact] if _allocates_by_variables(mod) else []),
         s_tir.transform.LowerMatchBuffer(),
         s_tir.transform.LowerOpaqueBlock(),
         tirx.transform.FlattenBuffer(),

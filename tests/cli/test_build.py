@@ -67,7 +67,7 @@ def test_explains_an_op(command):
         (["attention", *TYPES, "--target", "{"], "target '{' is not JSON"),
         (["attention", *TYPES, "--config", "{"], "lowering config: --config is not JSON"),
         (["attention", *TYPES, "--config", "none.json"], "cannot read none.json: No such file"),
-        (["attention", *TYPES, "--config", "{}"], "algorithm is ''; expected 'lanes'"),
+        (["attention", *TYPES, "--config", "{}"], "algorithm is ''; expected one of lanes"),
         (["attention", *TYPES, "-o", "/dev/null"], "cannot write the artifact /dev/null"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
 
-from tvm_iree_ext import ops
+from tvm_iree_ext import ops, verify
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.catalog.custom_op import FORMS
 from tvm_iree_ext.errors import ScheduleError
@@ -97,6 +97,12 @@ def test_one_kernel_serves_every_extent():
     for m, k, n in ((1, 1, 1), (65, 257, 33), (130, 3, 64)):
         x, y, c = arrays((m, k), (k, n), (m, n))
         np.testing.assert_allclose(kernel(x, y, c), x @ y + c, atol=1e-4)
+
+
+@pytest.mark.parametrize("index", [45, 132])
+def test_a_tile_in_memory_may_be_smaller_at_the_edge(index):
+    (result,) = verify.check_random(["custom_op"], seed=1, index=index).results
+    assert (result.status, result.message) == ("passed", "")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int32", "int8"])
