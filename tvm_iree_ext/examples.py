@@ -9,14 +9,15 @@
 Data are nested row-major lists; i1 is 0 and 1, and what is not finite is "nan", "inf", "-inf".
 The tolerance is absolute, and absent means exact.
 
-Beside ``cases`` a file may have ``rejections``, which must be refused with the code ``error``.
+Beside ``cases`` a file may have ``rejections``, which must be refused with the code ``error``, and
+counts of ops after the vector patterns: ``stage_counts``, ``unroll_counts``, ``lowering_counts``.
 """
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.layout.cases import run_case
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.vector import cases as vector_cases
+from tvm_iree_ext.vector import pattern_cases
 
 _SCHEMA = 1
 
@@ -102,6 +104,24 @@ class Rejection:
         return "" if code == expected else f"refused with {code or 'nothing'}, expected {expected}"
 
 
+@dataclass(frozen=True)
+class PatternCase:
+    """Counts of ops after vector patterns; ``data`` is their JSON, ``op`` the kind of counts."""
+
+    id: str
+    op: str
+    data: Mapping[str, Any]
+
+    def check(self, run: Run) -> str:
+        """What is wrong with the counts; empty when they are right."""
+        try:
+            return pattern_cases.wrong(self.op, self.data)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise ExampleError(f"malformed case: {type(error).__name__}: {error}") from None
+
+
+Case: TypeAlias = ExampleCase | Rejection | PatternCase
+
 _KINDS: Mapping[str, type[ExampleCase] | type[Rejection]] = {
     "cases": ExampleCase,
     "rejections": Rejection,
@@ -144,9 +164,7 @@ def _array(data: Mapping[str, Any]) -> np.ndarray:
     return array.reshape(shape)
 
 
-def read_examples(
-    path: Path | str, ops: Collection[str] | None = None
-) -> list[ExampleCase | Rejection]:
+def read_examples(path: Path | str, ops: Collection[str] | None = None) -> list[Case]:
     """The cases of a file, in its order; only those of ``ops``, named with or without dialect.
 
     Raises:
@@ -164,7 +182,7 @@ def read_examples(
         raise ExampleError(f"{path} holds no examples: expected an object with a list 'cases'")
     if data.get("schema") != _SCHEMA:
         raise ExampleError(f"{path} has schema {data.get('schema')!r}; expected {_SCHEMA}")
-    cases = []
+    cases: list[Case] = []
     for section, kind in _KINDS.items():
         for number, case in enumerate(data.get(section, ())):
             if not isinstance(case, dict) or not all(
@@ -172,6 +190,13 @@ def read_examples(
             ):
                 raise ExampleError(f"{path}: {section}: case {number} lacks an 'id' or an 'op'")
             cases.append(kind(case["id"], case["op"], case))
+    for section in pattern_cases.SECTIONS:
+        for number, case in enumerate(data.get(section, ())):
+            try:
+                name = pattern_cases.name_of(section, case)
+            except (KeyError, TypeError) as error:
+                raise ExampleError(f"{path}: {section}: case {number}: {error!r}") from None
+            cases.append(PatternCase(name, f"vector.{section}", case))
     if ops is None:
         return cases
     known = sorted({case.op for case in cases})

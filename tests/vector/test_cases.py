@@ -25,7 +25,7 @@ def test_every_case_gives_what_is_expected_or_is_refused(file, compiled):
 
     read = read_examples(file)
     assert [wrong for case in read if (wrong := case.check(collect))] == []
-    assert (len(read), len(pairs)) == (145, 106)
+    assert (len(read), len(pairs)) == (165, 106)
     results = iter(compiled(pairs))
     cases = [case for case in read if isinstance(case, ExampleCase)]
     assert [wrong for case in cases if (wrong := case.check(lambda *_: next(results)))] == []

@@ -5,7 +5,9 @@ with ``print``, computed in NumPy with :meth:`Program.evaluate`, and compiled wi
 ``tvm_iree_ext.build``.
 """
 
+from tvm_iree_ext.vector import patterns, programs
 from tvm_iree_ext.vector.builder import Builder, ProgramBuilder, program
+from tvm_iree_ext.vector.driver import Stage, stages
 from tvm_iree_ext.vector.errors import VectorError
 from tvm_iree_ext.vector.ir import Block, Operation, Value
 from tvm_iree_ext.vector.maps import AffineMap
@@ -30,13 +32,17 @@ __all__ = [
     "Program",
     "ProgramBuilder",
     "ScalarType",
+    "Stage",
     "TensorType",
     "Value",
     "VectorError",
     "VectorType",
     "buffer",
+    "patterns",
     "program",
+    "programs",
     "scalar",
+    "stages",
     "tensor",
     "vector",
 ]
