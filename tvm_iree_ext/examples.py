@@ -10,7 +10,8 @@ Data are nested row-major lists; i1 is 0 and 1, and what is not finite is "nan",
 The tolerance is absolute, and absent means exact.
 
 Beside ``cases`` a file may have ``rejections``, which must be refused with the code ``error``, and
-counts of ops after the vector patterns: ``stage_counts``, ``unroll_counts``, ``lowering_counts``.
+counts of ops after the vector patterns (``stage_counts``, ``unroll_counts``, ``lowering_counts``)
+and ``cast_costs``.
 """
 
 import json
@@ -106,7 +107,7 @@ class Rejection:
 
 @dataclass(frozen=True)
 class PatternCase:
-    """Counts of ops after vector patterns; ``data`` is their JSON, ``op`` the kind of counts."""
+    """Counts of ops after vector patterns, or a cost; ``data`` is its JSON, ``op`` the section."""
 
     id: str
     op: str

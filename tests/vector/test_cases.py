@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tvm_iree_ext import verify
-from tvm_iree_ext.examples import ExampleCase, Rejection, read_examples
+from tvm_iree_ext.examples import ExampleCase, PatternCase, Rejection, read_examples
 from tvm_iree_ext.vector import cases
 from tvm_iree_ext.vector.errors import REMEDIES
 
@@ -25,7 +25,7 @@ def test_every_case_gives_what_is_expected_or_is_refused(file, compiled):
 
     read = read_examples(file)
     assert [wrong for case in read if (wrong := case.check(collect))] == []
-    assert (len(read), len(pairs)) == (165, 106)
+    assert (len(read), len(pairs)) == (171, 106)
     results = iter(compiled(pairs))
     cases = [case for case in read if isinstance(case, ExampleCase)]
     assert [wrong for case in cases if (wrong := case.check(lambda *_: next(results)))] == []
@@ -47,6 +47,14 @@ def test_a_wrong_result_and_a_wrong_refusal_are_failures(file):
     legal = {"op": "vector.transpose", "types": {"vector": "4x8xf32"}, "error": "E_RANK"}
     legal["attrs"] = {"permutation": [1, 0]}
     assert Rejection("r", "op", legal).check(None) == "refused with nothing, expected E_RANK"
+
+
+def test_a_wrong_cost_is_a_failure():
+    data = {"from": [4, 6], "to": [24], "native": 4, "legal": True, "cost": 0}
+    case = PatternCase("c", "vector.cast_costs", data)
+    assert case.check(None) == "costs 1, expected 0"
+    wrong = PatternCase("c", "vector.cast_costs", {**data, "to": [23]}).check(None)
+    assert wrong == "costs inf, and is said to be legal"
 
 
 def test_every_code_of_the_cases_has_a_remedy(file):

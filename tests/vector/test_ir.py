@@ -154,13 +154,13 @@ def test_an_unfinished_program_is_refused():
 
 def test_printing_is_deterministic():
     assert str(accumulate()) == str(accumulate())
-    loop = "%i = %c0 to %c4 step %c1 iter_args(%0 = %cst) -> (vector<8xf32>) {"
+    loop = "%i = %c0 to %c4 step %c1 iter_args(%1 = %cst) -> (vector<8xf32>) {"
     read = "%x[%i, %c0], %cst_0 {in_bounds = [true]} : tensor<4x8xf32>, vector<8xf32>"
     assert str(accumulate()).splitlines()[6:11] == [
-        f"  %3 = scf.for {loop}",
-        f"    %1 = vector.transfer_read {read}",
-        "    %2 = arith.addf %0, %1 : vector<8xf32>",
-        "    scf.yield %2 : vector<8xf32>",
+        f"  %0 = scf.for {loop}",
+        f"    %2 = vector.transfer_read {read}",
+        "    %3 = arith.addf %1, %2 : vector<8xf32>",
+        "    scf.yield %3 : vector<8xf32>",
         "  }",
     ]
 

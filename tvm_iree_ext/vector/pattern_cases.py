@@ -1,16 +1,18 @@
-"""The specification's counts of the patterns as cases: stages, unrolling, lowering.
+"""The specification's counts of the patterns as cases: stages, unrolling, lowering; and cast costs.
 
 A case is right when the ops are those that are expected and the program gives what it gave before.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.vector import programs
 from tvm_iree_ext.vector.builder import program
+from tvm_iree_ext.vector.costs import cast_cost
 from tvm_iree_ext.vector.counts import Counts, count
 from tvm_iree_ext.vector.driver import Stage, stages
 from tvm_iree_ext.vector.ir import Block, Value
@@ -41,7 +43,7 @@ _LOWERINGS: Mapping[str, Callable[[Program], Program]] = {
 }
 
 
-SECTIONS = ("stage_counts", "unroll_counts", "lowering_counts")
+SECTIONS = ("stage_counts", "unroll_counts", "lowering_counts", "cast_costs")
 
 
 def name_of(section: str, case: Mapping[str, Any]) -> str:
@@ -51,6 +53,9 @@ def name_of(section: str, case: Mapping[str, Any]) -> str:
     if section == "unroll_counts":
         sizes = ("x".join(map(str, case[name])) for name in ("contract_mnk", "native_mnk"))
         return f"unroll/{'/'.join(sizes)}"
+    if section == "cast_costs":
+        shapes = ("x".join(map(str, case[name])) for name in ("from", "to"))
+        return f"cast/{'/'.join(shapes)}"
     return f"lowering/{case['from']}/{case['strategy']}"
 
 
@@ -62,6 +67,13 @@ def wrong(section: str, case: Mapping[str, Any]) -> str:
         KeyError: for a case of an unknown program, stage or strategy.
     """
     return _WRONG[section.removeprefix("vector.")](case)
+
+
+def _wrong_cast(case: Mapping[str, Any]) -> str:
+    cost, expected = cast_cost(case["from"], case["to"], case["native"]), float(case["cost"])
+    if (cost != inf) != case["legal"]:
+        return f"costs {cost:g}, and is said to be {'legal' if case['legal'] else 'no legal cast'}"
+    return "" if cost == expected else f"costs {cost:g}, expected {expected:g}"
 
 
 def _wrong_stage(case: Mapping[str, Any]) -> str:
@@ -185,4 +197,5 @@ _WRONG: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "stage_counts": _wrong_stage,
     "unroll_counts": _wrong_unrolling,
     "lowering_counts": _wrong_lowering,
+    "cast_costs": _wrong_cast,
 }

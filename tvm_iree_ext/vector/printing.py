@@ -96,12 +96,12 @@ def print_block(block: Block, names: Names, depth: int) -> list[str]:
 
 def print_operation(op: Operation, names: Names, depth: int) -> list[str]:
     """The lines of an operation: its own, then those of its blocks."""
+    results = ", ".join([names.add(result) for result in op.results])
     for block in op.regions:
         for argument in block.arguments:
             names.add(argument)
     text = op.definition.text(op, names)
     blocks = [print_block(block, names, depth + 1) for block in op.regions]
-    results = ", ".join(names.add(result) for result in op.results)
     head = f"{_INDENT * depth}{results + ' = ' if results else ''}{op.name}{text and ' ' + text}"
     if not blocks:
         return [head]
