@@ -11,9 +11,7 @@ from tvm_iree_ext import reference
 RNG = np.random.default_rng(5)
 
 
-@pytest.mark.parametrize(
-    "region", [operator.gt, operator.ge, lambda a, b: abs(a) < abs(b)], ids=str
-)
+@pytest.mark.parametrize("region", [operator.gt, operator.ge, lambda a, b: abs(a) < abs(b)])
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("dimension", [0, 1, 2])
 def test_arg_compare_equals_loops_over_elements(dimension, explicit, region):

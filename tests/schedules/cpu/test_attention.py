@@ -303,7 +303,7 @@ REGIONS = {
 
 
 @pytest.mark.parametrize("rows", [1, 40])
-@pytest.mark.parametrize("region", REGIONS, ids=str)
+@pytest.mark.parametrize("region", REGIONS)
 def test_every_function_of_a_region(region, rows):
     query, key, value = arrays(rows, 70)
     got = build(ops.attention(query, key, value, region=region))(query, key, value)
