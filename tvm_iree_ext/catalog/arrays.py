@@ -16,7 +16,7 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
     """All kinds of values that the type has; of floats also NaN, infinities and -0."""
     kind = dtypes.numpy_dtype(dtype)
     if dtype == "bool":
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)  # not a number where the rank is 0
     if dtype in dtypes.INTEGERS:
         limits = np.iinfo(kind)
         return rng.integers(limits.min, limits.max, shape, kind, endpoint=True)
