@@ -6,7 +6,8 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
-from tvm_iree_ext.schedules.cpu.topk_scan import topk_kernel
+from tvm_iree_ext.schedules.cpu.topk_scan import scan_kernel
+from tvm_iree_ext.schedules.cpu.topk_select import select_kernel
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.order import region_dtype
@@ -23,7 +24,20 @@ _LONG = 65536
 # Up to here, moving half the slots for a candidate is cheaper than a heap's jumps.
 _FEW_SLOTS = 128
 
+# From where on selecting by digits is faster; measured.
+_MANY = 48
+_SPREAD = 1024
+
+# Up to so many candidates for one that is kept, most vectors have one in them that is listed.
+_SPARSE = 64
+
+# Bits of a digit: few passes, with counters that fit in the first cache; for lines below a length,
+# few counters; measured.
+_DIGIT_BITS = 11
+_SHORT, _SHORT_DIGIT_BITS = 2048, 8
+
 _MOST_VECTORS = 64
+_LARGEST_DIGIT_BITS = 16
 
 
 class CpuTopk(CpuRule):
@@ -33,12 +47,15 @@ class CpuTopk(CpuRule):
     lowers = Topk
 
     def heuristic(self, op: Topk, target: Target) -> LoweringConfig:
-        """Slots in order where they are few, blocks that are worth a look at their maximum."""
+        """Digits where many are kept; else slots, and blocks worth a look at their maximum."""
         features = cpu_features(target)
         shape = op.types["values"].shape
         few = isinstance(op.k, int) and op.k <= _FEW_SLOTS
+        selects = _suits_select(op) and _keeps_many(op)
         # The more is let in, the smaller the blocks that are then walked singly.
         vectors = 8 if isinstance(op.k, int) and op.k <= 16 else 4
+        if selects and _lists_much(op):
+            vectors = 1
         others = _known(shape[: op.dimension] + shape[op.dimension + 1 :])
         long = isinstance(op.candidates, str) or op.candidates >= _LONG
         splits = 1
@@ -50,11 +67,13 @@ class CpuTopk(CpuRule):
             and _in_one_piece(op)
         ):
             splits = -(-features.cores // others)
+        short = isinstance(op.candidates, int) and op.candidates < _SHORT
+        bits = _SHORT_DIGIT_BITS if short else _DIGIT_BITS
         total = _known(shape)
         return LoweringConfig(
-            algorithm="ordered" if few else "heap",
+            algorithm="select" if selects else "ordered" if few else "heap",
             workgroup_tile={"candidates": 1024},
-            register_tile={"vectors": vectors},
+            register_tile={"vectors": vectors, "digit_bits": bits},
             vector_lanes=features.lanes(item_bytes(region_dtype(op.types["values"].dtype)) * 8),
             splits=splits,
             parallel=total is None or total >= _SERIAL_CANDIDATES,
@@ -67,7 +86,8 @@ class CpuTopk(CpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         _check(op, self.check(config))
-        return ir.IRModule({op.entry: topk_kernel(op, config)})
+        kernel = select_kernel if config.algorithm == "select" else scan_kernel
+        return ir.IRModule({op.entry: kernel(op, config)})
 
 
 def _known(shape: tuple[Extent, ...]) -> int | None:
@@ -80,11 +100,35 @@ def _in_one_piece(op: Topk) -> bool:
     return _known(op.types["values"].shape[op.dimension + 1 :]) == 1
 
 
+def _keeps_many(op: Topk) -> bool:
+    """Whether what is kept is many, and no small part of a line."""
+    if not isinstance(op.k, int) or op.k < _MANY:
+        return False
+    return isinstance(op.candidates, str) or op.candidates <= _SPREAD * op.k
+
+
+def _lists_much(op: Topk) -> bool:
+    """Whether most vectors of a line have elements that are listed."""
+    sizes = op.k, op.candidates
+    k, candidates = (extent if isinstance(extent, int) else None for extent in sizes)
+    return k is not None and candidates is not None and candidates < _SPARSE * k
+
+
+def _suits_select(op: Topk) -> bool:
+    """Whether the form that selects by digits takes an op."""
+    selective = op.order is not None and (op.keeps_pairs or op.order.strict)
+    return selective and _in_one_piece(op)
+
+
 def _check(op: Topk, check: ConfigCheck) -> None:
-    check.algorithm("ordered", "heap")
-    check.tile("register_tile", "vectors", _MOST_VECTORS)
-    check.tile("workgroup_tile", "candidates")
-    check.lanes()
     single = check.splits() == 1
+    form = check.algorithm("ordered", "heap", "select")
+    check.tile("register_tile", "vectors", _MOST_VECTORS)
+    check.lanes()
+    if form == "select":
+        check.tile("register_tile", "digit_bits", _LARGEST_DIGIT_BITS)
+        check.need(_suits_select(op), "'select' needs a plain comparison, along the innermost dim")
+        return
+    check.tile("workgroup_tile", "candidates")
     check.need(single or _in_one_piece(op), "splits need the dim to be the innermost")
     check.need(single or op.order is not None, "splits need a plain comparison")

@@ -21,17 +21,17 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, product, serial
 from tvm_iree_ext.schedules.cpu.sort_lines import as_seen, stored
-from tvm_iree_ext.schedules.cpu.topk_slots import Pair, Slots, lowest
+from tvm_iree_ext.schedules.cpu.topk_lines import TopkLines
+from tvm_iree_ext.schedules.cpu.topk_slots import Slots, lowest
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.ops.order import is_nan, region_dtype
-from tvm_iree_ext.ops.parameters import Parameters
+from tvm_iree_ext.ops.order import is_nan
 from tvm_iree_ext.ops.topk import Topk
 
 _CACHE_LINE_BYTES = 64
 
 
-def topk_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
+def scan_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``.
 
     ``config`` has ``algorithm`` (``ordered`` or ``heap``), ``vector_lanes``, ``splits``,
@@ -42,41 +42,13 @@ def topk_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
     return builder.get()
 
 
-class _Scan:
+class _Scan(TopkLines):
     """The kernel under construction."""
-
-    def __init__(self, op: Topk, config: LoweringConfig) -> None:
-        self.op, self.config = op, config
-        self.dtype = op.types["values"].dtype
-        self.seen_dtype = region_dtype(self.dtype)
-        self.index_dtype = op.index_dtype
-        self.lanes = config.vector_lanes
-        # Else the dialect's own loops are to be followed.
-        self.is_selective = op.keeps_pairs or (op.order is not None and op.order.strict)
-        declared = Parameters.declare(op)
-        self.parameters = declared.buffers
-        shapes = {
-            o.name: [declared.extent(extent) for extent in o.shape] for o in op.signature.operands
-        }
-        self.sizes = {name: product(shape) for name, shape in shapes.items()}
-        axis = op.dimension
-        self.candidates = shapes["values"][axis]
-        self.k = shapes["output_values"][axis]
-        self.outer = product(shapes["values"][:axis])
-        self.inner = product(shapes["values"][axis + 1 :])
 
     def emit(self) -> None:
         """All lines."""
         with I.sblock("root"):
-            self.flat = {
-                name: I.decl_buffer(
-                    [i64(self.sizes[name])],
-                    stored(str(buffer.dtype)),
-                    data=buffer.data,
-                    align=item_bytes(str(buffer.dtype)),
-                )
-                for name, buffer in self.parameters.items()
-            }
+            self.declare()
             if known(self.inner) != 1:
                 self.emit_tiles()
             else:
@@ -134,59 +106,6 @@ class _Scan:
         if splits > 1:
             with serial(self.outer) as line:
                 self.gather_parts(values, indices, ordered, line)
-
-    def number(self, i: Index) -> Expr:
-        """The index of a candidate that brings none."""
-        number = i64(i)
-        if self.index_dtype.startswith("u"):
-            number = tirx.max(number, i64(0))  # for TVM, which cannot convert a range below 0
-        return tirx.Cast(self.index_dtype, number)
-
-    def slot_memory(self, count: Index) -> tuple[Any, Any]:
-        """Scratch for values and indices of slots."""
-        return emit.scratch([count], self.seen_dtype), emit.scratch([count], self.index_dtype)
-
-    def slots(self, values: Any, indices: Any, base: Expr) -> Slots:
-        """Slots in some memory."""
-        heap = self.config.algorithm == "heap"
-        return Slots(values, indices, base, self.k, heap, self.op)
-
-    def inits(self, base: Expr, stride: Index) -> Callable[[Index], Pair]:
-        """The inits of a line as pairs."""
-
-        def pair(k: Index) -> Pair:
-            place = base + i64(k) * i64(stride)
-            value = as_seen(self.flat["output_values_init"][place], self.dtype)
-            if not self.op.has_output_indices:
-                return value, i64(k) - i64(self.k)  # before all inputs
-            return value, self.flat["output_indices_init"][place]
-
-        return pair
-
-    def check_order(self, slots: Slots, base: Expr, stride: Index) -> Any:
-        """A register that tells whether the inits of a line are in order."""
-        result = emit.registers(1, "int32")
-        if self.is_selective and not self.op.keeps_pairs:
-            slots.is_ordered(self.inits(base, stride), result)
-        else:
-            I.buffer_store(result, tirx.const(int(self.is_selective), "int32"), [0])
-        return result
-
-    def choose(
-        self, is_ordered: Any, select: Callable[[], None], follow: Callable[[], None]
-    ) -> None:
-        """Select where the inits are in order, else follow the dialect's loops."""
-        if not self.is_selective:
-            follow()
-            return
-        if self.op.keeps_pairs:
-            select()
-            return
-        with I.If(is_ordered[0] == 1):
-            with I.Then():
-                select()
-            with I.Else():
-                follow()
 
     def start_part(self, slots: Slots, part: Expr, line: Expr) -> None:
         """The first part starts from the inits, the others from what loses against all."""
@@ -273,48 +192,6 @@ class _Scan:
         kept = I.Bind(best[emit.run(0, lanes)])
         wins = values > kept if self.op.order.descending else values < kept
         I.buffer_store(best, tirx.Select(wins, values, kept), [emit.run(0, lanes)])
-
-    def insert_all(
-        self,
-        slots: Slots,
-        base: Expr,
-        stride: Index,
-        candidate: Callable[..., Expr],
-        index: Callable[[Index], Expr],
-    ) -> None:
-        """The dialect's loops, from the inits on."""
-        with serial(self.k) as k:
-            slots.put(k, self.inits(base, stride)(k))
-        with serial(self.candidates) as i:
-            slots.insert((as_seen(candidate(i), self.dtype), index(i)))
-
-    def hand_out(self, slots: Slots, is_ordered: Any, base: Expr, stride: Index) -> None:
-        """Write the results of a line."""
-
-        def put(k: Index, pair: Pair) -> None:
-            place = base + i64(k) * i64(stride)
-            I.buffer_store(self.flat["output_values"], self.as_stored(pair[0]), [place])
-            if self.op.has_output_indices:
-                I.buffer_store(self.flat["output_indices"], pair[1], [place])
-
-        def follow() -> None:
-            with serial(self.k) as k:
-                put(k, slots.pair(k))
-
-        self.choose(is_ordered, lambda: slots.finish(put), follow)
-
-    def as_stored(self, value: Expr) -> Expr:
-        """A value as it lies in memory."""
-        if stored(self.dtype) == self.dtype:
-            return value
-        if self.dtype == "bool":
-            return tirx.Cast("uint8", value)
-        if (
-            self.dtype == "bfloat16"
-        ):  # exact: it is the upper half; TVM cannot convert and reinterpret
-            upper = tirx.reinterpret("uint32", value) >> tirx.const(16, "uint32")
-            return tirx.Cast("uint16", upper)
-        return tirx.reinterpret("uint16", tirx.Cast(self.dtype, value))
 
     def gather_parts(self, values: Any, indices: Any, ordered: Any, line: Expr) -> None:
         """Offer what the other parts of a line kept to the slots of the first."""

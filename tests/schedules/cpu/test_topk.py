@@ -1,4 +1,4 @@
-"""The CPU kernel of top-k: the dialect's results, ties and NaN on hard shapes, in both forms."""
+"""The CPU kernel of top-k: the dialect's results, ties and NaN on hard shapes, in all forms."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from tvm_iree_ext.target.names import make_target
 RULE = CpuTopk()
 TARGET = make_target("llvm")
 WORST = {">": -np.inf, "<": np.inf}
-forms = pytest.mark.parametrize("form", ["ordered", "heap"])
+forms = pytest.mark.parametrize("form", ["ordered", "heap", "select"])
 
 
 def operands(values, k, region=">", *, axis=-1, indices=None):
@@ -118,7 +118,10 @@ def test_inits_out_of_order_take_the_dialects_loop(splits):
 
 @pytest.mark.parametrize("number", range(len(dtypes.FLOATS + dtypes.INTEGERS)))
 def test_every_dtype(number):
-    dtype, form = (dtypes.FLOATS + dtypes.INTEGERS)[number], ("ordered", "heap")[number % 2]
+    dtype, form = (
+        (dtypes.FLOATS + dtypes.INTEGERS)[number],
+        ("ordered", "heap", "select")[number % 3],
+    )
     rng = np.random.default_rng(5)
     kind = dtypes.numpy_dtype(dtype)
     if dtype in dtypes.FLOATS:
@@ -147,7 +150,65 @@ def test_nan_is_never_selected_and_never_displaced(form):
 
 
 @forms
+def by_value_then_index(given, k):
+    """What goes first of inits and inputs, where no value is NaN."""
+    values = np.concatenate([given["output_values_init"], given["values"]])
+    indices = given.get("indices", np.arange(len(given["values"])))
+    indices = np.concatenate([given["output_indices_init"], indices])
+    order = np.lexsort([indices, -values.astype(np.float64)])[:k]
+    return values[order], indices[order]
+
+
+def hard_lines(rng, n):
+    """Lines of which a sample tells much, little, or the wrong thing."""
+    place = np.arange(n)
+    yield rng.standard_normal(n)
+    yield place.astype(float)
+    yield -place.astype(float)
+    yield np.zeros(n)
+    yield rng.integers(-1, 2, n) * 0.0  # zeros of either sign
+    yield rng.choice([-np.inf, 1.0, np.inf], n)
+    yield rng.standard_normal(n) + 100 * (place % 256 < 16)  # the sample alone
+    yield rng.standard_normal(n) - 100 * (place % 256 < 16)
+    yield np.where(place % 97 == 5, 1e-40, 1e-45)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "splits", "has_indices"),
+    [("float32", 1, False), ("float32", 3, True), ("float64", 2, False)],
+)
+def test_selection_by_digits_of_hard_lines(dtype, splits, has_indices):
+    rng = np.random.default_rng(11)
+    op = ops.topk(("n",), k="k", indices=("n",) if has_indices else None, dimension=0, dtype=dtype)
+    config = dataclasses.replace(RULE.heuristic(op, TARGET), algorithm="select", splits=splits)
+    kernel = build(op, config=config)
+    for n, k in ((5000, 1500), (20_000, 300), (70, 100)):
+        for number, line in enumerate(hard_lines(rng, n)):
+            indices = rng.permutation(n).astype(np.int32) - 7 if has_indices else None
+            given = operands(line.astype(dtype), k, indices=indices)
+            if number % 2:  # inits that compete: some of the line's own values
+                inits = -np.sort(-rng.choice(line, k)).astype(dtype)
+                given["output_values_init"] = inits
+                given["output_indices_init"] = np.arange(k, dtype=np.int32) + n // 2
+            for got, want in zip(
+                kernel(*given.values()), by_value_then_index(given, k), strict=True
+            ):
+                np.testing.assert_array_equal(got, want)
+                np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "int64", "uint8", "bool"])
+def test_selection_by_digits_of_other_dtypes(dtype):
+    rng = np.random.default_rng(12)
+    kind = dtypes.numpy_dtype(dtype)
+    values = (100 * rng.random((2, 600)) - 10).astype(np.int8).astype(kind)
+    given = operands(values, 50)
+    given["output_indices_init"] = np.full((2, 50), 999, np.int16)
+    check(make(given), given, algorithm="select")
+
+
 @pytest.mark.parametrize("splits", [2, 3])
+@pytest.mark.parametrize("form", ["ordered", "heap", "select"])
 def test_long_lines_are_walked_in_parts(form, splits):
     rng = np.random.default_rng(7)
     values = rng.integers(0, 5000, (1, 70_001)).astype(np.int32)
@@ -199,9 +260,16 @@ def test_a_dynamic_k_above_the_number_of_candidates_keeps_the_inits():
 
 
 REFUSED = {
-    "algorithm": ({"algorithm": "sort"}, "algorithm is 'sort'; expected one of ordered, heap"),
+    "algorithm": (
+        {"algorithm": "sort"},
+        "algorithm is 'sort'; expected one of ordered, heap, select",
+    ),
     "vectors": ({"register_tile": {}}, r"register_tile\['vectors'\] is None; expected 1 to 64"),
     "tile": ({"workgroup_tile": {}}, r"workgroup_tile\['candidates'\] is None; expected"),
+    "digits": (
+        {"algorithm": "select", "register_tile": {"vectors": 1, "digit_bits": 17}},
+        r"register_tile\['digit_bits'\] is 17; expected 1 to 16",
+    ),
     "lanes": ({"vector_lanes": 6}, "vector_lanes is 6; expected a power of two"),
     "splits": ({"splits": 0}, "splits is 0; expected a number from 1"),
 }
@@ -213,6 +281,16 @@ def test_refuses_a_config(case):
     op = ops.topk((1000,), k=2, dimension=0)
     with pytest.raises(ScheduleError, match=message):
         RULE.lower(op, TARGET, dataclasses.replace(RULE.heuristic(op, TARGET), **changes))
+
+
+@pytest.mark.parametrize(
+    ("region", "dimension"), [(">=", 1), ("abs(arg0) > abs(arg1)", 1), (">", 0)]
+)
+def test_refuses_to_select_by_digits(region, dimension):
+    op = ops.topk((30, 40), k=2, dimension=dimension, region=region)
+    config = dataclasses.replace(RULE.heuristic(op, TARGET), algorithm="select")
+    with pytest.raises(ScheduleError, match="'select' needs a plain comparison, along the inn"):
+        RULE.lower(op, TARGET, config)
 
 
 def test_refuses_parts_of_strewn_lines():

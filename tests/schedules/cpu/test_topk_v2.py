@@ -47,13 +47,13 @@ def check(op, given, **changes):
 
 @pytest.mark.parametrize(
     ("form", "region"),
-    [("ordered", "<="), ("heap", "<="), ("heap", "abs(arg0) >= abs(arg1)")],
+    [("ordered", "<="), ("heap", "<="), ("select", "<="), ("heap", "abs(arg0) >= abs(arg1)")],
 )
 def test_inits_may_come_in_any_order(form, region):
     check(make(SHUFFLED, region), SHUFFLED, algorithm=form)
 
 
-@pytest.mark.parametrize("form", ["ordered", "heap"])
+@pytest.mark.parametrize("form", ["ordered", "heap", "select"])
 def test_the_order_may_be_left_open(form):
     given = SHUFFLED | {"input_indices": np.arange(2100, dtype=np.int32).reshape(3, 700) % 613}
     names = ("values", "input_indices", "output_values_init", "output_indices_init")
@@ -73,7 +73,7 @@ def test_values_alone(dimension):
 
 @pytest.mark.parametrize(
     ("form", "region"),
-    [("ordered", ">="), ("heap", ">"), ("ordered", "abs(arg0) > abs(arg1)")],
+    [("ordered", ">="), ("heap", ">"), ("select", ">"), ("ordered", "abs(arg0) > abs(arg1)")],
 )
 def test_nan_is_never_selected_and_never_displaced(form, region):
     rng = np.random.default_rng(6)
@@ -95,7 +95,7 @@ def test_nan_is_never_selected_and_never_displaced(form, region):
     assert np.isnan(got).sum() == 3
 
 
-@pytest.mark.parametrize("form", ["ordered", "heap"])
+@pytest.mark.parametrize("form", ["ordered", "heap", "select"])
 def test_long_lines_are_walked_in_parts(form):
     rng = np.random.default_rng(7)
     values = rng.integers(0, 5000, 70_001).astype(np.int32)
