@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.expressions import Expr, Index, i64, known
-from tvm_iree_ext.vector.emit.context import Emitter, Kept, Place, copy, emits
+from tvm_iree_ext.vector.emit.context import Emitter, Kept, Place, copy, emits, temporary
 from tvm_iree_ext.vector.extents import told_by
 from tvm_iree_ext.vector.ir import Operation, Value
 from tvm_iree_ext.vector.types import TensorType
@@ -49,9 +49,18 @@ def _end(emitter: Emitter, places: Sequence[Kept | Place], values: Sequence[Valu
             moved = emitter.keep(value)
             moved.assign(emitter, value)
             moved.define(emitter, value)
+    tensors = [place for place in places if isinstance(place, Place)]
+    sources: dict[Value, Place] = {}
     for place, value in zip(places, values, strict=True):
         if isinstance(place, Place):
-            copy(emitter.place(value), place)
+            source = sources[value] = emitter.place(value)
+            others = [one for one in tensors if one is not place]
+            if any(source.buffer.same_as(other.buffer) for other in others):
+                sources[value] = temporary(source.shape, source.dtype)
+                copy(source, sources[value])
+    for place, value in zip(places, values, strict=True):
+        if isinstance(place, Place):
+            copy(sources[value], place)
         elif not emitter.is_view_of(value, place.registers) or value.rank:
             place.assign(emitter, value)
 
