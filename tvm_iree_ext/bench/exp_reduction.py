@@ -67,14 +67,15 @@ def sum_case(shape: tuple[int, ...]) -> Case:
 def _case(name: str, op: ExpReduction) -> Case:
     def operands() -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
-        return {
-            one.name: np.full(one.shape, -np.inf, np.float32)  # type: ignore[arg-type]
-            if one.name == "init0"
-            else np.zeros(one.shape, np.float32)  # type: ignore[arg-type]
-            if one.name.startswith("init")
-            else rng.standard_normal(one.shape, np.float32)  # type: ignore[arg-type]
-            for one in op.signature.arguments
-        }
+        values = {}
+        for one in op.signature.arguments:
+            shape = [int(extent) for extent in one.shape]
+            if one.name.startswith("init"):
+                start = -np.inf if one.name == "init0" else 0.0
+                values[one.name] = np.full(shape, start, np.float32)
+            else:
+                values[one.name] = rng.standard_normal(shape, np.float32)
+        return values
 
     return Case(
         name=name,

@@ -1,5 +1,6 @@
 """The cases of the Winograd transforms of 6 x 6 tiles, each beside two matrix products."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -82,9 +83,9 @@ def _numpy_call(op: Winograd, values: Values) -> Call:
             pads = [(0, 0)] * 4
             for dim, extent in zip((rows, columns), extents, strict=True):
                 pads[dim] = (0, extent - source.shape[dim])
-            view = np.lib.stride_tricks.sliding_window_view(
-                np.pad(source, pads), (_I, _I), (rows, columns)
-            )
+            # Its type in NumPy 2.2 has no tuple of axes.
+            windows: Callable[..., np.ndarray] = np.lib.stride_tricks.sliding_window_view
+            view = windows(np.pad(source, pads), (_I, _I), (rows, columns))
             index = [slice(None)] * 4
             index[rows] = index[columns] = slice(None, None, _R)
             tiles = view[tuple(index)]

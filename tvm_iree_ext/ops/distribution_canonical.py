@@ -62,7 +62,7 @@ def _table(parameters: Parameters, name: str, values: Sequence[int]) -> Any:
 def _tiles_held(op: "Distribution") -> list[int]:
     """The subgroup tiles that each subgroup holds, by their row-major numbers."""
     held = subgroup_parts(op.layout, op.num_subgroups).reshape(-1, op.layout.rank)
-    return [int(np.ravel_multi_index(one, op.layout.subgroup_tile)) for one in held]
+    return [int(np.ravel_multi_index(tuple(one), op.layout.subgroup_tile)) for one in held]
 
 
 def _part_of_tile(op: "Distribution") -> list[int]:

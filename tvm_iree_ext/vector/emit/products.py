@@ -79,8 +79,12 @@ def multi_reduction(emitter: Emitter, op: Operation) -> None:
             for lane in range(out.lanes):
                 at = [0] * len(source.shape)
                 place = np.unravel_index(start + lane, out.shape) if out.shape else ()
-                for dim, i in [*zip(kept, place, strict=True), *zip(dims, reduction, strict=True)]:
-                    at[dim] = int(i)
+                kept_at = [int(i) for i in place]
+                for dim, i in [
+                    *zip(kept, kept_at, strict=True),
+                    *zip(dims, reduction, strict=True),
+                ]:
+                    at[dim] = i
                 places.append(source.flat(at))
             taken = source.pick(places)
             out.write(start, combine(kind, source.dtype, out.run(start, out.lanes), taken))
