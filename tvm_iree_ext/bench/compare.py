@@ -183,7 +183,8 @@ class OtherLoad:
         if self._start is None or now is None:
             return None
         wall, busy = (b - a for a, b in zip(self._start, now, strict=True))
-        return max(0.0, busy) / wall / (os.cpu_count() or 1) if wall > 0 else 0.0
+        share = busy / wall / (os.cpu_count() or 1) if wall > 0 else 0.0
+        return min(max(0.0, share), 1.0)  # within some ticks it may be anything
 
     @staticmethod
     def _now() -> tuple[float, float] | None:
