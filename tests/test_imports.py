@@ -30,6 +30,7 @@ ALLOWED = {
     "signature": ".errors .dtypes",
     "expression": "",
     "versions": "",
+    "example_programs": ".vector .target tvm",
     "layout": "numpy",
     "reference": ".expression numpy ml_dtypes",
     "target": ".layout .machine tvm",

@@ -21,9 +21,11 @@ if TYPE_CHECKING:
         reference,
         registry,
         support,
+        vector,
         verify,
     )
     from tvm_iree_ext.builder import build
+    from tvm_iree_ext.example_programs import vector_stages
     from tvm_iree_ext.kernel import Kernel, load
     from tvm_iree_ext.runtime import available_processors, set_num_threads, threads
     from tvm_iree_ext.schedules.config import LoweringConfig
@@ -45,6 +47,8 @@ __all__ = [
     "set_num_threads",
     "support",
     "threads",
+    "vector",
+    "vector_stages",
     "verify",
 ]
 
@@ -57,6 +61,7 @@ _HOME = {
     "load": "kernel",
     "set_num_threads": "runtime",
     "threads": "runtime",
+    "vector_stages": "example_programs",
 }
 
 

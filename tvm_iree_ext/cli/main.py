@@ -14,6 +14,7 @@ from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
+from tvm_iree_ext.cli.vector_stages import add_vector_stages
 from tvm_iree_ext.cli.verify import add_verify
 from tvm_iree_ext.errors import ExtError
 
@@ -53,7 +54,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=_versions())
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_doctor, add_list, add_build, add_verify, add_bench, add_layout):
+    for add in (
+        add_doctor,
+        add_list,
+        add_build,
+        add_verify,
+        add_bench,
+        add_layout,
+        add_vector_stages,
+    ):
         add(commands)
     return parser
 

@@ -19,8 +19,13 @@ lowered             56 ops, ['4 x vector 4']
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import takewhile
+from textwrap import dedent
+from typing import Protocol
 
+from tvm_iree_ext.vector import costs
 from tvm_iree_ext.vector.counts import Counts, carried
+from tvm_iree_ext.vector.ir import Operation
 from tvm_iree_ext.vector.ops.contract import REDUCTION
 from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, is_structured, nest_of
 from tvm_iree_ext.vector.patterns import (
@@ -65,6 +70,18 @@ class Stage:
     def text(self) -> str:
         """The program in the manner of the article's listings."""
         return str(self.program)
+
+    @property
+    def thread(self) -> str:
+        """Of the text what one thread does; all of it before there are threads."""
+        lines = self.text.splitlines()
+        starts = [place for place, line in enumerate(lines) if line.endswith("mapping(thread) {")]
+        if not starts:
+            return self.text
+        head = lines[starts[0]]
+        margin = head[: len(head) - len(head.lstrip())]
+        body = takewhile(lambda line: line != f"{margin}}}", lines[starts[0] + 1 :])
+        return dedent("\n".join(body))
 
     @property
     def counts(self) -> dict[str, Counts]:
@@ -114,21 +131,37 @@ _WHY = {
 }
 
 
+class Unit(costs.Unit, Protocol):
+    """What is asked of a processor; ``target.vectors`` has a table of them."""
+
+    @property
+    def bits(self) -> int:
+        """Of a vector register."""
+
+    @property
+    def memory_bits(self) -> int:
+        """What one instruction loads or stores."""
+
+
 def stages(
-    program: Program, target: Registers | None = None, tiling: Tiling | None = None
+    program: Program, target: Registers | Unit | None = None, tiling: Tiling | None = None
 ) -> Iterator[Stage]:
     """The program after each pattern, in order.
 
     Args:
         program: structured ops on tensors.
-        target: the registers that ops are cut for; 128 bits by default, as in the article.
+        target: what ops are cut for: a processor, or a width of registers; 128 bits by default, as
+            in the article.
         tiling: by default that of :func:`tiling_of`.
 
     Raises:
         VectorError: where a pattern does not apply, such as to an extent that is not known.
     """
-    registers = target or Registers()
-    tiles = tiling or tiling_of(program, registers)
+    if target is None or isinstance(target, Registers):
+        registers = target or Registers()
+    else:
+        registers = Registers(target.bits, target.memory_bits)
+    tiles = tiling or tiling_of(program, target or registers)
     steps: dict[str, Callable[[Program], Program]] = {
         "tiled": lambda p: tile(p, tiles),
         "vectorised": vectorize,
@@ -162,34 +195,50 @@ def lower(program: Program) -> Program:
     return program
 
 
-# Of the article: workgroups of 8 x 32, threads of 4 rows (of a convolution, 2 columns) of one
-# register each, steps of 4 along a sum and of 1 along a window.
+# Of the article: workgroups of 8 x 32 (of a convolution, 4 rows of 4 columns of 32), threads of 4
+# rows (of a convolution, 2 columns) of one register each, steps of 4 along a sum and of 1 along a
+# window.
+_GROUP, _WINDOW_GROUP = (8, 32), (4, 4, 32)
 _ROWS, _COLUMNS, _STEP = 4, 2, 4
 
 
-def tiling_of(program: Program, registers: Registers) -> Tiling:
-    """The article's tiles for a program: threads have some rows of one register each."""
+def tiling_of(program: Program, target: Registers | Unit) -> Tiling:
+    """Tiles for the last result of a program.
+
+    For a width of registers they are the article's: some rows of one register each.  For a
+    processor they are those of least cost whose sums and operands fit into its registers.
+    """
     results = [v for v in program.body.terminator.operands if v.op and is_structured(v.op)]
-    nests = [
-        op for op in program.walk() if is_structured(op) and REDUCTION in nest_of(op).iterators
-    ]
-    shape = results[0].shape if results else ()
-    is_window = any(op.name in CONVOLUTIONS for op in nests)
-    wide = max((bits(value.dtype) for value in results), default=32)
-    lanes = max(1, registers.vector_bits // wide)
-    wanted = [1] * len(shape)
-    outer = [1] * len(shape)
-    for place, (one, group) in enumerate(
-        zip((lanes, _COLUMNS if is_window else _ROWS), (32, 4 if is_window else 8), strict=True), 1
-    ):
-        if place <= len(shape):
-            wanted[-place] = _least(one, shape[-place])
-            outer[-place] = -(-group // wanted[-place]) * wanted[-place]
-    if is_window and len(shape) > 2:
-        outer[-3] = 4
-    counts = [nest_of(op).iterators.count(REDUCTION) for op in nests]
-    steps = (1, 1, 0) if is_window else (_STEP,) if counts and set(counts) == {1} else ()
-    return Tiling(tuple(outer), tuple(wanted), steps)
+    sums = [op for op in program.walk() if is_structured(op) and REDUCTION in nest_of(op).iterators]
+    if not results:
+        return Tiling((), ())
+    result, is_window = results[-1], any(op.name in CONVOLUTIONS for op in sums)
+    group = (_WINDOW_GROUP if is_window else _GROUP)[-result.rank :]
+    group = (1,) * (result.rank - len(group)) + group
+    rows, step = (_COLUMNS, 0) if is_window else (_ROWS, _STEP)
+    if isinstance(target, Registers):
+        columns = max(1, target.vector_bits // bits(result.dtype))
+    else:
+        depth = step or _channels(sums[-1])
+        best = costs.contraction_tile(
+            group[-2] if result.rank > 1 else 1, group[-1], depth, result.dtype, target
+        )
+        rows, columns, step = best.rows, best.columns, best.depth if step else 0
+    wanted = [1] * result.rank
+    wanted[-2:] = [rows, columns][-result.rank :]
+    thread = [_least(one, extent) for one, extent in zip(wanted, result.shape, strict=True)]
+    outer = [-(-size // one) * one for size, one in zip(group, thread, strict=True)]
+    reduced = {nest_of(op).iterators.count(REDUCTION) for op in sums}
+    steps = (1, 1, 0) if is_window else (step,) if reduced == {1} else ()
+    return Tiling(tuple(outer), tuple(thread), steps)
+
+
+def _channels(op: Operation) -> int:
+    """The extent of the sum of a convolution that is no window."""
+    lhs, rhs, _ = nest_of(op).maps
+    (dim,) = set(lhs.used) & set(rhs.used)
+    extent = op.operands[0].shape[lhs.dims.index(dim)]
+    return extent if isinstance(extent, int) else 1
 
 
 def _least(size: int, extent: object) -> int:
