@@ -184,6 +184,16 @@ def test_what_serves_another_value_is_kept(same):
     assert len(loop.body.carried) == 2
 
 
+def test_extracts_of_what_a_loop_gives_are_left(same):
+    with vector.program("loop") as b:
+        x, y = (b.argument(name, V((2, 4))) for name in "xy")
+        with b.loop(0, 3, carry=[x, y]) as loop:
+            p, q = loop.carried
+            loop.yield_(p + q, q * q)
+        b.returns(loop.results[0][1] + loop.results[1][0])
+    assert same(b.program, canonicalize(b.program)).of("extract 2x4->4") == 2
+
+
 def test_values_that_change_places_are_kept(same):
     with vector.program("loop") as b:
         x, y = (b.argument(name, V((4,))) for name in "xy")

@@ -200,7 +200,7 @@ def fold_extracts(op: Operation, b: Builder) -> bool:
 
 
 def _extracted(made: Operation, op: Operation, position: list[int], b: Builder) -> Value | None:
-    source, rest = made.result, list(op.result.shape)
+    source, rest = op.operand("vector"), list(op.result.shape)
     inside = made.operands[0]
     match made.name:
         case "vector.extract":
