@@ -102,6 +102,8 @@ class Vector(ABC):
         numbers = sorted({place // self.lanes for place in places})
         at = {n: i * self.lanes for i, n in enumerate(numbers)}
         order = [at[place // self.lanes] + place % self.lanes for place in places]
+        # TVM's shuffle gives no more lanes than it takes.
+        numbers *= -(-lanes // (len(numbers) * self.lanes))
         if self.dtype == "bool":
             held_registers = [hold(self.register(n), "bool") for n in numbers]
             return release(tirx.Shuffle(held_registers, order), "bool")
