@@ -7,6 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
+from tvm_iree_ext.schedules.cpu.contraction import CpuContraction
 from tvm_iree_ext.schedules.cpu.conv_2d import CpuConv2d
 from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
 from tvm_iree_ext.schedules.cpu.distribution import CpuDistribution, CpuToLayout
@@ -49,6 +50,7 @@ class Rule(Protocol):
 
 RULES: tuple[Rule, ...] = (
     CpuAttention(),
+    CpuContraction(),
     CpuConv2d(),
     CpuCustomOp(),
     CpuExpReduction(),

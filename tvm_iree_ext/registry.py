@@ -2,6 +2,7 @@
 
 from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
+from tvm_iree_ext.catalog.contraction import CONTRACTION
 from tvm_iree_ext.catalog.conv_2d import CONV_2D
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.distribution import TO_LAYOUT, TO_SIMD, TO_SIMT
@@ -51,6 +52,7 @@ ENTRIES: dict[str, OpEntry] = {
         TO_SIMT,
         TO_SIMD,
         CONV_2D,
+        CONTRACTION,
     )
 }
 

@@ -18,16 +18,15 @@ from tvm_iree_ext.schedules.cpu.conv_2d_loops import (
     Block,
     ConvLoops,
     Reach,
-    Sums,
-    held_index,
-    odd_lines,
     product_dtype,
 )
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, held_index, i64, serial
 from tvm_iree_ext.schedules.cpu.im2col import segment_dims
 from tvm_iree_ext.schedules.cpu.matmul import (
     RegisterTile,
+    Sums,
     multiply_panels,
+    odd_lines,
     panels,
     zeros,
 )

@@ -18,14 +18,10 @@ from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import (
     Block,
     ConvLoops,
-    Sums,
-    copied,
-    held_index,
-    odd_lines,
     product_dtype,
 )
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.cpu.matmul import RegisterTile, multiply_panels, zeros
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, copied, held_index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.matmul import RegisterTile, Sums, multiply_panels, odd_lines, zeros
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d

@@ -17,8 +17,8 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, known, serial
-from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, zeros
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, held_index, i64, known
+from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH
 
 from tvm_iree_ext.ops.conv_2d import Conv2d
 from tvm_iree_ext.ops.conv_2d_parts import windows_of
@@ -83,9 +83,9 @@ class ConvLoops(ABC):
                 Block(
                     group=held_index(at[0]),
                     first=first,
-                    lines=_part(lines, high, first),
+                    lines=emit.part(lines, high, first),
                     column=column,
-                    columns=_part(width, wide, column),
+                    columns=emit.part(width, wide, column),
                     part=at[3],
                 )
             )
@@ -133,52 +133,6 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Sums:
-    """The sums of a task, in scratch: rows of vectors.
-
-    Products of a block of K, of type ``dtype``, are added to those of the blocks before, unless
-    there is only one.
-    """
-
-    buffer: Any
-    stride: int
-    lanes: int
-    dtype: str
-    single: bool
-
-    @property
-    def held(self) -> str:
-        """The type of sums."""
-        return str(self.buffer.dtype)
-
-    def at(self, row: Expr, column: Expr) -> Expr:
-        """The positions of a vector."""
-        return emit.run(row * self.stride + column, self.lanes)
-
-    def clear(self, rows: Index, vectors: Index) -> None:
-        """Begin with zeros, where there is more than one block."""
-        if self.single:
-            return
-        with serial(rows) as row, serial(vectors) as vector:
-            I.buffer_store(
-                self.buffer, zeros(self.held, self.lanes), [self.at(row, vector * self.lanes)]
-            )
-
-    def start(self, row: Expr, column: Expr) -> Expr:
-        """What a vector of products is added to in registers."""
-        if self.single or self.dtype != self.held:
-            return zeros(self.dtype, self.lanes)
-        return self.buffer[self.at(row, column)]
-
-    def finish(self, row: Expr, column: Expr, value: Expr) -> None:
-        """Take a vector of sums."""
-        at, value = self.at(row, column), emit.cast(value, self.held)
-        if self.dtype != self.held and not self.single:
-            value = value + self.buffer[at]
-        I.buffer_store(self.buffer, value, [at])
-
-
-@dataclass(frozen=True)
 class Reach:
     """Of the columns of a task, those whose windows, or parts of such, lie in the image.
 
@@ -211,19 +165,6 @@ def product_dtype(op: Conv2d) -> str:
     return "float32" if exact else op.compute_dtype
 
 
-def held_index(value: Index) -> Index:
-    """The same value, computed once from here on.
-
-    Through a buffer: TVM's simplifier puts what a variable stands for in its place, and takes
-    seconds over minima of minima of extents.
-    """
-    if known(value) is not None:
-        return value
-    cell = emit.registers(1, "int64")
-    I.buffer_store(cell, i64(value), [i64(0)])
-    return I.Bind(cell[i64(0)])
-
-
 def _divided(a: int, b: Index) -> Index:
     """``a / b``, rounded down, from 1."""
     exact = known(b)
@@ -233,30 +174,3 @@ def _divided(a: int, b: Index) -> Index:
 def _ceil_div(a: Index, b: Index) -> Index:
     exact = known(b)
     return emit.ceil_div(a, exact) if exact else tirx.truncdiv(i64(a) + b - 1, i64(b))
-
-
-def _part(block: Index, whole: Index, first: Expr) -> Index:
-    """How much of a block from ``first`` on there is: all of it, where blocks divide the whole."""
-    size, count = known(block), known(whole)
-    if size and count is not None and count % size == 0:
-        return size
-    return held_index(emit.smaller(block, i64(whole) - first))
-
-
-def copied(length: Index, lanes: int, piece: Callable[[Index, int], None]) -> None:
-    """``piece(place, lanes)`` for all of a run, of which vectors may overlap."""
-    if known(length) is not None:
-        emit.in_vectors(length, lanes, piece)
-        return
-    whole = I.Bind(tirx.truncdiv(i64(length) + (lanes - 1), i64(lanes)))
-    with I.If(i64(length) >= lanes):
-        with I.Then(), serial(whole) as index:
-            piece(I.Bind(tirx.min(index * lanes, i64(length) - lanes)), lanes)
-        with I.Else(), serial(length) as place:
-            piece(place, 1)
-
-
-def odd_lines(count: int, item_bytes: int) -> int:
-    """At least so many elements, in an odd number of cache lines: rows then share no cache set."""
-    lines = -(-count * item_bytes // 64)
-    return (lines | 1) * 64 // item_bytes

@@ -15,10 +15,16 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.conv_2d_loops import Block, ConvLoops, held_index, odd_lines
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, serial
+from tvm_iree_ext.schedules.cpu.conv_2d_loops import Block, ConvLoops
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, held_index, i64, serial
 from tvm_iree_ext.schedules.cpu.lines import column_parts
-from tvm_iree_ext.schedules.cpu.matmul import RegisterTile, multiply_panels, panels, zeros
+from tvm_iree_ext.schedules.cpu.matmul import (
+    RegisterTile,
+    multiply_panels,
+    odd_lines,
+    panels,
+    zeros,
+)
 from tvm_iree_ext.schedules.cpu.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_image import InputRow, OutputRow
 from tvm_iree_ext.schedules.cpu.winograd_tile import first_channel, over_channels

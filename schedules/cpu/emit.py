@@ -98,6 +98,19 @@ def in_vectors(length: Index, lanes: int, piece: Callable[[Index, int], None]) -
             lanes //= 2
 
 
+def copied(length: Index, lanes: int, piece: Callable[[Index, int], None]) -> None:
+    """``piece(place, lanes)`` for all of a run, of which vectors may overlap."""
+    if known(length) is not None:
+        in_vectors(length, lanes, piece)
+        return
+    whole = I.Bind(tirx.truncdiv(i64(length) + (lanes - 1), i64(lanes)))
+    with I.If(i64(length) >= lanes):
+        with I.Then(), serial(whole) as index:
+            piece(I.Bind(tirx.min(index * lanes, i64(length) - lanes)), lanes)
+        with I.Else(), serial(length) as place:
+            piece(place, 1)
+
+
 def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:
     """The row-major position of an index."""
     flat: Expr = i64(0)
@@ -142,6 +155,19 @@ def divide(a: Index, b: Index) -> tuple[Expr, Expr]:
     return tirx.floordiv(a, b), tirx.floormod(a, b)
 
 
+def held_index(value: Index) -> Index:
+    """The same value, computed once from here on.
+
+    Through a buffer: TVM's simplifier puts what a variable stands for in its place, and takes
+    seconds over minima of minima of extents.
+    """
+    if known(value) is not None:
+        return value
+    cell = registers(1, "int64")
+    I.buffer_store(cell, i64(value), [i64(0)])
+    return I.Bind(cell[i64(0)])
+
+
 def bound(at: At) -> At:
     """The same point, each value computed once from here on."""
     return {dim: value if known(value) is not None else I.Bind(value) for dim, value in at.items()}
@@ -157,6 +183,14 @@ def larger(a: Index, b: Index) -> Index:
     """The larger of two, at build time where both are known."""
     x, y = known(a), known(b)
     return max(x, y) if x is not None and y is not None else tirx.max(i64(a), i64(b))
+
+
+def part(block: Index, whole: Index, first: Expr) -> Index:
+    """How much of a block from ``first`` on there is: all of it, where blocks divide the whole."""
+    size, count = known(block), known(whole)
+    if size and count is not None and count % size == 0:
+        return size
+    return held_index(smaller(block, i64(whole) - first))
 
 
 def larger_float(a: Expr, b: Expr) -> Expr:

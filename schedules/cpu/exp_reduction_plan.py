@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_iree_ext.ops.exp_reduction import ExpReduction, read_inputs
-from tvm_iree_ext.ops.maps import IndexingMap
+from tvm_iree_ext.ops.maps import IndexingMap, fuse_dims
 from tvm_iree_ext.ops.regions import Region
 from tvm_iree_ext.signature import Extent
 
@@ -26,28 +26,16 @@ def fused_dims(op: ExpReduction) -> tuple[Dims, ...]:
 
     A group is one dim to a kernel.  Reduction dims are visited in their order as before.
     """
-    maps = [one.dims for one in op.maps.values()]
     reductions = {dim for j in range(len(op.outputs)) for dim in op.reduced(j)}
 
     def fit(first: Dims, second: Dims) -> bool:
         a, b = first[-1], second[0]
         if (a in reductions) != (b in reductions):
             return False
-        if a in reductions and (b < a or any(a < dim < b for dim in reductions)):
-            return False
-        for dims in maps:
-            if (a in dims) != (b in dims):
-                return False
-            if a in dims and dims.index(b) != dims.index(a) + 1:
-                return False
-        return True
+        between = b < a or any(a < dim < b for dim in reductions)
+        return a not in reductions or not between
 
-    groups: list[Dims] = [(dim,) for dim in range(len(op.extents))]
-    while pair := next(((a, b) for a in groups for b in groups if a != b and fit(a, b)), None):
-        a, b = pair
-        groups[groups.index(a)] = a + b
-        groups.remove(b)
-    return tuple(groups)
+    return fuse_dims([one.dims for one in op.maps.values()], len(op.extents), fit)
 
 
 @dataclass(frozen=True)

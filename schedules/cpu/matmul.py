@@ -10,8 +10,10 @@ for each block of rows.  A caller takes a part of depth that keeps a panel in th
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import tirx
+from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
 
@@ -130,3 +132,55 @@ def multiply_panels(
 def zeros(dtype: str, lanes: int) -> Expr:
     """A vector of zeros."""
     return emit.splat(tirx.const(0, dtype), lanes)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The sums of a task, in scratch: rows of vectors.
+
+    Products of a block of K, of type ``dtype``, are added to those of the blocks before, unless
+    there is only one.
+    """
+
+    buffer: Any
+    stride: int
+    lanes: int
+    dtype: str
+    single: bool
+
+    @property
+    def held(self) -> str:
+        """The type of sums."""
+        return str(self.buffer.dtype)
+
+    def at(self, row: Expr, column: Expr) -> Expr:
+        """The positions of a vector."""
+        return emit.run(row * self.stride + column, self.lanes)
+
+    def clear(self, rows: Index, vectors: Index) -> None:
+        """Begin with zeros, where there is more than one block."""
+        if self.single:
+            return
+        with serial(rows) as row, serial(vectors) as vector:
+            I.buffer_store(
+                self.buffer, zeros(self.held, self.lanes), [self.at(row, vector * self.lanes)]
+            )
+
+    def start(self, row: Expr, column: Expr) -> Expr:
+        """What a vector of products is added to in registers."""
+        if self.single or self.dtype != self.held:
+            return zeros(self.dtype, self.lanes)
+        return self.buffer[self.at(row, column)]
+
+    def finish(self, row: Expr, column: Expr, value: Expr) -> None:
+        """Take a vector of sums."""
+        at, value = self.at(row, column), emit.cast(value, self.held)
+        if self.dtype != self.held and not self.single:
+            value = value + self.buffer[at]
+        I.buffer_store(self.buffer, value, [at])
+
+
+def odd_lines(count: int, item_bytes: int) -> int:
+    """At least so many elements, in an odd number of cache lines: rows then share no cache set."""
+    lines = -(-count * item_bytes // 64)
+    return (lines | 1) * 64 // item_bytes

@@ -158,6 +158,9 @@ SUBJECTS: dict[str, Subject] = {
     "tvm_iree_ext.conv_2d": Subject(
         lambda n: ops.conv_2d(_image(n), (3, 3, 64, 64), padding=1), 28, "rows of the image"
     ),
+    "tvm_iree_ext.contraction": Subject(
+        lambda n: ops.matmul((n, 512), (512, 512), [(512,)], epilogue="arg0 + arg1"), 128, "rows"
+    ),
 }
 """Every op of the registry."""
 

@@ -7,6 +7,7 @@ from tvm_iree_ext.bench.arg_compare import arg_compare_cases
 from tvm_iree_ext.bench.attention import attention_cases
 from tvm_iree_ext.bench.case import Case
 from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
+from tvm_iree_ext.bench.contraction import contraction_cases
 from tvm_iree_ext.bench.conv_2d import conv_2d_cases
 from tvm_iree_ext.bench.costs import measure_costs
 from tvm_iree_ext.bench.custom_op import custom_op_cases
@@ -40,6 +41,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "arg_compare": arg_compare_cases,
     "winograd": winograd_cases,
     "conv_2d": conv_2d_cases,
+    "contraction": contraction_cases,
     "transfer": transfer_cases,
     "distribution": distribution_cases,
 }

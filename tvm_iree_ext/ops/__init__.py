@@ -6,6 +6,7 @@ Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.ops.arg_compare import arg_compare
 from tvm_iree_ext.ops.attention import attention, online_attention
+from tvm_iree_ext.ops.contraction import contraction, matmul
 from tvm_iree_ext.ops.conv_2d import conv_2d
 from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
 from tvm_iree_ext.ops.exp_reduction import exp_reduction
@@ -32,6 +33,7 @@ __all__ = [
     "TensorType",
     "arg_compare",
     "attention",
+    "contraction",
     "conv_2d",
     "custom_op",
     "exp_reduction",
@@ -41,6 +43,7 @@ __all__ = [
     "im2col",
     "map_load",
     "map_store",
+    "matmul",
     "online_attention",
     "pack",
     "scan",

@@ -1,7 +1,7 @@
 """Indexing maps: which iteration dims address the axes of an operand."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm_iree_ext.errors import OpError
@@ -93,3 +93,31 @@ def parse_maps(
                 f" expected {parsed[0].num_dims} as for {operands[0]}"
             )
     return dict(zip(operands, parsed, strict=True))
+
+
+def fuse_dims(
+    maps: Sequence[Sequence[int]],
+    count: int,
+    may_follow: Callable[[tuple[int, ...], tuple[int, ...]], bool] = lambda first, second: True,
+) -> tuple[tuple[int, ...], ...]:
+    """The dims ``0 .. count - 1`` in groups that lie next to each other in every operand.
+
+    ``maps`` are the dims of each operand, in the order of its axes; ``may_follow`` can refuse to
+    join a group to another.
+    """
+
+    def fit(first: tuple[int, ...], second: tuple[int, ...]) -> bool:
+        a, b = first[-1], second[0]
+        for dims in maps:
+            if (a in dims) != (b in dims):
+                return False
+            if a in dims and dims.index(b) != dims.index(a) + 1:
+                return False
+        return may_follow(first, second)
+
+    groups: list[tuple[int, ...]] = [(dim,) for dim in range(count)]
+    while pair := next(((a, b) for a in groups for b in groups if a != b and fit(a, b)), None):
+        a, b = pair
+        groups[groups.index(a)] = a + b
+        groups.remove(b)
+    return tuple(groups)

@@ -2,6 +2,7 @@
 
 from tvm_iree_ext.reference.arg_compare import arg_compare
 from tvm_iree_ext.reference.attention import attention, online_attention
+from tvm_iree_ext.reference.contraction import contraction
 from tvm_iree_ext.reference.conv_2d import conv_2d
 from tvm_iree_ext.reference.custom_op import custom_op
 from tvm_iree_ext.reference.distribution import to_simd, to_simt
@@ -20,6 +21,7 @@ from tvm_iree_ext.reference.winograd import filter_transform, input_transform, o
 __all__ = [
     "arg_compare",
     "attention",
+    "contraction",
     "conv_2d",
     "custom_op",
     "exp_reduction",

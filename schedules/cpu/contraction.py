@@ -1,0 +1,200 @@
+"""The CPU rule for contractions: blocks for the caches, shared out to the cores."""
+
+from dataclasses import dataclass
+
+from tvm import ir
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
+from tvm_iree_ext.schedules.cpu.contraction_plan import Plan
+from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, vector_form
+from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, RegisterTile, depth_tile, register_tile
+from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.contraction import Contraction
+from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
+
+# Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_FLOPS = 500_000
+
+# What an extent that is known at call time counts as.
+_TYPICAL = 384
+
+# The most elements of a block along m and n: its sums are read from the third cache at worst.
+_MOST = 1024
+_MOST_SUMS_BYTES = 1 << 20
+
+# What it costs to pack an element, in multiply-adds.
+_PACKED = 32
+
+# Rows up to which b is read where it is: packing it would take as long as the products.
+_FEW_ROWS = 16
+
+# Lines of b that a vector is multiplied with at once, and the most columns whose sums are held.
+_LINES = {"columns": 8, "rows": 4}
+_MOST_COLUMNS = 4096
+
+_LARGEST_SCRATCH_BYTES = 64 << 20
+
+_PANELS = "panels"
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """What tasks are blocks of."""
+
+    slabs: int
+    m: int
+    n: int
+    tile: RegisterTile
+    item_bytes: int
+    cores: int
+
+    def block(self, m_parts: int, n_parts: int) -> tuple[int, int]:
+        """Rows and columns of a block: whole register tiles where there are several."""
+        m, n = -(-self.m // m_parts), -(-self.n // n_parts)
+        m = -(-m // self.tile.rows) * self.tile.rows if m_parts > 1 else m
+        n = -(-n // self.tile.width) * self.tile.width if n_parts > 1 else n
+        return m, n
+
+    def cost(self, m_parts: int, n_parts: int) -> int:
+        """How long the thread with the most tasks takes, for each k, in multiply-adds."""
+        m, n = self.block(m_parts, n_parts)
+        tasks = self.slabs * -(-self.m // m) * -(-self.n // n)
+        return -(-tasks // self.cores) * (m * n + _PACKED * (m + n))
+
+    def best(self) -> tuple[int, int]:
+        """The blocks of least cost."""
+        choices = []
+        for m_parts in range(1, -(-self.m // self.tile.rows) + 1):
+            for n_parts in range(1, -(-self.n // self.tile.width) + 1):
+                m, n = self.block(m_parts, n_parts)
+                if m <= _MOST and n <= _MOST and m * n * self.item_bytes <= _MOST_SUMS_BYTES:
+                    choices.append((self.cost(m_parts, n_parts), m, n))
+                    break
+        return min(choices)[1:]
+
+
+class CpuContraction(CpuRule):
+    """Contractions on an LLVM CPU target."""
+
+    name = "cpu.contraction"
+    lowers = Contraction
+
+    def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
+        """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
+        features, plan = cpu_features(target), Plan(op)
+        parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
+        cores = features.cores if parallel else 1
+        if form := vector_form(plan):
+            return _vector_config(plan, form, features, cores)
+        size = item_bytes(plan.product_dtype)
+        lanes = features.lanes(size * 8)
+        rows, columns = plan.extent(plan.m), plan.extent(plan.n)
+        while columns is not None and lanes // 2 >= columns:
+            lanes //= 2
+        tile = register_tile(features, lanes, rows, columns)
+        most = depth_tile(tile, size)
+        depth = plan.count(plan.depth)
+        k = most if depth is None else -(-depth // -(-depth // most))
+        grid = _Grid(
+            plan.count(plan.slabs) or 1,
+            rows if rows is not None else _TYPICAL,
+            columns if columns is not None else _TYPICAL,
+            tile,
+            size,
+            cores,
+        )
+        m, n = grid.best()
+        return LoweringConfig(
+            algorithm=_PANELS,
+            workgroup_tile={"m": m, "n": n},
+            reduction_tile={"k": k},
+            register_tile={"rows": tile.rows, "vectors": tile.vectors},
+            vector_lanes=lanes,
+            promote=_promoted(plan, tile, m, n),
+            parallel=parallel,
+        )
+
+    def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        plan = Plan(op)
+        check = self.check(config)
+        forms = [form for form in (_PANELS, vector_form(plan)) if form]
+        loops: type[PanelLoops | VectorLoops] = VectorLoops
+        if check.algorithm(*forms) == _PANELS:
+            _check_panels(plan, check)
+            loops = PanelLoops
+        else:
+            check.lanes()
+            check.tile("workgroup_tile", "n")
+            check.power_of_two("register_tile['rows']", config.register_tile.get("rows", 0))
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            loops(plan, config).emit()
+        return ir.IRModule({op.entry: builder.get()})
+
+
+def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> LoweringConfig:
+    """An even share of n for each core, and lines of b side by side."""
+    lanes = features.lanes(item_bytes(plan.op.accumulator_dtype) * 8)
+    columns = plan.extent(plan.n) or _TYPICAL * cores
+    shares = -(-cores // (plan.count(plan.slabs) or 1))
+    block = -(-columns // shares)
+    block = min(-(-block // lanes) * lanes if shares > 1 else block, _MOST_COLUMNS)
+    return LoweringConfig(
+        algorithm=form,
+        workgroup_tile={"n": block},
+        register_tile={"rows": _LINES[form]},
+        vector_lanes=lanes,
+        parallel=cores > 1,
+    )
+
+
+def _check_panels(plan: Plan, check: ConfigCheck) -> None:
+    """Raise ScheduleError for a config that the panels cannot use."""
+    config = check.config
+    lanes = check.lanes()
+    m, n = (check.tile("workgroup_tile", role) for role in ("m", "n"))
+    exact = plan.op.types["lhs"].dtype == "int8"
+    k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
+    rows, vectors = (check.tile("register_tile", role) for role in ("rows", "vectors"))
+    tile = RegisterTile(rows, vectors, lanes)
+    for name in sorted({"lhs", "rhs"} - set(config.promote)):
+        fits = not _needs_packing(plan, tile, m, n) & {name}
+        check.expect(fits, "promote", list(config.promote), f"{name} among them")
+    known = set(config.promote) <= {"lhs", "rhs"}
+    check.expect(known, "promote", list(config.promote), "lhs and rhs at most")
+    scratch = (m + rows) * (n + tile.width) + (m + rows) * (k + lanes) + (n + tile.width) * k
+    scratch *= item_bytes(plan.product_dtype)
+    check.need(
+        scratch <= _LARGEST_SCRATCH_BYTES,
+        f"blocks of {m} x {n} take {scratch} bytes a thread;"
+        f" expected at most {_LARGEST_SCRATCH_BYTES}",
+    )
+
+
+def _promoted(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[str, ...]:
+    """The factors that are packed."""
+    needed = _needs_packing(plan, tile, m, n)
+    few = (plan.extent(plan.m) or _TYPICAL) <= _FEW_ROWS
+    return tuple(name for name in ("lhs", "rhs") if name in needed or not few)
+
+
+def _needs_packing(plan: Plan, tile: RegisterTile, m: int, n: int) -> set[str]:
+    """The factors that cannot be read where they are."""
+    found = set()
+    m, n = rounded_blocks(plan, tile, m, n)
+    rows, columns = plan.extent(plan.m), plan.extent(plan.n)
+    if rows is None or (rows > m and rows % m):
+        found.add(plan.a)
+    whole = columns is not None and columns % tile.lanes == 0 and (columns <= n or columns % n == 0)
+    if not whole or not plan.lies_along(plan.b, [plan.n]):
+        found.add(plan.b)
+    return found

@@ -1,0 +1,187 @@
+"""A contraction as products of matrices: dims fused and sorted by role.
+
+    for slabs:    result[m, n] = sum over depth of a[m, depth] * b[depth, n]
+
+``b`` is the factor whose n is the last dim of the result, so that vectors go along it: lhs or rhs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.contraction import Contraction
+from tvm_iree_ext.ops.maps import IndexingMap, fuse_dims
+from tvm_iree_ext.ops.parameters import Parameters
+from tvm_iree_ext.signature import Extent
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is known of a contraction before code is emitted."""
+
+    op: Contraction
+
+    @cached_property
+    def groups(self) -> tuple[Dims, ...]:
+        """The op's dims that are one dim here."""
+        return fuse_dims([one.dims for one in self.op.maps.values()], len(self.op.extents))
+
+    @cached_property
+    def maps(self) -> dict[str, IndexingMap]:
+        """The indexing maps over fused dims, but for those of extent 1."""
+        groups = enumerate(self.groups)
+        place = {group[0]: number for number, group in groups if self.count((number,)) != 1}
+        return {
+            name: IndexingMap(
+                len(self.groups), tuple((place[dim],) for dim in one.dims if dim in place) or ((),)
+            )
+            for name, one in self.op.maps.items()
+        }
+
+    @cached_property
+    def extents(self) -> tuple[tuple[Extent, ...], ...]:
+        """The extents that each fused dim is the product of."""
+        return tuple(tuple(self.op.extents[dim] for dim in group) for group in self.groups)
+
+    def count(self, dims: Sequence[int]) -> int | None:
+        """The points that some fused dims span, where that is known."""
+        extents = [extent for dim in dims for extent in self.extents[dim]]
+        if any(isinstance(extent, str) for extent in extents):
+            return None
+        return prod(int(extent) for extent in extents)
+
+    def _fused(self, *operands: str) -> Dims:
+        """The fused dims that just these of lhs, rhs and result have, but for those of extent 1."""
+        dims = self.op.dims(*operands)
+        found = (number for number, group in enumerate(self.groups) if group[0] in dims)
+        return tuple(dim for dim in found if self.count((dim,)) != 1)
+
+    @cached_property
+    def swapped(self) -> bool:
+        """Whether ``b`` is lhs."""
+        rows, columns = self._fused("lhs", "result"), self._fused("rhs", "result")
+        return bool(rows) and (not columns or self.maps["result"].dims[-1] in rows)
+
+    @property
+    def a(self) -> str:
+        """The factor that is read as scalars."""
+        return "rhs" if self.swapped else "lhs"
+
+    @property
+    def b(self) -> str:
+        """The factor that is read as vectors."""
+        return "lhs" if self.swapped else "rhs"
+
+    @cached_property
+    def m(self) -> int | None:
+        """The largest dim of the result that ``a`` has; the others are slabs."""
+
+        def size(dim: int) -> float:
+            count = self.count((dim,))
+            return float("inf") if count is None else count
+
+        return max(self._fused(self.a, "result"), key=size, default=None)
+
+    @cached_property
+    def n(self) -> int | None:
+        """The dim of the result that ``b`` has and vectors go along; the others are slabs."""
+        dims = self._fused(self.b, "result")
+        return next((dim for dim in reversed(self.maps["result"].dims) if dim in dims), None)
+
+    @cached_property
+    def slabs(self) -> Dims:
+        """The dims of the result but for ``m`` and ``n``, in its order."""
+        return tuple(dim for dim in self.maps["result"].dims if dim not in (self.m, self.n))
+
+    @cached_property
+    def depth(self) -> Dims:
+        """The dims that are reduced."""
+        return self._fused("lhs", "rhs")
+
+    def extent(self, dim: int | None) -> int | None:
+        """The extent of ``m`` or ``n``, 1 where there is none; None where it is not known."""
+        return 1 if dim is None else self.count((dim,))
+
+    def lies_along(self, operand: str, dims: Sequence[int | None]) -> bool:
+        """Whether flat positions of ``dims`` are next to each other in an operand."""
+        return len(dims) == 1 and self.maps[operand].dims[-1:] == tuple(dims)
+
+    @property
+    def product_dtype(self) -> str:
+        """The type of products: int8 as float32, whose sums over a block are exact."""
+        op = self.op
+        return "float32" if op.types["lhs"].dtype == "int8" else op.accumulator_dtype
+
+
+class Operands:
+    """The PrimFunc's operands while it is built, addressed by the fused dims of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan, self.op = plan, plan.op
+        parameters = Parameters.declare(plan.op)
+        extents = [emit.product([parameters.extent(e) for e in group]) for group in plan.extents]
+        self.space = Space(tuple(extents))
+        self.views: dict[str, View] = {}
+        for name, one in plan.maps.items():
+            shape = [i64(extents[axis[0]]) if axis else i64(1) for axis in one.axes]
+            kind = plan.op.types[name].dtype
+            data = parameters.buffers[name].data
+            buffer: Any = I.decl_buffer(shape, kind, data=data, align=item_bytes(kind))
+            self.views[name] = View(buffer, one, self.space)
+        self.origin: At = dict.fromkeys(range(len(extents)), 0)
+        live = [name for name in ("init", *plan.op.others, "result") if name in plan.maps]
+        self.runs_along_n = all(
+            plan.n not in plan.maps[name].dims or plan.lies_along(name, [plan.n]) for name in live
+        )
+
+    def extent(self, dim: int | None) -> Index:
+        """The extent of ``m`` or ``n``."""
+        return 1 if dim is None else self.space.extents[dim]
+
+    def at(self, at: At, dim: int | None, value: Index) -> At:
+        """A point with another value of ``m`` or ``n``."""
+        return at if dim is None else {**at, dim: value}
+
+    def depth_at(self, at: At, k: Index) -> At:
+        """A point at a flat position of the dims that are reduced."""
+        return {**at, **self.space.spread(k, self.plan.depth)}
+
+    def element(self, name: str, dtype: str, at: At) -> Expr:
+        """An operand's element, as the epilogue takes it."""
+        view = self.views[name]
+        if dtype == "bool":
+            return view.load(at, "int8") != tirx.const(0, "int8")
+        return view.load(at, dtype)
+
+    def finish(self, at: At, value: Expr) -> None:
+        """Take the sum of products at a point to the result."""
+        op = self.op
+        if op.has_init:
+            value = value + self.element("init", op.accumulator_dtype, at)
+        if op.epilogue is not None:
+            seen = [str(one.ty.dtype) for one in op.epilogue.parameters[1:]]
+            rest = [self.element(n, d, at) for n, d in zip(op.others, seen, strict=True)]
+            value = op.epilogue(value, *rest)
+        self.views["result"].store(at, value)
+
+    def write(
+        self, line: At, column: Expr, columns: Index, lanes: int, value: Callable[[Expr], Expr]
+    ) -> None:
+        """The sums of a part of a line to the result; ``value`` has them by their place there."""
+
+        def piece(j: Index, lanes: int) -> None:
+            with emit.vector_loop(lanes) if lanes > 1 else emit.serial(1) as lane:
+                place = i64(j) + lane
+                self.finish(self.at(line, self.plan.n, column + place), value(place))
+
+        emit.in_vectors(columns, lanes if self.runs_along_n else 1, piece)

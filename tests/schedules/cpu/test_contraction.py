@@ -1,0 +1,179 @@
+"""The CPU kernels of contraction: every form, its tails, and configs that do not fit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.cpu.contraction import CpuContraction
+
+from tvm_iree_ext import ops, registry, verify
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.errors import CallError, ScheduleError
+from tvm_iree_ext.target.names import make_target
+
+RNG = np.random.default_rng(12)
+TARGET = make_target("llvm")
+
+
+def numbers(shape, dtype="float32", largest=4):
+    """Small integers: float32 sums of their products are exact."""
+    return RNG.integers(-largest, largest, shape, endpoint=True).astype(numpy_dtype(dtype))
+
+
+def check(op, *values, kernel=None):
+    """Run a kernel of ``op``; exactly right for these operands."""
+    names = [operand.name for operand in op.signature.arguments]
+    want = registry.find(op.name).reference(op, dict(zip(names, values, strict=True)))["result"]
+    got = (kernel or build(op))(*values)
+    np.testing.assert_array_equal(got.astype(want.dtype), want)
+
+
+# Around a vector and a register tile, a panel, a block of depth; and one row, one column.
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+@pytest.mark.parametrize(
+    ("m", "n", "k"),
+    [
+        (1, 1, 1),
+        (7, 5, 3),
+        (13, 65, 300),
+        (130, 70, 17),
+        (6, 128, 600),
+        (1, 90, 70),
+        (90, 1, 70),
+        (1, 1, 77),
+    ],
+)
+def test_products_of_any_shape(m, n, k, transposed):
+    lhs = numbers((k, m) if transposed[0] else (m, k))
+    rhs = numbers((n, k) if transposed[1] else (k, n))
+    other = numbers((m, n))
+    op = ops.matmul(
+        lhs,
+        rhs,
+        [other],
+        transpose_lhs=bool(transposed[0]),
+        transpose_rhs=bool(transposed[1]),
+        epilogue="arg0 - arg1",
+    )
+    check(op, lhs, rhs, other)
+
+
+def test_several_tasks_with_edges():
+    lhs, rhs, bias = numbers((3, 211, 300)), numbers((300, 1237)), numbers((1237,))
+    check(ops.matmul(lhs, rhs, [bias], epilogue="max(arg0 + arg1, 0)"), lhs, rhs, bias)
+
+
+def test_one_kernel_serves_every_extent():
+    op = ops.matmul(
+        ("b", "m", "k"), ("b", "n", "k"), [("n",)], transpose_rhs=True, epilogue="arg0 + arg1"
+    )
+    kernel = build(op)
+    for b, m, n, k in ((1, 1, 1, 1), (2, 7, 70, 5), (1, 400, 97, 530), (3, 1, 401, 64)):
+        values = numbers((b, m, k)), numbers((b, n, k)), numbers((n,))
+        check(op, *values, kernel=kernel)
+    with pytest.raises(CallError, match="rhs axis 2 has extent 4; expected 5"):
+        kernel(numbers((1, 2, 5)), numbers((1, 3, 4)), numbers((3,)))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_vector_times_matrix_of_any_extent(transposed):
+    op = ops.matmul(("k",), ("n", "k") if transposed else ("k", "n"), transpose_rhs=transposed)
+    kernel = build(op)
+    for n, k in ((1, 1), (5, 300), (1000, 33)):
+        check(op, numbers((k,)), numbers((n, k) if transposed else (k, n)), kernel=kernel)
+
+
+@pytest.mark.parametrize(
+    ("maps", "shapes"),
+    [
+        (("abmk", "abnk", "abmn"), (2, 3, 5, 18, 7)),  # batches
+        (("kamb", "bkna", "nbam"), (2, 3, 5, 18, 7)),  # everything strided
+        (("mkal", "lakn", "man"), (3, 20, 6, 5, 4)),  # several k, of which none are fused
+        (("mapk", "nkq", "maqnp"), (3, 4, 5, 6, 7, 2)),  # several m and n
+        (("ma", "an", "amn"), (3, 4, 5)),  # nothing is reduced
+        (("ab", "ab", "ba"), (3, 40)),  # elements
+        (("ab", "ba", ""), (30, 40)),  # one number
+    ],
+)
+def test_any_maps(maps, shapes):
+    letters = sorted(set("".join(maps)))
+    sizes = dict(zip(letters, shapes, strict=False)) | dict.fromkeys(letters[len(shapes) :], 2)
+    listed = ", ".join(letters)
+    values = [numbers([sizes[one] for one in own]) for own in maps[:2]]
+    op = ops.contraction(
+        *values, indexing_maps=[f"({listed}) -> ({', '.join(own)})" for own in maps]
+    )
+    check(op, *values)
+
+
+@pytest.mark.parametrize("dtypes", [("f16", "f16"), ("bf16", "f32"), ("f64", "f16")], ids=str)
+def test_float_types(dtypes):
+    for m, n, k in ((20, 37, 41), (1, 37, 41)):
+        lhs, rhs = numbers((m, k), dtypes[0]), numbers((k, n), dtypes[1])
+        init, other = numbers((m, n), "f16"), numbers((n,), "bf16")
+        op = ops.matmul(lhs, rhs, [other], init=init, epilogue="arg0 * arg1", result_dtype="f64")
+        check(op, lhs, rhs, init, other)
+
+
+@pytest.mark.parametrize("shape", [(9, 35, 3000), (1, 35, 3000)], ids=str)
+def test_int8_is_exact_at_its_limits(shape):
+    m, n, k = shape
+    lhs, rhs = np.full((m, k), -128, np.int8), np.full((k, n), -128, np.int8)
+    init = numbers((m, n), "i32", 1 << 20)
+    check(ops.matmul(lhs, rhs, init=init), lhs, rhs, init)
+    scale = numbers((n,))
+    op = ops.matmul(
+        lhs, rhs, [scale], epilogue=lambda s, f: s.astype("float32") * f, result_dtype="f32"
+    )
+    check(op, lhs, rhs, scale)
+
+
+def test_special_numbers_stay_in_their_row():
+    lhs, rhs = numbers((15, 40)), np.abs(numbers((40, 35))) + 1
+    lhs[3, 7], lhs[5, 0], lhs[6, 39] = np.nan, np.inf, -np.inf
+    got = build(ops.matmul(lhs, rhs))(lhs, rhs)
+    assert np.isnan(got[3]).all()
+    assert (got[5] == np.inf).all()
+    assert (got[6] == -np.inf).all()
+    assert np.isfinite(np.delete(got, (3, 5, 6), 0)).all()
+    masked = numbers((15, 35)) > 0
+    op = ops.matmul(lhs, rhs, [masked], epilogue="select(arg1, arg0, 0)")
+    np.testing.assert_array_equal(build(op)(lhs, rhs, masked), np.where(masked, got, 0))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithm": "columns"}, "algorithm is 'columns'; expected 'panels'"),
+        ({"vector_lanes": 12}, "vector_lanes is 12; expected a power of two"),
+        ({"reduction_tile": {}}, r"reduction_tile\['k'\] is None"),
+        ({"workgroup_tile": {"m": 0, "n": 64}}, r"workgroup_tile\['m'\] is 0"),
+        ({"promote": ("rhs", "init")}, "promote is .*; expected lhs and rhs at most"),
+        ({"promote": ("lhs",)}, "promote is .*; expected rhs among them"),
+        ({"workgroup_tile": {"m": 1 << 14, "n": 1 << 14}}, "blocks of 16384 x 16384 take"),
+    ],
+)
+def test_configs_that_do_not_fit(change, message):
+    op, rule = ops.matmul((40, 30), (30, 50)), CpuContraction()
+    config = replace(rule.heuristic(op, TARGET), **change)
+    with pytest.raises(ScheduleError, match=f"cpu.contraction: {message}"):
+        rule.lower(op, TARGET, config)
+
+
+def test_other_configs_compute_the_same():
+    lhs, rhs = numbers((50, 70)), numbers((70, 96))
+    op = ops.matmul(lhs, rhs)
+    config = CpuContraction().heuristic(op, TARGET)
+    for change in (
+        {"promote": (), "workgroup_tile": {"m": 50, "n": 96}},
+        {"workgroup_tile": {"m": 10, "n": 24}, "reduction_tile": {"k": 9}},
+        {"vector_lanes": 4, "register_tile": {"rows": 3, "vectors": 1}, "parallel": False},
+    ):
+        other = replace(config, **change)
+        check(op, lhs, rhs, kernel=build(op, config=other))
+
+
+def test_random_cases():
+    report = verify.check_random(["tvm_iree_ext.contraction"], count=6, seed=11)
+    assert [result for result in report.results if result.status != "passed"] == []

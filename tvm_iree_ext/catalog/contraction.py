@@ -1,0 +1,171 @@
+"""Contraction: reference, tolerance, random cases."""
+
+from collections.abc import Mapping
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext.catalog.arrays import pick
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.regions import numpy_region
+from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.contraction import Contraction
+from tvm_iree_ext.signature import Extent, TensorType
+
+Generator = np.random.Generator
+
+# 1, primes, and extents around vectors and register tiles.
+_EXTENTS = (1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100)
+_MOST_PRODUCTS = 400_000
+
+# Of one operand beside the sum, by what it yields: the slope bounds what it does to an error.
+_EPILOGUES = (
+    "arg0 - arg1",
+    "arg0 + arg1",
+    "max(arg0 + arg1, 0)",
+    "select(arg0 > 0, arg0, arg0 * 0.25) - arg1",
+    "tanh(arg0) * 0.5 + arg1",
+)
+_ALONE = ("max(arg0, 0)", "arg0 * 0.5", "-arg0", "sigmoid(arg0)")
+_WHOLE = ("arg0 - arg1", "max(arg0 + arg1, 0)", "min(arg0, arg1)")
+
+
+def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    """The result by :mod:`tvm_iree_ext.reference`, in float64; integers as they are stored."""
+    assert isinstance(op, Contraction)
+
+    def axes(name: str) -> list[int | None]:
+        return [axis[0] if axis else None for axis in op.maps[name].axes]
+
+    result = reference.contraction(
+        operands["lhs"],
+        operands["rhs"],
+        [operands[name] for name in op.others],
+        lhs_axes=axes("lhs"),
+        rhs_axes=axes("rhs"),
+        operand_axes=[axes(name) for name in op.others],
+        result_axes=op.maps["result"].dims,
+        init=operands.get("init"),
+        epilogue=numpy_region(op.name, op.epilogue) if op.epilogue is not None else None,
+    )
+    kind = op.types["result"].dtype
+    return {"result": result if kind in dtypes.FLOATS else result.astype(kind)}
+
+
+def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """None for integers; otherwise from the type of sums, their length, and the epilogue.
+
+    Errors of a sum of products of the largest magnitude add up as its root.  An epilogue is taken
+    to enlarge them by no more than its constants do: those of the cases here do not.
+    """
+    assert isinstance(op, Contraction)
+    kind, wide = op.types["result"].dtype, op.accumulator_dtype
+    if kind not in dtypes.FLOATS:
+        return {"result": Tolerance(0.0, 0.0)}
+    wide = "float32" if wide == "int32" else wide
+
+    def largest(name: str) -> float:
+        return float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
+
+    shapes = {name: operands[name].shape for name in ("lhs", "rhs")}
+    depth = prod(
+        shapes["lhs"][axis]
+        for axis, dims in enumerate(op.maps["lhs"].axes)
+        if dims and dims[0] in op.dims("lhs", "rhs")
+    )
+    size = sqrt(depth) * largest("lhs") * largest("rhs")
+    size += sum(largest(name) for name in ("init", *op.others) if name in operands)
+    absolute = 4.0 * dtypes.eps(wide) * size + dtypes.smallest(kind)
+    return {"result": Tolerance(absolute, 2.0 * dtypes.eps(kind) + 8.0 * dtypes.eps(wide))}
+
+
+def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
+    """Any maps or a product of matrices, dtypes, init, epilogues, with symbols."""
+    whole = rng.random() < 0.15
+    floats = ("float32", "float32", *dtypes.FLOATS)
+    kinds = ["int8", "int8"] if whole else [pick(rng, floats)] * 2
+    if not whole and rng.random() < 0.2:
+        kinds[1] = pick(rng, floats)
+    while True:
+        counts = [pick(rng, (0, 0, 1, 2)), *(pick(rng, (0, 1, 1, 1, 2)) for _ in range(3))]
+        roles = "".join(role * count for role, count in zip("bmnk", counts, strict=True))
+        sizes = [pick(rng, _EXTENTS) for _ in roles]
+        if roles and prod(sizes) <= _MOST_PRODUCTS:
+            break
+    dims = {
+        name: [dim for dim, role in enumerate(roles) if role in having]
+        for name, having in (("lhs", "bmk"), ("rhs", "bnk"), ("result", "bmn"))
+    }
+    if rng.random() < 0.5:
+        dims = {name: [int(dim) for dim in rng.permutation(own)] for name, own in dims.items()}
+    named: list[Extent] = [f"s{d}" if rng.random() < 0.2 else e for d, e in enumerate(sizes)]
+
+    def typed(own: list[int], extents: list[Any], dtype: str) -> TensorType:
+        return TensorType(tuple(extents[dim] for dim in own), dtype)
+
+    def text(own: list[int]) -> str:
+        listed = ", ".join(f"d{dim}" for dim in range(len(roles)))
+        return f"({listed}) -> ({', '.join(f'd{dim}' for dim in own)})"
+
+    attributes: dict[str, Any] = {}
+    others: list[tuple[list[int], str]] = []
+    chosen = rng.random()
+    if chosen < 0.6:
+        attributes["epilogue"] = pick(rng, _WHOLE if whole else _EPILOGUES)
+        own = [dim for dim in dims["result"] if rng.random() < 0.7]
+        others.append((own, "int32" if whole else pick(rng, floats)))
+    elif chosen < 0.8 and not whole:
+        attributes["epilogue"] = pick(rng, _ALONE)
+    if rng.random() < 0.3:
+        kind = "int32" if whole else pick(rng, ("float32", "float64", "float16"))
+        attributes["init"] = typed(dims["result"], named, kind)
+    if not whole and rng.random() < 0.3:
+        attributes["result_dtype"] = pick(rng, dtypes.FLOATS)
+    op = ops.contraction(
+        typed(dims["lhs"], named, kinds[0]),
+        typed(dims["rhs"], named, kinds[1]),
+        [typed(own, named, kind) for own, kind in others],
+        indexing_maps=[
+            text(own)
+            for own in (dims["lhs"], dims["rhs"], *(own for own, _ in others), dims["result"])
+        ],
+        **attributes,
+    )
+    given = dict(enumerate(sizes))
+    operands = {
+        name: _numbers(rng, tuple(given[dim] for dim in op.maps[name].dims), kind.dtype)
+        for name, kind in op.types.items()
+        if name != "result"
+    }
+    return op, operands
+
+
+def _numbers(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    if dtype == "int8":
+        return rng.integers(-128, 128, shape, np.int8)
+    if dtype == "int32":
+        return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
+    return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))
+
+
+def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """The dialects have no such op, and so no examples.
+
+    Raises:
+        OpError: always.
+    """
+    raise OpError(f"{case['op']}: has no example cases")
+
+
+CONTRACTION = OpEntry(
+    name="tvm_iree_ext.contraction",
+    summary="matrix products of any rank, batched and transposed, with a fused epilogue",
+    make=ops.contraction,
+    reference=run_reference,
+    tolerance=tolerance,
+    random_case=random_case,
+    run_example=run_example,
+)

@@ -1,0 +1,49 @@
+"""Contractions, by their definition: every product, summed in float64 or int64."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+Axes = Sequence[int | None]
+"""The dim of each axis of an operand; None for an axis of extent 1 that has none."""
+
+
+def contraction(
+    lhs: np.ndarray,
+    rhs: np.ndarray,
+    operands: Sequence[np.ndarray],
+    *,
+    lhs_axes: Axes,
+    rhs_axes: Axes,
+    operand_axes: Sequence[Axes],
+    result_axes: Sequence[int],
+    init: np.ndarray | None = None,
+    epilogue: Callable[..., Any] | None = None,
+) -> np.ndarray:
+    """Sum products over the dims that the result has not; ``epilogue(sums, *operands)`` of that."""
+    count = 1 + max(dim for axes in (lhs_axes, rhs_axes) for dim in axes if dim is not None)
+    summed = tuple(dim for dim in range(count) if dim not in result_axes)
+    wide = np.float64 if lhs.dtype.kind != "i" else np.int64
+
+    def over_all_dims(array: np.ndarray, axes: Axes) -> np.ndarray:
+        kept = [axis for axis, dim in enumerate(axes) if dim is not None]
+        dims = [axes[axis] for axis in kept]
+        array = array.reshape([array.shape[axis] for axis in kept])
+        order = [dims.index(dim) for dim in range(count) if dim in dims]
+        array = array.transpose(order)
+        return np.expand_dims(array, [dim for dim in range(count) if dim not in dims])
+
+    factors = over_all_dims(lhs.astype(wide), lhs_axes), over_all_dims(rhs.astype(wide), rhs_axes)
+    total = np.sum(factors[0] * factors[1], axis=summed, keepdims=True)
+    if init is not None:
+        total = total + over_all_dims(init.astype(wide), result_axes)
+    if epilogue is not None:
+        floats = [
+            one.astype(np.float64) if one.dtype.kind not in "biu" else one for one in operands
+        ]
+        rest = [over_all_dims(o, axes) for o, axes in zip(floats, operand_axes, strict=True)]
+        total = np.broadcast_arrays(epilogue(total, *rest), total)[0]
+    kept = [dim for dim in range(count) if dim in result_axes]
+    total = total.reshape([total.shape[dim] for dim in kept])
+    return total.transpose([kept.index(dim) for dim in result_axes]).copy()
