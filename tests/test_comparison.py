@@ -2,8 +2,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tvm_iree_ext.catalog.entry import Tolerance
-from tvm_iree_ext.comparison import EXACT, first_difference
+from tvm_iree_ext.catalog.entry import EXACT, Tolerance
+from tvm_iree_ext.comparison import first_difference
 
 LOOSE = Tolerance(0.25, 0.5)
 

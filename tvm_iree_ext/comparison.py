@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.catalog.entry import Tolerance
-
-EXACT = Tolerance(0.0, 0.0)
+from tvm_iree_ext.catalog.entry import EXACT, Tolerance
 
 
 def first_difference(name: str, got: Any, want: np.ndarray, tolerance: Tolerance) -> str:

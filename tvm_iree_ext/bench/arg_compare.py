@@ -10,7 +10,8 @@ import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
-from tvm_iree_ext.comparison import EXACT, first_difference
+from tvm_iree_ext.catalog.entry import EXACT
+from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.arg_compare import ArgCompare
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import runtime
-from tvm_iree_ext.comparison import EXACT, first_difference
+from tvm_iree_ext.catalog.entry import EXACT
+from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.base import Op
 
 Values = Mapping[str, np.ndarray]

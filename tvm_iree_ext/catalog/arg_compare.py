@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.ops.arg_compare import INDEX_DTYPES, ArgCompare
 from tvm_iree_ext.ops.base import Op
@@ -37,11 +37,6 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         compute_dtype=dtypes.numpy_dtype(op.compute_dtype),
     )
     return {"value": value, "index": index}
-
-
-def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    """Elements are selected, not computed."""
-    return dict.fromkeys(want, Tolerance(0.0, 0.0))
 
 
 def random_case(
@@ -125,7 +120,7 @@ ARG_COMPARE = OpEntry(
     summary="the element of each line that a comparator selects, and its index",
     make=ops.arg_compare,
     reference=run_reference,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=partial(random_case, ops.arg_compare, dynamic=True),
     run_example=partial(run_example, ops.arg_compare),
 )
@@ -134,7 +129,7 @@ VECTOR_ARG_COMPARE = OpEntry(
     summary="the element of each line of a vector that a comparator selects, and its index",
     make=ops.vector_ext.arg_compare,
     reference=run_reference,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=partial(random_case, ops.vector_ext.arg_compare, dynamic=False),
     run_example=partial(run_example, ops.vector_ext.arg_compare),
 )

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
 from tvm_iree_ext.catalog.arrays import pick
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
@@ -64,7 +64,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     assert isinstance(op, Contraction)
     kind, wide = op.types["result"].dtype, op.accumulator_dtype
     if kind not in dtypes.FLOATS:
-        return {"result": Tolerance(0.0, 0.0)}
+        return {"result": EXACT}
     wide = "float32" if wide == "int32" else wide
 
     def largest(name: str) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops import tiles
 from tvm_iree_ext.ops.base import Op
@@ -143,7 +143,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     assert isinstance(op, CustomOp)
     kind = op.outputs[0].dtype
     if kind not in dtypes.FLOATS:
-        return dict.fromkeys(want, Tolerance(0.0, 0.0))
+        return dict.fromkeys(want, EXACT)
     magnitudes = _evaluate(op, operands, lambda array: np.abs(array.astype(np.float64)))
     terms = sum(max(np.shape(operands[o.name]), default=1) for o in op.signature.arguments)
     return {

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
 from tvm_iree_ext.catalog.arrays import pick, random_array
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.distribution import Distribution
@@ -159,17 +159,12 @@ def run_to_simd_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarr
     return run(ops.vector_ext.to_simd(parts, **case["attrs"]), {"input": parts})
 
 
-def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    """Elements are moved, not computed."""
-    return {"result": Tolerance(0.0, 0.0)}
-
-
 TO_LAYOUT = OpEntry(
     name="iree_vector_ext.to_layout",
     summary="a value with a layout: which lane holds which element",
     make=ops.vector_ext.to_layout,
     reference=run_to_layout,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=random_to_layout,
     run_example=run_to_layout_example,
 )
@@ -178,7 +173,7 @@ TO_SIMT = OpEntry(
     summary="what each lane holds of a vector, by a layout",
     make=ops.vector_ext.to_simt,
     reference=run_distribution,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=random_to_simt,
     run_example=run_to_simt_example,
 )
@@ -187,7 +182,7 @@ TO_SIMD = OpEntry(
     summary="the whole vector, from what each lane holds of it",
     make=ops.vector_ext.to_simd,
     reference=run_distribution,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=random_to_simd,
     run_example=run_to_simd_example,
 )

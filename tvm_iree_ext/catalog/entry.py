@@ -29,6 +29,14 @@ class Tolerance:
     relative: float
 
 
+EXACT = Tolerance(0.0, 0.0)
+
+
+def exact(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
+    """The tolerance of an op that moves or selects elements and computes none."""
+    return dict.fromkeys(want, EXACT)
+
+
 @dataclass(frozen=True)
 class OpEntry:
     """One op: everything that commands, tests, docs and the tuner need to know of it.

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.exp_reduction_random import random_case
 from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.ops.base import Op
@@ -87,7 +87,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     def of(j: int) -> Tolerance:
         kind = op.outputs[j]
         if kind.dtype not in dtypes.FLOATS:
-            return Tolerance(0.0, 0.0)
+            return EXACT
         relative, least = 2.0 * dtypes.eps(kind.dtype), dtypes.smallest(kind.dtype)
         if j == 0:
             return Tolerance(least, relative)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, expression, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.catalog.regions import FUNCTIONS
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
@@ -144,16 +144,12 @@ def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
     return {"result": run(op, operands)["output"]}
 
 
-def _exact(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    return {"output": Tolerance(0.0, 0.0)}
-
-
 MAP_LOAD = OpEntry(
     name="iree_linalg_ext.map_load",
     summary="each element from a place that is a function of its index, or padding",
     make=ops.map_load,
     reference=run_reference,
-    tolerance=_exact,
+    tolerance=exact,
     random_case=random_load,
     run_example=run_example,
 )
@@ -163,7 +159,7 @@ MAP_STORE = OpEntry(
     summary="each element to a place that is a function of its index, where a mask holds",
     make=ops.map_store,
     reference=run_reference,
-    tolerance=_exact,
+    tolerance=exact,
     random_case=random_store,
     run_example=run_example,
 )

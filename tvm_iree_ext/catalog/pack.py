@@ -7,7 +7,7 @@ import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
 from tvm_iree_ext.catalog.arrays import pick, random_array
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.pack import Packing
 from tvm_iree_ext.signature import Extent, TensorType
@@ -39,11 +39,6 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     padding = operands["padding_value"] if op.padding == "operand" else op.padding
     padding = np.array(padding or 0).astype(source.dtype)
     return {"result": reference.pack(source, shape, padding=padding, **tiling)}
-
-
-def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    """None: data are moved."""
-    return {"result": Tolerance(0.0, 0.0)}
 
 
 def random_case(rng: Generator, *, packs: bool) -> tuple[Packing, dict[str, Any]]:
@@ -118,7 +113,7 @@ PACK = OpEntry(
     summary="copy an array into tiles, padded at its end",
     make=ops.pack,
     reference=run_reference,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=lambda rng: random_case(rng, packs=True),
     run_example=run_example,
 )
@@ -128,7 +123,7 @@ UNPACK = OpEntry(
     summary="copy tiles back into an array, without their padding",
     make=ops.unpack,
     reference=run_reference,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=lambda rng: random_case(rng, packs=False),
     run_example=run_example,
 )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.scan import Scan
@@ -55,7 +55,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     the sum of absolute values; for a product errors are relative to the result.
     """
     assert isinstance(op, Scan)
-    exact = {name: Tolerance(0.0, 0.0) for name in want}
+    exact = dict.fromkeys(want, EXACT)
     region = op.region.known_as
     if op.type.dtype not in dtypes.FLOATS or region in ("min", "max"):
         return exact

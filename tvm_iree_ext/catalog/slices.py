@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.catalog.slices_random import EXACT_REGIONS, random_gather, random_scatter
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.gather import Gather
 from tvm_iree_ext.ops.scatter import Scatter
 
-EXACT = Tolerance(0.0, 0.0)
+EXACT = EXACT
 
 
 def run_scatter(op: Op, operands: Values) -> dict[str, np.ndarray]:

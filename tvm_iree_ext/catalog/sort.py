@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.order import comparator, pick, random_elements, region_text
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.sort import Sort
@@ -43,7 +43,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     """None: elements are moved, and the order of ties is that of the operands."""
-    return {operand.name: Tolerance(0.0, 0.0) for operand in op.signature.results}
+    return {operand.name: EXACT for operand in op.signature.results}
 
 
 def random_case(rng: np.random.Generator) -> tuple[Sort, dict[str, Any]]:

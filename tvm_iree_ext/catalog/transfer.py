@@ -8,7 +8,7 @@ import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
 from tvm_iree_ext.catalog.arrays import pick, random_array
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.transfer import INDEX_DTYPES, Transfer
 from tvm_iree_ext.signature import Extent, TensorType
@@ -215,17 +215,12 @@ def run_scatter_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarr
     return run(op, inputs)
 
 
-def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    """Elements are moved, not computed."""
-    return {"result": Tolerance(0.0, 0.0)}
-
-
 TRANSFER_GATHER = OpEntry(
     name="iree_vector_ext.transfer_gather",
     summary="a vector of the elements of memory that maps and indices say",
     make=ops.vector_ext.transfer_gather,
     reference=run_reference,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=random_gather,
     run_example=run_example,
 )
@@ -234,7 +229,7 @@ TRANSFER_SCATTER = OpEntry(
     summary="memory with the elements of a vector where maps and indices say",
     make=ops.vector_ext.transfer_scatter,
     reference=run_reference,
-    tolerance=tolerance,
+    tolerance=exact,
     random_case=random_scatter,
     run_example=run_scatter_example,
 )

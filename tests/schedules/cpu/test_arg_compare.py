@@ -10,7 +10,8 @@ from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 from tvm_iree_ext import ops, registry, verify
 from tvm_iree_ext.bench.arg_compare import arg_case, numpy_arg, torch_arg
 from tvm_iree_ext.builder import build
-from tvm_iree_ext.comparison import EXACT, first_difference
+from tvm_iree_ext.catalog.entry import EXACT
+from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.examples import read_examples
 from tvm_iree_ext.target.names import make_target
