@@ -59,7 +59,8 @@ ALLOWED = {
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl",
     "simt": ".target .layout tvm tvm_ffi numpy",
-    "mlir": f"{REGISTRY} tvm tvm_ffi numpy ml_dtypes iree",
+    "mlir": f"{REGISTRY} .workers tvm tvm_ffi numpy ml_dtypes iree",
+    "mlir.form": "numpy",
     "tuning": f"{BUILD} {VERIFY} .bench .simt .mlir tvm tvm_ffi numpy xgboost",
 }
 # The command and the scripts are users: they take what the package exports, and errors.
