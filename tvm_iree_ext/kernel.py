@@ -135,7 +135,9 @@ class Kernel:
             like = None if self._first_array is None else arguments[self._first_array]
             results, tensors = arrays.allocator(like)(result_shapes, self._result_ports)
         else:
-            results, tensors = self._take_out(out, result_shapes, passed)
+            results, tensors = [out], [out]
+            if not self._is_plain_out(out, result_shapes, passed):
+                results, tensors = self._take_out(out, result_shapes, passed)
         if not is_empty:
             if self._function is None:
                 self._function = _open(self.folder, self.manifest)
@@ -190,6 +192,23 @@ class Kernel:
             self._plans.clear()
         self._plans[key] = result_shapes, is_empty
         return result_shapes, is_empty
+
+    def _is_plain_out(
+        self, out: Any, shapes: Sequence[tuple[int, ...]], passed: Sequence[Any]
+    ) -> bool:
+        """Whether ``out`` is one NumPy array that is passed as it is, as most are.
+
+        Asked first, because a small kernel takes no longer than the other checks.
+        """
+        if type(out) is not np.ndarray or len(shapes) != 1 or out.shape != shapes[0]:
+            return False
+        if out.dtype != self._result_ports[0].plain_array or not out.flags.carray:
+            return False
+        for value in passed:
+            # Bounds that do not meet: exact for contiguous arrays.
+            if type(value) is not np.ndarray or np.may_share_memory(out, value):
+                return False
+        return True
 
     def _take_out(
         self, out: Any, shapes: Sequence[tuple[int, ...]], passed: Sequence[Any]
