@@ -8,6 +8,7 @@ from tvm.target import Target
 from tvm_iree_ext import machine
 from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.target.cpu import cpu_features
+from tvm_iree_ext.target.gpu import subgroup_size
 from tvm_iree_ext.target.host import host, obstacle, vector_extensions
 from tvm_iree_ext.target.names import make_target, target_json
 
@@ -52,11 +53,42 @@ def test_another_architecture():
         ({"kind": "llvm", "mattr": ["-foo"]}, "knows no feature '-foo'"),
         ({"kind": "llvm", "mattr": ["avx2"]}, "knows no feature 'avx2'"),
         ({"kind": "llvm", "num-cores": 0}, "num-cores is 0; expected at least 1"),
+        ("cuda", "target 'cuda': name a chip, such as cuda:sm_80"),
+        ("cuda:sm_37", "target cuda:sm_37: chip 'sm_37' is unknown; known are sm_80, sm_86"),
+        ("cuda:gfx942", "chip 'gfx942' is unknown; known are sm_80"),
+        ("cuda:sm_80@wave64", "'wave64' after @; expected nothing"),
+        ("rocm:gfx942@wave32x", "'wave32x' after @; expected wave32 or wave64"),
+        ("rocm:gfx942@wave32", "rocm:gfx942: subgroups of 32 lanes; the chip has 64"),
+        ({"kind": "rocm", "mcpu": "gfx906"}, "chip 'gfx906' is unknown; known are gfx908"),
     ],
 )
 def test_refuses_what_it_does_not_know(name, message):
     with pytest.raises(TargetError, match=message):
         make_target(name)
+
+
+def test_a_gpu_has_its_chips_limits():
+    by_name = make_target("rocm:gfx950")
+    assert target_json(by_name) == target_json(make_target({"kind": "rocm", "mcpu": "gfx950"}))
+    assert target_json(by_name) == target_json(make_target(by_name))
+    assert int(by_name.attrs["max_shared_memory_per_block"]) == 160 * 1024
+    assert int(by_name.attrs["max_num_threads"]) == 1024
+    assert int(make_target("cuda:sm_86").attrs["max_shared_memory_per_block"]) == 99 * 1024
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "features"),
+    [
+        ("cuda:sm_90a", 32, []),
+        ("rocm:gfx90a", 64, []),
+        ("rocm:gfx1100", 32, ["+wavefrontsize32"]),
+        ("rocm:gfx1100@wave64", 64, ["+wavefrontsize64"]),
+    ],
+)
+def test_subgroups_of_a_gpu(name, size, features):
+    target = make_target(name)
+    assert subgroup_size(target) == size
+    assert list(target.attrs.get("mattr", [])) == features
 
 
 def test_features_may_be_switched_on_and_off():

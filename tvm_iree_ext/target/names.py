@@ -3,6 +3,9 @@
 llvm                                 this machine's CPU
 llvm:znver4                          another x86-64 CPU, by LLVM's name
 llvm:neoverse-n1@aarch64-linux-gnu   a CPU of another architecture
+cuda:sm_80                           an NVIDIA GPU; sm_90a also has what only that chip has
+rocm:gfx942                          an AMD GPU
+rocm:gfx1100@wave64                  one with subgroups of 64 lanes instead of 32
 {"kind": "llvm", ...}                TVM's own form, as a dictionary or JSON
 """
 
@@ -15,12 +18,17 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.machine import uname_machine
+from tvm_iree_ext.target.gpu import chip_names, gpu_chip
 from tvm_iree_ext.target.host import host
 
 TargetLike: TypeAlias = str | Mapping[str, Any] | Target
 
-KINDS = ("llvm",)
-"""The kinds that ops can be built for."""
+KINDS = ("llvm", "cuda", "rocm")
+"""The kinds of TVM's targets that are known here."""
+
+_CHIP_ATTRIBUTE = {"cuda": "arch", "rocm": "mcpu"}
+_WAVE = "+wavefrontsize"
+_MODES = {"cuda": ("",), "rocm": ("", "wave32", "wave64")}
 
 
 def make_target(target: TargetLike) -> Target:
@@ -44,6 +52,8 @@ def make_target(target: TargetLike) -> Target:
         made = _from_name(target)
     if made.kind.name not in KINDS:
         raise TargetError(f"target kind {made.kind.name!r}: supported are {', '.join(KINDS)}")
+    if made.kind.name in _CHIP_ATTRIBUTE:
+        return _with_limits(made)
     _check(made)
     return made
 
@@ -59,10 +69,62 @@ def _from_name(name: str) -> Target:
     kind, _, rest = name.partition(":")
     if kind not in KINDS:
         raise TargetError(f"target {name!r}: kind is {kind!r}; supported are {', '.join(KINDS)}")
+    if attribute := _CHIP_ATTRIBUTE.get(kind):
+        return _gpu(kind, attribute, rest)
     if not rest:
         return host()
     cpu, _, triple = rest.partition("@")
     return _from_json({"kind": "llvm", "mcpu": cpu} | ({"mtriple": triple} if triple else {}))
+
+
+def _gpu(kind: str, attribute: str, rest: str) -> Target:
+    name, _, mode = rest.partition("@")
+    if not name:
+        known = chip_names(kind)
+        raise TargetError(f"target {kind!r}: name a chip, such as {kind}:{known[0]}")
+    if mode not in _MODES[kind]:
+        raise TargetError(
+            f"target {kind}:{rest}: {mode!r} after @; expected"
+            f" {' or '.join(filter(None, _MODES[kind])) or 'nothing'}"
+        )
+    if name not in chip_names(kind):  # before TVM, which warns of what it does not know
+        raise TargetError(
+            f"target {kind}:{name}: chip {name!r} is unknown; known are"
+            f" {', '.join(chip_names(kind))}"
+        )
+    features = {"mattr": [_WAVE + mode.removeprefix("wave")]} if mode else {}
+    return _from_json({"kind": kind, attribute: name, **features})
+
+
+def _with_limits(target: Target) -> Target:
+    """The target with its chip's limits, which TVM does not know, or takes from another chip."""
+    kind = target.kind.name
+    name = str(target.attrs.get(_CHIP_ATTRIBUTE[kind], ""))
+    if name not in chip_names(kind):
+        raise TargetError(
+            f"target {kind}: chip {name!r} is unknown; known are {', '.join(chip_names(kind))}"
+        )
+    chip = gpu_chip(name)
+    features = [str(feature) for feature in target.attrs.get("mattr", ())]
+    asked = [int(f.removeprefix(_WAVE)) for f in features if f.startswith(_WAVE)]
+    size = asked[-1] if asked else chip.subgroup_size
+    if size not in chip.subgroup_sizes:
+        raise TargetError(
+            f"target {kind}:{name}: subgroups of {size} lanes; the chip has"
+            f" {' or '.join(map(str, chip.subgroup_sizes))}"
+        )
+    features = [feature for feature in features if "wavefrontsize" not in feature]
+    if len(chip.subgroup_sizes) > 1:
+        features.append(f"{_WAVE}{size}")
+    data = {
+        **json.loads(str(target)),
+        "thread_warp_size": size,
+        "max_num_threads": chip.max_lanes,
+        "max_threads_per_block": chip.max_lanes,
+        "max_shared_memory_per_block": chip.shared_memory_bytes,
+        **({"mattr": features} if features else {}),
+    }
+    return _from_json(data)
 
 
 def _check(target: Target) -> None:
