@@ -92,7 +92,7 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     assert (ours["name"], ours["status"], ours["speedup"]) == ("tvm_iree_ext", "timed", None)
     assert 0 < ours["seconds"]["low"] <= ours["seconds"]["median"] <= ours["seconds"]["high"]
     assert ours["calls"] >= 2
-    assert [peer["name"] for peer in row["peers"]] == ["NumPy", "PyTorch"]
+    assert [peer["name"] for peer in row["peers"]] == ["NumPy", "PyTorch", "IREE"]
 
 
 @pytest.mark.parametrize(

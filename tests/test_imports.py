@@ -57,7 +57,7 @@ ALLOWED = {
     "workers": "",
     "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
-    "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl",
+    "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "simt": ".target .layout tvm tvm_ffi numpy",
     "mlir": f"{REGISTRY} .workers tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import ops
+from tvm_iree_ext import dtypes, ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.mlir import affine, tensor
 from tvm_iree_ext.catalog.entry import EXACT
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.arg_compare import ArgCompare
@@ -48,6 +50,7 @@ def arg_case(shape: tuple[int, ...], dimension: int, name: str = "argmax") -> Ca
         peers=(
             Peer(NUMPY, lambda values: numpy_arg(op, values)),
             Peer(TORCH, lambda values: torch_arg(op, values)),
+            iree_peer(op, _mlir(op)),
         ),
     )
 
@@ -61,6 +64,31 @@ def _check(op: ArgCompare, values: Values) -> Check:
         return first_difference("index", got, want, EXACT) or None
 
     return check
+
+
+def _mlir(op: ArgCompare) -> str:
+    """A reduction with two results, in the order of the elements."""
+    operands = [(tensor(one.shape, one.dtype), one.dtype) for one in op.signature.operands]
+    (source, _), (best, _), (place, index), *_ = operands
+    dims = ["i", "j"][: len(op.type.shape)]
+    rest = ", ".join(dims[: op.dimension] + dims[op.dimension + 1 :])
+    maps = affine(", ".join(dims), ", ".join(dims), rest, rest)
+    kinds = ["parallel"] * len(op.type.shape)
+    kinds[op.dimension] = "reduction"
+    iterators = ", ".join(f'"{kind}"' for kind in kinds)
+    compare, kind = ("ogt" if op.comparison == ">" else "olt"), dtypes.mlir_name(index)
+    return f"""
+  %found:2 = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{iterators}]}}
+    ins(%input_value : {source}) outs(%init_value, %init_index : {best}, {place}) {{
+  ^bb0(%element: f32, %best: f32, %place: {kind}):
+    %position = linalg.index {op.dimension} : index
+    %here = arith.index_cast %position : index to {kind}
+    %better = arith.cmpf {compare}, %element, %best : f32
+    %value = arith.select %better, %element, %best : f32
+    %where = arith.select %better, %here, %place : {kind}
+    linalg.yield %value, %where : f32, {kind}
+  }} -> ({best}, {place})
+  return %found#0, %found#1 : {best}, {place}"""
 
 
 def numpy_arg(op: ArgCompare, values: Values) -> Call:

@@ -14,6 +14,8 @@ import numpy as np
 
 from tvm_iree_ext import dtypes, ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import DATA_TILING, iree_peer
+from tvm_iree_ext.bench.mlir import affine, filled, tensor
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.attention import Attention
 
@@ -74,6 +76,7 @@ def attention_case(
         peers=(
             Peer(NUMPY, lambda values: numpy_attention(values, form == "causal")),
             Peer(TORCH, lambda values: torch_attention(values, form == "causal")),
+            *_iree(op, (heads, queries, keys, head_dim), form),
         ),
     )
 
@@ -184,8 +187,8 @@ def _check(op: Attention, values: Values, causal: bool) -> Check:
 
 def as_numpy(result: Any) -> np.ndarray:
     """A result as a NumPy array, without copying."""
-    if isinstance(result, np.ndarray):
-        return result
+    if isinstance(result, np.ndarray) or not hasattr(result, "dtype"):
+        return np.asarray(result)
     import torch
 
     if result.dtype == torch.bfloat16:
@@ -214,6 +217,35 @@ def numpy_attention(values: Values, causal: bool) -> Call:
         return (np.matmul(scores, v) / total).astype(query.dtype, copy=False)
 
     return call
+
+
+def _iree(op: Attention, extents: tuple[int, int, int, int], form: Form) -> list[Peer]:
+    """Two contractions and a softmax: IREE's attention takes many times as long on a CPU."""
+    if form or op.signature.operands[0].dtype != "float32":
+        return []
+    heads, queries, keys, dim = extents
+    scores, rows, columns = (heads, queries, keys), (heads, queries, dim), (heads, keys, dim)
+    score, row, column, result = map(tensor, (scores, rows, columns, (1, *rows)))
+    flat = "[[0, 1], [2], [3]]"
+    first = affine("h, q, k, d", "h, q, d", "h, k, d", "h, q, k")
+    second = affine("h, q, d, k", "h, q, k", "h, k, d", "h, q, d")
+    body = f"""
+  %q = tensor.collapse_shape %query {flat} : {result} into {row}
+  %k = tensor.collapse_shape %key {flat} : {tensor((1, *columns))} into {column}
+  %v = tensor.collapse_shape %value {flat} : {tensor((1, *columns))} into {column}
+  {filled("none", 0.0, scores)}
+  %products = linalg.contract indexing_maps = [{first}]
+    ins(%q, %k : {row}, {column}) outs(%none : {score}) -> {score}
+  %scale = arith.constant dense<{1 / math.sqrt(dim)}> : {score}
+  %scores = arith.mulf %products, %scale : {score}
+  %shares = linalg.softmax dimension(2)
+    ins(%scores : {score}) outs(%none_empty : {score}) -> {score}
+  {filled("zero", 0.0, rows)}
+  %sums = linalg.contract indexing_maps = [{second}]
+    ins(%shares, %v : {score}, {column}) outs(%zero : {row}) -> {row}
+  %result = tensor.expand_shape %sums {flat} output_shape {[1, *rows]} : {row} into {result}
+  return %result : {result}"""
+    return [iree_peer(op, body, [DATA_TILING])]
 
 
 def torch_attention(values: Values, causal: bool) -> Call:

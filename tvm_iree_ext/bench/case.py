@@ -48,6 +48,8 @@ class Library:
     name: str
     package: str
     limit: Callable[[int], AbstractContextManager[Any]]
+    module: str = ""
+    """What is imported, where it has not the package's name."""
 
     def version(self) -> str:
         """The installed version.
@@ -55,9 +57,12 @@ class Library:
         Raises:
             Skipped: where it is not installed.
         """
-        if importlib.util.find_spec(self.package.replace("-", "_")) is None:
-            raise Skipped("not installed")
-        return importlib.metadata.version(self.package)
+        try:
+            if importlib.util.find_spec(self.module or self.package.replace("-", "_")) is not None:
+                return importlib.metadata.version(self.package)
+        except ModuleNotFoundError:  # what the module is in is not there, either
+            pass
+        raise Skipped("not installed")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import numpy as np
 
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import DATA_TILING, iree_peer
+from tvm_iree_ext.bench.mlir import affine, filled, tensor
 from tvm_iree_ext.comparison import first_difference
 
 Shape = tuple[int, ...]
@@ -64,6 +66,7 @@ def contraction_case(name: str, lhs: Shape, rhs: Shape, other: Shape, *, bt: boo
         peers=(
             Peer(NUMPY, lambda values: _numpy_call(values, bt, minus)),
             Peer(TORCH, lambda values: _torch_call(values, bt, minus)),
+            iree_peer(op, _mlir(lhs, rhs, other, bt, minus), [DATA_TILING]),
         ),
     )
 
@@ -81,6 +84,31 @@ def _numpy_call(values: Values, bt: bool, minus: bool) -> Call:
         return np.maximum(out, 0, out=out)
 
     return call
+
+
+def _mlir(lhs: Shape, rhs: Shape, other: Shape, bt: bool, minus: bool) -> str:
+    batch, rows, columns = lhs[:-2], lhs[-2], rhs[-2 if bt else -1]
+    shape = (*batch, rows, columns)
+    b = "".join(f"b{axis}, " for axis in range(len(batch)))
+    dims = f"{b}m, n, k"
+    maps = affine(dims, f"{b}m, k", f"{b}n, k" if bt else f"{b}k, n", f"{b}m, n")
+    source, weights, kind = (tensor(one) for one in (lhs, rhs, shape))
+    head = f"""
+  {filled("start", 0.0, shape)}
+  %product = linalg.contract indexing_maps = [{maps}]
+    ins(%lhs, %rhs : {source}, {weights}) outs(%start : {kind}) -> {kind}"""
+    if minus:
+        return f"""{head}
+  %difference = arith.subf %product, %operand0 : {kind}
+  return %difference : {kind}"""
+    dropped = ", ".join(map(str, range(len(shape) - 1)))
+    return f"""{head}
+  %rows = linalg.broadcast ins(%operand0 : {tensor(other)})
+    outs(%start_empty : {kind}) dimensions = [{dropped}]
+  %sum = arith.addf %product, %rows : {kind}
+  %zeros = arith.constant dense<0.0> : {kind}
+  %larger = arith.maximumf %sum, %zeros : {kind}
+  return %larger : {kind}"""
 
 
 def _torch_call(values: Values, bt: bool, minus: bool) -> Call:

@@ -10,6 +10,8 @@ import numpy as np
 
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import DATA_TILING, iree_peer
+from tvm_iree_ext.bench.mlir import filled, tensor
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.conv_2d import Conv2d
 
@@ -94,8 +96,45 @@ def conv_2d_case(
         operands=operands,
         check=check,
         compute_dtype=op.compute_dtype,
-        peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call)),
+        peers=(
+            Peer(NUMPY, numpy_call),
+            Peer(TORCH, torch_call),
+            iree_peer(op, _mlir(op), [DATA_TILING]),
+        ),
     )
+
+
+def _mlir(op: Conv2d) -> str:
+    """The convolution of linalg for the layout, of a padded image."""
+    image, taps, result = (tuple(map(int, one.shape)) for one in op.signature.operands)
+    pads: list[tuple[int, int]] = [(0, 0)] * 4
+    rows, columns = (1, 2) if op.channels_last else (2, 3)
+    pads[rows], pads[columns] = op.padding
+    lows, highs = (", ".join(str(pad[end]) for pad in pads) for end in (0, 1))
+    padded = tensor([extent + low + high for extent, (low, high) in zip(image, pads, strict=True)])
+    weights, kind, by_channel = "%filter", tensor(taps), op.groups > 1
+    name = "conv_2d_nhwc_hwcf" if op.channels_last else "conv_2d_nchw_fchw"
+    head = ""
+    if by_channel:
+        name, kind = "depthwise_conv_2d_nhwc_hwc", tensor((*taps[:2], taps[3]))
+        head = (
+            f"%taps = tensor.collapse_shape %filter [[0], [1], [2, 3]] : {tensor(taps)} into {kind}"
+        )
+        weights = "%taps"
+    strides, dilations = (
+        f"dense<[{a}, {b}]> : tensor<2xi64>" for a, b in (op.strides, op.dilations)
+    )
+    out = tensor(result)
+    return f"""  {head}
+  %zero = arith.constant 0.0 : f32
+  %padded = tensor.pad %input low[{lows}] high[{highs}] {{
+  ^bb0(%a: index, %b: index, %c: index, %d: index):
+    tensor.yield %zero : f32
+  }} : {tensor(image)} to {padded}
+  {filled("start", 0.0, result)}
+  %result = linalg.{name} {{strides = {strides}, dilations = {dilations}}}
+    ins(%padded, {weights} : {padded}, {kind}) outs(%start : {out}) -> {out}
+  return %result : {out}"""
 
 
 def _convolved(op: Conv2d, values: Values) -> np.ndarray:

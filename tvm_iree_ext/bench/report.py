@@ -14,6 +14,7 @@ from tvm_iree_ext.artifact import installed_versions
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Skipped
 from tvm_iree_ext.bench.compare import Outcome, Row
 from tvm_iree_ext.bench.costs import MEMORY_SHAPE, TINY_SHAPE, Costs
+from tvm_iree_ext.bench.iree import IREE
 from tvm_iree_ext.bench.peaks import Peaks
 from tvm_iree_ext.staging import staging, sync
 
@@ -35,7 +36,7 @@ class Machine:
     def here() -> "Machine":
         """This one."""
         versions = dict(installed_versions())
-        for library in (NUMPY, TORCH):
+        for library in (NUMPY, TORCH, IREE):
             try:
                 versions[library.package] = library.version()
             except Skipped as skipped:

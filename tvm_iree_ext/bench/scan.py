@@ -11,6 +11,8 @@ import numpy as np
 
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.mlir import tensor
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.scan import Scan
 from tvm_iree_ext.signature import shape_text
@@ -55,6 +57,7 @@ def scan_case(
         peers=(
             Peer(NUMPY, lambda values: numpy_scan(op, values)),
             Peer(TORCH, lambda values: torch_scan(op, values)),
+            iree_peer(op, _mlir(op)),
         ),
     )
 
@@ -85,6 +88,20 @@ def _check(op: Scan, values: Values) -> Check:
         return first_difference("output of the checked lines", found, want, limit) or None
 
     return check
+
+
+def _mlir(op: Scan) -> str:
+    kind, line = (tensor(one.shape, one.dtype) for one in op.signature.arguments)
+    inclusive = str(op.inclusive).lower()
+    return f"""
+  %empty = tensor.empty() : {kind}
+  %scanned:2 = iree_linalg_ext.scan dimension({op.dimension}) inclusive({inclusive})
+    ins(%input : {kind}) outs(%empty, %accumulator_init : {kind}, {line}) {{
+  ^bb0(%a: f32, %b: f32):
+    %sum = arith.addf %a, %b : f32
+    iree_linalg_ext.yield %sum : f32
+  }} -> {kind}, {line}
+  return %scanned#0, %scanned#1 : {kind}, {line}"""
 
 
 def numpy_scan(op: Scan, values: Values) -> Call:

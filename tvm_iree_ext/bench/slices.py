@@ -13,6 +13,9 @@ import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.mlir import tensor
+from tvm_iree_ext.ops.base import Op
 
 
 def slices_cases() -> tuple[Case, ...]:
@@ -59,6 +62,7 @@ def scatter_case(
         peers=(
             Peer(NUMPY, lambda values: _numpy_scatter(values, region, unique)),
             Peer(TORCH, lambda values: _torch_scatter(values, region)),
+            iree_peer(op, _scatter_mlir(op, region, unique)),
         ),
     )
 
@@ -76,6 +80,28 @@ def _check(wanted: Callable[[Values], np.ndarray]) -> Callable[[Values], Check]:
         return check
 
     return make
+
+
+def _scatter_mlir(op: Op, region: str, unique: bool) -> str:
+    updates, indices, original = (tensor(one.shape, one.dtype) for one in op.signature.arguments)
+    combine = "%sum = arith.addf %update, %old : f32" if region == "add" else ""
+    return f"""
+  %result = iree_linalg_ext.scatter dimension_map = [0] unique_indices({str(unique).lower()})
+    ins(%updates, %indices : {updates}, {indices}) outs(%original : {original}) {{
+  ^bb0(%update: f32, %old: f32):
+    {combine}
+    iree_linalg_ext.yield {"%sum" if combine else "%update"} : f32
+  }} -> {original}
+  return %result : {original}"""
+
+
+def _gather_mlir(op: Op) -> str:
+    source, indices, result = (tensor(one.shape, one.dtype) for one in op.signature.operands)
+    return f"""
+  %empty = tensor.empty() : {result}
+  %rows = iree_linalg_ext.gather dimension_map = [0]
+    ins(%source, %indices : {source}, {indices}) outs(%empty : {result}) -> {result}
+  return %rows : {result}"""
 
 
 def _numpy_scatter(values: Values, region: str, unique: bool) -> Call:
@@ -133,7 +159,11 @@ def gather_case(count: int, rows: int, width: int) -> Case:
         operands=operands,
         check=_check(lambda values: values["source"][values["indices"][:, 0]]),
         compute_dtype="float32",
-        peers=(Peer(NUMPY, _numpy_gather), Peer(TORCH, _torch_gather)),
+        peers=(
+            Peer(NUMPY, _numpy_gather),
+            Peer(TORCH, _torch_gather),
+            iree_peer(op, _gather_mlir(op)),
+        ),
     )
 
 

@@ -7,6 +7,8 @@ import numpy as np
 
 from tvm_iree_ext import dtypes, ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.mlir import tensor
 
 _M = 1 << 20
 
@@ -67,8 +69,20 @@ def sort_case(
         peers=(
             Peer(NUMPY, lambda given: _numpy(given, axis, by_magnitude)),
             Peer(TORCH, lambda given: _torch(given, axis, by_magnitude)),
+            *([iree_peer(op, _mlir(shape, axis))] if shape == (4096,) else []),  # quadratic
         ),
     )
+
+
+def _mlir(shape: tuple[int, ...], axis: int) -> str:
+    kind = tensor(shape)
+    return f"""
+  %sorted = iree_linalg_ext.sort dimension({axis}) outs(%operand0 : {kind}) {{
+  ^bb0(%a: f32, %b: f32):
+    %before = arith.cmpf ole, %a, %b : f32
+    iree_linalg_ext.yield %before : i1
+  }} -> {kind}
+  return %sorted : {kind}"""
 
 
 def _check(values: Values, axis: int, by_magnitude: bool) -> Check:

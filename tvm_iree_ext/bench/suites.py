@@ -24,6 +24,7 @@ from tvm_iree_ext.bench.slices import slices_cases
 from tvm_iree_ext.bench.sort import sort_cases
 from tvm_iree_ext.bench.topk import topk_cases
 from tvm_iree_ext.bench.transfer import transfer_cases
+from tvm_iree_ext.bench.vector import vector_cases
 from tvm_iree_ext.bench.winograd import winograd_cases
 
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
@@ -44,6 +45,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "contraction": contraction_cases,
     "transfer": transfer_cases,
     "distribution": distribution_cases,
+    "vector": vector_cases,
 }
 
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers

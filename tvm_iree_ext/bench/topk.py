@@ -7,6 +7,10 @@ import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.mlir import tensor
+
+_IREE_KEEPS = 1024
 
 
 def topk_cases() -> tuple[Case, ...]:
@@ -40,6 +44,8 @@ def topk_case(rows: int, columns: int, k: int, dimension: int = 1) -> Case:
         peers=(
             Peer(NUMPY, lambda values: _numpy(values, k, dimension)),
             Peer(TORCH, lambda values: _torch(values, k, dimension)),
+            # It takes as many steps for each element as it keeps.
+            *([iree_peer(op, _mlir(shape, best, dimension))] if k <= _IREE_KEEPS else []),
         ),
     )
 
@@ -83,6 +89,18 @@ def values_case(rows: int, columns: int, k: int) -> Case:
         compute_dtype="float32",
         peers=(Peer(NUMPY, by_numpy), Peer(TORCH, by_torch)),
     )
+
+
+def _mlir(shape: tuple[int, int], best: tuple[int, int], dimension: int) -> str:
+    given, values, places = tensor(shape), tensor(best), tensor(best, "int32")
+    return f"""
+  %found:2 = iree_linalg_ext.topk dimension({dimension}) ins(%values : {given})
+    outs(%output_values_init, %output_indices_init : {values}, {places}) {{
+  ^bb0(%a: f32, %b: f32):
+    %larger = arith.cmpf ogt, %a, %b : f32
+    iree_linalg_ext.yield %larger : i1
+  }} -> {values}, {places}
+  return %found#0, %found#1 : {values}, {places}"""
 
 
 def _check(values: Values, k: int, axis: int) -> Check:

@@ -12,6 +12,8 @@ import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Peer, Values, exactly
+from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.mlir import affine, tensor
 from tvm_iree_ext.ops.transfer import Transfer
 from tvm_iree_ext.signature import TensorType
 
@@ -36,6 +38,7 @@ def _case(
     wanted: Callable[[Values], np.ndarray],
     numpy_call: Callable[[Values], Call],
     torch_call: Callable[[Values], Call],
+    mlir: str = "",
 ) -> Case:
     def operands() -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
@@ -51,7 +54,11 @@ def _case(
         operands=operands,
         check=lambda values: exactly(wanted(values)),
         compute_dtype="float32",
-        peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call)),
+        peers=(
+            Peer(NUMPY, numpy_call),
+            Peer(TORCH, torch_call),
+            *([iree_peer(op, mlir)] if mlir else []),
+        ),
     )
 
 
@@ -80,7 +87,25 @@ def embedding_case(count: int, rows: int, width: int) -> Case:
         lambda values: values["base"][values["index0"]],
         numpy_call,
         torch_call,
+        mlir=_row_mlir(count, rows, width),
     )
+
+
+def _row_mlir(count: int, rows: int, width: int) -> str:
+    """A loop over the result; iree_linalg_ext.gather takes longer."""
+    table, result = tensor((rows, width)), tensor((count, width))
+    maps = affine("i, j", "i", "i, j")
+    return f"""
+  %empty = tensor.empty() : {result}
+  %rows = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel", "parallel"]}}
+    ins(%index0 : {tensor((count,), "int64")}) outs(%empty : {result}) {{
+  ^bb0(%index: i64, %old: f32):
+    %row = arith.index_cast %index : i64 to index
+    %column = linalg.index 1 : index
+    %element = tensor.extract %base[%row, %column] : {table}
+    linalg.yield %element : f32
+  }} -> {result}
+  return %rows : {result}"""
 
 
 def paged_case(pages: int, slots: int, heads: int, width: int, count: int) -> Case:

@@ -26,7 +26,7 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
     """Add the command ``bench``."""
     parser = commands.add_parser(
         "bench",
-        help="time kernels beside NumPy and PyTorch",
+        help="time kernels beside NumPy, PyTorch and IREE",
         description="Time kernels in turns with their peers, on a machine whose peaks are measured"
         " first. A peer's column says how many times as long it takes.",
     )

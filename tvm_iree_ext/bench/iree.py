@@ -1,0 +1,139 @@
+"""IREE as a peer: MLIR of linalg and iree_linalg_ext on tensors, compiled for this CPU.
+
+A case gives the body of a function whose arguments are the op's by name and whose results are the
+op's.  What is timed is the invocation: operands and results are device buffers made beforehand.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import dtypes, runtime
+from tvm_iree_ext.bench.case import Call, Library, Peer, Skipped, Values
+from tvm_iree_ext.bench.mlir import tensor
+from tvm_iree_ext.ops.base import Op
+
+_FLAGS = (
+    "--iree-hal-target-device=local",
+    "--iree-hal-local-target-device-backends=llvm-cpu",
+    "--iree-llvmcpu-target-cpu=host",
+    "--iree-opt-level=O3",
+)
+DATA_TILING = "--iree-opt-data-tiling"
+"""Packs the operands of contractions: beside a large one the time of that is nothing."""
+
+_threads = runtime.available_processors()
+
+
+@contextmanager
+def _limit(count: int) -> Iterator[None]:
+    global _threads
+    before, _threads = _threads, count
+    try:
+        yield
+    finally:
+        _threads = before
+
+
+IREE = Library("IREE", "iree-base-runtime", _limit, module="iree.runtime")
+
+
+def iree_peer(op: Op, body: str, flags: Sequence[str] = ()) -> Peer:
+    """IREE running the body of a function; it ends with ``return``.
+
+    Args:
+        op: its arguments and results, of static shapes, are those of the function.
+        body: MLIR, in which ``%NAME`` is the argument of that name.
+        flags: of the compiler, beside the usual ones.
+    """
+    return Peer(IREE, lambda values: _call(op, function(op, body), values, flags))
+
+
+def function(op: Op, body: str) -> str:
+    """The module of a function; each result has a place that the caller gives, too."""
+    signature = op.signature
+    arguments = [f"%{one.name}: {tensor(one.shape, one.dtype)}" for one in signature.arguments]
+    results = [tensor(one.shape, one.dtype) for one in signature.results]
+    places = [
+        f"%place{number}: {kind} {{iree.abi.output = {number} : index}}"
+        for number, kind in enumerate(results)
+    ]
+    head = f"func.func @main({', '.join(arguments + places)}) -> ({', '.join(results)})"
+    return f"{head} {{\n{body}\n}}\n"
+
+
+def _call(op: Op, text: str, values: Values, flags: Sequence[str]) -> Call:
+    library = _compiled(text, flags)
+    arrays = [np.asarray(values[one.name], order="C") for one in op.signature.arguments]
+    places = [
+        np.zeros(shape, dtypes.numpy_dtype(one.dtype))
+        for shape, one in zip(op.signature.result_shapes({}), op.signature.results, strict=True)
+    ]
+    opened: dict[int, Call] = {}
+
+    def call() -> Any:
+        if _threads not in opened:
+            opened.clear()  # and with it the buffers of another number of threads
+            opened[_threads] = _opened(library, arrays, places, _threads)
+        return opened[_threads]()
+
+    return call
+
+
+def _compiled(text: str, flags: Sequence[str]) -> bytes:
+    try:
+        from iree.compiler import CompilerToolError, compile_str
+    except ImportError as error:
+        raise Skipped("needs iree-base-compiler") from error
+    try:
+        return compile_str(text, extra_args=[*_FLAGS, *flags])
+    except CompilerToolError as error:
+        raise Skipped(f"does not compile: {_first_error(str(error))}") from error
+
+
+def _first_error(text: str) -> str:
+    lines = [line for line in text.splitlines() if "error:" in line]
+    return lines[0].split("error:", 1)[1].strip() if lines else "no reason given"
+
+
+def _opened(
+    library: bytes, arrays: Sequence[np.ndarray], places: Sequence[np.ndarray], threads: int
+) -> Call:
+    """The function on a device of some worker threads, or of the caller's alone."""
+    import iree.runtime as iree
+    from iree.runtime import _binding  # iree.runtime has one device of a kind in a process
+
+    if threads > 1:
+        iree.flags.parse_flags(f"--task_topology_group_count={threads}")
+    driver = _binding.create_hal_driver("local-task" if threads > 1 else "local-sync")
+    device = driver.create_default_device()
+    instance = iree.VmInstance()
+    module = iree.VmModule.copy_buffer(instance, library)
+    context = iree.VmContext(instance, [iree.create_hal_module(instance, device), module])
+    main = module.lookup_function("main")
+    buffers = [iree.asdevicearray(device, array) for array in (*arrays, *places)]
+    given = iree.VmVariantList(len(buffers))
+    for buffer in buffers:
+        given.push_ref(buffer._buffer_view)
+    results = tuple(_Result(device, buffer._buffer_view) for buffer in buffers[len(arrays) :])
+
+    def call() -> Any:
+        context.invoke(main, given, iree.VmVariantList(len(results)))
+        return results if len(results) > 1 else results[0]
+
+    return call
+
+
+class _Result:
+    """A buffer of a device, which NumPy sees when it asks."""
+
+    def __init__(self, device: Any, view: Any) -> None:
+        self._device, self._view = device, view
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        import iree.runtime as iree
+
+        found = iree.DeviceArray(self._device, self._view, implicit_host_transfer=True)
+        return np.array(found.to_host(), dtype, copy=True)

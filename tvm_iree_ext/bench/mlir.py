@@ -1,0 +1,25 @@
+"""Pieces of MLIR, for the peers that take it."""
+
+from collections.abc import Sequence
+
+from tvm_iree_ext import dtypes
+
+Shape = Sequence[object]
+
+
+def tensor(shape: Shape, dtype: str = "float32") -> str:
+    """A type: ``tensor<4x8xf32>``."""
+    return f"tensor<{'x'.join([*map(str, shape), dtypes.mlir_name(dtype)])}>"
+
+
+def affine(dims: str, *results: str) -> str:
+    """Maps: ``affine_map<(m, n) -> (n)>``, for each of the results."""
+    return ", ".join(f"affine_map<({dims}) -> ({one})>" for one in results)
+
+
+def filled(name: str, value: float, shape: Shape) -> str:
+    """A tensor of one float32: ``%name``."""
+    kind = tensor(shape)
+    return f"""%{name}_value = arith.constant {value!r} : f32
+  %{name}_empty = tensor.empty() : {kind}
+  %{name} = linalg.fill ins(%{name}_value : f32) outs(%{name}_empty : {kind}) -> {kind}"""
