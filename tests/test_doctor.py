@@ -58,14 +58,16 @@ def test_another_tvm_ffi_or_none_is_named_with_the_cure(packages, version):
 
 
 def test_optional_packages_are_found_by_either_name(packages):
-    packages(xgboost=None, xgboost_cpu=None, torch=None)
+    packages(xgboost=None, xgboost_cpu=None, torch=None, iree_base_compiler=None)
     found = by_name(examine())
     assert (found["tuning"].state, found["PyTorch"].state) == ("missing", "missing")
+    assert "pip install 'tvm-iree-ext[mlir]'" in found["IREE's bindings"].advice
     assert "pip install xgboost" in found["tuning"].advice
-    packages(xgboost="3.1", torch="2.6")
+    packages(xgboost="3.1", torch="2.6", iree_base_compiler="3.13.0")
     found = by_name(examine())
     assert found["tuning"].value == "xgboost 3.1"
     assert found["PyTorch"].state == "ok"
+    assert found["IREE's bindings"].value == "iree-base-compiler 3.13.0"
 
 
 def test_no_linker_is_named_with_the_cure(monkeypatch, tmp_path):

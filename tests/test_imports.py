@@ -61,6 +61,12 @@ ALLOWED = {
     "simt": ".target .layout tvm tvm_ffi numpy",
     "mlir": f"{REGISTRY} .workers tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",
+    # Reading needs no TVM: the process that parses starts without it.
+    "mlir.wire": ".mlir.form numpy ml_dtypes",
+    "mlir.reader": ".mlir.form .mlir.wire",
+    "mlir.native": "iree",
+    "mlir.translate": ".mlir.form .mlir.native numpy ml_dtypes iree",
+    "mlir.reader_process": ".mlir.form .mlir.wire .mlir.translate iree",
     "tuning": f"{BUILD} {VERIFY} .bench .simt .mlir tvm tvm_ffi numpy xgboost",
 }
 # The command and the scripts are users: they take what the package exports, and errors.

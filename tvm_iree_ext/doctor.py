@@ -21,6 +21,7 @@ from tvm_iree_ext.machine import this_machine
 State = Literal["ok", "missing", "wrong"]
 
 _OLDEST_PYTHON = (3, 10)
+_MLIR_ADVICE = "to import MLIR: pip install 'tvm-iree-ext[mlir]'"
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ def _cache() -> Finding:
 def _optional() -> list[Finding]:
     return [
         _installed("tuning", ("xgboost-cpu", "xgboost"), "to tune: pip install xgboost-cpu"),
+        _installed("IREE's bindings", ("iree-base-compiler",), _MLIR_ADVICE),
         _installed("PyTorch", ("torch",), "to compare speed with it: pip install torch"),
     ]
 

@@ -28,6 +28,10 @@ class BuildError(ExtError, RuntimeError):
     """The compiler, the linker or the file system refused."""
 
 
+class MlirError(ExtError, ValueError):
+    """MLIR that cannot be read, or holds what cannot be imported; says what, and where."""
+
+
 class CallError(ExtError, ValueError):
     """The arrays of a kernel call do not fit its signature; nothing was computed."""
 

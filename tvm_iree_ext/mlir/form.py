@@ -6,6 +6,7 @@ It holds no object of a compiler's, so it may be pickled, compared and written b
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,18 +35,33 @@ class OtherType:
     text: str
 
 
-Type: TypeAlias = ScalarType | TensorType | OtherType
+@dataclass(frozen=True)
+class FunctionType:
+    """What a function takes and gives."""
+
+    inputs: tuple["Type", ...]
+    results: tuple["Type", ...]
+
+
+Type: TypeAlias = ScalarType | TensorType | OtherType | FunctionType
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where something stands in the text: 1-based line and column, 0 where that is not known."""
+    """Where something stands in the text: 1-based line and column, 0 where that is not known.
+
+    Text that was printed with locations names those of the program it was made from: then
+    ``file`` is that program's.
+    """
 
     line: int
     column: int
+    file: str = ""
 
     def __str__(self) -> str:
-        return f"{self.line}:{self.column}"
+        return (
+            f"{self.file}:{self.line}:{self.column}" if self.file else f"{self.line}:{self.column}"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,9 +88,10 @@ class AffineMap:
 
 @dataclass(frozen=True)
 class Opaque:
-    """An attribute that has no Python value here, by MLIR's text."""
+    """An attribute that has no Python value here, by MLIR's text, cut where that is long."""
 
     text: str
+    why: str = ""  # what is wrong with a constant that should have one
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +108,8 @@ class Dense:
 
 
 # bool, int, float, str, None (unit), tuple, dict, np.generic (a typed number), Type, AffineMap,
-# Dense, Opaque.  A typed scalar constant (`1.0 : f32`) is a NumPy scalar of that type, so that
-# no digit and no NaN payload is lost; `index` is int.
+# Dense, Opaque.  A symbol is its name, without "@".  A typed scalar constant (`1.0 : f32`) is a
+# NumPy scalar of that type, so that no digit and no NaN payload is lost; `index` is int.
 Attribute: TypeAlias = Any
 
 
@@ -140,7 +157,7 @@ class Operation:
     def groups(self) -> list[list[Value]]:
         """The operands by ``segments``."""
         starts = np.cumsum([0, *self.segments])
-        return [self.operands[a:b] for a, b in zip(starts, starts[1:], strict=False)]
+        return [self.operands[a:b] for a, b in pairwise(starts)]
 
 
 @dataclass(eq=False)
