@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from tvm import ir
@@ -11,6 +12,22 @@ from tvm_iree_ext.signature import Signature
 
 OP_ATTRIBUTE = "tvm_iree_ext.op"
 """On a PrimFunc: the key in :attr:`Imported.ops` of the op that it is the canonical form of."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a ``check.*`` op of a function expects of two of the function's results, or of one.
+
+    ``got`` and ``want`` count the results in the signature: what is compared is returned, after
+    the results that the function has itself.  The ``_const`` forms return their constant, too.
+    """
+
+    kind: Literal["eq", "almost_eq", "true", "false", "all_true"]
+    got: int
+    want: int | None = None
+    absolute: float = 0.0  # the tolerance of almost_eq
+    relative: float = 0.0
+    place: str = ""  # in the file: "12:5"
 
 
 @dataclass(frozen=True)
@@ -29,6 +46,7 @@ class EntryPoint:
 
     name: str
     signature: Signature
+    checks: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True)
