@@ -22,6 +22,7 @@ from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.signature import Extent
 
 _UNROLLED_PIECES = 16
+_LINE_BYTES = 64
 
 At: TypeAlias = Mapping[int, Index]
 """A point of the iteration space: the value of each dim."""
@@ -138,6 +139,23 @@ def copy_run(target: Any, to: Index, source: Any, start: Index, count: Index) ->
         "void", "llvm.memcpy.p0.p0.i64", *places, size, tirx.const(False, "bool")
     )
     I.evaluate(call)
+
+
+def copy_row(target: Any, to: Index, source: Any, start: Index, count: Index, ahead: Index) -> None:
+    """``count`` elements of one flat buffer to another of the same type, and those ahead fetched.
+
+    For rows at places that nothing foresees: ``ahead`` is where one of the next begins.  The C
+    library's copy would wait for the first lines of each.
+    """
+    lanes = _LINE_BYTES // item_bytes(str(target.dtype))
+    length = known(count)
+    blocks = i64(length // lanes) if length is not None else tirx.floordiv(count, i64(lanes))
+    with serial(blocks) as block:
+        prefetch(source, i64(ahead) + block * lanes)
+        piece = source[run(i64(start) + block * lanes, lanes)]
+        I.buffer_store(target, piece, [run(i64(to) + block * lanes, lanes)])
+    with serial(count, blocks * lanes) as place:
+        I.buffer_store(target, source[i64(start) + place], [i64(to) + place])
 
 
 def ceil_div(a: Index, b: int) -> Index:

@@ -5,9 +5,16 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.slices import SliceOperands, Tasks, static_count
+from tvm_iree_ext.schedules.cpu.slices import (
+    FAR_ROW_BYTES,
+    ROWS_AHEAD,
+    SliceOperands,
+    Tasks,
+    static_count,
+)
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.gather import Gather
@@ -54,8 +61,12 @@ def _emit(op: Gather, config: LoweringConfig) -> None:
     tasks = Tasks(config.splits, config.parallel)
     if op.out_of_range == "error":
         operands.refuse_out_of_range(tasks)
+    buffers = operands.parameters.buffers
     source, output = operands.flat["source"], operands.flat["output"]
     init = operands.flat.get("output_init")
+    row = (known(operands.run) or 0) * item_bytes(op.dtype)
+    far = config.algorithm == "batch" and known(operands.runs) == 1 and row >= FAR_ROW_BYTES
+    to, table = (emit.flat_words(buffers[name]) for name in ("output", "source"))
     with tasks.each() as task:
         first, stop = i64(0), i64(operands.positions)
         low, high = i64(0), i64(operands.run)
@@ -78,11 +89,19 @@ def _emit(op: Gather, config: LoweringConfig) -> None:
                 )
             else:
                 start, touched = I.Bind(start), I.Bind(touched)
+                if far:
+                    later, _ = operands.address(tirx.min(position + ROWS_AHEAD, stop - 1))
+                    ahead = I.Bind(later * i64(operands.tail))
                 with serial(operands.runs) as run:
                     target = I.Bind((position * i64(operands.runs) + run) * i64(operands.run))
                     place = I.Bind(start + i64(operands.run_offset(run)))
                     with I.If(touched):
-                        with I.Then(), serial(high, low) as j:
-                            I.buffer_store(output.buffer, source.buffer[place + j], [target + j])
+                        with I.Then():
+                            if far:
+                                emit.copy_row(to, target, table, place, operands.run, ahead)
+                            else:
+                                with serial(high, low) as j:
+                                    found = source.buffer[place + j]
+                                    I.buffer_store(output.buffer, found, [target + j])
                         with I.Else(), serial(high, low) as j:
                             I.buffer_store(output.buffer, rest(target + j), [target + j])

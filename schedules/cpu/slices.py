@@ -23,6 +23,11 @@ from tvm_iree_ext.ops.gather import Gather
 from tvm_iree_ext.ops.scatter import Scatter
 from tvm_iree_ext.signature import Extent
 
+FAR_ROW_BYTES = 512
+"""The length from which on rows at places from a table are fetched ahead of their turn."""
+
+ROWS_AHEAD = 2
+
 
 def static_count(shape: Sequence[Extent]) -> int | None:
     """The number of points of a shape, where all extents are numbers."""

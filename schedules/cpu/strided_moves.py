@@ -11,8 +11,10 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.cpu.rule import ConfigCheck
-from tvm_iree_ext.schedules.cpu.slices import Tasks
+from tvm_iree_ext.schedules.cpu.slices import FAR_ROW_BYTES, ROWS_AHEAD, Tasks
 from tvm_iree_ext.schedules.cpu.strided import Walk
+
+from tvm_iree_ext.dtypes import item_bytes
 
 _UNIT = 4096  # elements that are worth finding their place by divisions
 _CHUNK = 4096  # elements of a row, at most, that belong to one task
@@ -188,6 +190,12 @@ class _Mover:
             if memory.padding is not None:
                 self.fill(near, stop, high)
             high = stop
+        ahead = self.ahead(at)
+        if ahead is not None and not varying and self.live_in_row(at, i64(low)) is None:
+            place, start = far + i64(low), near + i64(low)
+            length = self.chunk if known(low) == 0 and known(high) else i64(high) - i64(low)
+            emit.copy_row(memory.near, start, memory.far, place, length, I.Bind(ahead + i64(low)))
+            return
         with serial(high, low) as j:
             place = far + j * steps["far"]
             for one in varying:
@@ -196,6 +204,18 @@ class _Mover:
                 number = memory.tables[one.name][starts[one.name] + j * step]
                 place = place + emit.cast(number, "int64") * i64(one.moves["far"])
             self.element(near + j * steps["near"], place, self.live_in_row(at, j))
+
+    def ahead(self, at: At) -> Expr | None:
+        """Where far's row after the next begins; None where rows are short, or no table says it."""
+        last, memory = self.last, self.memory
+        row = self.chunk * item_bytes(str(memory.near.dtype))
+        straight = all(known(self.loops.step(name, last)) == 1 for name in ("near", "far"))
+        loops = [loop for loop in range(last) if self.walk.gathered(loop)]
+        if not (memory.loads and straight and loops and row >= FAR_ROW_BYTES):
+            return None
+        loop = loops[-1]
+        behind = tirx.min(i64(at[loop]) + ROWS_AHEAD, i64(self.loops.extents[loop] - 1))
+        return self.place("far", {**at, loop: behind})
 
     def live_in_row(self, at: At, j: Expr) -> Expr | None:
         """What the last loop's position ``j`` decides on its own, beyond :meth:`within`."""

@@ -83,4 +83,6 @@ def test_leaves_a_virtual_environment_that_is_not_its_own(clone):
 def test_refuses_an_unknown_extra(clone):
     done = setup(clone, "dve")
     assert done.returncode == 1
-    assert "no extra «dve» in pyproject.toml; there are: tuning cross mlir bench dev\n" in done.stderr
+    assert (
+        "no extra «dve» in pyproject.toml; there are: tuning cross mlir bench dev\n" in done.stderr
+    )

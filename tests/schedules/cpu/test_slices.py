@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
@@ -161,8 +162,6 @@ def test_only_the_lowest_bit_of_an_int8_mask_counts():
     "dtype", ["float16", "bfloat16", "float64", "int8", "uint16", "int64", "bool"]
 )
 def test_dtypes(dtype):
-    import ml_dtypes
-
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     updates, original = (RNG.integers(0, 5, shape).astype(kind) for shape in ((300, 3), (40, 3)))
     indices = RNG.integers(0, 40, 300).astype("int32")
@@ -170,6 +169,20 @@ def test_dtypes(dtype):
     op = ops.scatter(updates, indices, original, region=region, unique_indices=False)
     check(op, updates, indices, original)
     check(ops.gather(original, indices), original, indices)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float32", "int64"])
+@pytest.mark.parametrize("width", [512, 517, 2000])
+def test_long_rows_are_moved_whole_and_those_left_out_are_not_touched(dtype, width):
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    table = RNG.integers(0, 2, (40, width)).astype(kind)
+    init = RNG.integers(0, 2, (21, width)).astype(kind)
+    indices = RNG.integers(0, 40, (21, 1)).astype("int32")
+    mask = RNG.integers(0, 2, 21).astype(bool)
+    indices[~mask] = 2**31 - 1
+    for order in (slice(None), slice(None, None, -1)):  # the last is touched, and is not
+        op = ops.gather(table, indices, mask=mask, output=init)
+        check(op, table, indices[order], mask[order], init)
 
 
 def test_numbers_in_a_text_are_of_the_elements_type():

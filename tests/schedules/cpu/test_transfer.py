@@ -45,7 +45,7 @@ def test_random_ops_pass(name):
     assert [result for result in report.results if result.status != "passed"] == []
 
 
-@pytest.mark.parametrize("width", [1, 3, 15, 16, 17, 64, 768])
+@pytest.mark.parametrize("width", [1, 3, 15, 16, 17, 64, 131, 768, 4100])
 def test_embedding_rows_of_every_width(width):
     base, index = base_of((50, width)), np.random.default_rng(1).integers(0, 50, 33)
     op = transfer_gather(("rows", width), index, result=(33, width), indexing_maps=ROWS)
@@ -212,6 +212,7 @@ def test_rows_are_moved_in_vectors_and_elements_gathered_in_them():
         library = tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)
         text = library.mod.inspect_source("asm")
         assert re.search(instruction, text)
+        assert ("prefetch" in text) == ("vmovups" in instruction)  # rows are foreseen
 
 
 @pytest.mark.parametrize(
