@@ -59,11 +59,25 @@ def test_compares_bfloat16_with_the_references_float64():
     assert first_difference("x", got, np.array([1.1, np.nan]), Tolerance(0.0, 0.01))
 
 
+def test_compares_both_parts_of_complex_numbers():
+    got = np.array([1 + 2j, np.nan + 1j, np.inf - 1j], np.complex64)
+    assert first_difference("x", got, got.astype(np.complex128), EXACT) == ""
+    assert first_difference("x", got[:1], np.array([1.1 + 2.1j]), Tolerance(0.2, 0)) == ""
+    assert first_difference("x", got[:1], np.array([1 - 2j]), Tolerance(0.5, 0)) == (
+        "x[0] is 1+2j, expected 1-2j within 0.5, off by 4"
+    )
+
+
+def test_integers_of_two_widths_are_compared_exactly():
+    assert first_difference("x", np.int32([7]), np.int64([7]), EXACT) == ""
+    assert first_difference("x", np.int32([7]), np.int64([2**40 + 7]), EXACT)
+
+
 def test_names_the_first_wrong_element():
     got = np.array([[0.0, 1.0], [7.0, np.nan]], "float32")
     want = np.array([[0.0, 1.0], [2.0, 3.0]])
     assert first_difference("output", got, want, Tolerance(0.5, 0.0)) == (
-        "output[1, 0] is 7, expected 2 within 0.5; 2 of 4 elements are wrong"
+        "output[1, 0] is 7, expected 2 within 0.5, off by 5; 2 of 4 elements are wrong"
     )
     assert first_difference("n", np.int32(3), np.array(4, "int32"), EXACT) == "n is 3, expected 4"
     assert first_difference("b", np.array([True]), np.array([False]), EXACT) == (

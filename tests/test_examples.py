@@ -68,7 +68,7 @@ def test_reads_empty_arrays(doubling):
 def test_tolerance_is_absolute_and_absent_means_exact(doubling):
     x, y = of("f32", [1.0]), of("f32", [2.125])
     assert doubling(x, y, tolerance=0.125) == ""
-    assert doubling(x, y, tolerance=0.1) == "y[0] is 2, expected 2.125 within 0.1"
+    assert doubling(x, y, tolerance=0.1) == "y[0] is 2, expected 2.125 within 0.1, off by 0.125"
     assert doubling(x, y) == "y[0] is 2, expected 2.125"
 
 

@@ -69,7 +69,8 @@ def test_a_wrong_expectation_is_a_failure(examples):
     (outcome,) = verify.check([wrong])
     assert outcome.status == "failed"
     assert outcome.message == (
-        "result[0, 0, 0] is 6.33478212, expected 6.5 within 2e-05; 4 of 4 elements are wrong"
+        "result[0, 0, 0] is 6.33478212, expected 6.5 within 2e-05, off by 0.165;"
+        " 4 of 4 elements are wrong"
     )
 
 

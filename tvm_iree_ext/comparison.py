@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.catalog.entry import EXACT, Tolerance
+from tvm_iree_ext.tolerance import EXACT, Tolerance
 
 
 def first_difference(name: str, got: Any, want: np.ndarray, tolerance: Tolerance) -> str:
@@ -25,8 +25,11 @@ def first_difference(name: str, got: Any, want: np.ndarray, tolerance: Tolerance
     if not wrong.any():
         return ""
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), wrong.shape))
-    allowed = tolerance.absolute + tolerance.relative * abs(float(want[index]))
+    allowed = tolerance.absolute + tolerance.relative * abs(_number(want[index]))
+    error = abs(_number(got[index]) - _number(want[index]))
     within = f" within {allowed:.3g}" if np.isfinite(allowed) and allowed > 0 else ""
+    if within and np.isfinite(error):
+        within += f", off by {error:.3g}"
     at = f"[{', '.join(map(str, index))}]" if index else ""
     text = f"{name}{at} is {_text(got[index])}, expected {_text(want[index])}{within}"
     if got.size > 1:
@@ -35,15 +38,35 @@ def first_difference(name: str, got: Any, want: np.ndarray, tolerance: Tolerance
 
 
 def _is_right(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.ndarray:
-    if got.dtype == want.dtype and got.dtype.kind in "biu" and tolerance == EXACT:
+    integers = got.dtype.kind in "biu" and want.dtype.kind in "biu"
+    if integers and tolerance == EXACT:
         return got == want  # a float64 does not hold every int64
+    if "c" in (got.dtype.kind, want.dtype.kind):
+        got, want = got.astype(np.complex128), want.astype(np.complex128)
+        parts = (_same(got.real, want.real), _same(got.imag, want.imag))
+        return _near(got, want, tolerance) | (parts[0] & parts[1])
     got, want = got.astype(np.float64), want.astype(np.float64)
+    return _near(got, want, tolerance) | _same(got, want)
+
+
+def _near(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.ndarray:
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = tolerance.absolute + tolerance.relative * np.abs(want)
-        near = np.isfinite(got) & np.isfinite(want) & (np.abs(got - want) <= allowed)
-    return near | (got == want) | (np.isnan(got) & np.isnan(want))
+        return np.isfinite(got) & np.isfinite(want) & (np.abs(got - want) <= allowed)
+
+
+def _same(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    return (got == want) | (np.isnan(got) & np.isnan(want))
+
+
+def _number(value: Any) -> Any:
+    """A NumPy number as Python's, whose arithmetic does not overflow."""
+    kind = value.dtype.kind
+    return int(value) if kind in "biu" else complex(value) if kind == "c" else float(value)
 
 
 def _text(value: Any) -> str:
     """Enough digits to tell two float32 apart; all of them for integers."""
-    return str(value) if value.dtype.kind in "biu" else f"{float(value):.9g}"
+    if value.dtype.kind in "biu":
+        return str(value)
+    return f"{_number(value):.9g}"

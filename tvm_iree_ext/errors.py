@@ -32,6 +32,10 @@ class MlirError(ExtError, ValueError):
     """MLIR that cannot be read, or holds what cannot be imported; says what, and where."""
 
 
+class RecordError(ExtError, ValueError):
+    """A file of arrays, or of how they are compared, does not fit what it is used for."""
+
+
 class CallError(ExtError, ValueError):
     """The arrays of a kernel call do not fit its signature; nothing was computed."""
 

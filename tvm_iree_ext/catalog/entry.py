@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.tolerance import EXACT, Tolerance
 
 Values = Mapping[str, Any]
 """Arrays by operand or result name; a scalar operand is a float."""
@@ -19,17 +20,6 @@ def as_they_are(op: Op, results: Values) -> Values:
 
 Run = Callable[[Op, Values], dict[str, np.ndarray]]
 """Computes an op: by a kernel, or by the reference."""
-
-
-@dataclass(frozen=True)
-class Tolerance:
-    """``abs(got - want) <= absolute + relative * abs(want)``; both 0 means exact."""
-
-    absolute: float
-    relative: float
-
-
-EXACT = Tolerance(0.0, 0.0)
 
 
 def exact(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
