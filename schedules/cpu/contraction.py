@@ -9,8 +9,14 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
 from tvm_iree_ext.schedules.cpu.contraction_plan import Plan
-from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, vector_form
-from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, RegisterTile, depth_tile, register_tile
+from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_once, vector_form
+from tvm_iree_ext.schedules.cpu.matmul import (
+    EXACT_DEPTH,
+    RegisterTile,
+    depth_tile,
+    few_rows_tile,
+    register_tile,
+)
 from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -33,8 +39,11 @@ _PACKED = 32
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
 
-# Lines of b that a vector is multiplied with at once, and the most columns whose sums are held.
-_LINES = {"columns": 8, "rows": 4}
+# Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
+# are read and written once for all of them.
+_FEW_ROWS_DEPTH = 16
+
+# The most columns whose sums a task holds.
 _MOST_COLUMNS = 4096
 
 _LARGEST_SCRATCH_BYTES = 64 << 20
@@ -96,6 +105,10 @@ class CpuContraction(CpuRule):
         rows, columns = plan.extent(plan.m), plan.extent(plan.n)
         while columns is not None and lanes // 2 >= columns:
             lanes //= 2
+        if rows is not None and columns is not None and rows <= _FEW_ROWS:
+            tile = few_rows_tile(features, lanes, rows, columns)
+            if config := _few_rows_config(plan, tile, rows, columns, cores):
+                return config
         tile = register_tile(features, lanes, rows, columns)
         most = depth_tile(tile, size)
         depth = plan.count(plan.depth)
@@ -141,9 +154,31 @@ class CpuContraction(CpuRule):
         return ir.IRModule({op.entry: builder.get()})
 
 
+def _few_rows_config(
+    plan: Plan, tile: RegisterTile, rows: int, columns: int, cores: int
+) -> LoweringConfig | None:
+    """Few rows times what is read in place, a few lines at a time; None where it cannot be."""
+    shares = -(-cores // (plan.count(plan.slabs) or 1))
+    block = min(-(-columns // shares), _MOST_COLUMNS)
+    block = -(-block // tile.lanes) * tile.lanes
+    if plan.b in _needs_packing(plan, tile, rows, block):
+        return None
+    depth = plan.count(plan.depth)
+    return LoweringConfig(
+        algorithm=_PANELS,
+        workgroup_tile={"m": rows, "n": block},
+        reduction_tile={"k": min(_FEW_ROWS_DEPTH, depth) if depth else _FEW_ROWS_DEPTH},
+        register_tile={"rows": tile.rows, "vectors": tile.vectors},
+        vector_lanes=tile.lanes,
+        promote=(plan.a,),
+        parallel=cores > 1,
+    )
+
+
 def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> LoweringConfig:
     """An even share of n for each core, and lines of b side by side."""
     lanes = features.lanes(item_bytes(plan.op.accumulator_dtype) * 8)
+    rows = plan.extent(plan.m) or 1
     columns = plan.extent(plan.n) or _TYPICAL * cores
     shares = -(-cores // (plan.count(plan.slabs) or 1))
     block = -(-columns // shares)
@@ -151,7 +186,7 @@ def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> 
     return LoweringConfig(
         algorithm=form,
         workgroup_tile={"n": block},
-        register_tile={"rows": _LINES[form]},
+        register_tile={"rows": lines_at_once(form, rows, features.vector_registers)},
         vector_lanes=lanes,
         parallel=cores > 1,
     )

@@ -37,6 +37,10 @@ from tvm_iree_ext.dtypes import item_bytes
 
 Place = Callable[[Expr, Expr], Expr]
 
+# How far ahead of its use a factor that is not packed is fetched: the processor foresees one run of
+# memory, not a part of each line.
+_COLUMNS_AHEAD = 128
+
 
 def rounded_blocks(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[int, int]:
     """Rows and columns of a block: whole register tiles, or vectors where all blocks are equal."""
@@ -144,14 +148,20 @@ class PanelLoops:
     ) -> Callable[[Expr, int, Expr, int], Expr]:
         """``b``: vector j of the panel that begins at a column, at a k of the block."""
         operands, plan = self.operands, self.plan
+        view = operands.views[plan.b]
+        far = (known(self.wide) or 0) > 2 * _COLUMNS_AHEAD
 
         def packed(start: Expr, vectors: int, k: Expr, j: int) -> Expr:
             at = start * self.held_k + (k * vectors + j) * self.lanes
             return self.panels[emit.run(at, self.lanes)]
 
         def direct(start: Expr, vectors: int, k: Expr, j: int) -> Expr:
-            at = operands.at(slab, plan.n, column + start + j * self.lanes)
-            view = operands.views[plan.b]
+            place = column + start + j * self.lanes
+            if far:
+                ahead = operands.at(slab, plan.n, place + _COLUMNS_AHEAD)
+                at = operands.depth_at(ahead, first + k)
+                emit.prefetch(view.buffer, *view.index(at))
+            at = operands.at(slab, plan.n, place)
             return view.load(operands.depth_at(at, first + k), self.dtype, self.lanes)
 
         return packed if plan.b in self.config.promote else direct

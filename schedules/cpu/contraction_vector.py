@@ -1,33 +1,63 @@
-"""The product of a vector and a matrix: each element of the matrix is read once, in order.
+"""The product of a vector, or a few of them, and a matrix that is read once, in order.
 
     for slabs, blocks of n (a task):
-        factors[k] = a                                          (scratch)
-        columns:  for some rows of b at a time:  sums[n] += factors[k] * b[k, n]
-        rows:     for some n at a time:          sums[n] = sum over k of factors[k] * b[n, k]
+        columns:
+            factors[k] = a                                  (scratch)
+            for some lines of b at a time:  sums[n] += factors[k] * b[k, n]
+        rows:
+            for blocks of depth:
+                factors[m, k] = a                           (scratch)
+                for some lines of b at a time:  sums[m, n] += sum over k of factors[m, k] * b[n, k]
         result = epilogue(init + sums)
 
-``columns`` where n lies next to each other in b, ``rows`` where the reduced dim does.
+``columns`` where there is one vector, and n lies next to each other in b; ``rows`` where the
+reduced dim does.
 """
+
+from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, held_index, i64, serial
-from tvm_iree_ext.schedules.cpu.matmul import zeros
+from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, held_index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.matmul import odd_lines, zeros
 
-# Vectors of a line of b at a time: with the lines, enough sums to hide the latency of one.
-_VECTORS = 2
+from tvm_iree_ext.dtypes import item_bytes
+
+# Vectors that a matrix is multiplied with at once.
+_MOST_ROWS = 8
+
+# What the factors of a block of depth may have: they are read again for each line of b.
+_FACTOR_BYTES = 32 << 10
+
+# Elements of a line from which on the next lines are fetched ahead of their use: the processor
+# foresees a run of memory, and not which is next.
+_LONG = 512
+
+# Bytes of one; a vector that has fewer is not fetched ahead: the same line would be twice.
+_CACHE_LINE = 64
+
+# Sums in registers that hide the latency of one.
+_SUMS = 8
 
 
 def vector_form(plan: Plan) -> str | None:
     """``"columns"``, ``"rows"``, or None where the product is of another kind."""
-    if plan.m is not None or plan.n is None:
+    rows = plan.extent(plan.m)
+    if rows is None or rows > _MOST_ROWS:
         return None
-    if plan.lies_along(plan.b, [plan.n]):
+    if plan.m is None and plan.n is not None and plan.lies_along(plan.b, [plan.n]):
         return "columns"
     return "rows" if plan.lies_along(plan.b, plan.depth) else None
+
+
+def lines_at_once(form: str, rows: int, registers: int) -> int:
+    """Lines of b side by side; for ``rows``, so many that the registers hold their sums."""
+    if form == "columns":
+        return 8
+    return next(lines for lines in (4, 2, 1) if lines == 1 or lines * rows <= registers * 3 // 4)
 
 
 class VectorLoops:
@@ -39,6 +69,7 @@ class VectorLoops:
         self.lanes = config.vector_lanes
         self.together = config.register_tile["rows"]
         self.dtype = plan.op.accumulator_dtype
+        self.high = plan.extent(plan.m) or 1
         self.wide = self.operands.extent(plan.n)
         self.depth = self.operands.space.count(plan.depth)
         self.block = config.workgroup_tile["n"]
@@ -54,41 +85,52 @@ class VectorLoops:
             at = space.spread(task, (0, 1))
             slab = emit.bound({**operands.origin, **operands.space.spread(at[0], plan.slabs)})
             column = i64(held_index(i64(at[1]) * self.block))
-            self.factors = emit.scratch([self.depth], self.dtype)
-            self.sums = emit.scratch([self.block], self.dtype)
-            self.pack(slab)
+            self.sums = emit.scratch([self.high * self.block], self.dtype)
             live = emit.part(columns, self.wide, column)
             if self.config.algorithm == "columns":
                 self.over_columns(slab, column, live)
             else:
-                emit.in_vectors(
-                    live, self.together, lambda n, count: self.over_rows(slab, column, n, count)
-                )
-            self.write(slab, column, live)
+                self.over_rows(slab, column, live)
+            for row in range(self.high):
+                self.write(self.operands.at(slab, plan.m, row), column, live, row)
 
-    def pack(self, slab: At) -> None:
-        """``factors`` = a."""
+    def pack(self, line: At, first: Expr, depth: Index, start: int) -> None:
+        """``factors[start + k]`` = a line of a from ``first`` on."""
         view = self.operands.views[self.plan.a]
 
         def move(k: Index, lanes: int) -> None:
-            value = view.load(self.operands.depth_at(slab, k), self.dtype, lanes)
-            I.buffer_store(self.factors, value, [emit.run(k, lanes)])
+            value = view.load(self.operands.depth_at(line, first + k), self.dtype, lanes)
+            I.buffer_store(self.factors, value, [emit.run(i64(k) + start, lanes)])
 
         along = self.plan.lies_along(self.plan.a, self.plan.depth)
-        emit.in_vectors(self.depth, self.lanes if along else 1, move)
+        emit.in_vectors(depth, self.lanes if along else 1, move)
+
+    def clear(self, count: Index) -> None:
+        """Begin sums with zeros."""
+
+        def piece(n: Index, lanes: int) -> None:
+            I.buffer_store(self.sums, zeros(self.dtype, lanes), [emit.run(n, lanes)])
+
+        emit.in_vectors(count, self.lanes, piece)
 
     def matrix(self, slab: At, n: Index, k: Index, lanes: int) -> Expr:
         """Elements of b from a place on."""
         at = self.operands.depth_at(self.operands.at(slab, self.plan.n, n), k)
         return self.operands.views[self.plan.b].load(at, self.dtype, lanes)
 
+    def fetch(self, slab: At, n: Expr, k: Expr) -> None:
+        """Have an element of b fetched, if there is one."""
+        view = self.operands.views[self.plan.b]
+        at = self.operands.depth_at(self.operands.at(slab, self.plan.n, n), k)
+        emit.prefetch(view.buffer, *view.index(at))
+
     def over_columns(self, slab: At, column: Expr, columns: Index) -> None:
         """Lines of b, some at a time, each times its factor."""
+        self.factors = emit.scratch([self.depth], self.dtype)
+        self.pack(slab, i64(0), self.depth, 0)
+        self.clear(columns)
 
-        def clear(n: Index, lanes: int) -> None:
-            I.buffer_store(self.sums, zeros(self.dtype, lanes), [emit.run(n, lanes)])
-
-        emit.in_vectors(columns, self.lanes, clear)
+        held = item_bytes(self.operands.views[self.plan.b].dtype)
 
         def lines(k: Index, count: int) -> None:
             factors = [I.Bind(self.factors[i64(k) + line]) for line in range(count)]
@@ -97,6 +139,8 @@ class VectorLoops:
                 place = emit.run(n, lanes)
                 total = self.sums[place]
                 for line, factor in enumerate(factors):
+                    if lanes * held >= _CACHE_LINE:
+                        self.fetch(slab, column + n, i64(k) + line + count)
                     value = self.matrix(slab, column + n, i64(k) + line, lanes)
                     total = total + value * emit.splat(factor, lanes)
                 I.buffer_store(self.sums, total, [place])
@@ -105,38 +149,82 @@ class VectorLoops:
 
         emit.in_vectors(self.depth, self.together, lines)
 
-    def over_rows(self, slab: At, column: Expr, n: Index, count: int) -> None:
-        """``count`` sums, each over a line of b."""
-        lanes, vectors = self.lanes, _VECTORS
-        tile = emit.registers(count * vectors * lanes, self.dtype)
-        totals = emit.registers(count, self.dtype)
+    def over_rows(self, slab: At, column: Expr, columns: Index) -> None:
+        """Sums over lines of b, a block of depth at a time."""
+        room = _FACTOR_BYTES // (self.high * item_bytes(self.dtype)) // self.lanes * self.lanes
+        block = emit.smaller(room, self.depth)
+        stride = odd_lines(known(block) or room, item_bytes(self.dtype))
+        parts = emit.ceil_div(self.depth, room)
+        self.factors = emit.scratch([self.high * stride], self.dtype)
+        single = known(parts) == 1
+        if not single:
+            self.clear(self.high * self.block)
+        with serial(parts) as part:
+            first = I.Bind(part * i64(room))
+            depth = emit.part(block, self.depth, first)
+            for row in range(self.high):
+                line = self.operands.at(slab, self.plan.m, row)
+                self.pack(line, first, depth, row * stride)
 
-        def at(line: int, vector: int) -> Expr:
-            return emit.run((line * vectors + vector) * lanes, lanes)
+            def lines(n: Index, count: int) -> None:
+                totals = self.multiply_lines(slab, column + n, count, first, depth, stride)
+                for line in range(count):
+                    for row in range(self.high):
+                        at = i64(n) + (row * self.block + line)
+                        total = totals[i64(line * self.high + row)]
+                        I.buffer_store(self.sums, total if single else self.sums[at] + total, [at])
 
-        places = [(line, vector) for vector in range(vectors) for line in range(count)]
-        for line, vector in places:
-            I.buffer_store(tile, zeros(self.dtype, lanes), [at(line, vector)])
-        steps = tirx.floordiv(i64(self.depth), i64(vectors * lanes))
+            emit.in_vectors(columns, self.together, lines)
+
+    def multiply_lines(
+        self, slab: At, n: Expr, count: int, first: Expr, depth: Index, stride: int
+    ) -> Any:
+        """The sums, over a block of depth, of ``count`` lines of b times each line of a."""
+        lanes, high = self.lanes, self.high
+        vectors = max(1, _SUMS // (count * high))
+        exact = known(self.depth)
+        long = known(self.wide) != 1 and (exact is None or exact >= _LONG)
+        tile = emit.registers(count * high * vectors * lanes, self.dtype)
+        totals = emit.registers(count * high, self.dtype)
+
+        def at(line: int, row: int, vector: int) -> Expr:
+            return emit.run(((line * high + row) * vectors + vector) * lanes, lanes)
+
+        def multiply(k: Expr, line: int, vector: int) -> None:
+            if long:
+                self.fetch(slab, n + line + count, first + k)
+            value = self.matrix(slab, n + line, first + k, lanes)
+            for row in range(high):
+                place = at(line, row, vector)
+                product = value * self.factors[emit.run(k + row * stride, lanes)]
+                I.buffer_store(tile, tile[place] + product, [place])
+
+        sums = [(line, row) for line in range(count) for row in range(high)]
+        for line, row in sums:
+            for vector in range(vectors):
+                I.buffer_store(tile, zeros(self.dtype, lanes), [at(line, row, vector)])
+        whole = tirx.floordiv(i64(depth), i64(lanes))
+        steps = tirx.floordiv(whole, i64(vectors))
         with serial(steps) as step:
-            for line, vector in places:
-                k = (step * vectors + vector) * lanes
-                value = self.matrix(slab, column + n + line, k, lanes)
-                product = value * self.factors[emit.run(k, lanes)]
-                I.buffer_store(tile, tile[at(line, vector)] + product, [at(line, vector)])
-        for line in range(count):
-            parts = [tile[i64(line * vectors * lanes + i)] for i in range(vectors * lanes)]
-            while len(parts) > 1:
-                half = len(parts) // 2
-                parts = [a + b for a, b in zip(parts[:half], parts[half:], strict=True)]
-            I.buffer_store(totals, parts[0], [i64(line)])
-        with serial(self.depth, steps * (vectors * lanes)) as k:
+            for vector in range(vectors):
+                for line in range(count):
+                    multiply((step * vectors + vector) * lanes, line, vector)
+        with serial(whole, steps * vectors) as step:
             for line in range(count):
-                product = self.matrix(slab, column + n + line, k, 1) * self.factors[k]
-                I.buffer_store(totals, totals[i64(line)] + product, [i64(line)])
-        for line in range(count):
-            I.buffer_store(self.sums, totals[i64(line)], [i64(n) + line])
+                multiply(step * lanes, line, 0)
+        for number, (line, row) in enumerate(sums):
+            total = tile[at(line, row, 0)]
+            for vector in range(1, vectors):
+                total = total + tile[at(line, row, vector)]
+            I.buffer_store(totals, emit.lane_sum(total, lanes), [i64(number)])
+        with serial(depth, whole * lanes) as k:
+            for number, (line, row) in enumerate(sums):
+                value = self.matrix(slab, n + line, first + k, 1)
+                product = value * self.factors[k + row * stride]
+                I.buffer_store(totals, totals[i64(number)] + product, [i64(number)])
+        return totals
 
-    def write(self, slab: At, column: Expr, columns: Index) -> None:
-        """The sums to the result, through the epilogue."""
-        self.operands.write(slab, column, columns, self.lanes, lambda n: self.sums[n])
+    def write(self, line: At, column: Expr, columns: Index, row: int) -> None:
+        """The sums to a line of the result, through the epilogue."""
+        start = row * self.block
+        self.operands.write(line, column, columns, self.lanes, lambda n: self.sums[n + start])

@@ -120,11 +120,11 @@ def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:
     return flat
 
 
-def prefetch(buffer: Any, index: Index) -> None:
+def prefetch(buffer: Any, *index: Index) -> None:
     """Have the cache line of an element fetched; the index may lie outside."""
     kept, read, data = 3, 0, 1  # of LLVM's intrinsic: in all caches, to be read, not code
     numbers = [tirx.const(value, "int32") for value in (read, kept, data)]
-    place = tirx.address_of(buffer[i64(index)])
+    place = tirx.address_of(buffer[tuple(map(i64, index))])
     I.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, *numbers))
 
 
@@ -341,6 +341,17 @@ def transpose(vectors: Sequence[Expr]) -> list[Expr]:
                 rows[i], rows[i + distance] = (tirx.Shuffle(pair, order) for order in (low, high))
         distance *= 2
     return rows
+
+
+def lane_sum(vector: Expr, lanes: int) -> Expr:
+    """The sum of a vector's lanes, halves added to each other."""
+    while lanes > 1:
+        vector = I.Bind(vector)
+        half = lanes // 2
+        low, high = range(half), range(half, lanes)
+        vector = tirx.Shuffle([vector], list(low)) + tirx.Shuffle([vector], list(high))
+        lanes = half
+    return vector
 
 
 def move_transposed(

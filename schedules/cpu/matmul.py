@@ -67,6 +67,15 @@ def register_tile(
     return RegisterTile(most, vectors, lanes)
 
 
+def few_rows_tile(features: CpuFeatures, lanes: int, rows: int, columns: int) -> RegisterTile:
+    """The tile where ``b`` is read once, or as few times as can be: as many rows as fit."""
+    registers = features.vector_registers - 1
+    most = registers // 3
+    high = -(-rows // -(-rows // most))
+    vectors = min(registers // (high + 1), _VECTORS[registers + 1], -(-columns // lanes))
+    return RegisterTile(high, vectors, lanes)
+
+
 def depth_tile(tile: RegisterTile, item_bytes: int) -> int:
     """How much of depth to multiply at once."""
     return min(_PANEL_BYTES // (tile.width * item_bytes), _LONGEST)

@@ -41,7 +41,8 @@ def check(op, *values, kernel=None):
         (6, 128, 600),
         (1, 90, 70),
         (90, 1, 70),
-        (1, 1, 77),
+        (1, 1, 9000),
+        (3, 272, 3000),
     ],
 )
 def test_products_of_any_shape(m, n, k, transposed):
