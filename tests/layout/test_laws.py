@@ -26,6 +26,7 @@ from tvm_iree_ext.layout import (
 )
 from tvm_iree_ext.layout.conversion import equal_but_for_batch_and_outer
 from tvm_iree_ext.layout.ownership import first_lanes, first_subgroups
+from tvm_iree_ext.layout.random_layout import random_layout
 
 
 def law(*strategies):
@@ -37,28 +38,6 @@ def law(*strategies):
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
     )
     return lambda test: quiet(given(*strategies)(test))
-
-
-def random_strides(random, tile, gaps):
-    """Strides that do not overlap, the dimensions in any order of speed."""
-    strides, span = [0] * len(tile), 1
-    for dim in random.sample(range(len(tile)), len(tile)):
-        span *= random.choice([1, 1, 1, 2]) if gaps else 1
-        strides[dim] = span
-        span *= tile[dim]
-    return strides
-
-
-def random_layout(random, shape, gaps, levels=5):
-    """A layout of ``shape`` with tiles above 1 in the fastest ``levels`` levels only."""
-    tiles = [[1] * len(shape) for _ in range(5)]
-    for dim, extent in enumerate(shape):
-        for prime in (2, 3):
-            while extent % prime == 0:
-                tiles[random.randrange(5 - levels, 5)][dim] *= prime
-                extent //= prime
-    subgroup, thread = (random_strides(random, tiles[level], gaps) for level in (0, 3))
-    return NestedLayout(*tiles, subgroup, thread)
 
 
 # One number for a whole layout: drawn piece by piece, hypothesis makes most pieces alike.
