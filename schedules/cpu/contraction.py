@@ -10,6 +10,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
 from tvm_iree_ext.schedules.cpu.contraction_plan import Plan
 from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_once, vector_form
+from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct, dot_product
 from tvm_iree_ext.schedules.cpu.matmul import (
     EXACT_DEPTH,
     RegisterTile,
@@ -49,6 +50,7 @@ _MOST_COLUMNS = 4096
 _LARGEST_SCRATCH_BYTES = 64 << 20
 
 _PANELS = "panels"
+_DOTS = "dots"  # panels of words
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,9 @@ class CpuContraction(CpuRule):
         size = item_bytes(plan.product_dtype)
         lanes = features.lanes(size * 8)
         rows, columns = plan.extent(plan.m), plan.extent(plan.n)
-        while columns is not None and lanes // 2 >= columns:
+        dot = _dot_product(plan, features) if rows is None or rows > _FEW_ROWS else None
+        least = LEAST_LANES if dot else 1
+        while columns is not None and lanes // 2 >= columns and lanes > least:
             lanes //= 2
         if rows is not None and columns is not None and rows <= _FEW_ROWS:
             tile = few_rows_tile(features, lanes, rows, columns)
@@ -112,7 +116,10 @@ class CpuContraction(CpuRule):
         tile = register_tile(features, lanes, rows, columns)
         most = depth_tile(tile, size)
         depth = plan.count(plan.depth)
-        k = most if depth is None else -(-depth // -(-depth // most))
+        group = dot.group if dot else 1
+        if depth is not None:
+            places = -(-depth // group)
+            most = -(-places // -(-places // most))
         grid = _Grid(
             plan.count(plan.slabs) or 1,
             rows if rows is not None else _TYPICAL,
@@ -123,12 +130,12 @@ class CpuContraction(CpuRule):
         )
         m, n = grid.best()
         return LoweringConfig(
-            algorithm=_PANELS,
+            algorithm=_DOTS if dot else _PANELS,
             workgroup_tile={"m": m, "n": n},
-            reduction_tile={"k": k},
+            reduction_tile={"k": most * group},
             register_tile={"rows": tile.rows, "vectors": tile.vectors},
             vector_lanes=lanes,
-            promote=_promoted(plan, tile, m, n),
+            promote=("lhs", "rhs") if dot else _promoted(plan, tile, m, n),
             parallel=parallel,
         )
 
@@ -140,18 +147,30 @@ class CpuContraction(CpuRule):
         """
         plan = Plan(op)
         check = self.check(config)
-        forms = [form for form in (_PANELS, vector_form(plan)) if form]
-        loops: type[PanelLoops | VectorLoops] = VectorLoops
-        if check.algorithm(*forms) == _PANELS:
-            _check_panels(plan, check)
-            loops = PanelLoops
-        else:
+        dot = _dot_product(plan, cpu_features(target))
+        vectors = vector_form(plan)
+        known = (_PANELS, _DOTS if dot else None, vectors)
+        algorithm = check.algorithm(*(form for form in known if form))
+        loops: PanelLoops | VectorLoops
+        if algorithm == vectors:
             check.lanes()
             check.tile("workgroup_tile", "n")
             check.power_of_two("register_tile['rows']", config.register_tile.get("rows", 0))
+        else:
+            dot = dot if algorithm == _DOTS else None
+            _check_panels(plan, check, dot)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            loops(plan, config).emit()
+            loops = (
+                VectorLoops(plan, config) if algorithm == vectors else PanelLoops(plan, config, dot)
+            )
+            loops.emit()
         return ir.IRModule({op.entry: builder.get()})
+
+
+def _dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
+    """The instruction for neighbours in depth, where the CPU has one for these types."""
+    lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
+    return dot_product(features, lhs, rhs, plan.op.accumulator_dtype)
 
 
 def _few_rows_config(
@@ -192,17 +211,21 @@ def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> 
     )
 
 
-def _check_panels(plan: Plan, check: ConfigCheck) -> None:
+def _check_panels(plan: Plan, check: ConfigCheck, dot: DotProduct | None) -> None:
     """Raise ScheduleError for a config that the panels cannot use."""
     config = check.config
-    lanes = check.lanes()
+    lanes = check.lanes(LEAST_LANES if dot else 1)
     m, n = (check.tile("workgroup_tile", role) for role in ("m", "n"))
-    exact = plan.op.types["lhs"].dtype == "int8"
+    exact = plan.op.types["lhs"].dtype == "int8" and not dot
     k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
+    if dot:
+        whole = k % dot.group == 0
+        check.expect(whole, "reduction_tile['k']", k, f"a multiple of {dot.group}")
+        k //= dot.group
     rows, vectors = (check.tile("register_tile", role) for role in ("rows", "vectors"))
     tile = RegisterTile(rows, vectors, lanes)
     for name in sorted({"lhs", "rhs"} - set(config.promote)):
-        fits = not _needs_packing(plan, tile, m, n) & {name}
+        fits = not dot and name not in _needs_packing(plan, tile, m, n)
         check.expect(fits, "promote", list(config.promote), f"{name} among them")
     known = set(config.promote) <= {"lhs", "rhs"}
     check.expect(known, "promote", list(config.promote), "lhs and rhs at most")

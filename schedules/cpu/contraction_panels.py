@@ -8,34 +8,43 @@
         result = epilogue(init + sums)
 
 A factor that is small, and has the elements side by side that the product wants so, is read where
-it is.
+it is.  With an instruction that multiplies neighbours, both are packed into words of such, and
+depth is counted in words.  That of int8 takes unsigned bytes for a, so sums begin with
+
+    offsets[n] = -128 * sum over the block of depth of b[n]
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from contextlib import nullcontext
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.contraction_packing import OFFSETS, WORD, Packing, Part, factor_of
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
 from tvm_iree_ext.schedules.cpu.emit import (
     At,
     Expr,
     Index,
+    MultiplyAdd,
     Space,
-    View,
     held_index,
     i64,
     known,
     serial,
 )
-from tvm_iree_ext.schedules.cpu.matmul import RegisterTile, Sums, multiply_panels, odd_lines, panels
+from tvm_iree_ext.schedules.cpu.matmul import (
+    RegisterTile,
+    Sums,
+    multiply_panels,
+    odd_lines,
+    panels,
+    zeros,
+)
 
 from tvm_iree_ext.dtypes import item_bytes
-
-Place = Callable[[Expr, Expr], Expr]
 
 # How far ahead of its use a factor that is not packed is fetched: the processor foresees one run of
 # memory, not a part of each line.
@@ -54,25 +63,32 @@ def rounded_blocks(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[int,
 class PanelLoops:
     """A kernel under construction."""
 
-    def __init__(self, plan: Plan, config: LoweringConfig) -> None:
-        self.plan, self.config = plan, config
+    def __init__(self, plan: Plan, config: LoweringConfig, dot: DotProduct | None = None) -> None:
+        self.plan, self.config, self.dot = plan, config, dot
         self.operands = Operands(plan)
         self.lanes = config.vector_lanes
         tile = config.register_tile
         self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)
-        self.dtype = plan.product_dtype
+        self.dtype = dot.sums if dot else plan.product_dtype
+        self.a, self.b = (factor_of(self.operands, name, dot) for name in (plan.a, plan.b))
         self.high, self.wide = self.operands.extent(plan.m), self.operands.extent(plan.n)
-        self.depth = self.operands.space.count(plan.depth)
-        k = config.reduction_tile["k"]
+        elements = self.operands.space.count(plan.depth)
+        self.packing = {one.name: Packing(one, self.lanes, elements) for one in (self.a, self.b)}
+        self.depth = emit.ceil_div(elements, self.a.group)
         self.block_m, self.block_n = rounded_blocks(
             plan, self.tile, config.workgroup_tile["m"], config.workgroup_tile["n"]
         )
-        self.block_k = k
-        self.held_k = -(-k // self.lanes) * self.lanes
+        self.block_k = -(-config.reduction_tile["k"] // self.a.group)
+        self.held_k = -(-self.block_k // self.lanes) * self.lanes
         self.stride = odd_lines(self.held_k, item_bytes(self.dtype))
 
     def emit(self) -> None:
         """The whole function."""
+        with self.dot.declared(self.lanes) if self.dot else nullcontext():
+            self.tasks()
+
+    def tasks(self) -> None:
+        """All blocks of the result."""
         plan, operands = self.plan, self.operands
         slabs = operands.space.count(plan.slabs)
         m, n = emit.smaller(self.block_m, self.high), emit.smaller(self.block_n, self.wide)
@@ -108,16 +124,22 @@ class PanelLoops:
         sums.clear(padded, vectors)
         promoted = self.config.promote
         if self.plan.a in promoted:
-            self.rows = emit.scratch([self.block_m * self.stride], self.dtype)
+            self.rows = emit.scratch([self.block_m * self.stride], self.a.dtype)
         if self.plan.b in promoted:
-            self.panels = emit.scratch([held * self.held_k], self.dtype)
+            self.panels = emit.scratch([held * self.held_k], self.b.dtype)
+        start: Callable[[Expr, Expr], Expr] = sums.start
+        if self.a.flipped:
+            self.offsets = emit.scratch([held], self.dtype)
+            start = self.offset_start(sums)
         with serial(blocks) as block:
             first = I.Bind(block * self.block_k)
             depth = emit.part(emit.smaller(self.block_k, self.depth), self.depth, first)
             if self.plan.a in promoted:
-                self.pack_rows(slab, row, rows, first, depth)
+                self.pack_rows(slab, Part(row, rows), Part(first, depth))
             if self.plan.b in promoted:
-                self.pack_panels(slab, column, columns, first, depth)
+                self.pack_panels(slab, column, columns, Part(first, depth))
+            if self.a.flipped:
+                self.sum_panels(depth)
             multiply_panels(
                 self.tile,
                 rows=rows,
@@ -126,78 +148,61 @@ class PanelLoops:
                 dtype=self.dtype,
                 a=self.row_element(slab, row, first),
                 b=self.panel_vector(slab, column, first),
-                start=sums.start,
+                start=start,
                 finish=sums.finish,
+                add=self.add,
             )
         self.write(slab, row, rows, column, columns, sums)
+
+    @property
+    def add(self) -> MultiplyAdd | None:
+        """What adds products of neighbours; None for those of numbers."""
+        dot, lanes = self.dot, self.lanes
+        return (lambda sums, x, y: dot.add(sums, y, x, lanes)) if dot else None
+
+    def offset_start(self, sums: Sums) -> Callable[[Expr, Expr], Expr]:
+        """What sums begin with where ``a`` is too large by 128."""
+        return lambda row, j: sums.start(row, j) + self.offsets[emit.run(j, self.lanes)]
 
     def row_element(self, slab: At, row: Expr, first: Expr) -> Callable[[Expr, Expr], Expr]:
         """``a`` at a row and a k of the block."""
         operands, plan = self.operands, self.plan
         if plan.a in self.config.promote:
             return lambda i, k: self.rows[i * self.stride + k]
-
-        def element(i: Expr, k: Expr) -> Expr:
-            at = operands.at(slab, plan.m, row + i)
-            return operands.views[plan.a].load(operands.depth_at(at, first + k), self.dtype)
-
-        return element
+        return lambda i, k: self.a.across(operands.at(slab, plan.m, row + i), first + k)
 
     def panel_vector(
         self, slab: At, column: Expr, first: Expr
     ) -> Callable[[Expr, int, Expr, int], Expr]:
         """``b``: vector j of the panel that begins at a column, at a k of the block."""
         operands, plan = self.operands, self.plan
-        view = operands.views[plan.b]
         far = (known(self.wide) or 0) > 2 * _COLUMNS_AHEAD
-
-        def packed(start: Expr, vectors: int, k: Expr, j: int) -> Expr:
-            at = start * self.held_k + (k * vectors + j) * self.lanes
-            return self.panels[emit.run(at, self.lanes)]
 
         def direct(start: Expr, vectors: int, k: Expr, j: int) -> Expr:
             place = column + start + j * self.lanes
             if far:
                 ahead = operands.at(slab, plan.n, place + _COLUMNS_AHEAD)
                 at = operands.depth_at(ahead, first + k)
-                emit.prefetch(view.buffer, *view.index(at))
-            at = operands.at(slab, plan.n, place)
-            return view.load(operands.depth_at(at, first + k), self.dtype, self.lanes)
+                emit.prefetch(self.b.view.buffer, *self.b.view.index(at))
+            return self.b.across(operands.at(slab, plan.n, place), first + k, self.lanes)
 
-        return packed if plan.b in self.config.promote else direct
+        return self.packed if plan.b in self.config.promote else direct
 
-    def pack_rows(self, slab: At, row: Expr, rows: Index, first: Expr, depth: Index) -> None:
+    def packed(self, start: Expr, vectors: int, k: Expr, j: int) -> Expr:
+        """Vector j of the packed panel that begins at a column of the block."""
+        at = start * self.held_k + (k * vectors + j) * self.lanes
+        return self.panels[emit.run(at, self.lanes)]
+
+    def pack_rows(self, slab: At, rows: Part, depth: Part) -> None:
         """``rows[i, k]`` = a."""
-        operands, plan = self.operands, self.plan
-        view = operands.views[plan.a]
 
         def place(i: Expr, k: Expr) -> Expr:
             return i * self.stride + k
 
-        if plan.m is not None and len(plan.depth) == 1 and plan.lies_along(plan.a, [plan.m]):
-            whole = _Side(plan.m, row, rows)
-            part = _Side(plan.depth[0], first, depth)
-            self.pack_squares(view, slab, self.rows, part, whole, lambda k, i: place(i, k))
-            return
-        with serial(rows) as i:
-            at = operands.at(slab, plan.m, row + i)
+        self.packing[self.plan.a].rows(slab, self.plan.m, rows, depth, self.rows, place)
 
-            def move(k: Index, lanes: int) -> None:
-                value = view.load(operands.depth_at(at, first + i64(k)), self.dtype, lanes)
-                I.buffer_store(self.rows, value, [emit.run(place(i, i64(k)), lanes)])
-
-            if plan.lies_along(plan.a, plan.depth):
-                emit.copied(depth, self.lanes, move)
-            else:
-                with serial(depth) as k:
-                    move(k, 1)
-
-    def pack_panels(
-        self, slab: At, column: Expr, columns: Index, first: Expr, depth: Index
-    ) -> None:
+    def pack_panels(self, slab: At, column: Expr, columns: Index, depth: Part) -> None:
         """Panels of b: vectors of each k after one another; past the last column, anything."""
-        plan = self.plan
-        view = self.operands.views[plan.b]
         for start, count, vectors in self.parts:
             width = vectors * self.lanes
             with serial(count) as panel:
@@ -208,70 +213,39 @@ class PanelLoops:
                 def place(j: Expr, k: Expr, there: Expr = there, width: int = width) -> Expr:
                     return there + k * width + j
 
-                begin = I.Bind(column + offset)
-                if plan.lies_along(plan.b, plan.depth) and plan.n is not None:
-                    own, along = _Side(plan.n, begin, live), _Side(plan.depth[0], first, depth)
-                    self.pack_squares(view, slab, self.panels, own, along, place)
-                else:
-                    self.pack_lines(slab, begin, live, first, depth, place)
+                own = Part(I.Bind(column + offset), live)
+                packing = self.packing[self.plan.b]
+                packing.lines(slab, self.plan.n, own, depth, self.panels, place)
 
-    def pack_lines(
-        self, slab: At, begin: Expr, columns: Index, first: Expr, depth: Index, place: Place
-    ) -> None:
-        """A panel of b, k by k."""
-        operands, plan = self.operands, self.plan
-        view = operands.views[plan.b]
-        with serial(depth) as k:
-            there = operands.depth_at(slab, first + k)
+    def sum_panels(self, depth: Index) -> None:
+        """``offsets`` of the panels: 128 times their sums, negative."""
+        dot = self.dot
+        assert dot is not None
+        for start, count, vectors in self.parts:
+            with serial(count) as panel:
+                first = I.Bind(start + panel * (vectors * self.lanes))
 
-            def move(j: Index, lanes: int) -> None:
-                at = operands.at(there, plan.n, begin + j)
-                value = view.load(at, self.dtype, lanes)
-                I.buffer_store(self.panels, value, [emit.run(place(i64(j), k), lanes)])
+                def panel_vector(
+                    k: Expr, j: int, first: Expr = first, vectors: int = vectors
+                ) -> Expr:
+                    return self.packed(first, vectors, k, j)
 
-            if plan.lies_along(plan.b, [plan.n]):
-                emit.in_vectors(columns, self.lanes, move)
-            else:
-                with serial(columns) as j:
-                    move(j, 1)
+                def keep(_: int, j: int, value: Expr, first: Expr = first) -> None:
+                    at = emit.run(first + j * self.lanes, self.lanes)
+                    I.buffer_store(self.offsets, zeros(self.dtype, self.lanes) - value, [at])
 
-    def pack_squares(
-        self, view: View, slab: At, target: Any, own: "_Side", along: "_Side", place: Place
-    ) -> None:
-        """``target[place(i, j)]`` for i of ``own``, j of ``along``, where runs of i are wanted.
-
-        In memory runs are of j.  Past the end of ``own``, up to a whole vector, comes anything.
-        """
-        lanes = self.lanes
-
-        def line(i: Index) -> At:
-            return {**slab, own.dim: own.first + tirx.min(i64(i), i64(own.count) - 1)}
-
-        with serial(emit.ceil_div(own.count, lanes)) as block:
-            lines = [emit.bound(line(block * lanes + i)) for i in range(lanes)]
-
-            def square(j: Expr) -> None:
-                values = [
-                    view.load({**one, along.dim: along.first + j}, self.dtype, lanes)
-                    for one in lines
-                ]
-                for number, value in enumerate(emit.transpose(values)):
-                    at = emit.run(place(block * lanes, j + number), lanes)
-                    I.buffer_store(target, value, [at])
-
-            def single(j: Expr) -> None:
-                for number, one in enumerate(lines):
-                    value = view.load({**one, along.dim: along.first + j}, self.dtype)
-                    I.buffer_store(target, value, [place(block * lanes + number, j)])
-
-            def piece(j: Index, width: int) -> None:
-                if width == lanes:
-                    square(I.Bind(i64(j)))
-                else:
-                    for step in range(width):
-                        single(i64(j) + step)
-
-            emit.copied(along.count, lanes, piece)
+                emit.multiply_tile(
+                    rows=1,
+                    vectors=vectors,
+                    lanes=self.lanes,
+                    depth=depth,
+                    dtype=self.dtype,
+                    x=panel_vector,
+                    y=lambda i, k: tirx.const(OFFSETS, WORD),
+                    start=lambda i, j: zeros(self.dtype, self.lanes),
+                    finish=keep,
+                    add=self.add,
+                )
 
     def sum_at(self, sums: Sums, source: Expr) -> Callable[[Expr], Expr]:
         """A sum of the row that begins at a place."""
@@ -286,12 +260,3 @@ class PanelLoops:
             line = operands.at(slab, plan.m, row + i)
             source = I.Bind(i * sums.stride)
             operands.write(line, column, columns, self.lanes, self.sum_at(sums, source))
-
-
-@dataclass(frozen=True)
-class _Side:
-    """Of a part of a factor, the elements along one dim: from ``first`` on, ``count`` of them."""
-
-    dim: int
-    first: Expr
-    count: Index

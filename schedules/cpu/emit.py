@@ -24,6 +24,9 @@ from tvm_iree_ext.signature import Extent
 _UNROLLED_PIECES = 16
 _LINE_BYTES = 64
 
+MultiplyAdd: TypeAlias = Callable[[Expr, Expr, Expr], Expr]
+"""``sums + x * y``, of vectors."""
+
 At: TypeAlias = Mapping[int, Index]
 """A point of the iteration space: the value of each dim."""
 
@@ -433,11 +436,13 @@ def multiply_tile(
     y: Callable[[int, Expr], Expr],
     start: Callable[[int, int], Expr],
     finish: Callable[[int, int, Expr], None],
+    add: MultiplyAdd | None = None,
 ) -> None:
     """The register-tiled product: ``tile[i, j] = start(i, j) + sum_k splat(y(i, k)) * x(k, j)``.
 
     The tile of ``rows`` x ``vectors`` accumulators stays in registers over all of ``depth``; each
-    step loads ``vectors`` vectors and ``rows`` scalars for rows * vectors multiply-adds.
+    step loads ``vectors`` vectors and ``rows`` scalars for rows * vectors multiply-adds, which
+    ``add`` makes where they are not of numbers.
     """
     tile = registers(rows * vectors * lanes, dtype)
 
@@ -451,6 +456,7 @@ def multiply_tile(
         columns = [x(k, j) for j in range(vectors)]
         scalars = [splat(y(i, k), lanes) for i in range(rows)]
         for i, j in places:
-            I.buffer_store(tile, tile[at(i, j)] + columns[j] * scalars[i], [at(i, j)])
+            total, x_j, y_i = tile[at(i, j)], columns[j], scalars[i]
+            I.buffer_store(tile, add(total, x_j, y_i) if add else total + x_j * y_i, [at(i, j)])
     for i, j in places:
         finish(i, j, tile[at(i, j)])

@@ -100,6 +100,7 @@ def multiply_panels(
     b: Callable[[Expr, int, Expr, int], Expr],
     start: Callable[[Expr, Expr], Expr],
     finish: Callable[[Expr, Expr, Expr], None],
+    add: emit.MultiplyAdd | None = None,
 ) -> None:
     """Multiply; every vector of columns is whole, and a number of rows that is not known is, too.
 
@@ -108,6 +109,7 @@ def multiply_panels(
         b: ``b(first, vectors, k, j)``: vector j of the panel that begins at column ``first``.
         start: ``start(row, column)``: what a vector of sums begins with.
         finish: ``finish(row, column, value)`` takes it.
+        add: ``add(sums, b, a)`` where ``sums + b * a`` would be wrong.
     """
     exact, count = known(columns), known(rows)
     if exact is not None:
@@ -129,6 +131,7 @@ def multiply_panels(
                     y=lambda i, k: a(row + i, k),
                     start=lambda i, j: start(row + i, column + j * tile.lanes),
                     finish=lambda i, j, value: finish(row + i, column + j * tile.lanes, value),
+                    add=add,
                 )
 
             blocks = count // tile.rows if count is not None else emit.ceil_div(rows, tile.rows)

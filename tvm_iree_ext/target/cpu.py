@@ -16,13 +16,15 @@ class CpuFeatures:
     """Vector width and count of vector registers; both halve or double the register tiles.
 
     ``cores`` is how many threads kernels are balanced for: the target's ``num-cores``, which
-    :func:`..names.host` sets, or else 8.
+    :func:`..names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
+    products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``.
     """
 
     name: str
     vector_bits: int
     vector_registers: int
     cores: int
+    dot_dtypes: frozenset[str] = frozenset()
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of ``dtype_bits`` in a vector."""
@@ -47,7 +49,10 @@ def cpu_features(target: Target) -> CpuFeatures:
     if arm:
         return CpuFeatures("NEON", 128, 32, cores)
     if has("avx512f"):
-        return CpuFeatures("AVX-512", 512, 32, cores)
+        features = {"bfloat16": "avx512bf16", "int8": "avx512vnni"} if has("avx512vl") else {}
+        dots = frozenset(dtype for dtype, feature in features.items() if has(feature))
+        return CpuFeatures("AVX-512", 512, 32, cores, dots)
     if has("avx2") or has("avx"):
-        return CpuFeatures("AVX2" if has("avx2") else "AVX", 256, 16, cores)
+        dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
+        return CpuFeatures("AVX2" if has("avx2") else "AVX", 256, 16, cores, dots)
     return CpuFeatures("128-bit vectors", 128, 16, cores)
