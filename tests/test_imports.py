@@ -18,7 +18,7 @@ PACKAGE = "tvm_iree_ext"
 # Every row may import the standard library; all but these three may import these three.
 ANYONE = ".errors .dtypes .signature"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
-DEPLOYED = ".kernel .artifact .cache .arrays .machine .runtime .staging"
+DEPLOYED = ".kernel .program .calls .manifest .artifact .cache .arrays .machine .runtime .staging"
 REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
 )
@@ -48,9 +48,14 @@ ALLOWED = {
     "machine": "",
     "runtime": "tvm_ffi",
     "arrays": "numpy ml_dtypes tvm_ffi",
-    "artifact": ".staging",
+    "manifest": "",
+    "artifact": ".manifest .staging",
+    "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "kernel": ".arrays .artifact .cache .machine .runtime numpy tvm_ffi",
+    "kernel": ".arrays .calls .manifest .artifact .cache .machine .runtime numpy tvm_ffi",
+    "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
+    "program_passes": "tvm tvm_ffi numpy",
+    "program_builder": f"{BUILD} .mlir .program_passes tvm tvm_ffi numpy",
     "builder": f"{BUILD} tvm tvm_ffi numpy",
     "comparison": ".tolerance numpy",
     "tolerance": "",
@@ -61,7 +66,7 @@ ALLOWED = {
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "simt": ".target .layout tvm tvm_ffi numpy",
-    "mlir": f"{REGISTRY} .workers .mlir.form tvm tvm_ffi numpy ml_dtypes iree",
+    "mlir": f"{REGISTRY} .workers tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",
     # Reading needs no TVM: the process that parses starts without it.
     "mlir.wire": ".mlir.form numpy ml_dtypes",

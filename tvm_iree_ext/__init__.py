@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     )
     from tvm_iree_ext.builder import build
     from tvm_iree_ext.example_programs import vector_stages
-    from tvm_iree_ext.kernel import Kernel, load
+    from tvm_iree_ext.kernel import Kernel
+    from tvm_iree_ext.program import Program, load
     from tvm_iree_ext.runtime import available_processors, set_num_threads, threads
     from tvm_iree_ext.schedules.config import LoweringConfig
     from tvm_iree_ext.signature import TensorType
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Kernel",
     "LoweringConfig",
+    "Program",
     "TensorType",
     "available_processors",
     "bench",
@@ -55,10 +57,11 @@ __all__ = [
 _HOME = {
     "Kernel": "kernel",
     "LoweringConfig": "schedules.config",
+    "Program": "program",
     "TensorType": "signature",
     "available_processors": "runtime",
     "build": "builder",
-    "load": "kernel",
+    "load": "program",
     "set_num_threads": "runtime",
     "threads": "runtime",
     "vector_stages": "example_programs",

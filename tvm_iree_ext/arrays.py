@@ -234,6 +234,22 @@ def _dlpack_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[lis
     return tensors, tensors
 
 
+def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[Any]:
+    """New tensors as arrays of the kind of ``like``, in the same memory; see :func:`allocator`."""
+    torch = torch_module()
+    if like is None or isinstance(like, np.ndarray):
+        return [_as_numpy(tensor, port) for tensor, port in zip(tensors, ports, strict=True)]
+    if torch is not None and isinstance(like, torch.Tensor):
+        return [torch.from_dlpack(tensor) for tensor in tensors]
+    return list(tensors)
+
+
+def _as_numpy(tensor: Any, port: Port) -> np.ndarray:
+    strides = tuple(port.item * stride for stride in tensor.strides)
+    memory = _Memory(tensor, tensor.data_ptr(), tensor.shape, strides, port.item)
+    return np.asarray(memory).view(port.numpy)
+
+
 def as_tensor(array: np.ndarray) -> Any:
     """A DLPack tensor over the memory of a NumPy array, read-only and bfloat16 ones included."""
     dtype = array.dtype

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from tvm_iree_ext import cache, pipeline
-from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance, installed_versions, write
+from tvm_iree_ext.artifact import LIBRARY, write
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.kernel import Kernel, load
 from tvm_iree_ext.linker import compile_library
+from tvm_iree_ext.manifest import Manifest, Provenance, installed_versions
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose

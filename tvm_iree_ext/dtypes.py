@@ -30,6 +30,9 @@ _CANONICAL = (
     | {"index": "int64"}
 )
 
+COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
+"""NumPy's complex types, which no kernel takes: programs take them as two tensors of the parts."""
+
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = tuple(name for name in _MLIR if name not in FLOATS)
 

@@ -3,22 +3,21 @@
 import functools
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tvm_ffi
 
 from tvm_iree_ext import arrays, artifact, machine, runtime
-from tvm_iree_ext.arrays import Port
-from tvm_iree_ext.artifact import LIBRARY, Manifest, Provenance
+from tvm_iree_ext.artifact import LIBRARY
+from tvm_iree_ext.calls import Caller, ordered
 from tvm_iree_ext.errors import KERNEL_ERROR, ArtifactError, CallError
+from tvm_iree_ext.manifest import Contents, Manifest, Provenance
 from tvm_iree_ext.signature import Signature, shape_text
 
 # What a compiled kernel raises for values that it refuses, such as indices out of range.
 tvm_ffi.register_error(KERNEL_ERROR, CallError)
-_PLANS = 256  # how many combinations of shapes a kernel remembers having checked
 # A kernel checks what can only be known when it is called: an error of this name is ours.
 tvm_ffi.register_error("CallError", CallError)
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
@@ -52,14 +51,7 @@ class Kernel:
         self.folder = folder
         self.manifest = manifest
         self._function = function
-        self._arguments = manifest.signature.arguments
-        self._results = manifest.signature.results
-        self._ports = tuple(Port(manifest.op, operand) for operand in self._arguments)
-        self._result_ports = tuple(Port(manifest.op, operand) for operand in self._results)
-        places = [place for place, port in enumerate(self._ports) if not port.is_scalar]
-        self._first_array = places[0] if places else None
-        self._shaped_by_out = bool(manifest.signature.result_symbols)
-        self._plans: dict[tuple[Any, ...], tuple[Sequence[tuple[int, ...]], bool]] = {}
+        self._caller = Caller(manifest.op, manifest.signature)
 
     @property
     def op(self) -> str:
@@ -92,8 +84,8 @@ class Kernel:
         return self.manifest.resources
 
     def __repr__(self) -> str:
-        operands = ", ".join(map(str, self._arguments))
-        results = ", ".join(f"{o.dtype}{shape_text(o.shape)}" for o in self._results)
+        operands = ", ".join(map(str, self.signature.arguments))
+        results = ", ".join(f"{o.dtype}{shape_text(o.shape)}" for o in self.signature.results)
         target = " ".join(str(self.target[k]) for k in ("kind", "mcpu") if k in self.target)
         return f"<Kernel {self.op}({operands}) -> {results} for {target}, {self.provenance} config>"
 
@@ -110,34 +102,14 @@ class Kernel:
             ArtifactError: for a kernel that was loaded lazily and does not run on this machine,
                 and for one whose manifest is wrong.
         """
-        if named or len(arguments) != len(self._arguments):
-            arguments = self._in_order(arguments, named)
-        shapes: list[tuple[int, ...] | None] = []
-        passed: list[Any] = []
-        for value, port in zip(arguments, self._ports, strict=True):
-            kind = type(value)
-            # carray: contiguous, aligned and writable.
-            if kind is np.ndarray and value.dtype == port.plain_array and value.flags.carray:
-                shapes.append(value.shape)
-                passed.append(value)
-            elif kind is port.plain_number:
-                shapes.append(None)
-                passed.append(value)
-            else:
-                shape, taken = port.take(value)
-                shapes.append(shape)
-                passed.append(taken)
-        key: tuple[Any, ...] = tuple(shapes)
-        if self._shaped_by_out:
-            key = (*key, _shapes_of(out))
-        result_shapes, is_empty = self._plans.get(key) or self._plan(key)
+        arguments = ordered(self.op, self.signature.arguments, arguments, named)
+        shapes, passed = self._caller.inputs(arguments)
+        result_shapes, is_empty = self._caller.plan(shapes, out)
         if out is None:
-            like = None if self._first_array is None else arguments[self._first_array]
-            results, tensors = arrays.allocator(like)(result_shapes, self._result_ports)
+            allocate = arrays.allocator(self._caller.like(arguments))
+            results, tensors = allocate(result_shapes, self._caller.result_ports)
         else:
-            results, tensors = [out], [out]
-            if not self._is_plain_out(out, result_shapes, passed):
-                results, tensors = self._take_out(out, result_shapes, passed)
+            results, tensors = self._caller.outputs(out, result_shapes, passed)
         if not is_empty:
             if self._function is None:
                 self._function = _open(self.folder, self.manifest)
@@ -150,95 +122,6 @@ class Kernel:
                     f"the manifest of {self.folder} does not describe its library: {error}"
                 ) from error
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _in_order(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """All arguments in the order of the signature."""
-        names = [o.name for o in self._arguments]
-        if len(arguments) > len(names):
-            raise CallError(
-                f"{self.op}: {len(arguments)} arguments came; expected {len(names)}:"
-                f" {', '.join(names)}"
-            )
-        for name in named:
-            if name not in names:
-                raise CallError(
-                    f"{self.op}: has no argument {name!r}; the arguments are {', '.join(names)}"
-                )
-            if name in names[: len(arguments)]:
-                raise CallError(f"{self.op}: {name} came twice, by position and by name")
-        rest = names[len(arguments) :]
-        if missing := [name for name in rest if name not in named]:
-            raise CallError(
-                f"{self.op}: {', '.join(missing)} missing; the arguments are {', '.join(names)}"
-            )
-        return (*arguments, *(named[name] for name in rest))
-
-    def _plan(self, key: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
-        """The results' shapes, and whether all are empty; remembered for the next call."""
-        shapes = key[: len(self._arguments)]
-        bound = self.signature.bind(self.op, shapes)
-        self.signature.bind_results(self.op, bound, key[-1] if self._shaped_by_out else None)
-        result_shapes = self.signature.result_shapes(bound)
-        is_empty = all(0 in shape for shape in result_shapes)
-        if not is_empty:
-            came = zip(self._arguments, shapes, strict=True)
-            for operand, shape in [*came, *zip(self._results, result_shapes, strict=True)]:
-                if shape is not None and 0 in shape:
-                    raise CallError(
-                        f"{self.op}: {operand.name} is empty, {shape_text(shape)}, and a result"
-                        " is not: its value is undefined"
-                    )
-        if len(self._plans) >= _PLANS:
-            self._plans.clear()
-        self._plans[key] = result_shapes, is_empty
-        return result_shapes, is_empty
-
-    def _is_plain_out(
-        self, out: Any, shapes: Sequence[tuple[int, ...]], passed: Sequence[Any]
-    ) -> bool:
-        """Whether ``out`` is one NumPy array that is passed as it is, as most are.
-
-        Asked first, because a small kernel takes no longer than the other checks.
-        """
-        if type(out) is not np.ndarray or len(shapes) != 1 or out.shape != shapes[0]:
-            return False
-        if out.dtype != self._result_ports[0].plain_array or not out.flags.carray:
-            return False
-        for value in passed:
-            # Bounds that do not meet: exact for contiguous arrays.
-            if type(value) is not np.ndarray or np.may_share_memory(out, value):
-                return False
-        return True
-
-    def _take_out(
-        self, out: Any, shapes: Sequence[tuple[int, ...]], passed: Sequence[Any]
-    ) -> tuple[list[Any], list[Any]]:
-        """The caller's arrays for the results, checked, and what the function takes for them."""
-        results = list(out) if isinstance(out, tuple | list) else [out]
-        if len(results) != len(self._results):
-            raise CallError(
-                f"{self.op}: out has {len(results)} arrays; expected {len(self._results)}:"
-                f" {', '.join(o.name for o in self._results)}"
-            )
-        spans = [
-            (port.operand, *arrays.span(value, port.item))
-            for port, value in zip(self._ports, passed, strict=True)
-            if not port.is_scalar
-        ]
-        tensors = []
-        for port, value, expected in zip(self._result_ports, results, shapes, strict=True):
-            shape, tensor = port.take_out(value)
-            if shape != expected:
-                raise CallError(
-                    f"{port.name} has shape {shape_text(shape)}; expected {shape_text(expected)}"
-                )
-            start, end = arrays.span(tensor, port.item)
-            for name, other_start, other_end in spans:
-                if start < other_end and other_start < end:
-                    raise CallError(f"{port.name} shares memory with {name}")
-            spans.append((port.operand, start, end))
-            tensors.append(tensor)
-        return results, tensors
 
     def export(self, folder: Path | str, *, runtime: bool = False) -> Path:
         """Write the artifact to ``folder``: ``kernel.so`` and ``manifest.json``.
@@ -254,14 +137,6 @@ class Kernel:
         return export(self.folder, folder, runtime=runtime)
 
 
-def _shapes_of(out: Any) -> tuple[tuple[int, ...], ...] | None:
-    """The shapes of the ``out`` arrays, where there are any."""
-    if out is None:
-        return None
-    several = out if isinstance(out, tuple | list) else (out,)
-    return tuple(tuple(getattr(one, "shape", ())) for one in several)
-
-
 def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
     """The kernel of the artifact at ``folder``. No compiler is needed, only the TVM runtime.
 
@@ -275,11 +150,27 @@ def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
     """
     folder = artifact.as_folder(folder)
     manifest = artifact.read(folder)
+    if not isinstance(manifest, Manifest):
+        raise ArtifactError(f"the artifact {folder} is a program; load it with tvm_iree_ext.load")
     return Kernel(folder, manifest, None if lazy else _open(folder, manifest))
 
 
 def _open(folder: Path, manifest: Manifest) -> Any:
     """The function of an artifact whose files have been checked."""
+    library = open_library(folder, manifest)
+    try:
+        return library[manifest.entry]
+    except AttributeError:
+        raise ArtifactError(f"{folder / LIBRARY} has no function {manifest.entry!r}") from None
+
+
+def open_library(folder: Path, manifest: Contents) -> Any:
+    """The module of an artifact whose files have been checked.
+
+    Raises:
+        ArtifactError: for one that is made for another machine, and where the TVM runtime is
+            needed and not found.
+    """
     if manifest.target.get("kind") != "llvm":
         raise ArtifactError(
             f"the artifact {folder} is for {manifest.target.get('kind')};"
@@ -293,11 +184,9 @@ def _open(folder: Path, manifest: Manifest) -> Any:
     if manifest.resources.get("needs_runtime", True):
         runtime.ensure_loaded(beside=folder)
     try:
-        return _load_module(library, manifest.files[LIBRARY])[manifest.entry]
+        return _load_module(library, manifest.files[LIBRARY])
     except (RuntimeError, OSError) as error:
         raise ArtifactError(f"{library} does not load: {error}") from error
-    except AttributeError:
-        raise ArtifactError(f"{library} has no function {manifest.entry!r}") from None
 
 
 def _load_module(library: Path, checksum: str) -> Any:

@@ -188,8 +188,8 @@ class Signature:
         ]
 
     @staticmethod
-    def from_json(data: Iterable[Any]) -> "Signature":
-        """The inverse of :meth:`to_json`.
+    def from_json(data: Iterable[Any], *, may_be_void: bool = False) -> "Signature":
+        """The inverse of :meth:`to_json`; without a result only where it ``may_be_void``.
 
         Raises:
             ValueError: for what that does not write, saying which operand and what came.

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext import machine
-from tvm_iree_ext.artifact import LIBRARY, MANIFEST, Manifest, read, write
+from tvm_iree_ext.artifact import LIBRARY, MANIFEST, read, write
 from tvm_iree_ext.errors import ArtifactError
 from tvm_iree_ext.kernel import export, load
+from tvm_iree_ext.manifest import Manifest
 from tvm_iree_ext.signature import Operand, Signature
 
 SIGNATURE = Signature((Operand("x", ("n", 2), "float32"), Operand("y", ("n",), "f32", "result")))

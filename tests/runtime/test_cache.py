@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tvm_iree_ext import cache
-from tvm_iree_ext.artifact import LIBRARY, MANIFEST, Manifest, read, write
+from tvm_iree_ext.artifact import LIBRARY, MANIFEST, read, write
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.manifest import Manifest
 from tvm_iree_ext.signature import Operand, Signature
 
 KEY = cache.key({"op": "toy"})
@@ -173,7 +174,8 @@ BUILDER = f"""
 import sys
 from pathlib import Path
 from tvm_iree_ext import cache
-from tvm_iree_ext.artifact import LIBRARY, Manifest, read, write
+from tvm_iree_ext.artifact import LIBRARY, read, write
+from tvm_iree_ext.manifest import Manifest
 from tvm_iree_ext.signature import Operand, Signature
 
 def make(folder):

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from tvm_iree_ext import runtime
-from tvm_iree_ext.artifact import installed_versions
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Skipped
 from tvm_iree_ext.bench.compare import Outcome, Row
 from tvm_iree_ext.bench.costs import MEMORY_SHAPE, TINY_SHAPE, Costs
 from tvm_iree_ext.bench.iree import IREE
 from tvm_iree_ext.bench.peaks import Peaks
+from tvm_iree_ext.manifest import installed_versions
 from tvm_iree_ext.staging import staging, sync
 
 SCHEMA = 1

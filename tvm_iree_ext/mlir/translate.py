@@ -220,8 +220,7 @@ class Translator:
         dtype = numpy_dtype(type_.dtype)
         shape = () if elements.is_splat else _static(type_)
         length = dtype.itemsize * int(np.prod(shape, dtype=object))
-        # A copy: what is sent outlives the context, and the bytes are the context's.
-        data = np.frombuffer(elements.bytes(length) if length else b"", np.uint8).copy()
+        data = np.frombuffer(elements.bytes(length), np.uint8) if length else np.empty(0, np.uint8)
         return form.Dense(type_, _as(data, type_.dtype).reshape(shape))
 
     def _resource(self, attribute: Any) -> form.Attribute:

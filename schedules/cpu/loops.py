@@ -1,0 +1,127 @@
+"""Plain loops of imported programs on the CPU: elementwise functions, copies, reductions.
+
+Elements of a buffer that only this function sees are computed where they are used.  What is left
+are nests that write memory, one after another.  Axes that are contiguous in every buffer become
+one; the last runs in vectors, the first are shared among the threads where there is enough to do.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.loops_form import Form, Nest, form_of, points
+from tvm_iree_ext.schedules.cpu.loops_map import emit_map
+from tvm_iree_ext.schedules.cpu.loops_point import (
+    Memory,
+    Producer,
+    TooLarge,
+    producers_of,
+    read_often,
+)
+from tvm_iree_ext.schedules.cpu.loops_reduction import emit_reduction
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
+
+
+def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
+    """The function scheduled for a CPU, by the symbol ``name``.
+
+    One that is no sequence of nests is left as it is.
+    """
+    form = form_of(function)
+    if form is None:
+        return _with_own_alignment(function).with_attr("global_symbol", name)
+    features = cpu_features(target)
+    try:
+        return _emitted(function, form, features, name, producers_of(form.nests, form.buffers))
+    except TooLarge:
+        return _emitted(function, form, features, name, {})
+
+
+def _emitted(
+    function: tirx.PrimFunc,
+    form: Form,
+    features: CpuFeatures,
+    name: str,
+    producers: dict[ir.Var, Producer],
+) -> tirx.PrimFunc:
+    producers = {b: p for b, p in producers.items() if _is_worth(p, b, form.nests)}
+    memory = Memory(producers=producers, shared=read_often(form.nests))
+    for nest in form.nests:
+        memory.shared.update(nest.cells)
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name(name)
+        I.func_attr({"global_symbol": name, "tirx.noalias": True})
+        given = []
+        for parameter in function.params:
+            if isinstance(parameter.ty, tirx.BufferType):
+                given.append((parameter, I.arg(parameter.name, _declared(parameter))))
+            else:
+                I.arg(parameter.name, parameter)
+        for old, new in given:
+            memory.add(old, new)
+        for buffer in form.buffers:
+            if buffer not in producers:
+                shape = list(buffer.ty.shape)
+                memory.add(buffer, emit.scratch(shape, str(buffer.ty.dtype)))
+        for nest in form.nests:
+            if not all(store.buffer in producers for store in nest.stores):
+                (emit_reduction if nest.reduced else emit_map)(nest, memory, features)
+    return builder.get()
+
+
+def _declared(parameter: ir.Var) -> Any:
+    dtype = str(parameter.ty.dtype)
+    return I.buffer(list(parameter.ty.shape), dtype, align=item_bytes(dtype))
+
+
+def _is_worth(producer: Producer, buffer: ir.Var, nests: Sequence[Nest]) -> bool:
+    """Whether to compute elements where they are used: not where costly ones are used again."""
+    costly: list[ir.Call] = []
+    for value in producer.nest.values():
+        tvm_ffi.structural_walk(value, (ir.Call, costly.append))
+    if not costly:
+        return True
+    own = points(producer.nest.axes)
+    return all(
+        _same(points(nest.axes), own)
+        for nest in nests
+        if nest is not producer.nest and any(_reads(value, buffer) for value in nest.values())
+    )
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, int) or isinstance(other, int):
+        return isinstance(one, int) and isinstance(other, int) and one == other
+    return bool(tvm_ffi.structural_equal(one, other))
+
+
+def _reads(value: Any, buffer: ir.Var) -> bool:
+    found: list[Any] = []
+
+    def look(load: ir.TensorLoad) -> None:
+        if load.source.same_as(buffer):
+            found.append(load)
+
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
+    return bool(found)
+
+
+def _with_own_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with parameters that need no more alignment than an item."""
+    declared: dict[ir.Var, ir.Var] = {}
+    for parameter in function.params:
+        if isinstance(parameter.ty, tirx.BufferType):
+            dtype = str(parameter.ty.dtype)
+            declared[parameter] = tirx.decl_buffer(
+                parameter.ty.shape, dtype, parameter.name, data_alignment=item_bytes(dtype)
+            )
+    body = tvm_ffi.structural_map(function.body, (ir.Var, lambda var: declared.get(var, var)))
+    parameters = [declared.get(parameter, parameter) for parameter in function.params]
+    return tirx.PrimFunc(parameters, body, function.ret_type, function.attrs)

@@ -1,0 +1,540 @@
+"""Programs made by hand: built, exported, loaded, called; their kernels beside NumPy."""
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tvm import ir, relax, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ArtifactError, CallError
+from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, EntryPoint, Imported
+from tvm_iree_ext.program import load
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.signature import Operand, Signature
+
+
+class Maker:
+    """A Relax function of one dataflow block, whose calls are nests given by a callable."""
+
+    def __init__(self, **inputs: tuple[Sequence, str]) -> None:
+        self.builder = relax.BlockBuilder()
+        self.symbols: dict[str, tirx.Var] = {}
+        self.inputs = inputs
+        self.ops: dict[str, object] = {}
+        self.parameters: dict[str, np.ndarray] = {}
+        self.vars = [relax.Var(n, self._type(*t)) for n, t in inputs.items()]
+        self.extra: list[relax.Var] = []
+        self.count = 0
+
+    def __getitem__(self, name):
+        return next(v for v in [*self.vars, *self.extra] if v.name == name)
+
+    def shape(self, shape):
+        return [
+            self.symbols.setdefault(e, tirx.Var(e, "int64")) if isinstance(e, str) else e
+            for e in shape
+        ]
+
+    def _type(self, shape, dtype):
+        return relax.TensorType(self.shape(shape), dtype)
+
+    def parameter(self, name, array):
+        self.parameters[name] = array
+        self.extra.append(relax.Var(name, self._type(array.shape, str(array.dtype))))
+        return self.extra[-1]
+
+    def nest(self, arguments, shape, dtype, body: Callable, reduced=(), init=None):
+        """``body(load, at)`` is stored at ``at``; ``load[i](...)`` reads argument i."""
+        self.count += 1
+        name = f"nest{self.count}"
+        own: dict[str, tirx.Var] = {}
+
+        def extents(of):
+            return [
+                tirx.const(int(e), "int64")
+                if isinstance(e, int | tirx.IntImm)
+                else own.setdefault(str(e), tirx.Var(str(e), "int64"))
+                for e in of
+            ]
+
+        def declared(called, shape, kind):
+            buffer = I.buffer(extents(shape), kind, align=item_bytes(kind))
+            return I.arg(called, buffer)
+
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            I.func_name(name)
+            I.func_attr({"tirx.noalias": True})
+            buffers = [
+                declared(f"a{place}", argument.ty.shape.values, str(argument.ty.dtype))
+                for place, argument in enumerate(arguments)
+            ]
+            out = declared("out", self.shape(shape), dtype)
+            spatial, rest = extents(self.shape(shape)), extents(self.shape(reduced))
+            loops = [*spatial, *rest] or [tirx.const(1, "int64")]
+            with I.sblock("root"), I.grid(*loops) as found:
+                variables = [found] if isinstance(found, ir.Var) else list(found)
+                with I.sblock(name):
+                    kinds = [I.axis.spatial] * len(spatial) + [I.axis.reduce] * len(rest)
+                    axes = [
+                        axis(extent, variable)
+                        for axis, extent, variable in zip(
+                            kinds or [I.axis.spatial], loops, variables, strict=True
+                        )
+                    ]
+                    at, over = axes[: len(spatial)], axes[len(spatial) :]
+                    loads = [lambda *i, b=b: b[tuple(i)] for b in buffers]
+                    if reduced:
+                        with I.init():
+                            I.buffer_store(out, tirx.const(init, dtype), at)
+                        loads, over = (out[tuple(at)], loads), over
+                        I.buffer_store(out, body(*loads, *at, *over), at)
+                    else:
+                        I.buffer_store(out, body(loads, *at), at)
+        func = builder.get()
+        return self._call(func, name, arguments, shape, dtype)
+
+    def op(self, key, op, arguments, shape, dtype):
+        """A call of an op's canonical PrimFunc."""
+        self.ops[key] = op
+        func = op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, key)
+        return self._call(func, key, arguments, shape, dtype)
+
+    def _call(self, func, name, arguments, shape, dtype):
+        var = self.builder.add_func(func, name)
+        return "emit", var, list(arguments), self._type(shape, dtype)
+
+
+def program(maker, make, results, name="main"):
+    """Build the Imported of one function; ``make(emit)`` returns its results' variables."""
+    builder = maker.builder
+    given = len(maker.vars)
+    with builder.function(
+        name, [*maker.vars, *maker.extra], attrs={"num_input": given, "global_symbol": name}
+    ):
+        with builder.dataflow():
+
+            def emit(call):
+                _, var, arguments, kind = call
+                return builder.emit(relax.call_tir(var, arguments, kind))
+
+            made = make(emit)
+            out = builder.emit_output(relax.Tuple(made) if len(made) != 1 else made[0])
+        builder.emit_func_output(out)
+    operands = [Operand(n, tuple(s), d) for n, (s, d) in maker.inputs.items()]
+    operands += [Operand(f"out{i}", tuple(s), d, "result") for i, (s, d) in enumerate(results)]
+    entry = EntryPoint(name, Signature(tuple(operands)))
+    return Imported("test", builder.get(), (entry,), maker.ops, maker.parameters)
+
+
+def test_elementwise_chain_and_row_sums(tmp_path):
+    m = Maker(x=((6, 37), "float32"))
+    x = m["x"]
+
+    def make(emit):
+        a = emit(m.nest([x], (6, 37), "float32", lambda r, i, j: tirx.exp(r[0](i, j))))
+        b = emit(m.nest([a, x], (6, 37), "float32", lambda r, i, j: r[0](i, j) * r[1](i, j)))
+        s = emit(
+            m.nest([b], (6,), "float32", lambda o, r, i, k: o + r[0](i, k), reduced=(37,), init=0.0)
+        )
+        return [emit(m.nest([b, s], (6, 37), "float32", lambda r, i, j: r[0](i, j) / r[1](i)))]
+
+    built = build_program(program(m, make, [((6, 37), "float32")]), folder=tmp_path / "p")
+    x = np.random.default_rng(0).normal(size=(6, 37)).astype("float32")
+    b = np.exp(x) * x
+    np.testing.assert_allclose(built(x), b / b.sum(1, keepdims=True), rtol=1e-5)
+
+
+RNG = np.random.default_rng(1)
+
+
+def normal(*shape, dtype="float32"):
+    return RNG.normal(size=shape).astype(dtype)
+
+
+def check(maker, make, results, arguments, expected, tmp_path, **tolerance):
+    built = build_program(program(maker, make, results), folder=tmp_path / "p")
+    got = built(*arguments)
+    got = got if isinstance(got, tuple) else (got,)
+    for one, other in zip(got, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, **{"rtol": 2e-5, "atol": 1e-6, **tolerance})
+    return built
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (2, 3, 129), (40, 70, 3), (300, 1000)])
+def test_maps_of_any_shape(shape, tmp_path):
+    m = Maker(x=(shape, "float32"), y=(shape, "float32"))
+
+    def make(emit):
+        x, y = m.vars
+        return [
+            emit(
+                m.nest([x, y], shape, "float32", lambda r, *i: r[0](*i) * 2.0 - tirx.tanh(r[1](*i)))
+            )
+        ]
+
+    x, y = normal(*shape), normal(*shape)
+    check(m, make, [(shape, "float32")], [x, y], [(x * 2 - np.tanh(y)).astype("float32")], tmp_path)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64, 3000])
+def test_dynamic_extents(rows, tmp_path):
+    m = Maker(x=(("rows", "columns"), "float32"), y=(("columns",), "float32"))
+
+    def make(emit):
+        x, y = m.vars
+        a = emit(
+            m.nest([x, y], ("rows", "columns"), "float32", lambda r, i, j: r[0](i, j) + r[1](j))
+        )
+        return [
+            a,
+            emit(
+                m.nest(
+                    [a],
+                    ("rows",),
+                    "float32",
+                    lambda o, r, i, k: tirx.max(o, r[0](i, k)),
+                    reduced=("columns",),
+                    init=-np.inf,
+                )
+            ),
+            emit(
+                m.nest(
+                    [a],
+                    ("columns",),
+                    "float32",
+                    lambda o, r, j, k: o + r[0](k, j),
+                    reduced=("rows",),
+                    init=0.0,
+                )
+            ),
+        ]
+
+    x, y = normal(rows, 67), normal(67)
+    a = x + y
+    built = check(
+        m,
+        make,
+        [(("rows", "columns"), "float32"), (("rows",), "float32"), (("columns",), "float32")],
+        [x, y],
+        [a, a.max(1), a.sum(0)],
+        tmp_path,
+        rtol=1e-4,
+        atol=1e-4,
+    )
+    assert [r.shape for r in built(normal(0, 67)[:0], y)[:1]] == [(0, 67)]
+
+
+def inside(index):
+    return tirx.max(tirx.min(index, tirx.const(19, "int64")), tirx.const(0, "int64"))
+
+
+def test_transposed_and_strided_and_gathered(tmp_path):
+    m = Maker(x=((20, 33), "float32"), at=((9,), "int64"))
+
+    def make(emit):
+        x, at = m.vars
+        t = emit(m.nest([x], (33, 20), "float32", lambda r, i, j: r[0](j, i)))
+        s = emit(m.nest([x], (10, 11), "float32", lambda r, i, j: r[0](i * 2, j * 3 + 1)))
+        g = emit(
+            m.nest(
+                [x, at],
+                (9, 33),
+                "float32",
+                lambda r, i, j: r[0](
+                    tirx.max(tirx.min(r[1](i), tirx.const(19, "int64")), tirx.const(0, "int64")), j
+                ),
+            )
+        )
+        return [t, s, g]
+
+    x, at = normal(20, 33), np.array([0, 19, 3, -5, 99, 7, 7, 1, 2])
+    check(
+        m,
+        make,
+        [((33, 20), "float32"), ((10, 11), "float32"), ((9, 33), "float32")],
+        [x, at],
+        [x.T, x[::2, 1::3], x[np.clip(at, 0, 19)]],
+        tmp_path,
+    )
+
+
+def test_padding_and_concatenation(tmp_path):
+    m = Maker(x=((5, 7), "float32"), y=((3, 11), "float32"))
+
+    def pad(r, i, j):
+        inside = tirx.And(tirx.And(i >= 1, i < 6), tirx.And(j >= 2, j < 9))
+        return tirx.if_then_else(inside, r[0](i - 1, j - 2), tirx.const(0.5, "float32"))
+
+    def make(emit):
+        x, y = m.vars
+        e = emit(m.nest([x], (5, 7), "float32", lambda r, i, j: tirx.exp(r[0](i, j))))
+        p = emit(m.nest([e], (8, 11), "float32", pad))
+        c = emit(
+            m.nest(
+                [p, y],
+                (11, 11),
+                "float32",
+                lambda r, i, j: tirx.if_then_else(i < 8, r[0](i, j), r[1](i - 8, j)),
+            )
+        )
+        return [c]
+
+    x, y = normal(5, 7), normal(3, 11)
+    padded = np.pad(np.exp(x), ((1, 2), (2, 2)), constant_values=0.5)
+    check(m, make, [((11, 11), "float32")], [x, y], [np.concatenate([padded, y])], tmp_path)
+
+
+def nan_max(a, b):
+    return tirx.Select(a > b, a, tirx.Select(b >= a, b, a + b))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 64), (2, 1000), (50, 17)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_reductions(shape, axis, tmp_path):
+    m = Maker(x=(shape, "float32"), n=(shape, "int32"), b=(shape, "bool"))
+    out, over = (shape[1 - axis],), (shape[axis],)
+
+    def at(r, i, k):
+        return r[0](*((k, i) if axis == 0 else (i, k)))
+
+    def reduced(emit, v, dtype, combine, init):
+        return emit(
+            m.nest(
+                [v], out, dtype, lambda o, r, i, k: combine(o, at(r, i, k)), reduced=over, init=init
+            )
+        )
+
+    def make(emit):
+        x, n, b = m.vars
+        return [
+            reduced(emit, x, "float32", lambda a, e: a + e, 0.0),
+            reduced(emit, x, "float32", nan_max, -np.inf),
+            reduced(emit, x, "float32", lambda a, e: a * e, 1.0),
+            reduced(emit, n, "int32", tirx.min, 2**31 - 1),
+            reduced(emit, n, "int32", lambda a, e: a + e * e, 7),
+            reduced(emit, b, "bool", tirx.Or, False),
+            reduced(emit, x, "float32", lambda a, e: a * tirx.const(0.5, "float32") + e, 0.0),
+        ]
+
+    x, n, b = normal(*shape), RNG.integers(-99, 99, shape, "int32"), RNG.random(shape) < 0.1
+    x[0, -1] = np.nan
+    horner = np.zeros(out, "float32")
+    for part in np.moveaxis(x, axis, 0):
+        horner = horner * np.float32(0.5) + part
+    with np.errstate(all="ignore"):
+        expected = [
+            x.sum(axis),
+            x.max(axis),
+            x.prod(axis),
+            n.min(axis),
+            (n * n).sum(axis).astype("int32") + np.int32(7),
+            b.any(axis),
+            horner,
+        ]
+    kinds = ["float32"] * 3 + ["int32"] * 2 + ["bool", "float32"]
+    check(m, make, [(out, k) for k in kinds], [x, n, b], expected, tmp_path, rtol=1e-4, atol=1e-4)
+
+
+def test_a_long_chain_that_uses_each_value_twice(tmp_path):
+    m = Maker(x=((100,), "float32"))
+
+    def body(r, i):
+        return tirx.sqrt(r[0](i) * r[0](i)) + tirx.abs(r[0](i))
+
+    def make(emit):
+        v = m["x"]
+        for _ in range(40):
+            v = emit(m.nest([v], (100,), "float32", body))
+        return [v]
+
+    x = np.abs(normal(100))
+    check(m, make, [((100,), "float32")], [x], [x * 2.0**40], tmp_path, rtol=1e-3)
+
+
+def test_results_have_memory_of_their_own(tmp_path):
+    m = Maker(x=((4, 6), "float32"))
+    weights = m.parameter("weights", normal(2, 3))
+
+    def reshaped(r, i):
+        return r[0](tirx.floordiv(i, 6), tirx.floormod(i, 6))
+
+    def make(emit):
+        (x,) = m.vars
+        flat = emit(
+            m.nest(
+                [x], (24,), "float32", lambda r, i: r[0](tirx.floordiv(i, 6), tirx.floormod(i, 6))
+            )
+        )
+        constant = relax.const(np.arange(3, dtype="int32"))
+        return [x, flat, weights, constant, x]
+
+    results = [
+        ((4, 6), "float32"),
+        ((24,), "float32"),
+        ((2, 3), "float32"),
+        ((3,), "int32"),
+        ((4, 6), "float32"),
+    ]
+    built = build_program(program(m, make, results), folder=tmp_path / "p")
+    x = normal(4, 6)
+    got = built(x)
+    for one in got:
+        one[...] = 0
+    again = built(x)
+    assert x.any()
+    for one, other in zip(
+        again, [x, x.ravel(), m.parameters["weights"], np.arange(3), x], strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_an_op_of_the_registry_and_a_parameter(tmp_path):
+    op = ops.matmul((4, 8), (8, 6))
+    m = Maker(x=((4, 8), "float32"))
+    weights = m.parameter("weights", normal(8, 6))
+
+    def make(emit):
+        (x,) = m.vars
+        y = emit(m.op("product", op, [x, weights], (4, 6), "float32"))
+        return [emit(m.nest([y], (4, 6), "float32", lambda r, i, j: r[0](i, j) + 1.0))]
+
+    x = normal(4, 8)
+    built = check(m, make, [((4, 6), "float32")], [x], [x @ m.parameters["weights"] + 1], tmp_path)
+    assert built.resources["kernels"] == 2
+
+
+def scaled(tmp_path):
+    m = Maker(x=(("n",), "float32"), factor=((), "float32"))
+
+    def make(emit):
+        x, factor = m.vars
+        return [emit(m.nest([x, factor], ("n",), "float32", lambda r, i: r[0](i) * r[1]()))]
+
+    imported = program(m, make, [(("n",), "float32")])
+    (entry,) = imported.functions
+    operands = (entry.signature.operands[0], Operand("factor", (), "float32", "scalar"))
+    signature = Signature((*operands, *entry.signature.results))
+    imported = replace(imported, functions=(EntryPoint("main", signature),))
+    return build_program(imported, folder=tmp_path / "scaled")
+
+
+def test_calls_are_checked_as_those_of_kernels(tmp_path):
+    built = scaled(tmp_path)
+    x = normal(5)
+    np.testing.assert_array_equal(built(x, 2), x * 2)
+    np.testing.assert_array_equal(built(factor=3.0, x=x[::2]), x[::2] * 3)
+    out = np.empty(5, "float32")
+    assert built(x, 2.0, out=out) is out
+    np.testing.assert_array_equal(out, x * 2)
+    for arguments, message in [
+        ((x,), "factor missing"),
+        ((x.astype("float64"), 1.0), "x is float64; expected float32"),
+        ((x[None], 1.0), "x has rank 2; expected 1"),
+        ((x, "a"), "expected a number for float32"),
+    ]:
+        with pytest.raises(CallError, match=message):
+            built(*arguments)
+    with pytest.raises(CallError, match=r"out0 has shape \[4\]; expected \[5\]"):
+        built(x, 1.0, out=np.empty(4, "float32"))
+    with pytest.raises(CallError, match="shares memory with x"):
+        built(x, 1.0, out=x)
+
+
+def test_complex_operands_are_two_tensors_inside(tmp_path):
+    m = Maker(**{"x.real": (("n",), "float32"), "x.imag": (("n",), "float32")})
+
+    def make(emit):
+        real, imag = m.vars
+        product = emit(
+            m.nest([real, imag], ("n",), "float32", lambda r, i: r[0](i) * r[1](i) * 2.0)
+        )
+        square = emit(
+            m.nest(
+                [real, imag], ("n",), "float32", lambda r, i: r[0](i) * r[0](i) - r[1](i) * r[1](i)
+            )
+        )
+        return [square, product]
+
+    imported = program(m, make, [(("n",), "float32")] * 2)
+    operands = (Operand("x", ("n",), "complex64"), Operand("out", ("n",), "complex64", "result"))
+    imported = replace(imported, functions=(EntryPoint("main", Signature(operands)),))
+    built = build_program(imported, folder=tmp_path / "p")
+    x = (normal(9) + 1j * normal(9)).astype("complex64")
+    assert built(x).dtype == "complex64"
+    np.testing.assert_allclose(built(x), x * x, rtol=1e-5)
+    with pytest.raises(CallError, match="x is float32; expected complex64"):
+        built(x.real)
+
+
+def test_python_threads_call_one_program(tmp_path):
+    built = scaled(tmp_path)
+    x = normal(200_000)
+
+    def call(factor):
+        return all(
+            np.array_equal(built(x, float(factor)), x * np.float32(factor)) for _ in range(5)
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(call, range(8)))
+
+
+def test_torch_in_torch_out(tmp_path):
+    torch = pytest.importorskip("torch")
+    built = scaled(tmp_path)
+    got = built(torch.arange(4.0), 2.0)
+    assert isinstance(got, torch.Tensor)
+    assert got.tolist() == [0, 2, 4, 6]
+
+
+def test_an_exported_program_runs_where_there_is_no_tvm(tmp_path):
+    scaled(tmp_path).export(tmp_path / "deployed")
+    script = """
+import sys
+import numpy as np
+import tvm_iree_ext as ext
+program = ext.load(sys.argv[1])
+print(program(np.arange(3, dtype="float32"), 2.0).tolist(), "tvm" in sys.modules)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "deployed")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n")[0] == "[0.0, 2.0, 4.0] False"
+
+
+def test_programs_are_cached_and_pickled(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVM_IREE_EXT_CACHE", str(tmp_path / "cache"))
+    m = [Maker(x=((4,), "float32")) for _ in range(2)]
+    one, other = (
+        build_program(
+            program(
+                n,
+                lambda emit, n=n: [
+                    emit(n.nest([n["x"]], (4,), "float32", lambda r, i: r[0](i) + 1.0))
+                ],
+                [((4,), "float32")],
+            )
+        )
+        for n in m
+    )
+    assert one.folder == other.folder
+    assert pickle.loads(pickle.dumps(one))(np.zeros(4, "float32")).tolist() == [1] * 4
+    assert repr(one).startswith("<Program test: main for llvm")
+
+
+def test_a_damaged_program_is_refused(tmp_path):
+    built = scaled(tmp_path)
+    manifest = built.folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"offset"', '"offsets"'))
+    (built.folder / "program.vm").write_bytes(b"")
+    with pytest.raises(ArtifactError, match=r"program\.vm has SHA-256"):
+        load(built.folder)

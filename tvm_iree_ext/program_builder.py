@@ -1,0 +1,207 @@
+"""From an imported program to an artifact: fused, scheduled, compiled as one library."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.relax.vm_build import _ffi_api as vm_api
+from tvm.target import Target
+
+from tvm_iree_ext import cache, pipeline, program_passes
+from tvm_iree_ext.artifact import LIBRARY, write
+from tvm_iree_ext.builder import source_fingerprint
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.linker import compile_library
+from tvm_iree_ext.manifest import Function, Parameter, ProgramManifest, installed_versions
+from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.program import ALIGNMENT, BYTECODE, PARAMETERS, Program, load
+from tvm_iree_ext.program_passes import OPAQUE, prim_functions, relax_functions, with_functions
+from tvm_iree_ext.schedules.cpu.loops import schedule_loops
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.target.host import obstacle
+from tvm_iree_ext.target.names import TargetLike, make_target, target_json
+from tvm_iree_ext.versions import check_pair
+
+
+def build_program(
+    imported: Imported, target: TargetLike = "llvm", *, folder: Path | str | None = None
+) -> Program:
+    """Compile an imported program for a target, or take it from the cache.
+
+    Args:
+        imported: what :mod:`tvm_iree_ext.mlir` makes of a file.
+        target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
+        folder: where to write the artifact, past the cache; by default the cache keeps it.
+
+    Raises:
+        TargetError: for a target that is not known.
+        ScheduleError: when no rule builds an op of the program.
+        BuildError: when TVM, the linker or the file system refuses.
+        ArtifactError: when ``folder`` cannot be written, or holds something else.
+    """
+    check_pair()
+    resolved = make_target(target)
+
+    def make(place: Path) -> None:
+        _write(imported, resolved, place)
+
+    lazy = bool(obstacle(resolved))
+    if folder is None:
+        folder = cache.get_or_make(cache.key(_identity(imported, resolved)), make)
+    else:
+        make(Path(folder))
+    program = load(folder, lazy=lazy)
+    assert isinstance(program, Program)
+    return program
+
+
+def _identity(imported: Imported, target: Target) -> dict[str, Any]:
+    """What says whether two builds are the same."""
+    digest = hashlib.sha256(ir.save_json(imported.module).encode())
+    for name, value in sorted(imported.parameters.items()):
+        digest.update(f"{name} {value.dtype} {value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).view(np.uint8).data)
+    return {
+        "program": imported.name,
+        "module": digest.hexdigest(),
+        "functions": [[f.name, f.signature.to_json()] for f in imported.functions],
+        "ops": {key: op.describe() for key, op in imported.ops.items()},
+        "target": target_json(target),
+        "versions": {**installed_versions(), "source": source_fingerprint()},
+    }
+
+
+def _write(imported: Imported, target: Target, folder: Path) -> None:
+    """Compile, and write the artifact."""
+    constants = Constants(imported.parameters)
+    mod, functions = _lowered(imported, target, constants)
+    manifest = ProgramManifest(
+        name=imported.name,
+        functions=functions,
+        parameters=constants.table(),
+        target=target_json(target),
+    )
+
+    def fill(place: Path) -> dict[str, Any]:
+        executable = relax.ExecBuilder()
+        kernels = vm_api.VMCodeGen(executable, mod)
+        library = ir.IRModule(prim_functions(kernels))
+        resources = compile_library(library, target, place / LIBRARY, pipeline.CPU_PIPELINE)
+        bytecode = vm_api.VMLink(executable, target, None, [], {})
+        # The format's name is a file's suffix, too.
+        path = place / BYTECODE
+        bytecode.write_to_file(str(path), "relax.VMExecutable")
+        constants.write(place / PARAMETERS)
+        return {**resources, "kernels": len(library.functions), "needs_runtime": True}
+
+    pipeline.register()
+    write(folder, manifest, fill)
+
+
+class Constants:
+    """The constants of a program, by name: each array once."""
+
+    def __init__(self, parameters: Mapping[str, np.ndarray]) -> None:
+        self._arrays = {name: np.ascontiguousarray(array) for name, array in parameters.items()}
+        self._names: dict[tuple[Any, ...], str] = {}
+
+    def name(self, array: np.ndarray) -> str:
+        """The name of a constant of the module itself."""
+        key = str(array.dtype), array.shape, array.tobytes()
+        if key not in self._names:
+            self._names[key] = f"constant.{len(self._names)}"
+            self._arrays[self._names[key]] = array
+        return self._names[key]
+
+    def table(self) -> tuple[Parameter, ...]:
+        """Where each lies in the file."""
+        table, offset = [], 0
+        for name, array in self._arrays.items():
+            table.append(Parameter(name, str(array.dtype), array.shape, offset))
+            offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        return tuple(table)
+
+    def write(self, path: Path) -> None:
+        """Write the file."""
+        with path.open("wb") as file:
+            for entry, array in zip(self.table(), self._arrays.values(), strict=True):
+                file.seek(entry.offset)
+                file.write(array.view(np.uint8).data if array.size else b"")
+
+
+def _lowered(
+    imported: Imported, target: Target, constants: Constants
+) -> tuple[ir.IRModule, tuple[Function, ...]]:
+    """The module for the virtual machine, and its functions as the manifest lists them."""
+    entries = [function.name for function in imported.functions]
+    mod = with_functions(
+        imported.module,
+        {var: _private(function) for var, function in prim_functions(imported.module).items()},
+    )
+    mod = program_passes.fuse(mod, entries)
+    builder = relax.BlockBuilder(mod)
+    own_results = program_passes.OwnResults(builder)
+    lifted: dict[str, list[str]] = {}
+    for var, function in relax_functions(mod).items():
+        given = int(function.attrs["num_input"])
+        named = [parameter.name for parameter in function.params[given:]]
+        function, added = program_passes.lift_constants(function, constants.name)
+        lifted[var.name_hint] = [*named, *added]
+        builder.update_func(var, own_results(function))
+    mod = builder.get()
+    scheduled = {
+        var: _scheduled(function, imported.ops, target, var.name_hint)
+        for var, function in prim_functions(mod).items()
+    }
+    mod = program_passes.lower(with_functions(mod, scheduled))
+    functions = tuple(
+        Function(entry.name, entry.signature, tuple(lifted[entry.name]))
+        for entry in imported.functions
+    )
+    return mod, functions
+
+
+def _private(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function as one that is kept only where it is called; an op's is not fused."""
+    function = function.without_attr("global_symbol")
+    return function if _op_key(function) is None else function.with_attr("op_pattern", OPAQUE)
+
+
+def _op_key(function: tirx.PrimFunc) -> str | None:
+    attrs = function.attrs
+    return str(attrs[OP_ATTRIBUTE]) if attrs is not None and OP_ATTRIBUTE in attrs else None
+
+
+def _scheduled(
+    function: tirx.PrimFunc, ops: Mapping[str, Op], target: Target, name: str
+) -> tirx.PrimFunc:
+    """The function as it runs on the target."""
+    key = _op_key(function)
+    if key is None:
+        return schedule_loops(function, target, name)
+    op = ops[key]
+    rule = choose(op, target)
+    mod = rule.lower(op, target, rule.heuristic(op, target))
+    return _boxed(mod[op.entry].with_attr("global_symbol", name))
+
+
+def _boxed(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with numbers taken as tensors of rank 0, which the virtual machine passes."""
+    parameters, values = [], {}
+    for parameter in function.params:
+        if not isinstance(parameter.ty, tirx.BufferType) and str(parameter.ty.dtype) != "handle":
+            dtype = str(parameter.ty.dtype)
+            box = tirx.decl_buffer([], dtype, parameter.name, data_alignment=item_bytes(dtype))
+            values[parameter] = box[()]
+            parameters.append(box)
+        else:
+            parameters.append(parameter)
+    if not values:
+        return function
+    body = tvm_ffi.structural_map(function.body, (tirx.Var, lambda var: values.get(var, var)))
+    return tirx.PrimFunc(parameters, body, function.ret_type, function.attrs)
