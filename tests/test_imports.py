@@ -66,7 +66,7 @@ ALLOWED = {
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "simt": ".target .layout tvm tvm_ffi numpy",
-    "mlir": f"{REGISTRY} .workers tvm tvm_ffi numpy ml_dtypes iree",
+    "mlir": f"{REGISTRY} .workers .mlir.form tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",
     # Reading needs no TVM: the process that parses starts without it.
     "mlir.wire": ".mlir.form numpy ml_dtypes",

@@ -220,7 +220,8 @@ class Translator:
         dtype = numpy_dtype(type_.dtype)
         shape = () if elements.is_splat else _static(type_)
         length = dtype.itemsize * int(np.prod(shape, dtype=object))
-        data = np.frombuffer(elements.bytes(length), np.uint8) if length else np.empty(0, np.uint8)
+        # A copy: what is sent outlives the context, and the bytes are the context's.
+        data = np.frombuffer(elements.bytes(length) if length else b"", np.uint8).copy()
         return form.Dense(type_, _as(data, type_.dtype).reshape(shape))
 
     def _resource(self, attribute: Any) -> form.Attribute:

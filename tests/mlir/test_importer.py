@@ -1,0 +1,88 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext.errors import MlirError
+
+DATA = Path(__file__).parents[1] / "data" / "ir"
+PROGRAMS = sorted(path.stem for path in DATA.glob("*.mlir"))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_of_front_ends_compute_what_these_computed(built, name):
+    program = built(str(DATA / f"{name}.mlir"))
+    with np.load(DATA / f"{name}.npz") as recorded:
+        inputs = [recorded[f"in{i}"] for i in range(sum(k.startswith("in") for k in recorded))]
+        wanted = [recorded[f"out{i}"] for i in range(sum(k.startswith("out") for k in recorded))]
+    results = program(*inputs, function="main")
+    assert len(results) == len(wanted)
+    for result, want in zip(results, wanted, strict=True):
+        assert result.dtype == want.dtype
+        rtol, atol = (1e-2, 2e-3) if want.dtype == np.float16 else (1e-4, 2e-5)
+        np.testing.assert_allclose(result, want, rtol=rtol, atol=atol)
+
+
+def test_everything_unsupported_is_listed_at_once(imported):
+    text = """
+    func.func @f(%a: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
+      %0 = scf.if %c -> tensor<4xf32> {
+        scf.yield %a : tensor<4xf32>
+      } else {
+        scf.yield %a : tensor<4xf32>
+      }
+      %1 = arith.addf %0, %a : tensor<4xf32>
+      util.global.store %1, @g : tensor<4xf32>
+      return %1 : tensor<4xf32>
+    }
+    util.global private mutable @g : tensor<4xf32>
+    """
+    with pytest.raises(MlirError) as caught:
+        imported(text)
+    assert str(caught.value).splitlines() == [
+        "3:12: scf.if: is not supported; instead: arith.select",
+        "9:7: util.global.store: is not supported; instead: results that the caller keeps",
+    ]
+
+
+def test_a_dynamic_extent_is_checked_against_the_others(built):
+    text = """
+    func.func @f(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+      %0 = arith.addf %a, %b : tensor<?xf32>
+      return %0 : tensor<?xf32>
+    }
+    """
+    program = built(text)
+    (result,) = program(np.arange(5, dtype="f4"), np.ones(5, "f4"))
+    np.testing.assert_array_equal(result, np.arange(5) + 1)
+    with pytest.raises(Exception, match=r"(?i)match|shape|expect"):
+        program(np.arange(5, dtype="f4"), np.ones(4, "f4"))
+
+
+def test_calls_are_imported_in_their_place(run):
+    text = """
+    func.func private @two(%a: tensor<3xi32>) -> (tensor<3xi32>, tensor<3xi32>) {
+      %0 = arith.addi %a, %a : tensor<3xi32>
+      %1 = arith.muli %a, %a : tensor<3xi32>
+      return %1, %0 : tensor<3xi32>, tensor<3xi32>
+    }
+    func.func @f(%a: tensor<3xi32>) -> tensor<3xi32> {
+      %0:2 = call @two(%a) : (tensor<3xi32>) -> (tensor<3xi32>, tensor<3xi32>)
+      %1:2 = call @two(%0#1) : (tensor<3xi32>) -> (tensor<3xi32>, tensor<3xi32>)
+      %2 = arith.subi %1#0, %0#0 : tensor<3xi32>
+      return %2 : tensor<3xi32>
+    }
+    """
+    (result,) = run(text, np.array([1, -2, 3], "i4"))
+    np.testing.assert_array_equal(result, [3, 12, 27])
+
+
+def test_a_function_that_calls_itself_is_refused(imported):
+    text = """
+    func.func @f(%a: tensor<3xi32>) -> tensor<3xi32> {
+      %0 = call @f(%a) : (tensor<3xi32>) -> tensor<3xi32>
+      return %0 : tensor<3xi32>
+    }
+    """
+    with pytest.raises(MlirError, match="calls @f, which calls itself"):
+        imported(text)

@@ -1,0 +1,5 @@
+"""What cannot be imported, before it is one error with all that a file holds of it."""
+
+
+class Unsupported(Exception):
+    """What an operation holds that is not supported: the message says it, and what is instead."""

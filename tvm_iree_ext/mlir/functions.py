@@ -1,0 +1,278 @@
+"""Functions: their arguments, calls of others, globals, IREE's call ABI, which is identity.
+
+A call is imported in its place, as often as it stands; a function that calls itself is refused.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.elements import Element, element
+from tvm_iree_ext.mlir.errors import Unsupported
+from tvm_iree_ext.mlir.kernel import tensor_type
+from tvm_iree_ext.mlir.scalars import kind_of
+from tvm_iree_ext.mlir.scope import Program, Scope, read_back
+from tvm_iree_ext.mlir.values import (
+    SCALARS,
+    TENSORS,
+    Constant,
+    Number,
+    Other,
+    Shape,
+    Splat,
+    Symbol,
+    Tensor,
+    Value,
+    plain,
+)
+
+FUNCTIONS = ("func.func", "util.func")
+_ASYNC = "$async"
+_MOST_DEPTH = 64  # of calls in calls
+MOST_STEPS = 200_000  # operations, those of a called function counted at each call
+INDEX = element("index")
+
+
+def is_public(op: form.Operation) -> bool:
+    """Whether a caller from outside may call a function."""
+    return op.attributes.get("sym_visibility", "public") == "public"
+
+
+def has_body(op: form.Operation) -> bool:
+    """Whether a function is more than a declaration."""
+    return bool(op.regions and op.regions[0])
+
+
+def entry_name(op: form.Operation, functions: dict[str, form.Operation]) -> str | None:
+    """The name under which a function is an entry point; None where another stands for it.
+
+    ``f$async`` waits for fences; ``f``, where there is one, calls it and waits itself.
+    """
+    name = str(op.attributes["sym_name"])
+    if not name.endswith(_ASYNC):
+        return name
+    without = name.removesuffix(_ASYNC)
+    return None if without in functions else without
+
+
+def tensor_behind(program: Program, value: form.Value, block: form.Block, depth: int = 0) -> Any:
+    """The type of the tensor that a buffer view holds, by what becomes of it."""
+    if depth > _MOST_DEPTH:
+        raise Unsupported("calls nested too deep")
+    for op in block.operations:
+        for place, operand in enumerate(op.operands):
+            if operand is not value:
+                continue
+            if op.name == "hal.tensor.import" and place == 0:
+                return op.results[0].type
+            if op.name in ("util.call", "func.call"):
+                called = program.functions.get(str(op.attributes["callee"]))
+                if called is None or not has_body(called):
+                    continue
+                inner = called.block()
+                if found := tensor_behind(program, inner.arguments[place], inner, depth + 1):
+                    return found
+    return None
+
+
+@dataclass
+class Argument:
+    """An argument of an entry point: what a caller gives, and the value that it is."""
+
+    name: str
+    shape: Shape
+    extents: tuple[int | str, ...]
+    element: Element
+    parts: list[relax.Var]
+    value: Value
+
+
+def arguments_of(scope: Scope, op: form.Operation) -> list[Argument]:
+    """Declare the arguments of an entry point and define them; fences and devices have none."""
+    found: list[Argument] = []
+    block = op.block()
+    for argument in block.arguments:
+        kind = argument.type
+        if isinstance(kind, form.OtherType):
+            if kind.text == "!hal.buffer_view":
+                behind = tensor_behind(scope.program, argument, block)
+                if behind is None:
+                    raise Unsupported(f"{argument.name}, a buffer view, is never a tensor")
+                made = _argument(len(found), behind)
+                found.append(made)
+                scope.define(argument, Other("buffer view", made.value))
+            elif kind.text in ("!hal.fence", "!hal.device"):
+                scope.define(argument, Other(kind.text))
+            else:
+                raise Unsupported(f"{argument.name} of the type {kind.text}")
+            continue
+        made = _argument(len(found), kind)
+        found.append(made)
+        scope.define(argument, made.value)
+    return found
+
+
+def _argument(number: int, kind: form.Type) -> Argument:
+    name = f"arg{number}"
+    if not isinstance(kind, form.ScalarType | form.TensorType):
+        raise Unsupported(f"{name} of the type {kind}")
+    own = element(kind.dtype)
+    extents = tuple(
+        one if one is not None else f"{name}_{axis}"
+        for axis, one in enumerate(getattr(kind, "shape", ()))
+    )
+    shape = tuple(tirx.Var(one, "int64") if isinstance(one, str) else one for one in extents)
+    names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
+    parts = [
+        relax.Var(part, tensor_type(shape, dtype))
+        for part, dtype in zip(names, own.storage, strict=True)
+    ]
+    tensor = Tensor(shape, own, tuple(parts))
+    if isinstance(kind, form.TensorType):
+        return Argument(name, shape, extents, own, parts, tensor)
+    return Argument(name, shape, extents, own, parts, read_back(tensor))
+
+
+def call(scope: Scope, op: form.Operation) -> list[Value]:
+    """What a called function returns."""
+    name = str(op.attributes["callee"])
+    called = scope.program.functions.get(name)
+    if called is None or not has_body(called):
+        raise Unsupported(f"calls @{name}, which has no body here")
+    if scope.depth >= _MOST_DEPTH:
+        raise Unsupported(f"calls @{name} in calls of depth {_MOST_DEPTH}; does it call itself?")
+    if name in scope.calling:
+        raise Unsupported(f"calls @{name}, which calls itself")
+    inside = Scope(scope.function, scope.depth + 1, (*scope.calling, name))
+    block = called.block()
+    for argument, operand in zip(block.arguments, op.operands, strict=True):
+        inside.define(argument, scope.value(operand))
+    return scope.program.run(inside, called)
+
+
+def materialised(scope: Scope, value: Value) -> Tensor:
+    """What a function returns, in memory."""
+    if isinstance(value, Other) and value.of is not None:
+        value = value.of
+    if isinstance(value, TENSORS):
+        return scope.tensor(value)
+    if isinstance(value, SCALARS):
+        return scope.computed(value)
+    raise Unsupported(f"returns a {getattr(value, 'kind', 'value')}, which is no tensor")
+
+
+def constant(scope: Scope, op: form.Operation) -> Value:
+    """``arith.constant``, of a scalar or a tensor."""
+    return constant_value(op.attributes["value"], op.results[0].type)
+
+
+def constant_value(attribute: Any, kind: form.Type, *, foldable: bool = True) -> Value:
+    """A constant of a type."""
+    if isinstance(attribute, form.Opaque):
+        raise Unsupported(attribute.why or f"the constant {attribute.text}")
+    if not isinstance(kind, form.ScalarType | form.TensorType):
+        raise Unsupported(f"a constant of the type {kind}")
+    own = element(kind.dtype)
+    if isinstance(attribute, form.Dense):
+        shape = tuple(values_extent(one) for one in attribute.type.shape)
+        values = attribute.values
+        if foldable and (attribute.is_splat or values.size == 1):
+            return Splat(shape, own, Number(own, values.reshape(-1)[0]))
+        return Constant(_full(values, shape), own, foldable)
+    if isinstance(kind, form.TensorType):
+        raise Unsupported(f"a constant {type(attribute).__name__} of a tensor type")
+    if isinstance(attribute, tuple):
+        attribute = complex(float(attribute[0]), float(attribute[1]))
+    return Number(own, attribute)
+
+
+def values_extent(one: int | None) -> int:
+    """The extent of a constant, which has no other."""
+    if one is None:
+        raise Unsupported("a constant of a shape that is not known")
+    return one
+
+
+def _full(values: Any, shape: Any) -> Any:
+    return values if values.shape == tuple(shape) else np.broadcast_to(values, shape)
+
+
+def _global_load(scope: Scope, op: form.Operation) -> Value:
+    name = str(op.attributes["global"])
+    declared = scope.program.globals.get(name)
+    if declared is None:
+        raise Unsupported(f"loads @{name}, which is no global of this module")
+    if "is_mutable" in declared.attributes and declared.attributes["is_mutable"] is not False:
+        raise Unsupported(f"loads @{name}, which is mutable: programs keep no state between calls")
+    attribute = declared.attributes.get("initial_value")
+    if attribute is None:
+        raise Unsupported(f"loads @{name}, which has no initial value")
+    cached = scope.program.constants.get(name)
+    if cached is None:
+        cached = constant_value(attribute, op.results[0].type)
+        scope.program.constants[name] = cached
+    return cached
+
+
+def _import(scope: Scope, op: form.Operation) -> Value:
+    source = scope.value(op.operands[0])
+    value = source.of if isinstance(source, Other) else source
+    if not isinstance(value, TENSORS):
+        raise Unsupported("imports what is no buffer view of an argument or a result")
+    kind = op.results[0].type
+    if not isinstance(kind, form.TensorType) or kind.dtype != value.element.name:
+        raise Unsupported(f"imports a tensor of {value.element.name} as {kind}")
+    shape = tuple(
+        own if wanted is None else wanted
+        for own, wanted in zip(value.shape, kind.shape, strict=True)
+    )
+    return scope.as_shape(value, shape)
+
+
+def _export(scope: Scope, op: form.Operation) -> Value:
+    return Other("buffer view", scope.any_tensor(op.operands[0]))
+
+
+def _view_dim(scope: Scope, op: form.Operation) -> Value:
+    source = scope.value(op.operands[0])
+    value = source.of if isinstance(source, Other) else source
+    axis = int(op.attributes["index"])
+    if not isinstance(value, TENSORS) or not 0 <= axis < len(value.shape):
+        raise Unsupported("an extent of what is no tensor")
+    one = plain(value.shape[axis])
+    return Number(INDEX, one) if isinstance(one, int) else Symbol(INDEX, one)
+
+
+def _same(scope: Scope, op: form.Operation) -> list[Value]:
+    return [scope.value(value) for value in op.operands[: len(op.results)]]
+
+
+def _other(scope: Scope, op: form.Operation) -> list[Value]:
+    return [
+        Number(kind_of(value), 0)
+        if isinstance(value.type, form.ScalarType)
+        else Other(str(getattr(value.type, "text", value.type)))
+        for value in op.results
+    ]
+
+
+CALLS = {
+    "arith.constant": constant,
+    "func.call": call,
+    "util.call": call,
+    "util.global.load": _global_load,
+    "util.optimization_barrier": _same,
+    "util.null": _other,
+    "hal.tensor.import": _import,
+    "hal.tensor.export": _export,
+    "hal.tensor.barrier": _same,
+    "hal.tensor.alias": _same,
+    "hal.buffer_view.dim": _view_dim,
+    "hal.devices.get": _other,
+    "hal.fence.create": _other,
+    "hal.fence.await": _other,
+    "hal.fence.signal": _other,
+}

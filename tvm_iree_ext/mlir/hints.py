@@ -1,0 +1,32 @@
+"""For an operation that is not supported: the nearest that is."""
+
+import difflib
+from collections.abc import Sequence
+
+_HINTS = {
+    "scf.for": "loops that a region of linalg.generic can say",
+    "scf.if": "arith.select",
+    "scf.while": "loops that a region of linalg.generic can say",
+    "cf.br": "a function of one block",
+    "cf.cond_br": "arith.select",
+    "util.global.store": "results that the caller keeps",
+    "util.global.store.indirect": "results that the caller keeps",
+    "flow.dispatch": "the IR before dispatches are formed",
+    "flow.dispatch.region": "the IR before dispatches are formed",
+    "stablehlo.add": "IREE's input pipeline makes linalg of it",
+    "memref.alloc": "tensor.empty",
+    "vector.transfer_read": "tensor.extract_slice",
+}
+
+
+def nearest(name: str, supported: Sequence[str]) -> str:
+    """The end of a sentence: what is supported instead, or nothing."""
+    if name in _HINTS:
+        return f"; instead: {_HINTS[name]}"
+    dialect = name.split(".", 1)[0]
+    if dialect in ("stablehlo", "torch", "tosa", "mhlo", "onnx"):
+        return "; instead: what IREE's input pipeline makes of it (iree-opt, or iree-import-…)"
+    if dialect in ("scf", "cf", "flow", "stream", "memref", "bufferization", "vector"):
+        return f"; nothing of the dialect {dialect} is"
+    close = difflib.get_close_matches(name, supported, 1, 0.6)
+    return f"; the nearest that is: {close[0]}" if close else ""

@@ -1,0 +1,203 @@
+"""form.Module -> :class:`~tvm_iree_ext.mlir.imported.Imported`."""
+
+from collections.abc import Collection
+from typing import Any
+
+from tvm import relax, tirx
+
+from tvm_iree_ext.errors import ExtError, MlirError
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.errors import Unsupported
+from tvm_iree_ext.mlir.functions import (
+    FUNCTIONS,
+    MOST_STEPS,
+    Argument,
+    arguments_of,
+    entry_name,
+    has_body,
+    is_public,
+    materialised,
+)
+from tvm_iree_ext.mlir.hints import nearest
+from tvm_iree_ext.mlir.imported import EntryPoint, Imported
+from tvm_iree_ext.mlir.regions import SCALAR_OPS
+from tvm_iree_ext.mlir.scope import Dependent, Function, Program, Scope
+from tvm_iree_ext.mlir.symbols import scalar
+from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported
+from tvm_iree_ext.mlir.values import Failed, Other, Tensor, Value, plain
+from tvm_iree_ext.signature import Operand, Signature
+
+
+def import_module(
+    module: form.Module,
+    *,
+    only: Collection[str] | None = None,
+    failures: dict[str, str] | None = None,
+) -> Imported:
+    """The Relax module, ops, constants and entry points of a module of IR.
+
+    Args:
+        module: what the reader gives.
+        only: names of the entry points to import; by default all public functions.
+        failures: where given, takes the reason for each function that cannot be imported, and
+            such a function is left out.
+
+    Raises:
+        MlirError: for what is not supported, all of it in one message, and for a module without
+            an entry point.
+    """
+    program = Program(run)
+    for op in module.operations:
+        name = str(op.attributes.get("sym_name", ""))
+        if op.name in FUNCTIONS:
+            program.functions[name] = op
+        elif op.name == "util.global":
+            program.globals[name] = op
+        elif op.name not in ("util.initializer", "func.func"):
+            program.report(op, "is not supported at the top of a module")
+    entries: dict[str, form.Operation] = {}
+    for op in program.functions.values():
+        public = entry_name(op, program.functions)
+        if is_public(op) and has_body(op) and public and (only is None or public in only):
+            entries[public] = op
+    missing = sorted(set(only or ()) - set(entries))
+    if missing or not entries:
+        known = ", ".join(map(str, program.functions)) or "none"
+        what = f"no public function {', '.join(missing)}" if missing else "no public function"
+        raise MlirError(f"{module.name or 'the module'}: {what}; there are: {known}")
+    points: list[EntryPoint] = []
+    common = list(program.problems)
+    for name, op in entries.items():
+        before = len(program.problems)
+        point = _function(program, name, op)
+        if failures is not None and len(program.problems) > before:
+            failures[name] = "; ".join([*common, *program.problems[before:]])
+            del program.problems[before:]
+        elif point is not None:
+            points.append(point)
+    if program.problems and failures is None:
+        raise MlirError("\n".join(dict.fromkeys(program.problems)))
+    return Imported(
+        module.name,
+        program.finished([point.name for point in points]),
+        tuple(points),
+        program.ops,
+        program.parameters,
+    )
+
+
+def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | None:
+    """Emit a Relax function; None where something in it is not supported."""
+    function = Function(program)
+    scope = Scope(function, 0, (str(op.attributes["sym_name"]),))
+    before = len(program.problems)
+    try:
+        arguments = arguments_of(scope, op)
+    except Unsupported as reason:
+        program.report(op, str(reason))
+        return None
+    builder = program.builder
+    parameters = [part for argument in arguments for part in argument.parts]
+    with builder.function(name):
+        with builder.dataflow():
+            results: list[Tensor] = []
+            try:
+                values = [v for v in run(scope, op) if not _is_other(v)]
+                results = [materialised(scope, value) for value in values]
+            except Dependent:
+                pass
+            except Unsupported as reason:
+                program.report(op, str(reason))
+            parts = [builder.emit_output(part) for tensor in results for part in tensor.parts]
+        output = parts[0] if len(parts) == 1 else relax.Tuple(parts)
+        builder.emit_func_output(output, params=[*parameters, *function.parameters.values()])
+    if len(program.problems) > before:
+        program.dropped.add(name)
+        return None
+    program.inputs[name] = len(parameters)
+    return EntryPoint(name, _signature(arguments, results))
+
+
+def _is_other(value: Value) -> bool:
+    return isinstance(value, Other) and value.of is None
+
+
+def run(scope: Scope, op: form.Operation) -> list[Value]:
+    """What the body of a function returns; unsupported operations are reported and passed over."""
+    if len(op.regions[0]) != 1:
+        raise Unsupported("branches between blocks; only a function of one block is supported")
+    *operations, last = op.block().operations
+    for inner in operations:
+        scope.function.steps += 1
+        if scope.function.steps > MOST_STEPS:
+            raise Unsupported(f"more than {MOST_STEPS} operations, those of calls included")
+        results = perform(scope, inner)
+        for value, found in zip(inner.results, results, strict=True):
+            scope.define(value, found)
+    return [scope.value(value) for value in last.operands]
+
+
+def perform(scope: Scope, op: form.Operation) -> list[Value]:
+    """The results of an operation; what is not supported is reported, and gives Failed."""
+    try:
+        found = _perform(scope, op)
+    except Dependent:
+        return [Failed() for _ in op.results]
+    except Unsupported as reason:
+        scope.program.report(op, str(reason))
+        return [Failed() for _ in op.results]
+    except ExtError as reason:
+        scope.program.report(op, str(reason))
+        return [Failed() for _ in op.results]
+    return found if isinstance(found, list) else [found]
+
+
+def _perform(scope: Scope, op: form.Operation) -> Any:
+    handler = HANDLERS.get(op.name)
+    if handler is not None:
+        return handler(scope, op)
+    if op.name in SCALAR_OPS:
+        for value in op.operands:
+            scope.value(value)
+        if all(isinstance(value.type, form.ScalarType) for value in op.results):
+            return scalar(scope, op)
+        return elementwise(scope, op)
+    raise Unsupported(f"is not supported{nearest(op.name, supported())}")
+
+
+def _signature(arguments: list[Argument], results: list[Tensor]) -> Signature:
+    operands = [Operand(one.name, one.extents, _dtype(one.element.name)) for one in arguments]
+    operands += [
+        Operand(
+            f"result{number}",
+            tuple(_extent_text(extent) for extent in tensor.shape),
+            _dtype(tensor.element.name),
+            "result",
+        )
+        for number, tensor in enumerate(results)
+    ]
+    return Signature(tuple(operands))
+
+
+def _dtype(name: str) -> str:
+    return "int64" if name == "index" else name
+
+
+def _extent_text(one: Any) -> int | str:
+    """An extent as a signature writes it."""
+    number = plain(one)
+    if isinstance(number, int):
+        return number
+    return _text(number)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case tirx.Var():
+            return str(value.name)
+        case tirx.IntImm():
+            return str(int(value))
+        case tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv():
+            sign = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//"}[type(value)]
+            return f"({_text(value.a)} {sign} {_text(value.b)})"
+    raise Unsupported(f"a result with the extent {value}, which a signature cannot say")

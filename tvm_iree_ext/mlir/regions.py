@@ -1,0 +1,175 @@
+"""Regions of scalar operations, evaluated into TIR expressions."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import ir, tirx
+
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.elements import Pair, element
+from tvm_iree_ext.mlir.errors import Unsupported
+from tvm_iree_ext.mlir.scalar_complex import COMPLEX
+from tvm_iree_ext.mlir.scalar_floats import FLOATS
+from tvm_iree_ext.mlir.scalar_math import MATH
+from tvm_iree_ext.mlir.scalars import INTEGERS, Context, Handler, results_of
+from tvm_iree_ext.mlir.values import SCALARS, TENSORS, Number, Value
+
+# TVM's passes walk expressions as trees, whose size may double with each use of a value.
+_LARGE, _TOO_LARGE = 200, 20_000
+_OF_OP = 8  # nodes that an operation adds, about
+
+
+def _index(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    return context.position[int(op.attributes["dim"])]
+
+
+def _extract(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    tensor, *at = operands
+    if context.kernel is None:
+        raise Unsupported("reads a tensor in a region that may use its arguments only")
+    return context.kernel.checked(tensor, at)
+
+
+def _dim(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    tensor, axis = operands
+    if context.kernel is None or not isinstance(axis, tirx.IntImm):
+        raise Unsupported("an extent in a region, of an axis that is no constant")
+    return context.kernel.extent(tensor.shape[int(axis)])
+
+
+def affine(expression: form.AffineExpr, dims: Sequence[Any], symbols: Sequence[Any]) -> Any:
+    """An affine expression of int64 values."""
+    match expression.kind:
+        case "constant":
+            return tirx.const(expression.value, "int64")
+        case "dim":
+            return dims[expression.value]
+        case "symbol":
+            return symbols[expression.value]
+    a, b = (affine(part, dims, symbols) for part in expression.parts)
+    match expression.kind:
+        case "add":
+            return a + b
+        case "mul":
+            return a * b
+    if not isinstance(b, tirx.IntImm) or int(b) <= 0:
+        raise Unsupported(f"affine {expression.kind} by what is no constant from 1")
+    match expression.kind:
+        case "mod":
+            return tirx.floormod(a, b)
+        case "floordiv":
+            return tirx.floordiv(a, b)
+    return tirx.floordiv(a + (b - 1), b)
+
+
+def _affine(combine: Any) -> Handler:
+    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+        one = op.attributes["map"]
+        dims, symbols = operands[: one.dims], operands[one.dims :]
+        found = [affine(result, dims, symbols) for result in one.results]
+        value = found[0]
+        for other in found[1:]:
+            value = combine(value, other)
+        return value
+
+    return handler
+
+
+def _same(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    return operands if len(operands) > 1 else operands[0]
+
+
+SCALAR_OPS: dict[str, Handler] = {
+    **INTEGERS,
+    **FLOATS,
+    **MATH,
+    **COMPLEX,
+    "linalg.index": _index,
+    "tensor.extract": _extract,
+    "tensor.dim": _dim,
+    "affine.apply": _affine(None),
+    "affine.min": _affine(tirx.min),
+    "affine.max": _affine(tirx.max),
+    "util.optimization_barrier": _same,
+}
+"""The operations of which scalars are made, in regions and between them."""
+
+
+class Evaluator:
+    """Runs the operations of a region on TIR expressions.
+
+    ``outside`` gives what a value from outside the region is.
+    """
+
+    def __init__(self, context: Context, outside: Callable[[form.Value], Value]) -> None:
+        self.context, self.outside = context, outside
+        self._held: dict[int, Any] = {}
+        self._sizes: dict[int, int] = {}
+
+    def run(self, block: form.Block, arguments: Sequence[Any]) -> list[Any]:
+        """What the block's terminator takes."""
+        uses = Counter(id(value) for op in block.operations for value in op.operands)
+        for argument, held in zip(block.arguments, arguments, strict=True):
+            self._held[id(argument)] = held
+        *operations, last = block.operations
+        for op in operations:
+            operands = [self.held(value) for value in op.operands]
+            try:
+                found = self.apply(op, operands)
+            except Unsupported as reason:
+                raise Unsupported(f"{op.name} at {op.location}: {reason}") from None
+            size = _OF_OP + sum(self._sizes.get(id(value), 1) for value in op.operands)
+            for result, held in zip(op.results, found, strict=True):
+                used = uses[id(result)]
+                own = size
+                if used > 1 and size > _LARGE and self.context.kernel is not None:
+                    held, own = self.context.kernel.kept(held), 1
+                elif size > _TOO_LARGE:
+                    raise Unsupported(
+                        f"{op.name} at {op.location}: the region's expression is too large"
+                    )
+                self._held[id(result)], self._sizes[id(result)] = held, own
+        return [self.held(value) for value in last.operands]
+
+    def apply(self, op: form.Operation, operands: list[Any]) -> list[Any]:
+        """What the results of an operation hold."""
+        handler = SCALAR_OPS.get(op.name)
+        if handler is None:
+            raise Unsupported("is not supported in a region")
+        if op.regions:
+            raise Unsupported("has a region inside a region")
+        return list(results_of(handler(self.context, op, operands)))
+
+    def held(self, value: form.Value) -> Any:
+        """What a value holds: an expression, a pair, or a tensor from outside."""
+        if id(value) in self._held:
+            return self._held[id(value)]
+        found = self.outside(value)
+        if isinstance(found, TENSORS):
+            return found
+        if isinstance(found, Number):
+            return found.element.constant(found.value)
+        if isinstance(found, SCALARS) and self.context.kernel is not None:
+            return self.context.kernel.scalar(found)
+        raise Unsupported(f"uses {value.name}, which is no constant, in a region")
+
+
+def as_argument(value: ir.Expr, kind: form.Type) -> Any:
+    """What an argument of a region holds, from the type in which a registry's op shows it."""
+    if not isinstance(kind, form.ScalarType):
+        raise Unsupported(f"a region over {kind}")
+    own = element(kind.dtype)
+    came = str(value.ty.dtype)
+    if own.kind == "bool" and came != "bool":
+        return tirx.NE(value, tirx.const(0, came))
+    if own.is_complex:
+        raise Unsupported("a region over complex numbers")
+    return value if came == own.held else tirx.Cast(own.held, value)
+
+
+def as_yield(held: Any, dtype: str) -> ir.Expr:
+    """A yielded scalar in the type that a registry's op expects."""
+    if isinstance(held, Pair):
+        raise Unsupported("a region that yields complex numbers")
+    return held if str(held.ty.dtype) == dtype else tirx.Cast(dtype, held)

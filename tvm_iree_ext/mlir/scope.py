@@ -1,0 +1,326 @@
+"""The state of an import: the Relax module that grows, and what each value of IR has become."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax, sym, tirx
+from tvm.ir import IRModule
+
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.elements import Element
+from tvm_iree_ext.mlir.errors import Unsupported
+from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE
+from tvm_iree_ext.mlir.kernel import ELEMENTWISE, OPAQUE, Kernel, tensor_type
+from tvm_iree_ext.mlir.scalars import kind_of
+from tvm_iree_ext.mlir.values import (
+    SCALARS,
+    TENSORS,
+    AnyTensor,
+    Applied,
+    Constant,
+    Empty,
+    Failed,
+    Number,
+    Scalar,
+    Shape,
+    Splat,
+    Symbol,
+    Tensor,
+    Value,
+    plain,
+)
+from tvm_iree_ext.ops.base import Op
+
+LARGEST_SCALAR = 64  # nodes of an expression; a larger one is computed once, into memory
+SMALL_CONSTANT_BYTES = 256  # a larger constant is a parameter
+
+
+@dataclass
+class Program:
+    """What the functions of a module share."""
+
+    run: Callable[["Scope", form.Operation], list[Value]]  # the body of a function
+    builder: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
+    ops: dict[str, Op] = field(default_factory=dict)
+    parameters: dict[str, np.ndarray] = field(default_factory=dict)
+    globals: dict[str, form.Operation] = field(default_factory=dict)
+    functions: dict[str, form.Operation] = field(default_factory=dict)
+    constants: dict[str, Value] = field(default_factory=dict)
+    inputs: dict[str, int] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    problems: list[str] = field(default_factory=list)
+    _keys: dict[Any, str] = field(default_factory=dict)
+    _ops: dict[str, tuple[str, ir.GlobalVar]] = field(default_factory=dict)
+
+    def parameter(self, array: np.ndarray, hint: str) -> str:
+        """The name under which an array is a parameter; equal ones have one name."""
+        key = (
+            array.dtype.str,
+            array.shape,
+            array.tobytes() if array.nbytes < 1 << 16 else id(array),
+        )
+        found = self._keys.get(key)
+        if found is None:
+            found = self._keys[key] = f"{hint}{len(self.parameters)}"
+            self.parameters[found] = array
+        return found
+
+    def report(self, op: form.Operation, what: str) -> None:
+        """Note what is not supported."""
+        self.problems.append(f"{op.location}: {op.name}: {what}")
+
+    def finished(self, names: Sequence[str]) -> IRModule:
+        """The module, whose functions say how many of their parameters a caller gives."""
+        module = self.builder.finalize()
+        functions = {}
+        for gvar, func in module.functions.items():
+            name = gvar.name_hint
+            if isinstance(func, relax.Function):
+                if name not in names:
+                    continue
+                func = func.with_attr("num_input", self.inputs[name])
+                func = func.with_attr("global_symbol", name)
+            functions[gvar] = func
+        return IRModule(functions)
+
+    def op_function(self, op: Op) -> ir.GlobalVar:
+        """The canonical PrimFunc of an op of the registry, marked; equal ops have one."""
+        identity = repr(op.describe())
+        if identity not in self._ops:
+            key = f"{op.entry}_{len(self.ops)}"
+            func = op.prim_func().with_attr(OP_ATTRIBUTE, key).with_attr("op_pattern", OPAQUE)
+            func = func.without_attr("global_symbol")
+            self._ops[identity] = (key, self.builder.add_func(func, key))
+            self.ops[key] = op
+        return self._ops[identity][1]
+
+
+@dataclass
+class Function:
+    """The Relax function under construction."""
+
+    program: Program
+    constants: dict[int, tuple[Constant, list[relax.Var]]] = field(default_factory=dict)
+    parameters: dict[str, relax.Var] = field(default_factory=dict)
+    analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
+    checks: list[Any] = field(default_factory=list)
+    extent_names: dict[str, str] = field(default_factory=dict)
+    steps: int = 0
+
+
+class Scope:
+    """The values of a function, or of one that is called in it; and what is emitted for them."""
+
+    def __init__(self, function: Function, depth: int = 0, calling: tuple[str, ...] = ()) -> None:
+        self.function, self.depth, self.calling = function, depth, calling
+        self.program = function.program
+        self._values: dict[int, Value] = {}
+
+    def define(self, value: form.Value, found: Value) -> None:
+        """Say what a value of IR is."""
+        self._values[id(value)] = found
+
+    def value(self, value: form.Value) -> Value:
+        """What a value of IR is."""
+        found = self._values[id(value)]
+        if isinstance(found, Failed):
+            raise Dependent
+        return found
+
+    def any_tensor(self, value: form.Value) -> AnyTensor:
+        """A value that is a tensor of some kind."""
+        found = self.value(value)
+        if isinstance(found, TENSORS):
+            return found
+        raise Unsupported(f"{value.name} is no tensor that is computed with")
+
+    def scalar(self, value: form.Value) -> Scalar:
+        """A value that is a scalar."""
+        found = self.value(value)
+        if isinstance(found, SCALARS):
+            return found
+        raise Unsupported(f"{value.name} is no scalar that is computed with")
+
+    def number(self, value: form.Value) -> Any | None:
+        """The number, where a value is one: a scalar, or a tensor with all elements alike."""
+        found = self.value(value)
+        if isinstance(found, Splat):
+            found = found.scalar
+        return found.value if isinstance(found, Number) else None
+
+    def extent_of(self, value: form.Value) -> Any:
+        """An index value as an extent: a number, or arithmetic on extents.
+
+        Raises:
+            Unsupported: for one that only data decides.
+        """
+        found = self.scalar(value)
+        if isinstance(found, Number):
+            return int(found.value)
+        if isinstance(found, Symbol):
+            return found.value
+        raise Unsupported(f"{value.name}, an extent, is computed from data")
+
+    def shape_of(self, kind: form.Type, sizes: Sequence[form.Value]) -> Shape:
+        """A tensor type's shape, with these values for the extents that are not known."""
+        if not isinstance(kind, form.TensorType):
+            raise Unsupported(f"a result of the type {kind}")
+        given = iter(sizes)
+        return tuple(
+            one if one is not None else self.simple(self.extent_of(next(given)))
+            for one in kind.shape
+        )
+
+    def simple(self, one: Any) -> Any:
+        """An extent in its simplest form, by which equal ones are known."""
+        if isinstance(one, int):
+            return one
+        return plain(self.function.analyzer.simplify(one))
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Whether two extents are certainly equal."""
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
+        return bool(self.function.analyzer.can_prove_equal(a, b))
+
+    def tensor(self, value: AnyTensor) -> Tensor:
+        """A tensor in memory, emitting what it takes."""
+        match value:
+            case Tensor():
+                return value
+            case Constant():
+                return self._constant(value)
+        kernel = Kernel(self, "fill", [value], [(value.shape, value.element)], ELEMENTWISE)
+        with kernel:
+            kernel.block(
+                "fill",
+                value.shape,
+                lambda at: kernel.put(0, kernel.copied(value, _place(at)), _place(at)),
+            )
+        return kernel.results[0]
+
+    def in_memory(self, value: form.Value) -> Tensor:
+        """A value that is a tensor, in memory."""
+        return self.tensor(self.any_tensor(value))
+
+    def computed(self, value: Scalar) -> Tensor:
+        """A scalar as a tensor of rank 0."""
+        return self.tensor(Splat((), value.element, value))
+
+    def applied(self, op: form.Operation, operands: Sequence[Value]) -> list[Scalar]:
+        """Scalars that an operation computes."""
+        size = 8 + sum(one.size for one in operands if isinstance(one, Applied))
+        kinds = [kind_of(value) for value in op.results]
+        found = [Applied(kind, op, i, tuple(operands), size) for i, kind in enumerate(kinds)]
+        if size <= LARGEST_SCALAR:
+            return list(found)
+        return [read_back(self.computed(one)) for one in found]
+
+    def _constant(self, value: Constant) -> Tensor:
+        array, kind = value.array, value.element
+        function = self.function
+        if id(value) not in function.constants:
+            parts = [array.real, array.imag] if kind.is_complex else [array]
+            variables = []
+            for part in parts:
+                part = as_stored(part, kind.part if kind.is_complex else kind)
+                name = self.program.parameter(part, "constant")
+                if name not in function.parameters:
+                    kind_of_part = tensor_type(tuple(part.shape), str(part.dtype))
+                    function.parameters[name] = relax.Var(name, kind_of_part)
+                variables.append(function.parameters[name])
+            function.constants[id(value)] = value, variables
+        return Tensor(value.shape, kind, tuple(function.constants[id(value)][1]))
+
+    def call(
+        self,
+        func: tirx.PrimFunc,
+        name: str,
+        arguments: Sequence[Any],
+        outputs: Sequence[tuple[Shape, str]],
+    ) -> list[relax.Var]:
+        """Emit a call of a PrimFunc; a variable for each output."""
+        builder = self.program.builder
+        gvar = builder.add_func(func.without_attr("global_symbol"), name)
+        return self.call_global(gvar, arguments, outputs)
+
+    def call_global(
+        self, gvar: ir.GlobalVar, arguments: Sequence[Any], outputs: Sequence[tuple[Shape, str]]
+    ) -> list[relax.Var]:
+        """Emit a call of a PrimFunc of the module."""
+        builder = self.program.builder
+        types = [tensor_type(shape, dtype) for shape, dtype in outputs]
+        called = relax.op.call_tir(
+            gvar, relax.Tuple(list(arguments)), types if len(types) > 1 else types[0]
+        )
+        found = builder.emit(called)
+        if len(types) == 1:
+            return [found]
+        return [builder.emit(relax.TupleGetItem(found, i)) for i in range(len(types))]
+
+    def called_op(
+        self, op: Op, arguments: Sequence[Any], outputs: Sequence[tuple[Shape, Element]]
+    ) -> list[Tensor]:
+        """Emit a call of an op of the registry, whose results have real element types."""
+        gvar = self.program.op_function(op)
+        parts = self.call_global(
+            gvar, arguments, [(shape, kind.storage[0]) for shape, kind in outputs]
+        )
+        return [
+            Tensor(tuple(shape), kind, (part,))
+            for (shape, kind), part in zip(outputs, parts, strict=True)
+        ]
+
+    def as_shape(self, value: AnyTensor, shape: Shape) -> AnyTensor:
+        """The same tensor with extents that are known to be equal, or are checked at run time."""
+        shape = tuple(self.simple(one) for one in shape)
+        if len(shape) != len(value.shape):
+            raise Unsupported(f"a tensor of rank {len(value.shape)} where rank {len(shape)} is due")
+        if all(_identical(a, b) for a, b in zip(value.shape, shape, strict=True)):
+            return value
+        for a, b in zip(value.shape, shape, strict=True):
+            if isinstance(a, int) and isinstance(b, int) and a != b:
+                raise Unsupported(f"an extent of {a} where {b} is due")
+        match value:
+            case Splat():
+                return Splat(shape, value.element, value.scalar)
+            case Empty():
+                return Empty(shape, value.element)
+        tensor = self.tensor(value)
+        builder = self.program.builder
+        parts = tuple(
+            builder.match_cast(part, tensor_type(shape, dtype))
+            for part, dtype in zip(tensor.parts, tensor.element.storage, strict=True)
+        )
+        return Tensor(shape, tensor.element, parts)
+
+
+class Dependent(Exception):
+    """Raised for a value that failed before: that is reported already."""
+
+
+def _identical(a: Any, b: Any) -> bool:
+    return a == b if isinstance(a, int) and isinstance(b, int) else str(a) == str(b)
+
+
+def _place(at: Any) -> list[Any]:
+    return [at[dim] for dim in sorted(at)]
+
+
+def read_back(tensor: Tensor) -> Applied:
+    """The scalar that a tensor of rank 0 holds."""
+    place = form.Location(0, 0)
+    result = form.Value(form.ScalarType(tensor.element.name), "%computed")
+    op = form.Operation("tensor.extract", [], [result], {}, [], place)
+    return Applied(tensor.element, op, 0, (tensor,))
+
+
+def as_stored(array: np.ndarray, kind: Element) -> np.ndarray:
+    """A constant's elements as its buffers hold them."""
+    if kind.is_float and kind.storage[0] == "uint8":
+        return np.ascontiguousarray(array).view(np.uint8)
+    if kind.storage[0] == "bfloat16":
+        return np.ascontiguousarray(array)
+    return np.ascontiguousarray(array.astype(kind.storage[0]))

@@ -1,0 +1,55 @@
+"""The one table of operations: from an op's name to what imports it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.functions import CALLS
+from tvm_iree_ext.mlir.generic import generic
+from tvm_iree_ext.mlir.kernel import ELEMENTWISE, Kernel
+from tvm_iree_ext.mlir.linalg_ext import LINALG_EXT
+from tvm_iree_ext.mlir.named import NAMED
+from tvm_iree_ext.mlir.regions import SCALAR_OPS, Evaluator
+from tvm_iree_ext.mlir.scalars import kind_of
+from tvm_iree_ext.mlir.scope import Scope
+from tvm_iree_ext.mlir.tensors import TENSORS, at_places
+from tvm_iree_ext.mlir.values import SCALARS, Value
+
+Handler = Callable[[Scope, form.Operation], Any]
+
+HANDLERS: dict[str, Handler] = {
+    "linalg.generic": generic,
+    **NAMED,
+    **TENSORS,
+    **LINALG_EXT,
+    **CALLS,
+}
+
+
+def supported() -> list[str]:
+    """The names of all operations that are imported."""
+    return sorted({*HANDLERS, *SCALAR_OPS})
+
+
+def elementwise(scope: Scope, op: form.Operation) -> list[Value]:
+    """A scalar operation on tensors: element by element."""
+    values: list[Any] = [scope.value(value) for value in op.operands]
+    shapes = [one.shape for one in values if not isinstance(one, SCALARS)]
+    shape = shapes[0]
+    values = [one if isinstance(one, SCALARS) else scope.as_shape(one, shape) for one in values]
+    outputs = [(shape, kind_of(value)) for value in op.results]
+    kernel = Kernel(scope, op.name, values, outputs, ELEMENTWISE)
+
+    def each(at: Any) -> None:
+        place = at_places(at)
+        held = [
+            kernel.scalar(one) if isinstance(one, SCALARS) else kernel.element(one, place)
+            for one in values
+        ]
+        found = Evaluator(kernel.context, scope.value).apply(op, held)
+        for number, one in enumerate(found):
+            kernel.store(number, one, place)
+
+    with kernel:
+        kernel.block(op.name.rpartition(".")[2], shape, each)
+    return list(kernel.results)

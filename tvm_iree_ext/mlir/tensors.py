@@ -1,0 +1,454 @@
+"""Operations of ``tensor``: views, slices, padding, concatenation, elements."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import relax, tirx
+
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.elements import Expr, element
+from tvm_iree_ext.mlir.errors import Unsupported
+from tvm_iree_ext.mlir.generic import outside
+from tvm_iree_ext.mlir.kernel import ELEMENTWISE, INJECTIVE, OPAQUE, Kernel
+from tvm_iree_ext.mlir.scalar_floats import from_pattern, pattern_of
+from tvm_iree_ext.mlir.scalars import kind_of, tensor_kind
+from tvm_iree_ext.mlir.scope import Scope
+from tvm_iree_ext.mlir.values import (
+    SCALARS,
+    AnyTensor,
+    Constant,
+    Empty,
+    Number,
+    Scalar,
+    Shape,
+    Splat,
+    Symbol,
+    Tensor,
+    Value,
+    extent,
+    plain,
+)
+
+_DYNAMIC = -(2**63)  # in a list of static offsets: the next operand is meant
+INDEX = element("index")
+Place = list[Expr]
+
+
+def at_places(at: Mapping[int, Any]) -> Place:
+    """The variables of a block, by dim."""
+    return [at[dim] for dim in sorted(at)]
+
+
+def moved(
+    scope: Scope,
+    name: str,
+    reads: Sequence[Value],
+    shape: Shape,
+    kind: Any,
+    part: Callable[[Kernel, Place], list[Expr]],
+    pattern: int = INJECTIVE,
+) -> Tensor:
+    """A tensor whose elements are stored parts of others, unchanged."""
+    kernel = Kernel(scope, name, reads, [(shape, kind)], pattern)
+    with kernel:
+        kernel.block(
+            name.rpartition(".")[2],
+            shape,
+            lambda at: kernel.put(0, part(kernel, at_places(at)), at_places(at)),
+        )
+    return kernel.results[0]
+
+
+def guarded(
+    kernel: Kernel, condition: Expr, value: AnyTensor, at: Place, otherwise: list[Expr]
+) -> list[Expr]:
+    """The stored parts of an element that is there where a condition holds."""
+    return [
+        tirx.if_then_else(condition, one, other)
+        for one, other in zip(kernel.copied(value, at), otherwise, strict=True)
+    ]
+
+
+def mixed(scope: Scope, static: Sequence[int], dynamic: Sequence[form.Value]) -> list[Scalar]:
+    """A list of offsets or sizes: numbers, and operands for the rest."""
+    given = iter(dynamic)
+    return [
+        scope.scalar(next(given)) if int(one) == _DYNAMIC else Number(INDEX, int(one))
+        for one in static
+    ]
+
+
+def as_extent(scope: Scope, value: Scalar, what: str) -> Any:
+    """A scalar as an extent.
+
+    Raises:
+        Unsupported: for one that only data decides.
+    """
+    if isinstance(value, Number):
+        return int(value.value)
+    if isinstance(value, Symbol):
+        return scope.simple(value.value)
+    raise Unsupported(f"{what} that is computed from data")
+
+
+def _empty(scope: Scope, op: form.Operation) -> Value:
+    kind = tensor_kind(op.results[0])
+    return Empty(scope.shape_of(kind, op.operands), element(kind.dtype))
+
+
+def _splat(scope: Scope, op: form.Operation) -> Value:
+    scalar, *sizes = op.operands
+    kind = tensor_kind(op.results[0])
+    return Splat(scope.shape_of(kind, sizes), element(kind.dtype), scope.scalar(scalar))
+
+
+def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
+    """The same elements, row-major, in another shape."""
+    match value:
+        case Splat():
+            return Splat(shape, value.element, value.scalar)
+        case Empty():
+            return Empty(shape, value.element)
+        case Constant() if all(isinstance(one, int) for one in shape):
+            return Constant(value.array.reshape(shape), value.element, value.foldable)
+    tensor = scope.tensor(value)
+    if all(str(a) == str(b) for a, b in zip(tensor.shape, shape, strict=False)) and len(
+        tensor.shape
+    ) == len(shape):
+        return tensor
+    target = relax.ShapeExpr([extent(one) for one in shape])
+    parts = [scope.program.builder.emit(relax.op.reshape(one, target)) for one in tensor.parts]
+    return Tensor(shape, tensor.element, tuple(parts))
+
+
+def _collapse(scope: Scope, op: form.Operation) -> Value:
+    value = scope.any_tensor(op.operands[0])
+    shape: list[Any] = []
+    for group in op.attributes["reassociation"]:
+        product: Any = 1
+        for axis in group:
+            product = product * value.shape[int(axis)]
+        shape.append(scope.simple(product))
+    return reshaped(scope, value, tuple(shape))
+
+
+def _expand(scope: Scope, op: form.Operation) -> Value:
+    value = scope.any_tensor(op.operands[0])
+    sizes = mixed(scope, op.attributes["static_output_shape"], op.operands[1:])
+    shape = [as_extent(scope, one, "an extent") for one in sizes]
+    cast = []
+    for group, own in zip(op.attributes["reassociation"], value.shape, strict=True):
+        product: Any = 1
+        for axis in group:
+            product = product * shape[int(axis)]
+        product = scope.simple(product)
+        cast.append(own if scope.same(product, own) else product)
+    return reshaped(scope, scope.as_shape(value, tuple(cast)), tuple(shape))
+
+
+def _reshape(scope: Scope, op: form.Operation) -> Value:
+    kind = tensor_kind(op.results[0])
+    if any(one is None for one in kind.shape):
+        raise Unsupported("a result shape from data; tensor.expand_shape is supported")
+    return reshaped(scope, scope.any_tensor(op.operands[0]), tuple(kind.shape))
+
+
+def _kept_axes(sizes: Sequence[Any], kind: form.TensorType) -> list[int]:
+    """The axes that a slice's result has, whose type may leave out some of extent 1."""
+    kept: list[int] = []
+    surplus = len(sizes) - len(kind.shape)
+    for axis, size in enumerate(sizes):
+        wanted = kind.shape[len(kept)] if len(kept) < len(kind.shape) else -1
+        if surplus and plain(size) == 1 and wanted != 1:
+            surplus -= 1
+            continue
+        kept.append(axis)
+    while len(kept) > len(kind.shape):  # of several of extent 1, the last are left out
+        kept.remove(max(axis for axis in kept if plain(sizes[axis]) == 1))
+    return kept
+
+
+def _slice_parts(
+    scope: Scope, op: form.Operation, groups: Sequence[Sequence[form.Value]]
+) -> tuple[list[Scalar], list[Any], list[Scalar]]:
+    offsets = mixed(scope, op.attributes["static_offsets"], groups[0])
+    sizes = mixed(scope, op.attributes["static_sizes"], groups[1])
+    strides = mixed(scope, op.attributes["static_strides"], groups[2])
+    return offsets, [as_extent(scope, one, "the size of a slice") for one in sizes], strides
+
+
+def _check_inside(offsets: Any, sizes: Any, strides: Any, shape: Shape) -> None:
+    for axis, (offset, size, stride, own) in enumerate(
+        zip(offsets, sizes, strides, shape, strict=True)
+    ):
+        numbers = isinstance(offset, Number) and isinstance(stride, Number)
+        if not numbers or not isinstance(size, int) or not isinstance(plain(own), int):
+            continue
+        first, step = int(offset.value), int(stride.value)
+        if size and not (0 <= first < own and 0 <= first + (size - 1) * step < own):
+            raise Unsupported(f"a slice beyond the extent {own} of axis {axis}")
+
+
+def _extract_slice(scope: Scope, op: form.Operation) -> Value:
+    (source,), *groups = op.groups()
+    value = scope.any_tensor(source)
+    kind = tensor_kind(op.results[0])
+    offsets, sizes, strides = _slice_parts(scope, op, groups)
+    _check_inside(offsets, sizes, strides, value.shape)
+    kept = _kept_axes(sizes, kind)
+    shape = tuple(sizes[axis] for axis in kept)
+    if isinstance(value, Splat):
+        return Splat(shape, value.element, value.scalar)
+    if isinstance(value, Empty):
+        return Empty(shape, value.element)
+    if len(shape) == len(value.shape) and all(
+        isinstance(offset, Number)
+        and offset.value == 0
+        and isinstance(stride, Number)
+        and stride.value == 1
+        and scope.same(size, own)
+        for offset, stride, size, own in zip(offsets, strides, sizes, value.shape, strict=True)
+    ):
+        return value
+
+    def part(kernel: Kernel, at: Place) -> list[Expr]:
+        inner = dict(zip(kept, at, strict=True))
+        place = []
+        for axis, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
+            start = kernel.scalar(offset)
+            step = kernel.scalar(stride)
+            place.append(start + inner[axis] * step if axis in inner else start)
+        return kernel.clamped(value, place)
+
+    return moved(scope, op.name, [value, *offsets, *strides], shape, value.element, part)
+
+
+def _insert_slice(scope: Scope, op: form.Operation) -> Value:
+    (source,), (target,), *groups = op.groups()
+    value, into = scope.any_tensor(source), scope.any_tensor(target)
+    offsets, sizes, strides = _slice_parts(scope, op, groups)
+    _check_inside(offsets, sizes, strides, into.shape)
+    kept = _kept_axes(sizes, tensor_kind(source))
+    value = scope.as_shape(value, tuple(sizes[axis] for axis in kept))
+    zero = tirx.const(0, "int64")
+
+    def part(kernel: Kernel, at: Place) -> list[Expr]:
+        condition: Expr | None = None
+        place = []
+        for axis, (index, offset, stride) in enumerate(zip(at, offsets, strides, strict=True)):
+            start, step = kernel.scalar(offset), kernel.scalar(stride)
+            away = index - start
+            if isinstance(step, tirx.IntImm) and int(step) == 1:
+                own, tests = away, []
+            else:
+                safe = tirx.max(step, tirx.const(1, "int64"))
+                own = tirx.floordiv(away, safe)
+                tests = [tirx.EQ(tirx.floormod(away, safe), zero)]
+            tests += [zero <= own, own < kernel.extent(sizes[axis])]
+            for one in tests:
+                condition = one if condition is None else tirx.And(condition, one)
+            if axis in kept:
+                place.append(own)
+        before = kernel.copied(into, at)
+        if condition is None:
+            return kernel.copied(value, place)
+        return guarded(kernel, condition, value, place, before)
+
+    reads = [value, into, *offsets, *strides]
+    return moved(scope, op.name, reads, into.shape, into.element, part)
+
+
+def _pad(scope: Scope, op: form.Operation) -> Value:
+    (source,), low_values, high_values = op.groups()
+    value = scope.any_tensor(source)
+    low = mixed(scope, op.attributes["static_low"], low_values)
+    high = mixed(scope, op.attributes["static_high"], high_values)
+    shape = []
+    for own, before, after in zip(value.shape, low, high, strict=True):
+        ends = [as_extent(scope, one, "padding") for one in (before, after)]
+        if any(isinstance(one, int) and one < 0 for one in ends):
+            raise Unsupported("padding below 0; tensor.extract_slice crops")
+        shape.append(scope.simple(own + ends[0] + ends[1]))
+    block = op.block()
+    captured = [scope.value(one) for one in outside([block])]
+    zero = tirx.const(0, "int64")
+
+    def part(kernel: Kernel, at: Place) -> list[Expr]:
+        place, condition = [], None
+        for axis, (index, before) in enumerate(zip(at, low, strict=True)):
+            own = index - kernel.scalar(before)
+            place.append(own)
+            if isinstance(plain(shape[axis]), int) and plain(shape[axis]) == plain(
+                value.shape[axis]
+            ):
+                continue
+            inside = tirx.And(zero <= own, own < kernel.extent(value.shape[axis]))
+            condition = inside if condition is None else tirx.And(condition, inside)
+        if condition is None:
+            return kernel.copied(value, place)
+        (held,) = kernel.evaluate(block, at, scope=scope)
+        return guarded(kernel, condition, value, place, kernel.as_parts(held, value.element))
+
+    return moved(scope, op.name, [value, *captured, *low], tuple(shape), value.element, part)
+
+
+def _concat(scope: Scope, op: form.Operation) -> Value:
+    axis = int(op.attributes["dim"])
+    values = [scope.any_tensor(one) for one in op.operands]
+    first = values[0]
+    total: Any = 0
+    starts = []
+    for number, value in enumerate(values):
+        shape = (*first.shape[:axis], value.shape[axis], *first.shape[axis + 1 :])
+        values[number] = scope.as_shape(value, shape)
+        starts.append(total)
+        total = scope.simple(total + value.shape[axis])
+    shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
+    symbols = [Symbol(INDEX, one) for one in starts if not isinstance(one, int)]
+
+    def part(kernel: Kernel, at: Place) -> list[Expr]:
+        found = None
+        for start, value in reversed(list(zip(starts, values, strict=True))):
+            own = at[axis] - kernel.extent(start)
+            place = [*at[:axis], own, *at[axis + 1 :]]
+            if found is None:
+                found = (
+                    kernel.clamped(value, place) if len(values) > 1 else kernel.copied(value, place)
+                )
+                continue
+            inside = own < kernel.extent(value.shape[axis])
+            found = guarded(kernel, inside, value, place, found)
+        assert found is not None
+        return found
+
+    return moved(scope, op.name, [*values, *symbols], shape, first.element, part)
+
+
+def _generate(scope: Scope, op: form.Operation) -> Value:
+    kind = tensor_kind(op.results[0])
+    shape = scope.shape_of(kind, op.operands)
+    own = element(kind.dtype)
+    block = op.block()
+    captured = [scope.value(one) for one in outside([block])]
+
+    def part(kernel: Kernel, at: Place) -> list[Expr]:
+        (held,) = kernel.evaluate(block, at, scope=scope)
+        return kernel.as_parts(held, own)
+
+    return moved(scope, op.name, captured, shape, own, part)
+
+
+def _from_elements(scope: Scope, op: form.Operation) -> Value:
+    kind = tensor_kind(op.results[0])
+    own = element(kind.dtype)
+    shape = tuple(extent or 0 for extent in kind.shape)  # all are numbers here
+    scalars: list[Any] = [scope.scalar(one) for one in op.operands]
+    if len(scalars) == 1:
+        return Splat(shape, own, scalars[0])
+    if all(isinstance(one, Number) for one in scalars):
+        array = np.array([one.value for one in scalars], own.numpy)
+        return Constant(array.reshape(shape), own)
+    if len(scalars) > 4096:
+        raise Unsupported(f"{len(scalars)} elements; up to 4096 are supported")
+    kernel = Kernel(scope, op.name, scalars, [(shape, own)], OPAQUE)
+
+    def each(at: Any) -> None:
+        for number, one in enumerate(scalars):
+            place = [tirx.const(int(i), "int64") for i in np.unravel_index(number, shape)]
+            kernel.store(0, kernel.scalar(one), place)
+
+    with kernel:
+        kernel.block("from_elements", [1], each)
+    return kernel.results[0]
+
+
+def _insert(scope: Scope, op: form.Operation) -> Value:
+    scalar, target, *indices = op.operands
+    one, into = scope.scalar(scalar), scope.any_tensor(target)
+    places = [scope.scalar(index) for index in indices]
+
+    def part(kernel: Kernel, at: Place) -> list[Expr]:
+        new = kernel.as_parts(kernel.scalar(one), into.element)
+        condition = tirx.const(True, "bool")
+        for index, place in zip(at, places, strict=True):
+            condition = tirx.And(condition, tirx.EQ(index, kernel.scalar(place)))
+        old = kernel.copied(into, at)
+        return [tirx.Select(condition, a, b) for a, b in zip(new, old, strict=True)]
+
+    return moved(scope, op.name, [one, into, *places], into.shape, into.element, part)
+
+
+def _cast(scope: Scope, op: form.Operation) -> Value:
+    value = scope.any_tensor(op.operands[0])
+    kind = tensor_kind(op.results[0])
+    shape = tuple(
+        own if wanted is None else wanted
+        for own, wanted in zip(value.shape, kind.shape, strict=True)
+    )
+    return scope.as_shape(value, shape)
+
+
+def _dim(scope: Scope, op: form.Operation) -> Value:
+    value = scope.any_tensor(op.operands[0])
+    axis = scope.number(op.operands[1])
+    if axis is None or not 0 <= int(axis) < len(value.shape):
+        raise Unsupported("the extent of an axis that is no constant, or is not there")
+    one = plain(value.shape[int(axis)])
+    return Number(INDEX, one) if isinstance(one, int) else Symbol(INDEX, one)
+
+
+def _rank(scope: Scope, op: form.Operation) -> Value:
+    return Number(INDEX, len(scope.any_tensor(op.operands[0]).shape))
+
+
+def _extract(scope: Scope, op: form.Operation) -> Value:
+    value = scope.any_tensor(op.operands[0])
+    indices: list[Any] = [scope.scalar(one) for one in op.operands[1:]]
+    if isinstance(value, Splat):
+        return value.scalar
+    if (
+        isinstance(value, Constant)
+        and value.foldable
+        and all(isinstance(one, Number) for one in indices)
+    ):
+        place = tuple(int(one.value) for one in indices)
+        if all(0 <= i < n for i, n in zip(place, value.shape, strict=True)):
+            return Number(value.element, value.array[place])
+    (found,) = scope.applied(op, [value, *indices])
+    return found
+
+
+def _bitcast(scope: Scope, op: form.Operation) -> Value:
+    value = scope.any_tensor(op.operands[0])
+    own = kind_of(op.results[0])
+    if own.storage == value.element.storage and not isinstance(value, SCALARS):
+        tensor = scope.tensor(value)
+        return Tensor(tensor.shape, own, tensor.parts)
+
+    def part(kernel: Kernel, at: Place) -> list[Expr]:
+        pattern = pattern_of(kernel.element(value, at), value.element)
+        return kernel.as_parts(from_pattern(pattern, own), own)
+
+    return moved(scope, op.name, [value], value.shape, own, part, ELEMENTWISE)
+
+
+TENSORS = {
+    "tensor.bitcast": _bitcast,
+    "tensor.cast": _cast,
+    "tensor.collapse_shape": _collapse,
+    "tensor.concat": _concat,
+    "tensor.dim": _dim,
+    "tensor.empty": _empty,
+    "tensor.expand_shape": _expand,
+    "tensor.extract": _extract,
+    "tensor.extract_slice": _extract_slice,
+    "tensor.from_elements": _from_elements,
+    "tensor.generate": _generate,
+    "tensor.insert": _insert,
+    "tensor.insert_slice": _insert_slice,
+    "tensor.pad": _pad,
+    "tensor.rank": _rank,
+    "tensor.reshape": _reshape,
+    "tensor.splat": _splat,
+}
