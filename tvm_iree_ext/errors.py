@@ -36,6 +36,10 @@ class RecordError(ExtError, ValueError):
     """A file of arrays, or of how they are compared, does not fit what it is used for."""
 
 
+class SimulationError(ExtError, RuntimeError):
+    """A kernel cannot be simulated, or the simulation found something wrong with it."""
+
+
 class CallError(ExtError, ValueError):
     """The arrays of a kernel call do not fit its signature; nothing was computed."""
 

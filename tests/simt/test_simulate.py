@@ -1,0 +1,344 @@
+"""What kernels compute in the simulator, and that right ones give no finding."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tvm import s_tir
+from tvm.script import tirx as T
+
+from tvm_iree_ext.errors import SimulationError
+from tvm_iree_ext.simt import simulate
+
+CHIPS = ["sm_80", "gfx942"]
+
+
+@T.prim_func(s_tir=True)
+def product(
+    A: T.Buffer((64, 64), "float16"),
+    B: T.Buffer((64, 64), "float16"),
+    C: T.Buffer((64, 64), "float32"),
+):
+    for i, j, k in T.grid(64, 64, 64):
+        with T.sblock("C"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = T.float32(0)
+            C[vi, vj] += T.Cast("float32", A[vi, vk]) * T.Cast("float32", B[vk, vj])
+
+
+def tiled_product():
+    """32 x 32 of the product by 256 lanes, 16 of the inner dimension at a time in shared memory."""
+    schedule = s_tir.Schedule(product)
+    block = schedule.get_sblock("C")
+    staged = [schedule.cache_read(block, operand, "shared") for operand in (0, 1)]
+    result = schedule.cache_write(block, 0, "local")
+    i, j, k = schedule.get_loops(block)
+    by, ti, ii = schedule.split(i, [2, 16, 2])
+    bx, tj, jj = schedule.split(j, [2, 16, 2])
+    outer, inner = schedule.split(k, [None, 16])
+    schedule.reorder(by, bx, ti, tj, outer, inner, ii, jj)
+    for loop, thread in ((by, "blockIdx.y"), (bx, "blockIdx.x"), (ti, "threadIdx.y")):
+        schedule.bind(loop, thread)
+    schedule.bind(tj, "threadIdx.x")
+    schedule.reverse_compute_at(result, tj)
+    schedule.unroll(ii)
+    schedule.unroll(jj)
+    for copy in staged:
+        schedule.compute_at(copy, outer)
+        fused = schedule.fuse(*schedule.get_loops(copy)[-2:])
+        _, y, x, vector = schedule.split(fused, [None, 16, 16, 2])
+        schedule.bind(y, "threadIdx.y")
+        schedule.bind(x, "threadIdx.x")
+        schedule.vectorize(vector)
+    schedule.decompose_reduction(block, outer)
+    return schedule.mod["main"]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_tiled_product_is_right(lowered, chip):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-8, 8, (64, 64)).astype("float16") for _ in range(2))
+    c = np.zeros((64, 64), "float32")
+    done = simulate(lowered(tiled_product(), chip), [a, b, c]).check()
+    np.testing.assert_array_equal(c, a.astype("float32") @ b.astype("float32"))
+    assert (done.workgroups, done.grid, done.block) == (4, (2, 2, 1), (16, 16, 1))
+    lanes = 32 if chip == "sm_80" else 64
+    assert done.counts["barrier"] == 4 * 8 * 256 // lanes
+
+
+def test_chosen_workgroups_alone_are_run(lowered):
+    a = np.ones((64, 64), "float16")
+    c = np.full((64, 64), np.nan, "float32")
+    simulate(lowered(tiled_product()), [a, a, c], workgroups=[(1, 0, 0)]).check()
+    assert (c[:32, 32:] == 64).all()
+    assert np.isnan(c[32:]).all()
+    assert np.isnan(c[:32, :32]).all()
+
+
+@T.prim_func(s_tir=True)
+def sums_of_exp(A: T.Buffer((8, 256), "float32"), B: T.Buffer((8,), "float32")):
+    for i, k in T.grid(8, 256):
+        with T.sblock("B"):
+            vi, vk = T.axis.remap("SR", [i, k])
+            with T.init():
+                B[vi] = T.float32(0)
+            B[vi] += T.exp(A[vi, vk])
+
+
+def reduced_over_threads():
+    schedule = s_tir.Schedule(sums_of_exp)
+    i, k = schedule.get_loops(schedule.get_sblock("B"))
+    outer, inner = schedule.split(k, [None, 128])
+    schedule.reorder(i, inner, outer)
+    schedule.bind(i, "blockIdx.x")
+    schedule.bind(inner, "threadIdx.x")
+    return schedule.mod["main"]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_reduction_over_threads_is_right(lowered, chip):
+    """By shuffles on one chip, in shared memory with barriers of the subgroup on the other."""
+    a = np.random.default_rng(0).standard_normal((8, 256)).astype("float32")
+    b = np.zeros(8, "float32")
+    simulate(lowered(reduced_over_threads(), chip), [a, b]).check()
+    np.testing.assert_allclose(b, np.exp(a).sum(axis=1), rtol=1e-5)
+
+
+def test_lanes_diverge_and_meet(lowered):
+    @T.prim_func(s_tir=True)
+    def collatz(A: T.Buffer((70,), "int32"), B: T.Buffer((70,), "int32")):
+        for bx in T.thread_binding(3, "blockIdx.x"):
+            for tx in T.thread_binding(32, "threadIdx.x"):
+                if bx * 32 + tx < 70:
+                    with T.sblock("steps"):
+                        v = T.axis.spatial(70, bx * 32 + tx)
+                        T.reads(A[v])
+                        T.writes(B[v])
+                        value: T.int32 = A[v]
+                        steps: T.int32 = 0
+                        while value != 1:
+                            if value % 2 == 0:  # noqa: SIM108
+                                value = value // 2
+                            else:
+                                value = value * 3 + 1
+                            steps = steps + 1
+                        B[v] = steps
+
+    def steps(value):
+        count = 0
+        while value != 1:
+            value, count = (value // 2 if value % 2 == 0 else value * 3 + 1), count + 1
+        return count
+
+    a, b = np.arange(1, 71, dtype="int32"), np.zeros(70, "int32")
+    simulate(lowered(collatz), [a, b]).check()
+    assert b.tolist() == [steps(value) for value in range(1, 71)]
+
+
+def test_lanes_leave_loops_at_different_times(lowered):
+    @T.prim_func(s_tir=True)
+    def first_negative(A: T.Buffer((32, 9), "float32"), B: T.Buffer((32,), "int32")):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("look"):
+                v = T.axis.spatial(32, tx)
+                T.reads(A[v, 0:9])
+                T.writes(B[v])
+                B[v] = -1
+                for k in range(9):
+                    if A[v, k] == T.float32(0):
+                        continue
+                    if A[v, k] < T.float32(0):
+                        B[v] = k
+                        break
+
+    rng = np.random.default_rng(0)
+    a = rng.integers(-1, 12, (32, 9)).astype("float32")
+    b = np.zeros(32, "int32")
+    simulate(lowered(first_negative), [a, b]).check()
+    want = [next((k for k, value in enumerate(row) if value < 0), -1) for row in a]
+    assert b.tolist() == want
+
+
+def test_extents_come_from_arguments(lowered):
+    @T.prim_func(s_tir=True)
+    def double(a: T.handle, b: T.handle):
+        n = T.int32()
+        A = T.match_buffer(a, (n,), "float32")
+        B = T.match_buffer(b, (n,), "float32")
+        for bx in T.thread_binding((n + 63) // 64, "blockIdx.x"):
+            for tx in T.thread_binding(64, "threadIdx.x"):
+                with T.sblock("B"):
+                    v = T.axis.spatial(n, bx * 64 + tx)
+                    T.where(bx * 64 + tx < n)
+                    B[v] = A[v] * T.float32(2)
+
+    kernel = lowered(double)
+    for n in (1, 63, 64, 65, 200):
+        a, b = np.arange(n, dtype="float32"), np.zeros(n, "float32")
+        arguments = {"A_ptr": a, "B_ptr": b, "n": n}
+        ordered = [arguments[str(p.name)] for p in kernel.params]
+        assert simulate(kernel, ordered).check().grid == (-(-n // 64), 1, 1)
+        np.testing.assert_array_equal(b, 2 * a)
+
+
+def test_a_local_buffer_at_an_index_of_each_lane(lowered):
+    @T.prim_func(s_tir=True)
+    def rotate(A: T.Buffer((32, 4), "int32"), B: T.Buffer((32, 4), "int32")):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("rotate"):
+                v = T.axis.spatial(32, tx)
+                T.reads(A[v, 0:4])
+                T.writes(B[v, 0:4])
+                kept = T.sblock_alloc_buffer((4,), "int32", scope="local")
+                for k in range(4):
+                    kept[(k + v) % 4] = A[v, k]
+                for k in range(4):
+                    B[v, k] = kept[(k * 3 + v) % 4]
+
+    a = np.arange(128, dtype="int32").reshape(32, 4)
+    b = np.zeros_like(a)
+    simulate(lowered(rotate), [a, b]).check()
+    for lane in range(32):
+        kept = {(k + lane) % 4: a[lane, k] for k in range(4)}
+        assert b[lane].tolist() == [kept[(k * 3 + lane) % 4] for k in range(4)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint8", "float64", "int64"])
+def test_arithmetic_rounds_and_wraps_as_the_type_does(lowered, dtype):
+    @T.prim_func(s_tir=True)
+    def polynomial(A: T.Buffer((64,), dtype), B: T.Buffer((64,), dtype)):
+        for tx in T.thread_binding(64, "threadIdx.x"):
+            with T.sblock("B"):
+                v = T.axis.spatial(64, tx)
+                B[v] = A[v] * A[v] + A[v]
+
+    kind = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    a = np.random.default_rng(0).integers(0, 100, 64).astype(kind)
+    b = np.zeros(64, kind)
+    simulate(
+        lowered(polynomial),
+        [
+            a.view("uint16") if dtype == "bfloat16" else a,
+            b.view("uint16") if dtype == "bfloat16" else b,
+        ],
+    ).check()
+    np.testing.assert_array_equal(b, a * a + a)
+
+
+def test_functions_of_the_library(lowered):
+    @T.prim_func(s_tir=True)
+    def many(A: T.Buffer((32,), "float32"), B: T.Buffer((8, 32), "float32")):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("B"):
+                v = T.axis.spatial(32, tx)
+                T.reads(A[v])
+                T.writes(B[0:8, v])
+                B[0, v] = T.exp(A[v])
+                B[1, v] = T.log(A[v])
+                B[2, v] = T.tanh(A[v])
+                B[3, v] = T.sqrt(A[v])
+                B[4, v] = T.erf(A[v])
+                B[5, v] = T.rsqrt(A[v])
+                B[6, v] = T.floor(A[v]) + T.Cast("float32", T.popcount(T.Cast("int32", A[v])))
+                B[7, v] = T.pow(A[v], T.float32(0.5)) + T.max(A[v], T.float32(1))
+
+    a = np.linspace(0.25, 9, 32).astype("float32")
+    b = np.zeros((8, 32), "float32")
+    simulate(lowered(many), [a, b]).check()
+    np.testing.assert_allclose(b[0], np.exp(a), rtol=1e-6)
+    np.testing.assert_allclose(b[1], np.log(a), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(b[2], np.tanh(a), rtol=1e-6)
+    np.testing.assert_allclose(b[5], 1 / np.sqrt(a), rtol=1e-6)
+    np.testing.assert_allclose(
+        b[6], np.floor(a) + [int(value).bit_count() for value in a], rtol=1e-6
+    )
+    np.testing.assert_allclose(b[7], np.sqrt(a) + np.maximum(a, 1), rtol=1e-6)
+
+
+def test_copies_in_flight_feed_a_pipeline(lowered):
+    """Three stages of cp.async, two under way while the third is read."""
+
+    @T.prim_func(s_tir=True)
+    def pipeline(A: T.Buffer((8, 32, 4), "float32"), B: T.Buffer((8, 32, 4), "float32")):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("pipeline"):
+                v = T.axis.spatial(32, tx)
+                T.reads(A[0:8, 0:32, 0:4])
+                T.writes(B[0:8, 0:32, 0:4])
+                S = T.sblock_alloc_buffer((3, 32, 4), "float32", scope="shared")
+                for stage in T.unroll(2):
+                    T.evaluate(
+                        T.ptx["cp.async.cg.shared.global"](
+                            S.access_ptr("w", offset=stage * 128 + v * 4),
+                            A.access_ptr("r", offset=stage * 128 + v * 4),
+                            16,
+                        )
+                    )
+                    T.evaluate(T.ptx["cp.async.commit_group"]())
+                for step in range(8):
+                    if step < 6:
+                        T.evaluate(
+                            T.ptx["cp.async.cg.shared.global"](
+                                S.access_ptr("w", offset=(step + 2) % 3 * 128 + v * 4),
+                                A.access_ptr("r", offset=(step + 2) * 128 + v * 4),
+                                16,
+                            )
+                        )
+                    T.evaluate(T.ptx["cp.async.commit_group"]())
+                    T.evaluate(T.ptx["cp.async.wait_group"](2))
+                    T.tvm_storage_sync("shared")
+                    for k in range(4):
+                        B[step, v, k] = S[step % 3, v ^ 1, k] + T.float32(1)
+                    T.tvm_storage_sync("shared")
+
+    a = np.random.default_rng(0).standard_normal((8, 32, 4)).astype("float32")
+    b = np.zeros_like(a)
+    simulate(lowered(pipeline), [a, b]).check()
+    np.testing.assert_array_equal(b, a[:, np.arange(32) ^ 1] + 1)
+
+
+def test_atomics_and_votes(lowered):
+    @T.prim_func(s_tir=True)
+    def histogram(
+        A: T.Buffer((64,), "int32"), B: T.Buffer((4,), "int32"), C: T.Buffer((64,), "uint32")
+    ):
+        for tx in T.thread_binding(64, "threadIdx.x"):
+            with T.sblock("histogram"):
+                v = T.axis.spatial(64, tx)
+                T.reads(A[v])
+                T.writes(B[0:4], C[v])
+                T.evaluate(T.call_extern("int32", "atomicAdd", T.address_of(B[A[v] % 4]), 1))
+                C[v] = T.cuda.ballot_sync(T.uint32(0xFFFFFFFF), A[v] % 4 == 1)
+
+    a = np.random.default_rng(0).integers(0, 100, 64).astype("int32")
+    b, c = np.zeros(4, "int32"), np.zeros(64, "uint32")
+    simulate(lowered(histogram), [a, b, c], written=[0, 1]).check()
+    assert b.tolist() == [(a % 4 == k).sum() for k in range(4)]
+    for start in (0, 32):
+        bits = sum(1 << lane for lane in range(32) if a[start + lane] % 4 == 1)
+        assert set(c[start : start + 32].tolist()) == {bits}
+
+
+def test_refuses_arguments_that_do_not_fit(lowered):
+    kernel = lowered(tiled_product())
+    half, single = np.zeros((64, 64), "float16"), np.zeros((64, 64), "float32")
+    with pytest.raises(SimulationError, match="2 arguments; it takes 3: A_ptr, B_ptr, C_ptr"):
+        simulate(kernel, [half, half])
+    with pytest.raises(SimulationError, match="A_ptr has 4095 elements; expected 4096"):
+        simulate(kernel, [half.ravel()[1:], half, single])
+    with pytest.raises(SimulationError, match="elements of float32; expected float16"):
+        simulate(kernel, [single, half, single])
+    with pytest.raises(SimulationError, match=r"workgroup \(2, 0, 0\) is outside the grid"):
+        simulate(kernel, [half, half, single], workgroups=[(2, 0, 0)])
+
+
+def test_says_what_it_does_not_know(lowered):
+    @T.prim_func(s_tir=True)
+    def clock(B: T.Buffer((32,), "float32")):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("B"):
+                v = T.axis.spatial(32, tx)
+                B[v] = T.call_extern("float32", "mystery", v)
+
+    with pytest.raises(SimulationError, match="does not know the function mystery"):
+        simulate(lowered(clock), [np.zeros(32, "float32")])

@@ -1,0 +1,15 @@
+"""A simulator of lowered GPU kernels: what they compute, what they do wrong, what accesses cost."""
+
+from tvm_iree_ext.simt.findings import KINDS, Finding
+from tvm_iree_ext.simt.launch import Simulation, device_functions, simulate
+from tvm_iree_ext.simt.traffic import Access, Hardware
+
+__all__ = [
+    "KINDS",
+    "Access",
+    "Finding",
+    "Hardware",
+    "Simulation",
+    "device_functions",
+    "simulate",
+]

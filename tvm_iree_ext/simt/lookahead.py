@@ -1,0 +1,107 @@
+"""What a kernel does with its memory, known before it is translated."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, tirx
+
+from tvm_iree_ext.simt.expressions import dtype_of, operator_name
+from tvm_iree_ext.simt.values import element_type
+
+_READERS = {"ptx.cp_async_ca": 1, "ptx.cp_async_cg": 1, "cuda.ldg": 0}
+"""Calls that only read what one of their arguments points to."""
+
+
+@dataclass(frozen=True)
+class Uses:
+    """By the variable of a memory: that of its allocation, or a parameter.
+
+    Attributes:
+        units: bytes of the smallest element that it is read or written as.
+        aliased: what is read or written as several types.
+        loaded, stored: what the kernel reads, and what it writes.
+    """
+
+    units: dict[Any, int]
+    aliased: set[Any]
+    loaded: set[Any]
+    stored: set[Any]
+
+
+def look_ahead(body: Any) -> Uses:
+    """How the statements use memory."""
+    root: dict[Any, Any] = {}
+    types: dict[Any, set[np.dtype]] = {}
+    stored: set[Any] = set()
+    loaded: set[Any] = set()
+    addressed: Counter = Counter()  # how often a memory's address is taken, and only to read
+    only_read: Counter = Counter()
+
+    def declared(buffer: Any, data: Any) -> None:
+        base = buffer if data is None else base_of(data)
+        base = root.get(base, base)
+        root[buffer] = base
+        types.setdefault(base, set()).add(element_type(str(buffer.dtype)))
+
+    def store(node: Any) -> None:
+        stored.add(root.get(node.buffer, node.buffer))
+
+    def load(node: Any) -> None:
+        loaded.add(root.get(node.source, node.source))
+
+    def by_pointer(node: Any) -> None:
+        name = operator_name(node)
+        if name in _READERS:
+            base = base_of(node.args[_READERS[name]])
+            only_read[root.get(base, base)] += 1
+        if name in ("address_of", "tvm_access_ptr"):
+            base = base_of(node)
+            addressed[root.get(base, base)] += 1
+            if name == "tvm_access_ptr":
+                types.setdefault(root.get(base, base), set()).add(
+                    element_type(dtype_of(node.args[0]))
+                )
+
+    walk = tvm_ffi.structural_walk
+    walk(body, (tirx.AllocBuffer, lambda node: declared(node.buffer, None)))
+    walk(body, (tirx.DeclBuffer, lambda node: declared(node.buffer, node.data)))
+    walk(body, (tirx.BufferStore, store))
+    walk(body, (ir.TensorLoad, load))
+    walk(body, (ir.Call, by_pointer))
+    loaded |= set(addressed)
+    stored |= {base for base, count in addressed.items() if count > only_read[base]}
+    units = {base: min(kind.itemsize for kind in kinds) for base, kinds in types.items()}
+    aliased = {base for base, kinds in types.items() if len(kinds) > 1}
+    return Uses(units, aliased, loaded, stored)
+
+
+def base_of(data: Any) -> Any:
+    """The variable that a pointer expression is about."""
+    while isinstance(data, ir.Call | ir.TensorLoad | tirx.Cast):
+        if isinstance(data, ir.TensorLoad):
+            return data.source
+        if isinstance(data, tirx.Cast):
+            data = data.value
+        else:
+            data = data.args[operator_name(data) == "tvm_access_ptr"]
+    return data
+
+
+_EXITS = ("break_loop", "continue_loop", "thread_return")
+
+
+def may_leave(body: Any) -> bool:
+    """Whether a lane may leave a loop before its end."""
+    found: list[Any] = []
+
+    def called(node: Any) -> None:
+        if operator_name(node) in _EXITS:
+            found.append(node)
+
+    for kind in (tirx.stmt.Break, tirx.stmt.Continue, tirx.stmt.Return):
+        tvm_ffi.structural_walk(body, (kind, found.append))
+    tvm_ffi.structural_walk(body, (ir.Call, called))
+    return bool(found)

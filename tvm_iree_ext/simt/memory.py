@@ -1,0 +1,286 @@
+"""Shared and global memory of a simulated kernel.
+
+Each buffer of shared or global memory is bytes with a bit per *unit* that says whether it was
+written; a unit is the smallest element that any view of the buffer has.  Every access is checked
+against the bounds and logged for :mod:`~tvm_iree_ext.simt.races`.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvm_iree_ext.simt.findings import BOUNDS, DISAGREEMENT, MISALIGNED, UNINITIALISED, some
+from tvm_iree_ext.simt.races import ATOMIC, READ, WRITE, Touch
+from tvm_iree_ext.simt.values import Origin, Poison, Value, parts
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.simt.workgroup import Workgroup
+
+GLOBAL = "global"
+
+
+class Nobody:
+    """The mask of no lane at all."""
+
+
+NOBODY = Nobody()
+
+
+class Memory:
+    """The bytes of a buffer in shared or global memory.
+
+    Attributes:
+        touches: the log since the last barrier; None for what the kernel only reads.
+        address: of the first byte, in the address space of its scope.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        space: str,
+        data: np.ndarray,
+        unit: int,
+        *,
+        written: bool,
+        logged: bool,
+        address: int = 0,
+    ) -> None:
+        self.name, self.space, self.data, self.unit, self.address = name, space, data, unit, address
+        self.units = len(data) // unit
+        self.valid = np.full(self.units, written)
+        self.complete = written
+        self.touches: list[Touch] | None = [] if logged else None
+        self.writer = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
+        self.reader = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
+        self.poison: Origin | None = None
+
+    def view(self, dtype: np.dtype, name: str | None = None) -> "View":
+        """The memory as elements of a type."""
+        return View(self, dtype, name or self.name)
+
+
+class View:
+    """A buffer: memory, and how its bytes are read.
+
+    Indices are of elements: a number where all lanes have the same, or ``[lanes]``.  ``count``
+    consecutive elements from there are one access.
+    """
+
+    def __init__(self, memory: Memory, dtype: np.dtype, name: str) -> None:
+        self.memory, self.dtype, self.name = memory, dtype, name
+        whole = len(memory.data) // dtype.itemsize * dtype.itemsize
+        self.array = memory.data[:whole].view(dtype)
+        self.size = len(self.array)
+        self.ratio = max(1, dtype.itemsize // memory.unit)
+
+    def load(
+        self, rt: "Workgroup", index: Value, mask: Any, statement: int, count: int = 1
+    ) -> Value:
+        """The elements; ``[count, lanes]`` for more than one."""
+        if mask is NOBODY:
+            return self.dtype.type(0)
+        at = self.inside(rt, index, mask, statement, count)
+        memory = self.memory
+        if count > 1:
+            value = self.array[(at if at.ndim else at[None]) + np.arange(count)[:, None]]
+        else:
+            value = self.array[at]
+        if not memory.complete:
+            value = self._poisoned(value, at, count, statement)
+        rt.traffic_of(self, at, count, mask, statement, store=False)
+        if memory.touches is not None:
+            memory.touches.append(Touch(READ, statement, at * self.ratio, count * self.ratio, mask))
+        return value
+
+    def _poisoned(self, value: Any, at: np.ndarray, count: int, statement: int) -> Value:
+        valid = self.valid_at(at, count)
+        if valid.all():
+            return value
+        memory = self.memory
+        if memory.poison is not None:
+            return Poison(value, ~valid, memory.poison)
+        first = int(np.argmin(valid.ravel()))
+        element = np.broadcast_to(at, valid.shape[-1:])[first % valid.shape[-1]] if at.ndim else at
+        offset = first // valid.shape[-1] if valid.ndim > 1 else 0
+        return Poison(value, ~valid, Origin(self.name, int(element) + offset, statement))
+
+    def valid_at(self, at: np.ndarray, count: int) -> np.ndarray:
+        """Whether each element was written: ``[lanes]``, or ``[count, lanes]``."""
+        steps = np.arange(count)[:, None] if count > 1 else 0
+        first = (at + steps) * self.ratio
+        valid = self.memory.valid[first]
+        for unit in range(1, self.ratio):
+            valid = valid & self.memory.valid[first + unit]
+        return valid
+
+    def store(
+        self,
+        rt: "Workgroup",
+        index: Value,
+        value: Value,
+        mask: Any,
+        statement: int,
+        count: int = 1,
+    ) -> None:
+        """Store in the lanes of the mask; lanes that store into one element must agree."""
+        if mask is NOBODY:
+            return
+        at = self.inside(rt, index, mask, statement, count)
+        pattern = rt.traffic_of(self, at, count, mask, statement, store=True)
+        self.write(rt, at, value, mask, statement, count, compare=pattern.duplicates)
+        if self.memory.touches is not None:
+            touch = Touch(WRITE, statement, at * self.ratio, count * self.ratio, mask)
+            self.memory.touches.append(touch)
+
+    def write(
+        self,
+        rt: "Workgroup",
+        at: np.ndarray,
+        value: Value,
+        mask: np.ndarray | None,
+        statement: int,
+        count: int = 1,
+        *,
+        compare: bool,
+    ) -> None:
+        """Put values into memory, uncounted and unlogged."""
+        number, bad, origin = parts(value)
+        places = np.broadcast_to(at, (rt.lanes,))
+        shape: tuple[int, ...] = (rt.lanes,)
+        if count > 1:
+            places, shape = places + np.arange(count)[:, None], (count, rt.lanes)
+        number = np.broadcast_to(np.asarray(number, self.dtype), shape)
+        bad = np.broadcast_to(bad, shape)
+        if mask is not None:
+            places, number, bad = places[..., mask], number[..., mask], bad[..., mask]
+        self.array[places] = number
+        if compare and not np.array_equal(
+            self.array[places].view(np.uint8), np.ascontiguousarray(number).view(np.uint8)
+        ):
+            self._disagreement(rt, places, number, mask, statement)
+        memory = self.memory
+        if memory.complete and origin is None:
+            return
+        if origin is not None and bad.any():
+            memory.poison = origin
+            if memory.space == GLOBAL:
+                rt.uninitialised(
+                    f"what is stored into element {places[bad][0]} of {self.name}",
+                    Poison(number, bad, origin),
+                    mask,
+                    statement,
+                    self.name,
+                    compressed=True,
+                )
+                bad = np.zeros_like(bad)
+        first = places * self.ratio
+        for unit in range(self.ratio):
+            memory.valid[first + unit] = ~bad
+        if bad.any():
+            memory.complete = False
+
+    def _disagreement(
+        self, rt: "Workgroup", places: np.ndarray, number: np.ndarray, mask: Any, statement: int
+    ) -> None:
+        active = np.arange(rt.lanes) if mask is None else np.flatnonzero(mask)
+        kept = self.array[places]
+        raw = [
+            np.ascontiguousarray(each).view(np.uint8).reshape(*places.shape, -1)
+            for each in (kept, number)
+        ]
+        wrong = (raw[0] != raw[1]).any(axis=-1)
+        at = tuple(int(axis[0]) for axis in np.nonzero(wrong))
+        element, lane = int(places[at]), int(active[at[-1]])
+        same = np.nonzero((places == element) & ~wrong)
+        other = int(active[same[-1][0]])
+        rt.found(
+            DISAGREEMENT,
+            statement,
+            (lane, other),
+            f"lane {lane} stores {number[at]} and lane {other} stores {kept[at]} into element"
+            f" {element} of {self.name}",
+            self.name,
+            element,
+        )
+
+    def atomic(
+        self, rt: "Workgroup", index: Value, value: Value, mask: Any, statement: int, how: Any
+    ) -> Value:
+        """Combine by ``how`` (a ufunc) in the order of the lanes; gives what was there before."""
+        if mask is NOBODY:
+            return self.dtype.type(0)
+        at = self.inside(rt, index, mask, statement, 1)
+        rt.traffic_of(self, at, 1, mask, statement, store=True)
+        value = rt.decided("what is added atomically", value, mask, statement)
+        places = np.broadcast_to(at, (rt.lanes,))
+        number = np.broadcast_to(np.asarray(value, self.dtype), (rt.lanes,))
+        active = np.arange(rt.lanes) if mask is None else np.flatnonzero(mask)
+        if not self.memory.complete and not self.valid_at(places[active], 1).all():
+            first = int(places[active][int(np.argmin(self.valid_at(places[active], 1)))])
+            rt.found(
+                UNINITIALISED,
+                statement,
+                active[:1],
+                f"element {first} of {self.name} is updated atomically and was never written",
+                self.name,
+                first,
+            )
+        before = np.zeros(rt.lanes, self.dtype)
+        for lane in active:  # one after the other: each sees what those before it did
+            before[lane] = self.array[places[lane]]
+            self.array[places[lane]] = how(before[lane], number[lane])
+        if self.memory.touches is not None:
+            touch = Touch(ATOMIC, statement, at * self.ratio, self.ratio, mask)
+            self.memory.touches.append(touch)
+        return before
+
+    def inside(
+        self, rt: "Workgroup", index: Value, mask: Any, statement: int, count: int
+    ) -> np.ndarray:
+        """The index with what is out of bounds, and what lanes without a part have, set to 0."""
+        if type(index) is Poison:
+            index = rt.decided(f"an index into {self.name}", index, mask, statement)
+        at = np.asarray(index)
+        last = self.size - count
+        if at.ndim == 0:
+            if 0 <= at <= last:
+                return at
+        else:
+            if mask is not None:
+                at = np.where(mask, at, 0)
+            if last >= 0 and at.min() >= 0 and at.max() <= last:
+                if count > 1:
+                    self._aligned(rt, at, count, statement)
+                return at
+        wrong = (at < 0) | (at > last)
+        lanes = np.flatnonzero(np.broadcast_to(wrong, (rt.lanes,)) & rt.active(mask))
+        if lanes.size:
+            element = int(np.broadcast_to(at, (rt.lanes,))[lanes[0]])
+            span = (
+                f"elements {element}..{element + count - 1}" if count > 1 else f"element {element}"
+            )
+            rt.found(
+                BOUNDS,
+                statement,
+                lanes,
+                f"{some(lanes)}: {span} of {self.name}, which has {self.size}",
+                self.name,
+                element,
+            )
+        return np.where(wrong, 0, at)
+
+    def _aligned(self, rt: "Workgroup", at: np.ndarray, count: int, statement: int) -> None:
+        """A vector access must be aligned to its width, or to 16 bytes if it is wider."""
+        width = count * self.dtype.itemsize
+        natural = min(width & -width, 16) // self.dtype.itemsize
+        if natural > 1 and (at % natural).any():
+            lanes = np.flatnonzero(at % natural)
+            rt.found(
+                MISALIGNED,
+                statement,
+                lanes,
+                f"{some(lanes)}: {width} bytes from element {int(at[lanes[0]])} of {self.name},"
+                f" which is not a multiple of {natural} elements",
+                self.name,
+                int(at[lanes[0]]),
+            )

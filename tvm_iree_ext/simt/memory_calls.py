@@ -1,0 +1,91 @@
+"""Calls about memory: atomic operations, and copies that go on by themselves."""
+
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.errors import SimulationError
+from tvm_iree_ext.simt.calls import NOTHING, ZERO, handles, pointer, retyped, tokens_of
+from tvm_iree_ext.simt.emission import Code
+from tvm_iree_ext.simt.expressions import Binding, Expressions, dtype_of, lanes_of
+from tvm_iree_ext.simt.values import element_type
+
+_COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and,
+            "or": np.bitwise_or, "xor": np.bitwise_xor, "sub": np.subtract,
+            "exch": lambda before, new: new}  # fmt: skip
+
+
+def atomic(tr: Expressions, name: str, address: Any, value: Any) -> Code:
+    """A read and write that nobody interrupts."""
+    if name not in _COMBINE:
+        raise SimulationError(f"the simulator does not know the atomic operation {name!r}")
+    how = tr.emitter.object(("atomic", name), _COMBINE[name], name)
+    at, number = pointer(tr, address), tr(value)
+    text = (
+        f"{at.view}.atomic(rt, {at.at.text}, {tr.scalar(number, dtype_of(value))}, {tr.mask},"
+        f" {tr.statement}, {how})"
+    )
+    return tr.emitter.here(text, False)
+
+
+@handles("atomic")
+def _atomic_function(tr: Expressions, node: Any) -> Code:
+    name, address, value = node.args
+    return atomic(tr, str(name.value).removeprefix("atomic").lower(), address, value)
+
+
+@handles("cuda.atomic_add")
+def _atomic_add(tr: Expressions, node: Any) -> Code:
+    return atomic(tr, "add", node.args[0], node.args[1])
+
+
+@handles("cuda.ldg")
+def _ldg(tr: Expressions, node: Any) -> Code:
+    at = pointer(tr, node.args[0])
+    return tr.load_at(Binding(at.view, "view", at.dtype), at.at, lanes_of(dtype_of(node)))
+
+
+# Asynchronous copies.
+
+
+def start_copy(tr: Expressions, target: Any, source: Any, nbytes: int, kept: Any | None) -> Code:
+    """Start a copy of ``nbytes`` a lane from global to shared memory."""
+    to, origin = pointer(tr, target), pointer(tr, source)
+    size = element_type(to.dtype).itemsize
+    if element_type(origin.dtype).itemsize != size:
+        origin = retyped(tr, origin, to.dtype, ZERO)
+    elements = str(nbytes // size)
+    if kept is not None:
+        bytes_kept = tr(kept)
+        elements = tr.compose(f"{bytes_kept.text} // {size}", bytes_kept).text
+    tr.emitter.line(
+        f"rt.copies.start({to.view}, {to.at.text}, {origin.view}, {origin.at.text},"
+        f" {nbytes // size}, {elements}, {tr.mask}, {tr.statement})"
+    )
+    return NOTHING
+
+
+@handles("ptx.cp_async_ca", "ptx.cp_async_cg")
+def _cp_async(tr: Expressions, node: Any) -> Code:
+    operands, _ = tokens_of(node)
+    target, source, nbytes, *kept = operands
+    return start_copy(tr, target, source, int(nbytes.value), kept[0] if kept else None)
+
+
+@handles("ptx.cp_async_commit_group")
+def _commit(tr: Expressions, node: Any) -> Code:
+    tr.emitter.line(f"rt.copies.commit({tr.mask})")
+    return NOTHING
+
+
+@handles("ptx.cp_async_wait_group")
+def _wait(tr: Expressions, node: Any) -> Code:
+    newest = tr(tokens_of(node)[0][0])
+    tr.emitter.line(f"rt.copies.wait({newest.text}, {tr.mask}, {tr.statement})")
+    return NOTHING
+
+
+@handles("ptx.cp_async_wait_all")
+def _wait_all(tr: Expressions, node: Any) -> Code:
+    tr.emitter.line(f"rt.copies.wait_all({tr.mask}, {tr.statement})")
+    return NOTHING
