@@ -27,6 +27,10 @@ CASES = {
     "matmul_bias_bt": lambda: contraction_case("bias", (2, 9, 8), (2, 7, 8), (7,), bt=True),
     "conv": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), strides=2, padding=1),
     "conv_nchw": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), nchw=True, padding=1),
+    "conv_bias": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), fused=True),
+    "conv_bias_nchw": lambda: conv_2d_case(
+        "conv", (1, 9, 9, 3), (3, 3, 3, 4), nchw=True, fused=True
+    ),
     "depthwise": lambda: conv_2d_case("conv", (1, 9, 9, 4), (3, 3, 1, 4), groups=4, padding=1),
     "embedding": lambda: embedding_case(5, 1000, 8),
     "argmax_line": lambda: arg_case((33,), 0),

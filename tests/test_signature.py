@@ -53,6 +53,27 @@ def test_a_result_may_bring_its_extents():
         CROPPED.bind_results("crop", {"tiles": 2}, None)
 
 
-@pytest.mark.parametrize("signature", [TILED, CROPPED])
+FUSED = Signature(
+    (
+        Operand("x", ("rows", 4), "float32"),
+        Operand("bias", ("ceildiv(rows, 8)", 1), "float32"),
+        Operand("y", ("ceildiv(rows, 8)", 4), "float32", "result"),
+    )
+)
+
+
+def test_an_argument_may_have_an_extent_that_follows_from_others():
+    assert FUSED.symbols == ("rows",)
+    bound = FUSED.bind("fused", [(17, 4), (3, 1)])
+    assert FUSED.result_shapes(bound) == [(3, 4)]
+    with pytest.raises(CallError, match=r"bias axis 0 has extent 2; expected 3 \(ceildiv\(rows"):
+        FUSED.bind("fused", [(17, 4), (2, 1)])
+    wrong = FUSED.to_json()
+    wrong[1]["shape"][0] = "ceildiv(lines, 8)"
+    with pytest.raises(ValueError, match="bias has the extent"):
+        Signature.from_json(wrong)
+
+
+@pytest.mark.parametrize("signature", [TILED, CROPPED, FUSED])
 def test_round_trips_through_json(signature):
     assert Signature.from_json(signature.to_json()) == signature

@@ -1,8 +1,9 @@
 """The operands of an op or kernel, in call order: names, shapes, dtypes, roles.
 
 An extent is an ``int``, or a name for one that is known when the kernel is called; one name
-stands for one extent in all operands.  The extent of a result may also be an expression over names,
-such as ``ceildiv(rows, 8)``.  No TVM here: a deployed kernel checks its call with this.
+stands for one extent in all operands.  An extent may also be an expression over names, such as
+``ceildiv(rows, 8)``, which stand alone in some argument.  No TVM here: a deployed kernel checks its
+call with this.
 """
 
 import ast
@@ -116,6 +117,7 @@ class Signature:
         """
         bound: dict[str, int] = {}
         first: dict[str, str] = {}
+        computed: list[tuple[str, int, str]] = []
         for operand, shape in zip(self.arguments, shapes, strict=True):
             if shape is None:
                 continue
@@ -126,6 +128,9 @@ class Signature:
                 )
             for axis, (came, want) in enumerate(zip(shape, operand.shape, strict=True)):
                 where = f"{operand.name} axis {axis}"
+                if isinstance(want, str) and not want.isidentifier():
+                    computed.append((where, came, want))
+                    continue
                 if isinstance(want, str):
                     first.setdefault(want, where)
                     expected = bound.setdefault(want, came)
@@ -136,6 +141,9 @@ class Signature:
                     raise CallError(
                         f"{op}: {where} has extent {came}; expected {expected}{because}"
                     )
+        for where, came, want in computed:
+            if came != (number := extent_value(want, bound)):
+                raise CallError(f"{op}: {where} has extent {came}; expected {number} ({want})")
         return bound
 
     def result_shapes(self, bound: Mapping[str, int]) -> list[tuple[int, ...]]:
@@ -197,8 +205,7 @@ class Signature:
         signature = Signature(tuple(_operand(place, o) for place, o in enumerate(data)))
         if not signature.results:
             raise ValueError("no operand is a result")
-        names = [*map(str, (e for o in signature.arguments for e in o.shape))]
-        some = dict.fromkeys([*names, *_names(signature.results)], 1 << 30)
+        some = dict.fromkeys(signature.symbols, 1 << 30)
         for operand in signature.operands:
             for extent in (*operand.shape, *operand.least):
                 try:

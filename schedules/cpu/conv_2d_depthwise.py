@@ -11,6 +11,7 @@ one product.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
@@ -50,15 +51,14 @@ class DepthwiseLoops(ConvLoops):
             top = I.Bind(i64(y) * self.op.strides[0] - self.op.padding[0][0])
             rows = self.taps_inside(0, top, self.rows)
             reach = Reach.of(self.op, self.columns, block, self.op.kernel[1])
-            output = I.Bind((block.first + line) * i64(self.out_columns) + column)
 
             def windows(x: Expr, count: int) -> None:
                 left = I.Bind((column + x) * self.op.strides[1] - self.op.padding[1][0])
-                self.windows(n, top, left, rows, f, output + x, count)
+                self.windows(_Pixel(n, y, column + x), top, left, rows, f, count)
 
             def edge(x: Expr) -> None:
                 left = I.Bind((column + x) * self.op.strides[1] - self.op.padding[1][0])
-                self.edge(n, top, left, rows, f, output + x)
+                self.edge(_Pixel(n, y, column + x), top, left, rows, f)
 
             whole = tirx.floordiv(reach.leaves - reach.enters, i64(self.together))
             with serial(whole) as group:
@@ -97,7 +97,11 @@ class DepthwiseLoops(ConvLoops):
         return self.load(self.filter, at, self.lanes, self.dtype)
 
     def sums(
-        self, count: int, fill: Callable[[Callable[[int, Expr], None]], None], f: Expr, pixel: Expr
+        self,
+        count: int,
+        fill: Callable[[Callable[[int, Expr], None]], None],
+        f: Expr,
+        pixel: "_Pixel",
     ) -> None:
         """Sums of ``count`` pixels side by side in registers: what ``fill(add)`` adds to them."""
         tile = emit.registers(count * self.lanes, self.dtype)
@@ -110,16 +114,15 @@ class DepthwiseLoops(ConvLoops):
 
         fill(add)
         for x, place in enumerate(places):
-            self.store((pixel + x) * self.op.filters + f, tile[place], self.lanes)
+            self.store(pixel.n, pixel.y, pixel.x + x, f, tile[place], self.lanes)
 
     def windows(
         self,
-        n: Expr,
+        pixel: "_Pixel",
         top: Expr,
         left: Expr,
         rows: tuple[Index, Index],
         f: Expr,
-        pixel: Expr,
         count: int,
     ) -> None:
         """``count`` pixels whose windows lie between the image's first and last column."""
@@ -139,12 +142,12 @@ class DepthwiseLoops(ConvLoops):
             factor = I.Bind(self.tap(kh, kw, f))
             for x in range(count):
                 at = left + (kw * op.dilations[1] + x * op.strides[1])
-                add(x, self.element(n, row, at, f) * factor)
+                add(x, self.element(pixel.n, row, at, f) * factor)
 
         self.sums(count, fill, f, pixel)
 
     def edge(
-        self, n: Expr, top: Expr, left: Expr, rows: tuple[Index, Index], f: Expr, pixel: Expr
+        self, pixel: "_Pixel", top: Expr, left: Expr, rows: tuple[Index, Index], f: Expr
     ) -> None:
         """A pixel whose window reaches past the image."""
         op = self.op
@@ -153,6 +156,15 @@ class DepthwiseLoops(ConvLoops):
         def fill(add: Callable[[int, Expr], None]) -> None:
             with serial(rows[1], rows[0]) as kh, serial(high, low) as kw:
                 row, column = top + kh * op.dilations[0], left + kw * op.dilations[1]
-                add(0, self.element(n, row, column, f) * self.tap(kh, kw, f))
+                add(0, self.element(pixel.n, row, column, f) * self.tap(kh, kw, f))
 
         self.sums(1, fill, f, pixel)
+
+
+@dataclass(frozen=True)
+class _Pixel:
+    """Where in the result: the first of some pixels side by side."""
+
+    n: Expr
+    y: Expr
+    x: Expr

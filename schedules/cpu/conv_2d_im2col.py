@@ -208,13 +208,17 @@ class Im2colLoops(ConvLoops):
         """The sums to the result."""
         first = i64(block.group) * self.group_filters + i64(block.part) * sums.stride
         with serial(block.lines) as line, serial(block.columns) as x:
-            pixel = (block.first + line) * i64(self.out_columns) + block.column + x
-            at = I.Bind(pixel * self.op.filters + first)
+            n, y = self.line(block.first + line)
             source = I.Bind((line * i64(block.columns) + x) * sums.stride)
             emit.in_vectors(
                 min(sums.stride, self.group_filters),
                 self.lanes,
                 lambda place, lanes: self.store(
-                    at + place, sums.buffer[emit.run(source + place, lanes)], lanes
+                    n,
+                    y,
+                    block.column + x,
+                    first + place,
+                    sums.buffer[emit.run(source + place, lanes)],
+                    lanes,
                 ),
             )

@@ -104,16 +104,19 @@ class ColumnLoops(ConvLoops):
 
     def write(self, block: Block, f0: Index, sums: Sums) -> None:
         """The sums to the result."""
-        shape = (self.batch, self.op.filters, self.out_rows, self.out_columns)
         with serial(self.part_filters) as f, serial(block.lines) as line:
             n, y = self.line(block.first + line)
-            at = I.Bind(emit.flat_index([n, f0 + f, y, block.column], shape))
             source = I.Bind(f * self.stride + line * i64(block.columns))
             copied(
                 block.columns,
                 self.lanes,
                 lambda x, lanes: self.store(
-                    at + x, sums.buffer[emit.run(source + x, lanes)], lanes
+                    n,
+                    y,
+                    block.column + x,
+                    f0 + f,
+                    sums.buffer[emit.run(source + x, lanes)],
+                    lanes,
                 ),
             )
 

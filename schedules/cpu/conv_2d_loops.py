@@ -9,7 +9,7 @@ so that tasks are large enough whether images are large or many.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, held_index, i64, known
+from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, held_index, i64, known, serial
 from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH
 
 from tvm_iree_ext.ops.conv_2d import Conv2d
@@ -34,9 +34,12 @@ class ConvLoops(ABC):
     def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
         self.op, self.config = op, config
         parameters = Parameters.declare(op)
-        self.source, self.filter, self.result = (
-            emit.flat(parameters.buffers[name]) for name in ("input", "filter", "result")
-        )
+        flat = {name: emit.flat(buffer) for name, buffer in parameters.buffers.items()}
+        self.source, self.filter, self.result = (flat[n] for n in ("input", "filter", "result"))
+        self.others = {
+            name: (flat[name], [parameters.extent(extent) for extent in kind.shape])
+            for name, kind in op.others.items()
+        }
         self.lanes = config.vector_lanes
         n, rows, columns = (parameters.extent(extent) for extent in op.image[:3])
         self.batch, self.rows, self.columns = n, rows, columns
@@ -109,10 +112,35 @@ class ConvLoops(ABC):
         """Elements from a position on."""
         return emit.cast(buffer[emit.run(at, lanes)], dtype)
 
-    def store(self, at: Expr, value: Expr, lanes: int) -> None:
-        """Elements of the result, rounded to its type."""
-        value = emit.cast(value, self.op.result_dtype)
-        I.buffer_store(self.result, value, [emit.run(at, lanes)])
+    def store(self, n: Index, y: Index, x: Index, f: Index, value: Expr, lanes: int) -> None:
+        """Sums to the result, through the epilogue; vectors go along the last axis."""
+        op = self.op
+        at = op.in_layout((n, y, x, f))
+        shape = op.in_layout((self.batch, self.out_rows, self.out_columns, op.filters))
+        place = emit.flat_index(at, shape)
+        value = emit.cast(value, op.compute_dtype)
+        if op.epilogue is None:
+            value = emit.cast(value, op.result_dtype)
+            I.buffer_store(self.result, value, [emit.run(place, lanes)])
+            return
+        sums = emit.registers(lanes, op.compute_dtype)
+        I.buffer_store(sums, value, [emit.run(0, lanes)])
+        place = I.Bind(place)
+        with emit.vector_loop(lanes) if lanes > 1 else serial(1) as lane:
+            here = [*at[:-1], i64(at[-1]) + lane]
+            seen = [str(one.ty.dtype) for one in op.epilogue.parameters[1:]]
+            rest = [self.other(name, here, d) for name, d in zip(op.others, seen, strict=True)]
+            value = emit.cast(op.epilogue(sums[lane], *rest), op.result_dtype)
+            I.buffer_store(self.result, value, [place + lane])
+
+    def other(self, name: str, at: Sequence[Index], dtype: str) -> Expr:
+        """An element of an operand, as the epilogue takes it."""
+        buffer, shape = self.others[name]
+        axes = self.op.maps[name].axes
+        place = emit.flat_index([at[axis[0]] if axis else 0 for axis in axes], shape)
+        if str(buffer.dtype) == "bool":
+            return emit.cast(buffer[place], "int8") != tirx.const(0, "int8")
+        return emit.cast(buffer[place], dtype)
 
 
 @dataclass(frozen=True)

@@ -222,6 +222,7 @@ class WinogradLoops(ConvLoops):
                 self.across,
                 crop=True,
                 scratch=scratch,
+                write=self.store,
             )
             filters = min(self.part, self.group_filters)
 

@@ -34,6 +34,9 @@ from tvm_iree_ext.ops.winograd import Winograd
 
 Place = Callable[[int, int, Expr, Expr, Index, Expr], Expr]
 
+Write = Callable[[Expr, Expr, Expr, Expr, Expr, int], None]
+"""``write(n, y, x, channel, value, lanes)``: a vector along the image's last axis."""
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -67,6 +70,7 @@ class RowTransform(TileTransform, ABC):
         padding: zeros before the first row and column of an image that is read.
         crop: whether tiles may reach past the last row and column of an image that is written.
         scratch: of :meth:`scratch_size` elements, from a position on; by default, its own.
+        write: takes what is written to an image; by default it goes to ``result``.
     """
 
     def __init__(
@@ -81,12 +85,14 @@ class RowTransform(TileTransform, ABC):
         padding: tuple[int, int] = (0, 0),
         crop: bool = False,
         scratch: tuple[Any, Index] | None = None,
+        write: Write | None = None,
     ) -> None:
         super().__init__(op, source, result)
         self.batch, self.rows, self.columns, self.channels = plane
         self.r, self.i = op.output_tile_size, op.input_tile_size
         self.place, self.tiles, self.padding, self.crop = place, tiles, padding, crop
         self.scratch = scratch
+        self.write = write or self.store_pixel
 
     @abstractmethod
     def transform(
@@ -109,6 +115,12 @@ class RowTransform(TileTransform, ABC):
         if self.scratch is not None:
             return Rows(*self.scratch, width, lanes)
         return Rows(emit.fixed_scratch([rows * width * lanes], self.dtype), 0, width, lanes)
+
+    def store_pixel(
+        self, n: Expr, y: Expr, x: Expr, channel: Expr, value: Expr, lanes: int
+    ) -> None:
+        """Write to the image."""
+        self.store(self.pixel(n, y, x, channel), value, lanes)
 
     def pixel(self, n: Expr, y: Index, x: Index, channel: Index) -> Expr:
         """The position of an element of the image."""
@@ -280,12 +292,11 @@ class OutputRow(RowTransform):
 
         def put(guarded: bool) -> None:
             for q, value in enumerate(values):
-                at = self.pixel(n, y, x + q, channel)
                 if not guarded:
-                    self.store(at, value, lanes)
+                    self.write(n, y, x + q, channel, value, lanes)
                     continue
                 with I.If(x + q < i64(self.columns)), I.Then():
-                    self.store(at, value, lanes)
+                    self.write(n, y, x + q, channel, value, lanes)
 
         if not self.crop:
             put(False)
@@ -305,12 +316,11 @@ class OutputRow(RowTransform):
         with serial(blocks) as block:
             vectors = [scratch.get(p, block * lanes + (j + skipped)) for j in range(lanes)]
             for lane, value in enumerate(emit.transpose(vectors)):
-                at = self.pixel(n, y, left + block * lanes, channel + lane)
-                self.store(at, value, lanes)
+                self.write(n, y, left + block * lanes, channel + lane, value, lanes)
         with serial(count, blocks * lanes) as column:
             for lane in range(lanes):
-                at = self.pixel(n, y, left + column, channel + lane)
-                self.store(at, scratch.buffer[scratch.at(p, column + skipped) + lane], 1)
+                value = scratch.buffer[scratch.at(p, column + skipped) + lane]
+                self.write(n, y, left + column, channel + lane, value, 1)
 
 
 def emit_images(op: Winograd, config: LoweringConfig) -> None:

@@ -6,6 +6,7 @@ import tvm
 
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.ops import TensorType
 
 CONV = ops.conv_2d
 NCHW = {"layout": "NCHW"}
@@ -34,6 +35,42 @@ def test_result_shapes(image, taps, attributes, result):
 )
 def test_result_dtypes(dtype, result):
     assert CONV((1, 5, 5, 1), (2, 2, 1, 1), dtype=dtype).signature.results[0].dtype == result
+
+
+@pytest.mark.parametrize(
+    ("shape", "attributes", "settled"),
+    [
+        ((5,), {}, (5,)),
+        ((), {}, ()),
+        ((1, 1), {}, (1, 1)),
+        (("?", 1, "?"), {}, (8, 1, 5)),
+        (("n", "?", 1, 1), {"strides": 2}, ("n", "(h - 3) // 2 + 1", 1, 1)),
+    ],
+)
+def test_operands_of_an_epilogue_go_along_the_last_axes(shape, attributes, settled):
+    image = ("n", "h", 10, 4) if attributes else (2, 10, 10, 4)
+    op = CONV(image, (3, 3, 4, 5), [shape], epilogue="arg0 + arg1", **attributes)
+    assert op.signature.arguments[2].shape == settled
+    assert op.attributes["epilogue"] == "arg0 + arg1"
+    assert str(op).startswith("tvm_iree_ext.conv_2d(input")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "given", "result"),
+    [
+        ("f32", None, "float32"),
+        ("f32", "f16", "float16"),
+        ("f64", "bf16", "bfloat16"),
+        ("i8", None, "int32"),
+        ("i8", "i8", "int8"),
+        ("i8", "f32", "float32"),
+    ],
+)
+def test_the_result_of_an_epilogue_has_a_type_of_its_own(dtype, given, result):
+    scale = [TensorType((1,), "i32" if dtype == "i8" and given != "f32" else "f32")]
+    sizes = (1, 5, 5, 1), (2, 2, 1, 1)
+    op = CONV(*sizes, scale, epilogue="arg0 * arg1", dtype=dtype, result_dtype=given)
+    assert op.signature.results[0].dtype == result
 
 
 def test_flops_are_those_of_the_direct_form():
@@ -152,6 +189,38 @@ REFUSED = {
         lambda: CONV(IMAGE, TAPS, output_tile_size=2, strides=2),
         r"output_tile_size is 2; by im2col, since strides are \[2, 2\], there is none",
     ),
+    "operands without an epilogue": (
+        lambda: CONV(IMAGE, TAPS, [(6,)]),
+        "has 1 operands for an epilogue, and no epilogue",
+    ),
+    "an operand's rank": (
+        lambda: CONV(IMAGE, TAPS, [(1, 1, 1, 1, 6)], epilogue="arg0 + arg1"),
+        "operand0 has rank 5; expected at most 4 as the result has",
+    ),
+    "an operand's extent": (
+        lambda: CONV(IMAGE, TAPS, [(6,), (5,)], epilogue="arg0 + arg1 + arg2"),
+        r"operand1 axis 0 has extent 5; expected 6 as the result \[1, 6, 6, 6\] has, or 1",
+    ),
+    "a number for a name": (
+        lambda: CONV(("n", 8, 8, 4), TAPS, [(3, 1, 1, 1)], epilogue="arg0 + arg1"),
+        "operand0 axis 0 has extent 3; expected n",
+    ),
+    "an operand's dtype": (
+        lambda: CONV(IMAGE, TAPS, [TensorType((6,), "f64")], epilogue="arg0 + arg1"),
+        "operand0 has dtype float64; supported are float16, bfloat16, float32",
+    ),
+    "the result's dtype": (
+        lambda: CONV(IMAGE, TAPS, epilogue="arg0", result_dtype="i32"),
+        "result has dtype int32; supported are float16, bfloat16, float32",
+    ),
+    "what the epilogue yields": (
+        lambda: CONV(IMAGE, TAPS, epilogue="arg0 > 0"),
+        "region yields bool; expected float32",
+    ),
+    "an epilogue of other arguments": (
+        lambda: CONV(IMAGE, TAPS, [(6,)], epilogue="arg0 + arg2"),
+        "region 'arg0 \\+ arg2': 'arg2' is unknown",
+    ),
 }
 
 
@@ -167,6 +236,11 @@ def test_refuses_and_says_why(case):
     [
         ((2, 6, 7, 3), (3, 2, 3, 4), {"padding": ((1, 0), (2, 1)), "strides": (1, 2)}),
         ((1, 4, 6, 7), (6, 2, 3, 3), {**NCHW, "groups": 2, "dilations": (2, 1), "dtype": "i8"}),
+        (
+            (2, 6, 7, 3),
+            (3, 2, 3, 4),
+            {"operands": [(4,), (4, 1, 1)], "epilogue": "max(arg0 + arg1, 0) - arg2"},
+        ),
     ],
 )
 def test_the_canonical_function_is_the_op(image, taps, attributes):
@@ -174,7 +248,7 @@ def test_the_canonical_function_is_the_op(image, taps, attributes):
     rng = np.random.default_rng(0)
     values = {
         name: rng.integers(-9, 9, shape).astype(op.dtype)
-        for name, shape in (("input", image), ("filter", taps))
+        for name, shape in ((operand.name, operand.shape) for operand in op.signature.arguments)
     }
     want = registry.find(op.name).reference(op, values)["result"]
     library = tvm.compile(tvm.IRModule({op.entry: op.prim_func()}), target="llvm")

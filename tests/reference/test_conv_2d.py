@@ -31,6 +31,20 @@ def test_strides_dilations_and_padding():
     assert got[0, :, :, 0].tolist() == [[0, 0], [10, 31]]
 
 
+def test_an_epilogue_takes_operands_along_the_last_axes():
+    image, kernels = np.array([1, 2]).reshape(1, 1, 2, 1), np.array([3, 5]).reshape(1, 1, 1, 2)
+    got = reference.conv_2d(
+        image,
+        kernels,
+        **PLAIN,
+        operands=[np.array([10, 20]), np.array([[100], [200]])],
+        epilogue=lambda s, a, b: s - a + b,
+    )
+    assert got.tolist() == [[[[93, 85], [196, 190]]]]
+    only = reference.conv_2d(image, kernels, **PLAIN, epilogue=lambda s: 7)
+    assert only.tolist() == [[[[7, 7], [7, 7]]]]
+
+
 def test_groups_see_their_channels_alone():
     image = np.array([1, 2, 3, 4]).reshape(1, 4, 1, 1)
     kernels = np.array([[1, 10], [1, 10], [1, 10], [2, 20]]).reshape(4, 2, 1, 1)

@@ -1,6 +1,7 @@
 """The cases of conv_2d: ``conv3x3_64_56`` is 64 channels of 56 x 56 to 64 filters, NHWC.
 
-The algorithm is the chosen one unless the name says it.  PyTorch has the filter in the layout that
+``_bias_relu`` has the larger of 0 and the sum with a bias of its filter.  The algorithm is the
+chosen one unless the name says it.  PyTorch has the filter in the layout that
 suits it, and images of the case's: channels_last for NHWC.
 """
 
@@ -27,6 +28,8 @@ def conv_2d_cases() -> tuple[Case, ...]:
         conv_2d_case("conv3x3_64_56_nchw", image, taps, nchw=True, **same),
         conv_2d_case("conv3x3_64_56_im2col", image, taps, **by_im2col),
         conv_2d_case("conv3x3_64_56_im2col_nchw", image, taps, nchw=True, **by_im2col),
+        conv_2d_case("conv3x3_64_56_bias_relu", image, taps, fused=True, **same),
+        conv_2d_case("conv3x3_64_56_bias_relu_nchw", image, taps, nchw=True, fused=True, **same),
         conv_2d_case("conv_stem_s2", (1, 224, 224, 3), (7, 7, 3, 64), **stem),
         conv_2d_case("conv_stem_s2_nchw", (1, 224, 224, 3), (7, 7, 3, 64), nchw=True, **stem),
         conv_2d_case("conv3x3_256_14", (1, 14, 14, 256), (3, 3, 256, 256), **same),
@@ -42,16 +45,29 @@ def conv_2d_case(
     taps: tuple[int, int, int, int],
     *,
     nchw: bool = False,
+    fused: bool = False,
     **attributes: Any,
 ) -> Case:
-    """A float32 case for an image and a filter, both with channels last, whatever the layout."""
+    """A float32 case for an image and a filter, both with channels last, whatever the layout.
+
+    Args:
+        name: of the case.
+        image, taps: shapes.
+        nchw: whether channels come first.
+        fused: whether a bias is added, and no result is below 0.
+        attributes: of the op.
+    """
     first, outermost = (0, 3, 1, 2), (3, 2, 0, 1)
     layout: dict[str, Any] = {"layout": "NCHW"} if nchw else {}
     shapes = {
         "input": tuple(image[axis] for axis in first) if nchw else image,
         "filter": tuple(taps[axis] for axis in outermost) if nchw else taps,
     }
-    op = ops.conv_2d(shapes["input"], shapes["filter"], **layout, **attributes)
+    if fused:
+        shapes["operand0"] = (taps[3], 1, 1) if nchw else (taps[3],)
+        attributes["epilogue"] = "max(arg0 + arg1, 0)"
+    others = [shapes["operand0"]] if fused else []
+    op = ops.conv_2d(shapes["input"], shapes["filter"], others, **layout, **attributes)
 
     def operands() -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
@@ -60,7 +76,7 @@ def conv_2d_case(
         }
 
     def check(values: Values) -> Check:
-        want = _convolved(op, {n: value.astype(np.float64) for n, value in values.items()})
+        want = result_of(op, {n: value.astype(np.float64) for n, value in values.items()})
         allowed = registry.find(op.name).tolerance(op, values, {"result": want})["result"]
 
         def compared(result: Any) -> str | None:
@@ -69,12 +85,13 @@ def conv_2d_case(
         return compared
 
     def numpy_call(values: Values) -> Call:
-        return lambda: _convolved(op, values)
+        return lambda: result_of(op, values)
 
     def torch_call(values: Values) -> Call:
         import torch
 
         source, kernels = (torch.from_numpy(values[name]) for name in ("input", "filter"))
+        bias = torch.from_numpy(values["operand0"].ravel()) if fused else None
         (top, _), (left, _) = op.padding
         if nchw:
             images, weights = source, kernels
@@ -84,8 +101,9 @@ def conv_2d_case(
 
         def call() -> Any:
             found = torch.nn.functional.conv2d(
-                images, weights, None, op.strides, (top, left), op.dilations, op.groups
+                images, weights, bias, op.strides, (top, left), op.dilations, op.groups
             )
+            found = found.relu_() if fused else found
             return found if nchw else found.permute(0, 2, 3, 1)
 
         return call
@@ -106,7 +124,8 @@ def conv_2d_case(
 
 def _mlir(op: Conv2d) -> str:
     """The convolution of linalg for the layout, of a padded image."""
-    image, taps, result = (tuple(map(int, one.shape)) for one in op.signature.operands)
+    operands = [tuple(map(int, one.shape)) for one in op.signature.operands]
+    image, taps, result = operands[0], operands[1], operands[-1]
     pads: list[tuple[int, int]] = [(0, 0)] * 4
     rows, columns = (1, 2) if op.channels_last else (2, 3)
     pads[rows], pads[columns] = op.padding
@@ -132,9 +151,39 @@ def _mlir(op: Conv2d) -> str:
     tensor.yield %zero : f32
   }} : {tensor(image)} to {padded}
   {filled("start", 0.0, result)}
-  %result = linalg.{name} {{strides = {strides}, dilations = {dilations}}}
+  %sums = linalg.{name} {{strides = {strides}, dilations = {dilations}}}
     ins(%padded, {weights} : {padded}, {kind}) outs(%start : {out}) -> {out}
+{_finish(op)}"""
+
+
+def _finish(op: Conv2d) -> str:
+    """The sums, or the larger of 0 and those with a bias."""
+    shape = op.signature.results[0].shape
+    out, filters = tensor(shape), tensor((op.filters,))
+    if not op.others:
+        return f"  return %sums : {out}"
+    axes, bias = "0, 1, 2", "%operand0"
+    lines = ""
+    if not op.channels_last:
+        axes, bias = "0, 2, 3", "%bias"
+        given = tensor(op.others["operand0"].shape)
+        lines = f"  %bias = tensor.collapse_shape %operand0 [[0, 1, 2]] : {given} into {filters}"
+    return f"""{lines}
+  %biases = linalg.broadcast ins({bias} : {filters})
+    outs(%start_empty : {out}) dimensions = [{axes}]
+  %shifted = arith.addf %sums, %biases : {out}
+  %zeros = arith.constant dense<0.0> : {out}
+  %result = arith.maximumf %shifted, %zeros : {out}
   return %result : {out}"""
+
+
+def result_of(op: Conv2d, values: Values) -> np.ndarray:
+    """The convolution, and what is fused to it."""
+    found = _convolved(op, values)
+    if "operand0" in values:
+        found += values["operand0"]
+        np.maximum(found, 0, out=found)
+    return found
 
 
 def _convolved(op: Conv2d, values: Values) -> np.ndarray:

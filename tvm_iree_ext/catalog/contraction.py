@@ -9,6 +9,7 @@ import numpy as np
 from tvm_iree_ext import dtypes, ops, reference
 from tvm_iree_ext.catalog.arrays import pick
 from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.epilogues import random_epilogue
 from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
@@ -20,17 +21,6 @@ Generator = np.random.Generator
 # 1, primes, and extents around vectors and register tiles.
 _EXTENTS = (1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100)
 _MOST_PRODUCTS = 400_000
-
-# Of one operand beside the sum, by what it yields: the slope bounds what it does to an error.
-_EPILOGUES = (
-    "arg0 - arg1",
-    "arg0 + arg1",
-    "max(arg0 + arg1, 0)",
-    "select(arg0 > 0, arg0, arg0 * 0.25) - arg1",
-    "tanh(arg0) * 0.5 + arg1",
-)
-_ALONE = ("max(arg0, 0)", "arg0 * 0.5", "-arg0", "sigmoid(arg0)")
-_WHOLE = ("arg0 - arg1", "max(arg0 + arg1, 0)", "min(arg0, arg1)")
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -112,13 +102,10 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
 
     attributes: dict[str, Any] = {}
     others: list[tuple[list[int], str]] = []
-    chosen = rng.random()
-    if chosen < 0.6:
-        attributes["epilogue"] = pick(rng, _WHOLE if whole else _EPILOGUES)
+    attributes["epilogue"], count = random_epilogue(rng, whole=whole)
+    for _ in range(count):
         own = [dim for dim in dims["result"] if rng.random() < 0.7]
         others.append((own, "int32" if whole else pick(rng, floats)))
-    elif chosen < 0.8 and not whole:
-        attributes["epilogue"] = pick(rng, _ALONE)
     if rng.random() < 0.3:
         kind = "int32" if whole else pick(rng, ("float32", "float64", "float16"))
         attributes["init"] = typed(dims["result"], named, kind)

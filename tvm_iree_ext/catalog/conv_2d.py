@@ -9,6 +9,8 @@ import numpy as np
 from tvm_iree_ext import dtypes, ops, reference
 from tvm_iree_ext.catalog.arrays import pick
 from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.epilogues import random_epilogue
+from tvm_iree_ext.catalog.regions import numpy_region
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.conv_2d import Conv2d
@@ -32,28 +34,35 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
         dilations=op.dilations,
         padding=op.padding,
         groups=op.groups,
+        operands=[operands[name] for name in op.others],
+        epilogue=numpy_region(op.name, op.epilogue) if op.epilogue is not None else None,
     )
-    return {"result": result.astype(np.int32) if op.dtype == "int8" else result}
+    whole = op.result_dtype not in dtypes.FLOATS
+    return {"result": result.astype(op.result_dtype) if whole else result}
 
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    """None for int8; otherwise from the compute type, the length of sums and the tile size.
+    """None for integers; otherwise from the compute type, the length of sums and the tile size.
 
     Errors of a sum of ``depth`` products of the largest magnitude add up as its root.  Winograd
-    computes each from terms that are :func:`amplification` times as large in all.
+    computes each from terms that are :func:`amplification` times as large in all.  An epilogue is
+    taken to enlarge them by no more than its constants do: those of the cases here do not.
     """
     assert isinstance(op, Conv2d)
-    if op.dtype == "int8":
+    kind = op.result_dtype
+    if kind not in dtypes.FLOATS:
         return {"result": EXACT}
-    largest = prod(
-        float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
-        for name in ("input", "filter")
-    )
-    absolute = 4.0 * dtypes.eps(op.compute_dtype) * sqrt(op.depth) * largest
+    wide = "float32" if op.dtype == "int8" else op.compute_dtype
+
+    def largest(name: str) -> float:
+        return float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
+
+    size = sqrt(op.depth) * largest("input") * largest("filter")
     if op.output_tile_size is not None:
-        absolute *= amplification(op.output_tile_size)
-    limit = Tolerance(absolute + dtypes.smallest(op.dtype), 2.0 * dtypes.eps(op.dtype))
-    return {"result": limit}
+        size *= amplification(op.output_tile_size)
+    size += sum(map(largest, op.others))
+    absolute = 4.0 * dtypes.eps(wide) * size + dtypes.smallest(kind)
+    return {"result": Tolerance(absolute, 2.0 * dtypes.eps(kind) + 8.0 * dtypes.eps(wide))}
 
 
 def amplification(output_tile_size: int) -> float:
@@ -69,7 +78,7 @@ def amplification(output_tile_size: int) -> float:
 
 
 def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
-    """Any layout, algorithm, window, padding, groups, dtype, with symbols."""
+    """Any layout, algorithm, window, padding, groups, dtype, epilogue, with symbols."""
     dtype = pick(rng, ("float32", "float32", *dtypes.FLOATS, "int8"))
     winograd = dtype != "int8" and bool(rng.random() < 0.45)
     while True:
@@ -111,14 +120,37 @@ def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
         whole = ops.conv_2d(TensorType(image, dtype), TensorType(taps, dtype), **attributes)
         if prod(map(int, whole.output[1:])) * prod(kernel) <= _MOST_SUMS:
             break
-    op = ops.conv_2d(TensorType(named, dtype), TensorType(taps, dtype), **attributes)
-    return op, {"input": _numbers(rng, image, dtype), "filter": _numbers(rng, taps, dtype)}
+    attributes["epilogue"], count = random_epilogue(rng, whole=dtype == "int8")
+    floats = tuple(one for one in dtypes.FLOATS if dtype == "float64" or one != "float64")
+    if dtype != "int8" and rng.random() < 0.3:
+        attributes["result_dtype"] = pick(rng, floats)
+    result = whole.signature.results[0].shape
+    others: list[tuple[list[Extent], list[int], str]] = []
+    for _ in range(count):
+        spread = [rng.random() < 0.6 for _ in result][int(rng.integers(0, 5)) :]
+        sizes = [
+            int(e) if kept else 1 for e, kept in zip(result[4 - len(spread) :], spread, strict=True)
+        ]
+        free = [size if size == 1 else "?" for size in sizes]
+        others.append((free, sizes, "int32" if dtype == "int8" else pick(rng, floats)))
+    op = ops.conv_2d(
+        TensorType(named, dtype),
+        TensorType(taps, dtype),
+        [TensorType(tuple(shape), kind) for shape, _, kind in others],
+        **attributes,
+    )
+    operands = {"input": _numbers(rng, image, dtype), "filter": _numbers(rng, taps, dtype)}
+    for number, (_, shape, kind) in enumerate(others):
+        operands[f"operand{number}"] = _numbers(rng, tuple(shape), kind)
+    return op, operands
 
 
 def _numbers(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     if dtype == "int8":
         return rng.integers(-128, 128, shape, np.int8)
-    return rng.standard_normal(shape).astype(dtypes.numpy_dtype(dtype))
+    if dtype == "int32":
+        return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
+    return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))
 
 
 def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
@@ -132,7 +164,7 @@ def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
 
 CONV_2D = OpEntry(
     name="tvm_iree_ext.conv_2d",
-    summary="a convolution by im2col or by Winograd, with strides, dilations, padding and groups",
+    summary="a convolution by im2col or by Winograd, with groups and a fused epilogue",
     make=ops.conv_2d,
     reference=run_reference,
     tolerance=tolerance,

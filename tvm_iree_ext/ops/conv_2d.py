@@ -1,17 +1,19 @@
 """Two-dimensional convolution, composed of im2col or of the Winograd transforms.
 
-    result[n, y, x, f] = sum over kh, kw, c of
+    sums[n, y, x, f] = sum over kh, kw, c of
         image[n, y * s + kh * d - top, x * s + kw * d - left, group(f) * C / groups + c]
         * filter[kh, kw, c, f]
+    result = epilogue(sums, operand0, operand1, ...)
 
-with zeros past the image.  By im2col it is the product of the windows, as rows of a matrix, with
-the filter; by Winograd it is input_transform, filter_transform, one product for each position of a
-tile, and output_transform.  The dialect has these parts and leaves their composition to a compiler.
-Sums are in float32, or float64 for such operands, and rounded once; those of int8 are int32.
+with zeros past the image; without an epilogue the result is the sums.  By im2col they are the
+product of the windows, as rows of a matrix, with the filter; by Winograd input_transform,
+filter_transform, one product for each position of a tile, and output_transform.  The dialect has
+these parts and leaves their composition to a compiler.  Sums are in float32, or float64 for such
+operands, and rounded once; those of int8 are int32.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -21,9 +23,12 @@ from tvm_iree_ext import dtypes
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op, resolve
 from tvm_iree_ext.ops.conv_2d_choice import choose_algorithm
+from tvm_iree_ext.ops.conv_2d_epilogue import with_epilogue
 from tvm_iree_ext.ops.conv_2d_parts import columns_of, transforms_of
 from tvm_iree_ext.ops.im2col import Im2col
+from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.ops.operands import OperandLike, as_tensor, named_extents, whole_number
+from tvm_iree_ext.ops.regions import Region, RegionLike
 from tvm_iree_ext.ops.winograd import MATRICES, Winograd
 from tvm_iree_ext.signature import Extent, Operand, Signature, TensorType
 
@@ -41,7 +46,8 @@ class Conv2d(Op):
     """A convolution; made by :func:`conv_2d`, which checks it.
 
     ``image`` is (N, H, W, C), whatever the layout; ``kernel``, ``strides``, ``dilations`` and
-    ``padding`` go by rows and columns.
+    ``padding`` go by rows and columns.  ``others`` are the operands of the epilogue, ``operand0``
+    and so on, and ``maps`` has the axes of the result that each goes along.
     """
 
     image: tuple[Extent, Extent, Extent, int]
@@ -55,6 +61,10 @@ class Conv2d(Op):
     groups: int
     algorithm: Algorithm
     output_tile_size: int | None
+    result_dtype: str
+    others: Mapping[str, TensorType] = field(default_factory=dict)
+    maps: Mapping[str, IndexingMap] = field(default_factory=dict)
+    epilogue: Region | None = None
 
     name = _NAME
 
@@ -86,11 +96,6 @@ class Conv2d(Op):
         return "float64" if self.dtype == "float64" else "float32"
 
     @property
-    def result_dtype(self) -> str:
-        """As the operands; int32 for int8."""
-        return "int32" if self.dtype == "int8" else self.dtype
-
-    @property
     def spread(self) -> Pair:
         """The rows and columns that a window spans."""
         kernel, dilations = self.kernel, self.dilations
@@ -117,7 +122,7 @@ class Conv2d(Op):
 
     @cached_property
     def signature(self) -> Signature:
-        """``input, filter, result``."""
+        """``input, filter, operand0, ..., result``."""
         names = any(isinstance(extent, str) for extent in self.image)
         least = tuple(
             max(1, spread - sum(pads))
@@ -138,6 +143,7 @@ class Conv2d(Op):
                     taps if self.channels_last else (taps[3], taps[2], rows, columns),
                     self.dtype,
                 ),
+                *(Operand(name, kind.shape, kind.dtype) for name, kind in self.others.items()),
                 Operand("result", self.in_layout(self.output), self.result_dtype, "result"),
             )
         )
@@ -159,6 +165,8 @@ class Conv2d(Op):
         }
         if self.output_tile_size is not None:
             found["output_tile_size"] = self.output_tile_size
+        if self.epilogue is not None:
+            found["epilogue"] = self.epilogue.text
         return found
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
@@ -178,6 +186,7 @@ class Conv2d(Op):
 def conv_2d(
     input: OperandLike,
     filter: OperandLike,
+    operands: Sequence[OperandLike] = (),
     *,
     layout: Layout = "NHWC",
     strides: int | tuple[int, int] = 1,
@@ -186,7 +195,9 @@ def conv_2d(
     groups: int = 1,
     algorithm: Algorithm | None = None,
     output_tile_size: int | None = None,
+    epilogue: RegionLike | None = None,
     dtype: str = "float32",
+    result_dtype: str | None = None,
 ) -> Conv2d:
     """Convolve (correlate, as networks do) images with filters.
 
@@ -195,6 +206,8 @@ def conv_2d(
             :class:`TensorType`, or anything with ``shape`` and ``dtype``.  N, H and W are numbers,
             names of extents known at call time, or ``"?"``.
         filter: (KH, KW, C / groups, F), or (F, C / groups, KH, KW) with ``layout="NCHW"``: numbers.
+        operands: what the epilogue takes beside the sum.  Their axes are the result's last ones;
+            where an extent is 1, or an axis is not there, one element goes for all.
         strides, dilations: of rows and columns; one number is both.
         padding: zeros around the image: a number, (rows, columns), or
             ((top, bottom), (left, right)).
@@ -202,11 +215,19 @@ def conv_2d(
             depthwise convolution.
         algorithm: ``"im2col"``, ``"winograd"``, or None for the one that is likely to be faster.
         output_tile_size: of Winograd: 2, 4 or 6; None for the faster of 2 and 4.
+        epilogue: takes the sum as ``arg0`` and an element of each of ``operands`` as ``arg1`` and
+            so on; yields the element of the result.  Floats come in the type of sums (float32
+            where sums are int32), integers below int32 as int32.  It yields the type of sums, or
+            float32 where sums are int32 and the result is a float.
         dtype: element type of operands given as bare shapes: a float type, or i8 with sums of i32
             (by im2col).
+        result_dtype: by default that of the operands, int32 where they are int8.
+
+    Returns:
+        The op.  Its kernel takes input and filter, then ``operands``.
 
     Raises:
-        OpError: for a rank, extent, dtype or attribute that does not fit.
+        OpError: for a rank, extent, dtype, attribute or region that does not fit.
     """
     for name, value, allowed in (
         ("layout", layout, get_args(Layout)),
@@ -251,6 +272,7 @@ def conv_2d(
         groups=groups,
         algorithm="im2col",
         output_tile_size=None,
+        result_dtype="int32" if image.dtype == "int8" else image.dtype,
     )
     for what, extent, pads, spread in zip(
         ("rows", "columns"), (h, w), op.padding, op.spread, strict=True
@@ -260,7 +282,8 @@ def conv_2d(
                 f"{_NAME}: input has {extent} {what}, {extent + sum(pads)} with padding;"
                 f" the window spans {spread}"
             )
-    return _with_algorithm(op, algorithm, output_tile_size)
+    op = _with_algorithm(op, algorithm, output_tile_size)
+    return with_epilogue(op, operands, epilogue, dtype, result_dtype)
 
 
 def _with_algorithm(op: Conv2d, algorithm: Algorithm | None, tile: int | None) -> Conv2d:

@@ -52,4 +52,12 @@ def _canonical(op: "Conv2d", parameters: Parameters) -> None:
             I.buffer_store(sums, sums[tuple(at)] + term, at)
         with I.grid(*result.shape) as loops, I.sblock("result"):
             at = [I.axis.spatial(e, i) for e, i in zip(result.shape, loops, strict=True)]
-            I.buffer_store(result, convert(sums[tuple(at)], op.result_dtype), at)
+            value = sums[tuple(at)]
+            if op.epilogue is not None:
+                rest = []
+                for name, seen in zip(op.others, op.epilogue.parameters[1:], strict=True):
+                    place = [at[axis[0]] if axis else const(0) for axis in op.maps[name].axes]
+                    element = parameters.buffers[name][tuple(place)]
+                    rest.append(convert(element, str(seen.ty.dtype)))
+                value = op.epilogue(value, *rest)
+            I.buffer_store(result, convert(value, op.result_dtype), at)

@@ -59,7 +59,7 @@ def transforms_of(op: "Conv2d") -> dict[str, Winograd]:
     i = r + op.kernel[0] - 1
     last = op.channels_last
     image = (1, 2) if last else (2, 3)
-    _, taps, _ = op.signature.operands
+    _, taps, *_ = op.signature.operands
     return {
         "input": winograd_input_transform(
             op.in_layout(("?", "?", "?", op.image[3])),

@@ -1,5 +1,8 @@
 """Convolution as sums over the window."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 
@@ -12,10 +15,13 @@ def conv_2d(
     dilations: tuple[int, int],
     padding: tuple[tuple[int, int], tuple[int, int]],
     groups: int,
+    operands: Sequence[np.ndarray] = (),
+    epilogue: Callable[..., Any] | None = None,
 ) -> np.ndarray:
     """(N, H, W, C) and (KH, KW, C / groups, F) to (N, H', W', F), or NCHW and FCHW to NCHW.
 
-    In float64, or int64 for integers.
+    In float64, or int64 for integers.  ``epilogue(sums, *operands)`` is taken of that, each operand
+    broadcast to the result.
     """
     dtype = np.int64 if np.issubdtype(image.dtype, np.integer) else np.float64
     image, kernels = image.astype(dtype), kernels.astype(dtype)
@@ -34,4 +40,8 @@ def conv_2d(
             row, column = y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1]
             part = padded[:, row, column, first : first + seen]
             result[:, y, x, f] += part @ kernels[kh, kw, :, f]
-    return result if channels_last else result.transpose(0, 3, 1, 2)
+    result = result if channels_last else result.transpose(0, 3, 1, 2)
+    if epilogue is None:
+        return result
+    wide = [one.astype(np.float64) if one.dtype.kind not in "biu" else one for one in operands]
+    return np.broadcast_arrays(epilogue(result, *wide), result)[0].copy()

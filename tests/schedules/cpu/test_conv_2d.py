@@ -109,6 +109,74 @@ def test_one_kernel_serves_every_extent(layout, algorithm):
         kernel(operands((1, 1, 4, 5), (1, 1, 1, 1), layout)[0], taps)
 
 
+FORMS = {
+    "im2col": ((2, 6, 21, 5), (3, 2, 5, 19), {"strides": (1, 2), "algorithm": "im2col"}),
+    "winograd": ((2, 6, 21, 5), (3, 3, 5, 19), {"algorithm": "winograd"}),
+    "winograd's parts": ((1, 5, 70, 6), (3, 3, 3, 40), {"output_tile_size": 2, "groups": 2}),
+    "depthwise": ((2, 6, 21, 19), (3, 3, 1, 19), {"groups": 19, "algorithm": "im2col"}),
+    "a pixel": ((1, 1, 1, 3), (1, 1, 3, 1), {}),
+}
+
+
+@LAYOUTS
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_puts_each_sum_through_the_epilogue(form, layout):
+    image, taps, attributes = FORMS[form]
+    attributes = {**attributes, "layout": layout, "padding": (taps[0] // 2, taps[1] // 2)}
+    values = operands(image, taps, layout)
+    result = ops.conv_2d(*values, **attributes).signature.results[0].shape
+    filters = taps[3]
+    bias = numbers((filters,) if layout == "NHWC" else (filters, 1, 1))
+    others = [bias, numbers(result), numbers((1, *result[1:3], 1)), numbers(())]
+    epilogue = "max(arg0 + arg1, 0) - arg2 * arg3 + arg4"
+    op = ops.conv_2d(*values, others, epilogue=epilogue, **attributes)
+    got = build(op)(*values, *others)
+    given = dict(zip((o.name for o in op.signature.arguments), (*values, *others), strict=True))
+    entry = registry.find(op.name)
+    want = entry.reference(op, given)["result"]
+    allowed = entry.tolerance(op, given, {})["result"]
+    exact = op.algorithm == "im2col"
+    np.testing.assert_allclose(got, want, rtol=0, atol=0 if exact else allowed.absolute)
+
+
+@LAYOUTS
+def test_an_operand_of_extents_that_the_kernel_computes(layout):
+    taps = operands((1, 1, 1, 5), (3, 3, 5, 6), layout)[1]
+    shape = ("n", "h", "?", 5) if layout == "NHWC" else ("n", 5, "h", "?")
+    sub = ("?", "?", "?", 6) if layout == "NHWC" else ("?", 6, "?", "?")
+    attributes = {"layout": layout, "strides": 2, "epilogue": "arg0 - arg1"}
+    kernel = build(ops.conv_2d(shape, taps.shape, [sub], **attributes))
+    for n, h, w in ((1, 3, 3), (2, 4, 21)):
+        image = operands((n, h, w, 5), (1, 1, 1, 1), layout)[0]
+        plain = ops.conv_2d(image, taps, layout=layout, strides=2)
+        other = numbers(plain.signature.results[0].shape)
+        want = reference(plain, image, taps) - other
+        np.testing.assert_array_equal(kernel(image, taps, other), want)
+    with pytest.raises(CallError, match=r"operand0 axis . has extent 9; expected 10 \(\(.* - 3\)"):
+        kernel(image, taps, np.take(other, range(9), 2 if layout == "NHWC" else 3))
+
+
+@LAYOUTS
+def test_sums_of_int8_become_floats(layout):
+    values = operands((1, 7, 9, 4), (3, 3, 4, 5), layout, "int8")
+    scale = RNG.standard_normal((5,) if layout == "NHWC" else (5, 1, 1)).astype(np.float32)
+    op = ops.conv_2d(
+        *values, [scale], layout=layout, epilogue=lambda s, f: s * f, result_dtype="f16"
+    )
+    sums = reference(ops.conv_2d(*values, layout=layout), *values)
+    got = build(op)(*values, scale)
+    assert got.dtype == np.float16
+    np.testing.assert_array_equal(got, (sums.astype(np.float32) * scale).astype(np.float16))
+
+
+def test_an_epilogue_of_bools_and_functions_is_vectors():
+    values = operands((1, 8, 8, 16), (1, 1, 16, 48))
+    keep = RNG.integers(0, 2, (8, 8, 1)).astype(bool)
+    op = ops.conv_2d(*values, [keep], epilogue="select(arg1, tanh(arg0), 0.5)")
+    got, sums = build(op)(*values, keep), reference(ops.conv_2d(*values), *values)
+    np.testing.assert_allclose(got, np.where(keep, np.tanh(sums), 0.5), atol=1e-6)
+
+
 @LAYOUTS
 @pytest.mark.parametrize("channels", [3, 600])
 def test_int8_is_exact_at_its_limits(layout, channels):
