@@ -65,7 +65,7 @@ ALLOWED = {
     "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
-    "simt": ".target .layout tvm tvm_ffi numpy",
+    "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
     "mlir": f"{REGISTRY} .workers .mlir.form tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",
     # Reading needs no TVM: the process that parses starts without it.
