@@ -148,9 +148,9 @@ class WinogradLoops(ConvLoops):
             made.scratch_shape(self.transforms[kind], self.across, False)
             for kind, made in (("input", InputRow), ("output", OutputRow))
         ]
-        # One allocation: TVM does not see that memory by a second name is in use.
+        # One allocation is one call of the runtime.
         rest = max(high * wide for high, wide in shapes) * self.lanes
-        memory = emit.fixed_scratch([of_tiles + of_products + rest], self.dtype)
+        memory = emit.scratch([of_tiles + of_products + rest], self.dtype)
         scratch = (memory, of_tiles + of_products)
         group, column, columns = block.group, block.column, block.columns
         f0 = held_index(i64(block.part) * self.part)

@@ -46,17 +46,6 @@ def scratch(shape: Sequence[Index], dtype: str) -> Any:
     return I.alloc_buffer([i64(e) for e in shape], dtype, scope="global", align=64)
 
 
-def fixed_scratch(shape: Sequence[Index], dtype: str) -> Any:
-    """As :func:`scratch`, for kernels that touch it in very many places.
-
-    TVM looks at every pair of places to see whether the memory may be smaller, which takes minutes;
-    of memory by a second name it does not ask.  Nor does it see that such memory is still in use
-    when it lets allocations of one size share their place: a task may have only one.
-    """
-    memory = scratch(shape, dtype)
-    return I.decl_buffer([i64(e) for e in shape], dtype, data=memory.data, align=64)
-
-
 def registers(count: int, dtype: str) -> Any:
     """A tile that LLVM keeps in registers: every index must be a constant after unrolling."""
     return I.alloc_buffer([count], dtype, scope="local")

@@ -68,7 +68,7 @@ class FilterTransform(TileTransform):
         """A vector of filters, which are outermost, at ``chunk`` channels at most."""
         m = self.m
         count = I.Bind(i64(emit.smaller(chunk, i64(self.channels) - begin)))
-        kernels = emit.fixed_scratch([chunk * m * m, lanes], self.dtype)
+        kernels = emit.scratch([chunk * m * m, lanes], self.dtype)
         elements = I.Bind(count * (m * m))
 
         def source(lane: int, element: Index) -> Expr:

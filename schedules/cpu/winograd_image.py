@@ -114,7 +114,7 @@ class RowTransform(TileTransform, ABC):
         rows, width = self.scratch_shape(self.op, self.tiles, self.direct(lanes))
         if self.scratch is not None:
             return Rows(*self.scratch, width, lanes)
-        return Rows(emit.fixed_scratch([rows * width * lanes], self.dtype), 0, width, lanes)
+        return Rows(emit.scratch([rows * width * lanes], self.dtype), 0, width, lanes)
 
     def store_pixel(
         self, n: Expr, y: Expr, x: Expr, channel: Expr, value: Expr, lanes: int

@@ -90,6 +90,20 @@ def test_the_inner_loop_is_multiply_adds(target, columns, fma, register, stack, 
         assert not any(stack in line for line in loop)
 
 
+@pytest.mark.parametrize("target", ["llvm:nehalem", "llvm:x86-64"])
+def test_a_processor_without_fma_multiplies_and_adds(target):
+    """The C library's fmaf, a call for each lane, would take a hundred times as long."""
+    pipeline.register()
+    module = tvm.IRModule({"dot": dot(4, 4, 4).prim_func()})
+    built = tvm.compile(module, target=make_target(target), tir_pipeline=pipeline.CPU_PIPELINE)
+    text = built.mod.inspect_source("asm")
+    assert "fma" not in text
+    (loop,) = {tuple(one) for one in innermost_loops(text) if any("mulps" in line for line in one)}
+    for instruction in ("mulps", "addps"):
+        assert sum(line.startswith(instruction) for line in loop) == 16
+    assert not any(line.startswith("call") for line in loop)
+
+
 def test_the_product_is_right():
     rng = np.random.default_rng(0)
     shapes = {"a": (128, 256), "b": (256, 64), "sub": (128, 64)}
