@@ -52,6 +52,7 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
+    "device": ".target .layout .intrin .linker tvm tvm_ffi cuda",
     "kernel": ".arrays .calls .manifest .artifact .cache .machine .runtime numpy tvm_ffi",
     "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",

@@ -84,14 +84,31 @@ def find_linker(triple: str = "") -> list[str]:
         command = shlex.split(compiler)  # CC may be "ccache gcc"
         if found := shutil.which(command[0]):
             return [found, *command[1:], *_COMPILER_FLAGS]
-    if found := shutil.which("ld.lld"):
-        return [found, *_LINKER_FLAGS]
-    if importlib.util.find_spec("ziglang") is not None:
-        return [sys.executable, "-m", "ziglang", "ld.lld", *_LINKER_FLAGS]
+    if lld := _lld():
+        return [*lld, *_LINKER_FLAGS]
     raise BuildError(
         f"no linker for {what}: looked for {', '.join(compilers)}, ld.lld and"
         f" ziglang; install one: pip install ziglang, or apt install {package}"
     )
+
+
+def find_lld() -> list[str]:
+    """The command of an ``ld.lld``: on the PATH, or that of the ``ziglang`` package.
+
+    Raises:
+        BuildError: where there is none, naming what to install.
+    """
+    if lld := _lld():
+        return lld
+    raise BuildError("no ld.lld; install one: pip install ziglang, or apt install lld")
+
+
+def _lld() -> list[str]:
+    if found := shutil.which("ld.lld"):
+        return [found]
+    if importlib.util.find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "ld.lld"]
+    return []
 
 
 def _link(linker: Sequence[str], output: str, objects: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
 Kind = Literal["native", "virtual", "virtual_sparse", "scaled", "warpgroup", "opaque"]
@@ -209,6 +210,17 @@ class Mma:
     def on(self, chip: str) -> bool:
         """Whether a chip has it; ``sm_90a`` has what ``sm_90`` has, and more."""
         return chip in self.arch or chip.rstrip("a") in self.arch
+
+    def operand(self, name: str) -> MmaOperand:
+        """The operand of a name.
+
+        Raises:
+            TargetError: where it is in no register, or in an undocumented one.
+        """
+        found = getattr(self, name)
+        if not isinstance(found, MmaOperand):
+            raise TargetError(f"{self.name}: {name} has no documented place in registers")
+        return found
 
     def operands(self) -> dict[str, MmaOperand]:
         """The operands with a documented layout, by name."""

@@ -1,0 +1,129 @@
+"""What compilers make of GPU kernels, and what they say."""
+
+import pytest
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.device import cuda, rocm
+from tvm_iree_ext.device.code import compile_device
+from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
+from tvm_iree_ext.errors import BuildError, TargetError
+from tvm_iree_ext.intrin.sample import tile_product
+from tvm_iree_ext.target.names import make_target
+
+NARROW = ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+
+
+def staged(dtype, scope="shared"):
+    """Copies through a buffer of a narrow type, and computes in float32."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("main")
+        a = I.arg("A", I.Buffer((64, 8), dtype))
+        b = I.arg("B", I.Buffer((64, 8), "float32"))
+        with I.launch_thread("blockIdx.x", 1), I.launch_thread("threadIdx.x", 64) as lane:
+            stage = I.alloc_buffer((64, 8), dtype, scope=scope)
+            with I.serial(0, 8) as e:
+                I.buffer_store(stage, a[lane, e], [lane, e])
+            with I.serial(0, 8) as e:
+                I.buffer_store(b, stage[63 - lane, e].astype("float32") + 1.0, [lane, e])
+    return builder.get()
+
+
+@pytest.mark.parametrize("dtype", NARROW[:1])
+def test_narrow_types_keep_their_size_in_shared_memory(dtype):
+    """TVM's legalization would make the staged buffer one of float32."""
+    code = compile_device(staged(dtype), make_target("rocm:gfx942"))
+    (resources,) = code.resources.values()
+    assert resources.shared_memory_bytes == 64 * 8 * (2 if dtype == "bfloat16" else 1)
+
+
+def test_a_code_object_and_its_report():
+    code = compile_device(
+        tile_product("MFMA_F32_16x16x16_F16", shared=True), make_target("rocm:gfx90a")
+    )
+    assert code.binary[:4] == b"\x7fELF"
+    assert code.launches["main_kernel"].extents == {"blockIdx.x": 1, "threadIdx.x": 64}
+    resources = code.resources["main_kernel"]
+    assert 0 < resources.registers < 64
+    assert resources.scalar_registers > 0
+    assert resources.limited_by in ("workgroups", "subgroups")
+    assert (code.source, code.ptx, code.missing) == (None, None, "")
+
+
+def test_without_a_linker_there_is_a_reason(monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.linker._lld", lambda: [])
+    with pytest.raises(BuildError, match=r"no ld\.lld; install one: pip install ziglang"):
+        compile_device(tile_product("MFMA_F32_16x16x16_F16"), make_target("rocm:gfx90a"))
+
+
+def test_an_instruction_that_the_chip_lacks_is_refused():
+    """LLVM would end the process."""
+    with pytest.raises(
+        TargetError, match="MFMA_F32_16x16x32_F16 is not on gfx90a; it is on gfx950"
+    ):
+        compile_device(tile_product("MFMA_F32_16x16x32_F16"), make_target("rocm:gfx90a"))
+
+
+def test_a_cpu_is_no_gpu():
+    with pytest.raises(TargetError, match="llvm is not a GPU target"):
+        compile_device(tile_product("MFMA_F32_16x16x16_F16"), make_target("llvm"))
+
+
+def test_cuda_without_tools_gives_the_source(monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.device.cuda._nvrtc", lambda: None)
+    code = compile_device(tile_product("NV_MMA_SYNC_F32_16x8x16_F16"), make_target("cuda:sm_80"))
+    assert "__global__" in code.source
+    assert code.missing.startswith("PTX and cubin: no NVRTC")
+    assert (code.ptx, code.assembly, code.binary, code.resources) == (None, None, None, {})
+
+
+@pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
+@pytest.mark.skipif(not find_tool("ptxas"), reason="no ptxas")
+def test_cuda_with_tools_gives_all(monkeypatch):
+    code = compile_device(tile_product("NV_MMA_SYNC_F32_16x8x16_F16"), make_target("cuda:sm_80"))
+    assert ".target sm_80" in code.ptx
+    assert code.binary[:4] == b"\x7fELF"
+    assert 16 <= code.resources["main_kernel"].registers <= 64
+
+
+@pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
+def test_nvrtcs_refusal_is_told():
+    with pytest.raises(BuildError, match=r"NVRTC refused the kernel for sm_80.*error"):
+        cuda.compile_ptx("this is no C++", "sm_80")
+
+
+def test_the_report_of_ptxas_is_read():
+    said = """ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function 'main_kernel' for 'sm_80'
+ptxas info    : Function properties for main_kernel
+    64 bytes stack frame, 32 bytes spill stores, 48 bytes spill loads
+ptxas info    : Used 59 registers, used 1 barriers, 768 bytes smem, 376 bytes cmem[0]
+"""
+    assert cuda._usage(said) == {
+        "main_kernel": {
+            "registers": 59, "shared_memory_bytes": 768, "stack_bytes": 64, "spill_stores": 32,
+            "spill_loads": 48,
+        }
+    }  # fmt: skip
+
+
+def test_metadata_of_several_kernels_is_read():
+    entry = """  - .args:
+      - .name:           A_ptr
+        .size:           8
+    .group_segment_fixed_size: 1024
+    .name:           {name}
+    .private_segment_fixed_size: 0
+    .sgpr_count:     14
+    .vgpr_count:     {registers}
+    .vgpr_spill_count: 2
+"""
+    text = "amdhsa.kernels:\n" + entry.format(name="first", registers=16)
+    text += entry.format(name="second", registers=32) + "amdhsa.target:   amdgcn\n"
+    usage = rocm._usage(text)
+    assert {name: figures["vector_registers"] for name, figures in usage.items()} == {
+        "first": 16,
+        "second": 32,
+    }
+    assert usage["first"]["shared_memory_bytes"] == 1024
+    assert usage["first"]["vector_spills"] == 2

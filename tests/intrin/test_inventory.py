@@ -1,0 +1,100 @@
+"""Every native and virtual kind becomes its instruction, in registers alone."""
+
+import re
+
+import pytest
+
+from tvm_iree_ext.device.code import compile_device
+from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
+from tvm_iree_ext.intrin.sample import tile_product
+from tvm_iree_ext.target.gpu import chip_names
+from tvm_iree_ext.target.mma_table import mma_kind, mma_table
+from tvm_iree_ext.target.names import make_target
+
+ROWS = [row for row in mma_table().values() if row.kind in ("native", "virtual")]
+AMD = [row for row in ROWS if row.vendor == "amd"]
+NVIDIA = [row for row in ROWS if row.vendor == "nvidia"]
+
+
+def chip_of(row):
+    return next(name for name in row.arch if name in chip_names())
+
+
+def base_of(row):
+    return mma_kind(row.composed_of["base"]) if row.composed_of else row
+
+
+def amd_code(row, **how):
+    wave = "@wave64" if row.subgroup_size == 64 and row.name.startswith("WMMA") else ""
+    return compile_device(tile_product(row.name, **how), make_target(f"rocm:{chip_of(row)}{wave}"))
+
+
+def amd_calls(row, assembly):
+    names = "|".join(re.escape(name.split()[0]) for name in base_of(row).isa)
+    return len(re.findall(rf"^\s+(?:{names})\b", assembly, re.MULTILINE))
+
+
+def check_registers(code):
+    (resources,) = code.resources.values()
+    assert resources.scratch_bytes == 0
+    assert resources.spills == 0
+
+
+@pytest.mark.parametrize("row", AMD, ids=lambda row: row.name)
+def test_amd(row):
+    code = amd_code(row)
+    calls = row.composed_of["count"] if row.composed_of else 1
+    assert amd_calls(row, code.assembly) in (calls, 2 * calls)  # two steps, in a loop or unrolled
+    assert code.binary[:4] == b"\x7fELF"
+    check_registers(code)
+
+
+COLUMN_MAJOR = ("MFMA_F32_32x32x8_F16", "VMFMA_F32_16x16x32_F16", "WMMAR4_F32_16x16x16_F16")
+
+
+@pytest.mark.parametrize("name", COLUMN_MAJOR)
+@pytest.mark.parametrize("transposed", [(), ("lhs", "rhs")])
+def test_amd_from_shared_memory_column_major(name, transposed):
+    row = mma_kind(name)
+    code = amd_code(row, shared=True, transposed=transposed, column_major=True)
+    assert amd_calls(row, code.assembly)
+    assert "ds_read" in code.assembly or "ds_load" in code.assembly
+    check_registers(code)
+    (resources,) = code.resources.values()
+    bytes_ = 2 * (row.m + row.n) * row.k
+    assert resources.shared_memory_bytes in (bytes_, bytes_ // 2)  # one after the other, or both
+
+
+@pytest.mark.parametrize("row", NVIDIA, ids=lambda row: row.name)
+def test_cuda_source(row, monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.device.code.nvrtc_obstacle", lambda: "no NVRTC here")
+    target = make_target(f"cuda:{chip_of(row)}")
+    code = compile_device(tile_product(row.name), target)
+    assert row.ptx in code.source
+    assert (code.ptx, code.missing) == (None, "PTX and cubin: no NVRTC here")
+
+
+WIDTH = {"f16": "HMMA", "bf16": "HMMA", "tf32": "HMMA", "f64": "DMMA", "i8": "IMMA", "i4": "IMMA"}
+
+
+@pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
+@pytest.mark.skipif(not (find_tool("ptxas") and find_tool("nvdisasm")), reason="no ptxas, nvdisasm")
+@pytest.mark.parametrize("row", NVIDIA, ids=lambda row: row.name)
+def test_cuda_assembly(row):
+    code = compile_device(tile_product(row.name), make_target(f"cuda:{chip_of(row)}"))
+    assert row.ptx in code.ptx
+    assert WIDTH.get(row.a, "QMMA") in code.assembly
+    check_registers(code)
+
+
+@pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
+@pytest.mark.skipif(not (find_tool("ptxas") and find_tool("nvdisasm")), reason="no ptxas, nvdisasm")
+@pytest.mark.parametrize(("transposed", "load"), [((), "LDSM.16.MT88"), (("rhs",), "LDSM.16.M88")])
+def test_ldmatrix_is_emitted(transposed, load):
+    func = tile_product(
+        "NV_MMA_SYNC_F32_16x8x16_BF16", shared=True, ldmatrix=True, transposed=transposed
+    )
+    code = compile_device(func, make_target("cuda:sm_80"))
+    assert "LDSM.16.M88.4" in code.assembly
+    assert f"{load}.2" in code.assembly
+    check_registers(code)

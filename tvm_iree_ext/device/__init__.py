@@ -1,0 +1,1 @@
+"""GPU kernels from scheduled TensorIR: passes, compilers, and what the compilers report."""

@@ -1,0 +1,172 @@
+"""Compile GPU kernels, and say what the compiler made of them: no GPU is needed.
+
+ROCm   code object, AMDGPU assembly, registers and scratch from its metadata
+CUDA   source always; PTX where NVRTC is found; cubin, registers and spills where ptxas is;
+       SASS where nvdisasm is
+"""
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.target import Target
+
+from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
+from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.device.rocm import compile_rocm
+from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What one kernel takes, by the compiler's own report.
+
+    Attributes:
+        registers: 32-bit vector registers of a lane, those for accumulators included.
+        scalar_registers: of a subgroup; 0 where the chip has none, or none are reported.
+        spills: values (AMD) or bytes (NVIDIA) that did not fit the registers.
+        scratch_bytes: memory of a lane for them, and for arrays with variable indices.
+        shared_memory_bytes: of a workgroup, as far as it is known when compiling.
+        subgroups_per_simd: resident at once, for workgroups of the kernel's size.
+        limited_by: what keeps it from more.
+    """
+
+    registers: int
+    scalar_registers: int
+    spills: int
+    scratch_bytes: int
+    shared_memory_bytes: int
+    subgroups_per_simd: float
+    limited_by: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched: extents by ``blockIdx.x``, ``threadIdx.y`` and the like.
+
+    An extent that depends on the arguments is absent from ``extents`` and named in ``dynamic``.
+    """
+
+    extents: dict[str, int]
+    dynamic: tuple[str, ...] = ()
+
+    @property
+    def lanes(self) -> int:
+        """Of one workgroup."""
+        count = 1
+        for name, extent in self.extents.items():
+            count *= extent if name.startswith("threadIdx") else 1
+        return count
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """Compiled GPU kernels: texts, binary and figures; what could not be made is None, and why.
+
+    ``assembly`` is AMDGPU assembly, or SASS; ``binary`` a code object (``hsaco``) or a cubin;
+    ``missing`` says what is absent for want of which tool.
+    """
+
+    target: Target
+    module: ir.IRModule = field(repr=False)
+    source: str | None = field(repr=False)
+    ptx: str | None = field(repr=False)
+    assembly: str | None = field(repr=False)
+    binary: bytes | None = field(repr=False)
+    launches: dict[str, Launch]
+    resources: dict[str, KernelResources]
+    missing: str = ""
+
+
+def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCode:
+    """Compile scheduled functions for a GPU as far as the tools at hand go.
+
+    Raises:
+        TargetError: for a target that is no GPU, or a kernel beyond its limits.
+        BuildError: where a compiler refuses, with what it says.
+    """
+    chip = gpu_chip(target)
+    module = lower_device(mod, target)
+    launches = _launches(module)
+    if target.kind.name == "rocm":
+        made = compile_rocm(module, target)
+        usage = {name: _of_amd(figures) for name, figures in made.usage.items()}
+        resources = _resources(target, launches, usage)
+        return DeviceCode(
+            target, module, None, None, made.assembly, made.hsaco, launches, resources
+        )
+    source = str(tvm.get_global_func("target.build.cuda")(module, target).inspect_source())
+    code = functools.partial(DeviceCode, target, module, source)
+    if obstacle := nvrtc_obstacle():
+        return code(None, None, None, launches, {}, missing=f"PTX and cubin: {obstacle}")
+    ptx = compile_ptx(source, chip.name)
+    if find_tool("ptxas") is None:
+        return code(ptx, None, None, launches, {}, missing="cubin: no ptxas")
+    assembled = assemble(ptx, chip.name)
+    sass = disassemble(assembled.cubin) if find_tool("nvdisasm") else None
+    usage = {name: _of_nvidia(figures) for name, figures in assembled.usage.items()}
+    resources = _resources(target, launches, usage)
+    missing = "" if sass else "SASS: no nvdisasm"
+    return code(ptx, sass, assembled.cubin, launches, resources, missing=missing)
+
+
+def _launches(module: ir.IRModule) -> dict[str, Launch]:
+    return {str(name.name_hint): _launch(func) for name, func in module.functions.items()}
+
+
+def _launch(func: tirx.PrimFunc) -> Launch:
+    extents: dict[str, int] = {}
+    dynamic: list[str] = []
+
+    def see(attr: Any) -> None:
+        if attr.attr_key == "thread_extent":
+            tag = str(attr.node.thread_tag)
+            if isinstance(attr.value, tirx.IntImm):
+                extents[tag] = int(attr.value)
+            else:
+                dynamic.append(tag)
+
+    tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, see))
+    return Launch(extents, tuple(dynamic))
+
+
+def _of_amd(figures: dict[str, int]) -> dict[str, int]:
+    return {
+        "registers": figures["vector_registers"],
+        "scalar_registers": figures["scalar_registers"],
+        "spills": figures["vector_spills"] + figures["scalar_spills"],
+        "scratch_bytes": figures["scratch_bytes"],
+        "shared_memory_bytes": figures["shared_memory_bytes"],
+    }
+
+
+def _of_nvidia(figures: dict[str, int]) -> dict[str, int]:
+    return {
+        "registers": figures["registers"],
+        "scalar_registers": 0,
+        "spills": figures["spill_stores"] + figures["spill_loads"],
+        "scratch_bytes": figures["stack_bytes"],
+        "shared_memory_bytes": figures["shared_memory_bytes"],
+    }
+
+
+def _resources(
+    target: Target, launches: dict[str, Launch], usage: dict[str, dict[str, int]]
+) -> dict[str, KernelResources]:
+    chip = gpu_chip(target)
+    found = {}
+    for name, figures in usage.items():
+        resident = occupancy(
+            chip,
+            registers=figures["registers"],
+            shared_memory_bytes=figures["shared_memory_bytes"],
+            lanes=launches[name].lanes,
+            subgroup_size=subgroup_size(target),
+        )
+        found[name] = KernelResources(
+            **figures, subgroups_per_simd=resident.subgroups_per_simd, limited_by=resident.limit
+        )
+    return found

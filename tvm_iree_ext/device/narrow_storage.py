@@ -1,0 +1,98 @@
+"""Keep buffers of bfloat16 and 8-bit floats what they are, as integers of their width.
+
+TVM's ``BF16ComputeLegalize`` and ``FP8ComputeLegalize`` turn every buffer that a kernel allocates
+into one of float32, so that shared memory doubles, or more, and fragments are no longer what a
+matrix instruction takes.  A buffer of integers is left alone; what arithmetic there is converts
+where it loads and stores.
+"""
+
+from typing import Any
+
+import tvm_ffi
+from tvm import DataType, ir, tirx
+from tvm.ir import TensorLoad
+
+_NARROW = ("bfloat16", "float8_")
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def keep_narrow_storage(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Allocate buffers of narrow floats as unsigned integers, and reinterpret what is accessed."""
+    words: dict[int, Any] = {}  # by the buffers' identities
+    dtypes: dict[int, str] = {}  # what the words are of
+
+    def see(alloc: Any) -> None:
+        buffer = alloc.buffer
+        dtype = str(buffer.dtype)
+        if dtype.startswith(_NARROW):
+            word = tirx.decl_buffer(
+                buffer.shape, f"uint{DataType(dtype).bits}", buffer.name, scope=buffer.scope(),
+                data_alignment=int(buffer.data_alignment),
+            )  # fmt: skip
+            words[hash(buffer)] = word
+            dtypes[hash(word)] = dtype
+
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, see))
+    if not words:
+        return func
+
+    # Children come first: a load's buffer is already that of words.
+    def load(node: Any) -> Any:
+        if (dtype := dtypes.get(hash(node.source))) is None:
+            return node
+        word = tirx.BufferLoad(node.source, node.indices)
+        lanes = DataType(str(word.ty.dtype)).lanes
+        return tirx.reinterpret(dtype + (f"x{lanes}" if lanes > 1 else ""), word)
+
+    def store(node: Any) -> Any:
+        if hash(node.buffer) not in dtypes:
+            return node
+        return tirx.BufferStore(node.buffer, _as_words(node.value), node.indices)
+
+    def call(node: Any) -> Any:
+        """A pointer is to words; a value reinterpreted twice is reinterpreted once."""
+        if node.op.same_as(_ACCESS_PTR) and _pointed_at(node) in dtypes:
+            bits = DataType(dtypes[_pointed_at(node)]).bits
+            words_of = tirx.type_annotation(f"uint{bits}")
+            return ir.Call(node.op, [words_of, *node.args[1:]], ret_ty=node.ty)
+        if not node.op.same_as(_REINTERPRET):
+            return node
+        (inner,) = node.args
+        if isinstance(inner, ir.Call) and inner.op.same_as(_REINTERPRET):
+            return _reinterpreted(str(node.ty.dtype), inner.args[0])
+        return node
+
+    body = tvm_ffi.structural_map(
+        func.body,
+        [
+            (ir.Var, lambda var: words.get(hash(var), var)),
+            (TensorLoad, load),
+            (tirx.BufferStore, store),
+            (ir.Call, call),
+        ],
+    )
+    return func.with_body(body)
+
+
+_ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")
+_REINTERPRET = ir.Op.get("tirx.reinterpret")
+
+
+def _pointed_at(pointer: Any) -> int:
+    """The buffer of ``buffer.data``, as an identity."""
+    data = pointer.args[1]
+    return hash(data.args[0]) if isinstance(data, ir.Call) and data.args else 0
+
+
+def _as_words(value: Any) -> Any:
+    dtype = DataType(str(value.ty.dtype))
+    name = f"uint{dtype.bits}" + (f"x{dtype.lanes}" if dtype.lanes > 1 else "")
+    if isinstance(value, ir.Call) and value.op.same_as(_REINTERPRET):
+        return _reinterpreted(name, value.args[0])
+    return tirx.reinterpret(name, value)
+
+
+def _reinterpreted(dtype: str, value: Any) -> Any:
+    return value if str(value.ty.dtype) == dtype else tirx.reinterpret(dtype, value)

@@ -1,0 +1,115 @@
+"""TIR passes of GPU kernels: TVM's own, with what TVM 0.27 needs mended.
+
+Fragments of matrix instructions are ``local`` buffers with explicit subgroup and lane dimensions;
+:mod:`.privatize` makes them private to a lane, where each lane then has registers of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import ir, s_tir, tirx
+from tvm.target import Target
+from tvm.tirx import compilation_pipeline
+
+from tvm_iree_ext.device.narrow_storage import keep_narrow_storage
+from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
+from tvm_iree_ext.errors import BuildError
+
+DEVICE_PIPELINE = "tvm_iree_ext.device"
+
+
+def _passes(target: Target) -> list[Any]:
+    """TVM's passes in TVM's order, for a target that has async copies or not."""
+    cuda = target.kind.name == "cuda"
+    return [
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerCrossThreadReduction(),
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.LiftThreadBinding(),
+        s_tir.transform.ManifestSharedMemoryLocalStage(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.LowerAutoCopy(),
+        s_tir.transform.UnifyThreadBinding(),
+        s_tir.transform.LowerMatchBuffer(),
+        s_tir.transform.StmtSimplify(),
+        s_tir.transform.InjectPermutedLayout(),
+        s_tir.transform.AnnotateIrregularLoop(),
+        s_tir.transform.InjectSoftwarePipeline(),
+        s_tir.transform.TransformMmaBufferLayout(),
+        s_tir.transform.LowerOpaqueBlock(),
+        privatize_local,
+        keep_narrow_storage,
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.BF16ComputeLegalize(),
+        tirx.transform.NarrowDataType(32),
+        s_tir.transform.LoopPartition(),
+        tirx.transform.VectorizeLoop(True),
+        s_tir.transform.InjectVirtualThread(),
+        s_tir.transform.InjectDoubleBuffer(),
+        tirx.transform.StorageRewrite(),
+        *([s_tir.transform.LowerAsyncDMA()] if cuda else []),
+        s_tir.transform.HoistIfThenElse(),
+        unroll_local_indexing,
+        tirx.transform.UnrollLoop(),
+        s_tir.transform.RenormalizeSplitPattern(),
+        tirx.transform.StmtSimplify(),
+        tirx.transform.RemoveNoOp(),
+        s_tir.transform.RewriteUnsafeSelect(),
+        tirx.transform.CommonSubexprElim(),
+        tirx.transform.FP8ComputeLegalize(),
+        tirx.transform.VerifyMemory(),
+        tirx.transform.AnnotateEntryFunc(),
+        s_tir.transform.ThreadSync("shared"),
+        s_tir.transform.ThreadSync("shared.dyn"),
+        s_tir.transform.ThreadSync("warp"),
+        s_tir.transform.InferFragment(),
+        s_tir.transform.LowerThreadAllreduce(),
+        *([s_tir.transform.InjectPTXAsyncCopy()] if cuda else []),
+        s_tir.transform.MergeSharedMemoryAllocations(),
+        tirx.transform.SplitHostDevice(),
+        tirx.transform.MakePackedAPI(),
+        tirx.transform.FP8StorageLegalize(),
+        tirx.transform.BF16StorageLegalize(),
+    ]
+
+
+def _target_of(mod: ir.IRModule) -> Target:
+    return next(iter(mod.functions.values())).attrs["target"]
+
+
+@ir.transform.module_pass(opt_level=0)
+def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
+    return ir.transform.Sequential(_passes(_target_of(mod)))(mod)
+
+
+def _device_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
+    _, finalize_host, finalize_device = s_tir.pipeline.default_s_tir_pipeline()
+    return _lower, finalize_host, finalize_device
+
+
+def register() -> None:
+    """Make the pipeline known to ``tvm.compile`` under its name; again is harmless."""
+    compilation_pipeline.register_tir_pipeline(DEVICE_PIPELINE, _device_pipeline)
+
+
+def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
+    """The device functions as code generation gets them: the very TIR that is compiled.
+
+    Each has its target, its launch parameters (``tirx.kernel_launch_params``) and no blocks.
+
+    Raises:
+        BuildError: where a pass refuses, with what it says.
+    """
+    if isinstance(mod, tirx.PrimFunc):
+        mod = tvm.IRModule.from_expr(mod)
+    bound = tirx.transform.BindTarget(target.with_host(Target("llvm")))(mod)
+    try:
+        lowered = _lower(bound)
+    except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
+        raise BuildError(f"TVM cannot lower the kernel for {target}: {error}") from error
+    kernels = tirx.transform.Filter(lambda func: func.attrs["target"].kind.name == target.kind.name)
+    _, _, finalize = _device_pipeline()
+    return finalize()(kernels(lowered))

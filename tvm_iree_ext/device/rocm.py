@@ -1,0 +1,125 @@
+"""From device TIR to AMDGPU assembly and a code object, with the plain TVM wheel.
+
+TVM's wheel has LLVM's AMDGPU back end, and asks two functions for what ROCm would bring: device
+libraries, for which our kernels need a few lines of LLVM IR (:mod:`.intrin.amd`), and a linker,
+which any ``ld.lld`` is.
+"""
+
+import atexit
+import functools
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm.target import Target
+
+from tvm_iree_ext.errors import BuildError, TargetError
+from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
+from tvm_iree_ext.linker import find_lld
+from tvm_iree_ext.target.mma import Mma
+from tvm_iree_ext.target.mma_table import mma_table
+
+_linked: list[bytes] = []  # what the callback saw in this build; builds run under TVM's one lock
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A linked code object, its assembly, and what its metadata says of each kernel."""
+
+    hsaco: bytes
+    assembly: str
+    usage: dict[str, dict[str, int]]
+
+
+@functools.cache
+def _register_callbacks() -> None:
+    folder = tempfile.mkdtemp(prefix="tvm-iree-ext-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    library = Path(folder, "matrix_instructions.ll")
+    library.write_text(bfloat_definitions(mma_table().values()))
+    tvm_ffi.register_global_func(
+        "tvm_callback_rocm_bitcode_path", lambda: [str(library)], override=True
+    )
+    tvm_ffi.register_global_func("tvm_callback_rocm_link", _link, override=True)
+
+
+def _link(code: bytearray) -> bytearray:
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "kernel.o"), Path(folder, "kernel.hsaco")
+        source.write_bytes(bytes(code))
+        command = [*find_lld(), "--no-undefined", "-shared", str(source), "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"ld.lld refused the kernel: {(done.stderr or done.stdout).strip()}")
+        _linked.append(target.read_bytes())
+    return bytearray(_linked[-1])
+
+
+def compile_rocm(mod: tvm.IRModule, target: Target) -> CodeObject:
+    """Compile device functions for a ROCm target.
+
+    Raises:
+        BuildError: where LLVM or the linker refuses, with what it says.
+        TargetError: for a matrix instruction that the chip lacks.
+    """
+    _check_instructions(mod, str(target.attrs["mcpu"]))
+    _register_callbacks()
+    find_lld()  # before LLVM's work, with a clear message where there is none
+    _linked.clear()
+    try:
+        made = tvm.get_global_func("target.build.rocm")(mod, target)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
+    assembly = str(made.inspect_source("asm"))
+    return CodeObject(_linked[-1], assembly, _usage(assembly))
+
+
+def _check_instructions(mod: tvm.IRModule, chip: str) -> None:
+    """Refuse what the chip lacks: LLVM would end the process."""
+
+    called: list[list[Mma]] = []
+    for func in mod.functions.values():
+        tvm_ffi.structural_walk(
+            func.body, (tvm.ir.Call, lambda call: called.append(kinds_called(call)))
+        )
+    for kinds in called:
+        if kinds and not any(row.on(chip) for row in kinds):
+            kind = kinds[0]
+            raise TargetError(f"{kind.name} is not on {chip}; it is on {', '.join(kind.arch)}")
+
+
+_FIGURES = {
+    "vector_registers": "vgpr_count",
+    "accumulator_registers": "agpr_count",
+    "scalar_registers": "sgpr_count",
+    "vector_spills": "vgpr_spill_count",
+    "scalar_spills": "sgpr_spill_count",
+    "shared_memory_bytes": "group_segment_fixed_size",
+    "scratch_bytes": "private_segment_fixed_size",
+    "kernel_argument_bytes": "kernarg_segment_size",
+    "lanes": "max_flat_workgroup_size",
+}
+
+
+def _usage(assembly: str) -> dict[str, dict[str, int]]:
+    """What the metadata at the end of the assembly says of each kernel."""
+    usage = {}
+    for entry in re.split(r"^  - (?=\.\w+:)", _metadata(assembly), flags=re.MULTILINE)[1:]:
+        values = dict(re.findall(r"^(?:    )?\.(\w+):\s+'?([\w.]+)", entry, flags=re.MULTILINE))
+        if "vgpr_count" in values:
+            figures: dict[str, Any] = {
+                name: int(values.get(key, 0)) for name, key in _FIGURES.items()
+            }
+            usage[values["name"]] = figures
+    return usage
+
+
+def _metadata(assembly: str) -> str:
+    _, _, rest = assembly.partition("amdhsa.kernels:")
+    return rest.partition("amdhsa.target:")[0]

@@ -1,0 +1,1 @@
+"""TensorIntrins: matrix instructions generated from the MMA table."""

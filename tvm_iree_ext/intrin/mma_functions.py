@@ -1,0 +1,420 @@
+"""Descriptions and implementations of the TensorIntrins of a matrix instruction.
+
+A description says in plain loops which element of memory is which element of a fragment, or what
+the product is.  An implementation binds ``threadIdx.x`` to the lanes of a subgroup, and
+``threadIdx.y`` to the subgroups that share the instruction.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from math import prod
+from typing import Any, TypeAlias
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.errors import TargetError
+from tvm_iree_ext.intrin import amd, nvidia
+from tvm_iree_ext.intrin.fragments import (
+    fragment_lanes,
+    fragment_shape,
+    held,
+    packed,
+    place,
+    run,
+)
+from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.target.mma import Mma, MmaOperand, dtype_bits, tvm_dtype
+from tvm_iree_ext.target.mma_table import mma_table
+
+WIDEST_BYTES = 16
+
+Functions: TypeAlias = tuple[tirx.PrimFunc, tirx.PrimFunc]
+"""A description and an implementation."""
+
+
+def exchanged(mma: Mma) -> Mma:
+    """The kind to call with A and B exchanged: the same, or that of the exchanged types.
+
+    Raises:
+        TargetError: where the accumulator of the exchanged call is not the transposed one.
+    """
+    if not mma.column_major:
+        raise TargetError(f"{mma.name}: its A and B are not each other's transposes")
+    if mma.a == mma.b:
+        return mma
+    shape = (mma.kind, mma.arch, mma.m, mma.n, mma.k, mma.b, mma.a, mma.c)
+    for other in mma_table().values():
+        if shape == (
+            other.kind, other.arch, other.m, other.n, other.k, other.a, other.b, other.c
+        ):  # fmt: skip
+            return other
+    raise TargetError(f"{mma.name}: no kind multiplies {mma.b} by {mma.a}")
+
+
+@dataclass(frozen=True)
+class MmaTile:
+    """One instruction's tile: what its buffers hold, and where each element of a fragment lies.
+
+    ``column_major`` exchanges A and B in the call, so that the accumulator's fragment is that of
+    the transposed product: a lane then holds a run of a row where it held one of a column.
+    """
+
+    mma: Mma
+    column_major: bool = False
+
+    def __post_init__(self) -> None:
+        if self.mma.kind not in ("native", "virtual"):
+            raise TargetError(
+                f"{self.mma.name}: TensorIntrins are made for native and virtual kinds; it is"
+                f" {self.mma.kind}"
+            )
+        if self.column_major:
+            exchanged(self.mma)
+
+    def operand(self, side: str) -> MmaOperand:
+        """The operand as its buffers hold it."""
+        return packed(self.mma.operand(side))
+
+    def place(self, side: str, index: Sequence[Any]) -> list[Any]:
+        """Lane and register of the element at ``index`` within one instruction's tile.
+
+        ``index`` has the operand's dims: M and K, K and N, M and N, after the blocks.
+        """
+        index = list(index)
+        if side == "acc" and self.column_major:
+            index[-2:] = index[:-3:-1]
+        found = place(self.operand(side), index)
+        return [tirx.const(x, "int32") if isinstance(x, int) else x for x in found]
+
+    def tile(self, side: str) -> Ints:
+        """The extents of the operand's tile in memory."""
+        return self.operand(side).extents
+
+
+def _memory(name: str, operand: MmaOperand, order: Sequence[int], scope: str) -> Any:
+    shape = [operand.extents[dim] for dim in order]
+    dtype = tvm_dtype(operand.dtype)
+    strides = [tirx.Var(f"{name}_stride{dim}", "int32") for dim in range(len(shape) - 1)]
+    buffer = I.Buffer(
+        shape, dtype, scope=scope, strides=[*strides, 1], offset_factor=1,
+        align=max(1, dtype_bits(operand.dtype) // 8),
+    )  # fmt: skip
+    return I.arg(name, buffer)
+
+
+def _fragment(name: str, operand: MmaOperand) -> Any:
+    dtype = tvm_dtype(operand.dtype)
+    align = max(1, dtype_bits(operand.dtype) // 8)
+    shape = fragment_shape(operand)
+    buffer = I.Buffer(shape, dtype, scope="local", offset_factor=1, align=align)
+    return I.arg(name, buffer)
+
+
+def _function(body: Callable[[], None]) -> tirx.PrimFunc:
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        body()
+    return builder.get()
+
+
+def _whole(buffer: Any) -> Any:
+    return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
+
+
+class _Lanes:
+    """The lanes that run an implementation: ``threadIdx.x``, and ``threadIdx.y`` of several."""
+
+    def __init__(self, mma: Mma, stack: ExitStack) -> None:
+        self.lane = stack.enter_context(I.thread_binding(0, mma.subgroup_size, "threadIdx.x"))
+        self.group: Any = 0
+        if mma.num_subgroups > 1:
+            self.group = stack.enter_context(I.thread_binding(0, mma.num_subgroups, "threadIdx.y"))
+
+    def registers(self, buffer: Any, operand: MmaOperand) -> tuple[nvidia.Load, nvidia.Store]:
+        lanes = fragment_lanes(operand)
+        lane = self.lane % lanes
+        lead = [self.group, lane] if prod(operand.subgroup) > 1 else [lane]
+
+        def load(start: int, count: int) -> Any:
+            index = (*lead, _ramp(start, count))
+            return buffer[index]
+
+        def store(start: int, count: int, value: Any) -> None:
+            I.buffer_store(buffer, value, [*lead, _ramp(start, count)])
+
+        return load, store
+
+
+def _ramp(start: Any, count: int) -> Any:
+    return tirx.Ramp(start, tirx.const(1, "int32"), count) if count > 1 else start
+
+
+def load_functions(
+    tile: MmaTile, side: str, scope: str, order: Ints, by_ldmatrix: bool, widest: int
+) -> Functions:
+    """From memory, its dims in ``order``, into the fragment of ``side``."""
+    operand = tile.operand(side)
+
+    def description() -> None:
+        source, fragment = _memory("source", operand, order, scope), _fragment("fragment", operand)
+        with I.sblock("root"):
+            I.reads(_whole(source))
+            I.writes(_whole(fragment))
+            _copy(tile, side, fragment, source, order, into_memory=False)
+
+    def implementation() -> None:
+        source, fragment = _memory("source", operand, order, scope), _fragment("fragment", operand)
+        with I.sblock("root"), ExitStack() as stack:
+            I.reads(_whole(source))
+            I.writes(_whole(fragment))
+            lanes = _Lanes(tile.mma, stack)
+            _, store = lanes.registers(fragment, operand)
+            if by_ldmatrix:
+                form = nvidia.ldmatrix_form(operand, order)
+                assert form is not None  # checked when it was asked for
+                nvidia.ldmatrix(
+                    operand, form, lanes.lane, lambda at: _pointer(source, at, order), store
+                )
+                return
+            for start, count, index in _runs(operand, lanes, order[-1], widest):
+                at = [index[dim] for dim in order]
+                at[-1] = _ramp(at[-1], count)
+                store(start, count, source[tuple(at)])
+
+    return _function(description), _function(implementation)
+
+
+def _pointer(source: Any, at: Sequence[Any], order: Ints) -> Any:
+    """The address of an element; not ``address_of``, which TVM takes for no read of the buffer."""
+    offset = sum((at[dim] * stride for dim, stride in zip(order, source.strides, strict=True)), 0)
+    return source.access_ptr("r", offset=offset)
+
+
+def _runs(
+    operand: MmaOperand, lanes: _Lanes, fastest: int, widest: int
+) -> list[tuple[int, int, list[Any]]]:
+    """First register, count and index of each access that moves a lane's registers."""
+    length = run(operand, fastest)
+    bits = dtype_bits(operand.dtype)
+    count = next(n for n in range(length, 0, -1) if length % n == 0 and n * bits <= 8 * widest)
+    return [
+        (start, count, held(operand, lanes.lane, lanes.group, start))
+        for start in range(0, operand.elements_per_lane, count)
+    ]
+
+
+def _copy(
+    tile: MmaTile, side: str, fragment: Any, memory: Any, order: Ints, *, into_memory: bool
+) -> None:
+    """The loops that describe a copy between memory and a fragment."""
+    extents = [tile.tile(side)[dim] for dim in order]
+    with _axes(extents, "copy") as axes:
+        index: list[Any] = [None] * len(order)
+        for at, dim in enumerate(order):
+            index[dim] = axes[at]
+        inside = (fragment, tile.place(side, index))
+        outside = (memory, axes)
+        (source, place_), (target, at_) = (inside, outside) if into_memory else (outside, inside)
+        I.reads(source[tuple(place_)])
+        I.writes(target[tuple(at_)])
+        I.buffer_store(target, source[tuple(place_)], at_)
+
+
+@contextmanager
+def _axes(extents: Sequence[int], name: str, reduction: bool = False) -> Iterator[list[Any]]:
+    """A block over ``extents``, and its axes; one of extent 1 is no axis, as in a schedule."""
+    with ExitStack() as stack:
+        wide = [extent for extent in extents if extent > 1]
+        loops = list(stack.enter_context(I.grid(*wide)))
+        stack.enter_context(I.sblock(name))
+        axes: list[Any] = []
+        for at, extent in enumerate(extents):
+            last = reduction and at == len(extents) - 1
+            kind = I.axis.reduce if last else I.axis.spatial
+            axes.append(kind(extent, loops.pop(0)) if extent > 1 else tirx.const(0, "int32"))
+        yield axes
+
+
+def store_functions(tile: MmaTile, scope: str, widest: int) -> Functions:
+    """From the accumulator's fragment into row-major memory."""
+    operand = tile.operand("acc")
+    order = tuple(range(len(operand.dims)))
+
+    def header() -> tuple[Any, Any]:
+        return _fragment("fragment", operand), _memory("target", operand, order, scope)
+
+    def description() -> None:
+        fragment, target = header()
+        with I.sblock("root"):
+            I.reads(_whole(fragment))
+            I.writes(_whole(target))
+            _copy(tile, "acc", fragment, target, order, into_memory=True)
+
+    def implementation() -> None:
+        fragment, target = header()
+        with I.sblock("root"), ExitStack() as stack:
+            I.reads(_whole(fragment))
+            I.writes(_whole(target))
+            lanes = _Lanes(tile.mma, stack)
+            load, _ = lanes.registers(fragment, operand)
+            fastest = order[-2] if tile.column_major else order[-1]
+            for start, count, index in _runs(operand, lanes, fastest, widest):
+                if tile.column_major:
+                    index[-2:] = index[:-3:-1]
+                at = [*index[:-1], _ramp(index[-1], count)]
+                I.buffer_store(target, load(start, count), at)
+
+    return _function(description), _function(implementation)
+
+
+def fill_functions(tile: MmaTile) -> Functions:
+    """The accumulator's fragment set to zero."""
+    operand = tile.operand("acc")
+    zero = tirx.const(0, tvm_dtype(operand.dtype))
+
+    def description() -> None:
+        fragment = _fragment("fragment", operand)
+        with I.sblock("root"):
+            I.reads()
+            I.writes(_whole(fragment))
+            with _axes(tile.tile("acc"), "fill") as axes:
+                where = tile.place("acc", axes)
+                I.reads()
+                I.writes(fragment[tuple(where)])
+                I.buffer_store(fragment, zero, where)
+
+    def implementation() -> None:
+        fragment = _fragment("fragment", operand)
+        with I.sblock("root"), ExitStack() as stack:
+            I.reads()
+            I.writes(_whole(fragment))
+            _, store = _Lanes(tile.mma, stack).registers(fragment, operand)
+            count = min(operand.elements_per_lane, WIDEST_BYTES * 8 // dtype_bits(operand.dtype))
+            for start in range(0, operand.elements_per_lane, count):
+                store(start, count, tirx.Broadcast(zero, count) if count > 1 else zero)
+
+    return _function(description), _function(implementation)
+
+
+def multiply_functions(tile: MmaTile) -> Functions:
+    """The instruction, or the several of a virtual kind, on fragments."""
+    mma = tile.mma
+    operands = [tile.operand(side) for side in ("lhs", "rhs", "acc")]
+
+    def header() -> list[Any]:
+        names = ("lhs", "rhs", "acc")
+        return [_fragment(n, operand) for n, operand in zip(names, operands, strict=True)]
+
+    def root(buffers: list[Any]) -> None:
+        I.reads(*map(_whole, (buffers[2], *buffers[:2])))
+        I.writes(_whole(buffers[2]))
+
+    def description() -> None:
+        lhs, rhs, acc = buffers = header()
+        with I.sblock("root"):
+            root(buffers)
+            _product(tile, lhs, rhs, acc)
+
+    def implementation() -> None:
+        lhs, rhs, acc = buffers = header()
+        with I.sblock("root"), ExitStack() as stack:
+            root(buffers)
+            lanes = _Lanes(mma, stack)
+            a, b = (lanes.registers(x, o)[0] for x, o in zip((lhs, rhs), operands, strict=False))
+            load, store = lanes.registers(acc, operands[2])
+            for calls in range(_calls(mma)):
+                first, second = (
+                    _sliced(load_, calls, operand, mma)
+                    for load_, operand in ((a, operands[0]), (b, operands[1]))
+                )
+                kind = _base(exchanged(mma) if tile.column_major else mma)
+                if tile.column_major:
+                    first, second = second, first
+                if mma.vendor == "nvidia":
+                    nvidia.mma_sync(kind, first, second, load, store)
+                else:
+                    lhs_count, rhs_count = (
+                        operand.elements_per_lane // _calls(mma) for operand in operands[:2]
+                    )
+                    count = operands[2].elements_per_lane
+                    value = amd.call(
+                        kind, first(0, lhs_count), second(0, rhs_count), load(0, count)
+                    )
+                    store(0, count, value)
+
+    return _function(description), _function(implementation)
+
+
+def _calls(mma: Mma) -> int:
+    return int(mma.composed_of["count"]) if mma.composed_of else 1
+
+
+def _base(mma: Mma) -> Mma:
+    return mma_table()[mma.composed_of["base"]] if mma.composed_of else mma
+
+
+def _sliced(load: nvidia.Load, call: int, operand: MmaOperand, mma: Mma) -> nvidia.Load:
+    """The registers of one of the native calls of a virtual kind."""
+    first = call * (operand.elements_per_lane // _calls(mma))
+    return lambda start, count: load(first + start, count)
+
+
+def _product(tile: MmaTile, lhs: Any, rhs: Any, acc: Any) -> None:
+    """The loops that describe the product of fragments."""
+
+    def at(side: str, index: list[Any]) -> tuple[Any, ...]:
+        return tuple(tile.place(side, index))
+
+    product_loops(tile, (lhs, rhs, acc), at, name="mma")
+
+
+def product_loops(
+    tile: MmaTile,
+    buffers: Sequence[Any],
+    at: Callable[[str, list[Any]], tuple[Any, ...]],
+    *,
+    name: str,
+    steps: int = 1,
+    init: bool = False,
+) -> None:
+    """Emit the product as one block over M, N and ``steps`` times K, after the blocks if any.
+
+    ``buffers`` are of lhs, rhs and acc; ``at`` gives the place in a side's buffer of an element by
+    its index in the operand's dims.
+    """
+    mma = tile.mma
+    lhs, rhs, acc = buffers
+    nibbles = mma.a == "i4"
+    extents = [mma.m, mma.n, tile.tile("lhs")[-1] * steps]
+    if "B" in tile.operand("acc").dims:
+        extents = [mma.blocks, *extents]
+    dtype = tvm_dtype(mma.c)
+    with _axes(extents, name, reduction=True) as axes:
+        lead, (m, n, k) = axes[:-3], axes[-3:]
+        at_c = at("acc", [*lead, m, n])
+        at_a = at("lhs", [*lead, m, k])
+        at_b = at("rhs", [*lead, k, n])
+        I.reads(*([] if init else [acc[at_c]]), lhs[at_a], rhs[at_b])
+        I.writes(acc[at_c])
+        if init:
+            with I.init():
+                I.buffer_store(acc, tirx.const(0, dtype), list(at_c))
+        total = acc[at_c]
+        pairs = zip(_elements(lhs[at_a], nibbles), _elements(rhs[at_b], nibbles), strict=True)
+        for a, b in pairs:
+            total = total + _cast(a, dtype) * _cast(b, dtype)
+        I.buffer_store(acc, total, list(at_c))
+
+
+def _elements(value: Any, nibbles: bool) -> list[Any]:
+    """The elements of a buffer's element: of a byte that holds two of 4 bits, low then high."""
+    if not nibbles:
+        return [value]
+    four = tirx.const(4, "int8")
+    return [(value << four) >> four, value >> four]
+
+
+def _cast(value: Any, dtype: str) -> Any:
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)

@@ -1,0 +1,142 @@
+"""The smallest kernel of a kind: one workgroup computes one tile, over several steps of K.
+
+What tests compile, run and count for every row of the table; and the shortest example of a schedule
+from fragments and TensorIntrins.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import s_tir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
+from tvm_iree_ext.intrin.mma_functions import product_loops
+from tvm_iree_ext.target.mma import tvm_dtype
+
+Orders = dict[str, Sequence[int]]
+
+
+def tile_product(
+    name: str,
+    *,
+    steps: int = 2,
+    shared: bool = False,
+    transposed: Sequence[str] = (),
+    ldmatrix: bool = False,
+    column_major: bool = False,
+) -> tirx.PrimFunc:
+    """A scheduled PrimFunc ``C = A * B`` for one instruction's M and N, and ``steps`` times its K.
+
+    Args:
+        name: of a native or virtual kind.
+        steps: how many instructions follow each other along K.
+        shared: stage the operands in shared memory.
+        transposed: operands (``lhs``, ``rhs``) whose last two dims lie exchanged in memory.
+        ldmatrix: load them from shared memory by that instruction.
+        column_major: with the transposed accumulator.
+
+    Raises:
+        TargetError: where the kind does not allow it.
+    """
+    intrins = mma_intrins(name, column_major=column_major)
+    rank = len(intrins.operand("acc").dims)
+    orders: Orders = {side: list(range(rank)) for side in ("lhs", "rhs", "acc")}
+    for side in transposed:
+        orders[side] = [*range(rank - 2), rank - 1, rank - 2]
+    sch = s_tir.Schedule(_product(intrins, steps, orders))
+    block = sch.get_sblock("product")
+    fragments = {}
+    for at, side in enumerate(("lhs", "rhs")):
+        if shared:
+            staged = sch.cache_read(block, at, "shared")
+            fragments[side + ".shared"] = staged
+        fragments[side] = sch.cache_read(block, at, "local")
+        _transform(sch, block, ("read", at), intrins, side, orders[side])
+    fragments["acc"] = sch.cache_write(block, 0, "local")
+    _transform(sch, block, ("write", 0), intrins, "acc", orders["acc"])
+
+    *lead, m, n, k = sch.get_loops(block)
+    workgroup, m = sch.split(m, [1, None])
+    step, inside = k, []
+    if (width := intrins.tile("lhs")[-1]) > 1:
+        step, *inside = sch.split(k, [None, width])
+    sch.reorder(workgroup, step, *lead, m, n, *inside)
+    sch.bind(workgroup, "blockIdx.x")
+    inner = lead[0] if lead else m
+    sch.reverse_compute_at(fragments["acc"], workgroup, preserve_unit_loops=True)
+    for side in ("rhs", "lhs"):  # each goes to the front: copies of both, then fragments of both
+        sch.compute_at(fragments[side], step)
+    for side in ("rhs", "lhs") if shared else ():
+        staged = fragments[side + ".shared"]
+        sch.compute_at(staged, step, preserve_unit_loops=True, index=-2)
+        copied = sch.fuse(*sch.get_loops(staged)[2:])
+        _, lane = sch.split(copied, [None, intrins.mma.subgroup_size])
+        sch.bind(lane, "threadIdx.x")
+    for side in ("lhs", "rhs"):
+        loaded = sch.get_loops(fragments[side])[2]
+        scope = "shared" if shared else "global"
+        sch.tensorize(loaded, intrins.load(side, scope, order=orders[side], ldmatrix=ldmatrix))
+    init = sch.decompose_reduction(block, step)
+    sch.tensorize(sch.get_loops(init)[1], intrins.fill())
+    sch.tensorize(inner, intrins.multiply())
+    sch.tensorize(sch.get_loops(fragments["acc"])[1], intrins.store("global"))
+    return sch.mod["main"]
+
+
+def _product(intrins: MmaIntrins, steps: int, orders: Orders) -> tirx.PrimFunc:
+    shapes = {}
+    for side, k_dim in (("lhs", -1), ("rhs", -2), ("acc", None)):
+        extents = list(intrins.tile(side))
+        if k_dim is not None:
+            extents[k_dim] *= steps
+        shapes[side] = [extents[dim] for dim in orders[side]]
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("main")
+        buffers = [
+            I.arg(name, I.Buffer(shapes[side], tvm_dtype(intrins.operand(side).dtype), align=16))
+            for name, side in (("A", "lhs"), ("B", "rhs"), ("C", "acc"))
+        ]
+
+        def at(side: str, index: list[Any]) -> tuple[Any, ...]:
+            return tuple(index[dim] for dim in orders[side])
+
+        with I.sblock("root"):
+            product_loops(intrins, buffers, at, name="product", steps=steps, init=True)
+    return builder.get()
+
+
+def _transform(
+    sch: s_tir.Schedule,
+    block: Any,
+    buffer: tuple[str, int],
+    intrins: MmaIntrins,
+    side: str,
+    order: Sequence[int],
+) -> None:
+    """Lay a cached operand out as fragments, one for each step of K."""
+    tile = intrins.tile(side)
+    dims = intrins.operand(side).dims
+
+    def index_map(*memory: Any) -> list[Any]:
+        index: list[Any] = [None] * len(tile)
+        for at, dim in enumerate(order):
+            index[dim] = memory[at]
+        steps = [
+            x // extent for x, extent, dim in zip(index, tile, dims, strict=True) if dim == "K"
+        ]
+        inside = [
+            x % extent if dim == "K" else x
+            for x, extent, dim in zip(index, tile, dims, strict=True)
+        ]
+        return [*steps, *intrins.place(side, inside)]
+
+    sch.transform_layout(block, buffer, _with_arity(index_map, len(order)))
+
+
+def _with_arity(function: Any, count: int) -> Any:
+    """TVM asks a function how many indices it takes."""
+    if count == 2:
+        return lambda i, j: function(i, j)
+    return lambda b, i, j: function(b, i, j)
