@@ -223,6 +223,8 @@ def _extern(tr: Expressions, node: Any) -> Code:
         return HANDLERS[kind](tr, _Arguments([], node.ty))
     if f"cuda.{name}" in HANDLERS:
         return HANDLERS[f"cuda.{name}"](tr, _arguments(node))
+    if name.startswith("tvm_iree_ext_"):  # stands for an instruction with types TVM lacks
+        return HANDLERS["matrix function"](tr, node)
     if library_name(name):
         return mathematics(tr, library_name(name), args, dtype_of(node))
     raise SimulationError(f"the simulator does not know the function {name}: {node}")

@@ -85,6 +85,7 @@ class Expressions:
         self.mask = "m_0"
         self.statement = 0
         self.subgroup_size = 32
+        self.chip = ""
         self._call = call
 
     def __call__(self, node: Any) -> Code:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.simt.values import Value, apply, bits, cast, choose, rows, stacked
+from tvm_iree_ext.simt.values import Value, apply, bits, cast, choose, plain, rows, stacked
 
 _erf = np.frompyfunc(math.erf, 1, 1)
 
@@ -178,6 +178,24 @@ def concatenated(vectors: list[Value], lanes: int) -> Value:
     return stacked(every, lanes)
 
 
+def register_of(elements: Value, at: int, count: int, dtype: np.dtype) -> Value:
+    """The ``at``-th of ``count`` registers of elements ``[elements, lanes]``."""
+    return rows(_regrouped(elements, count, dtype), count)[at]
+
+
+def vector_of(elements: Value, count: int, dtype: np.dtype) -> Value:
+    """Elements ``[elements, lanes]`` as ``count`` of another type, in the low bits of each."""
+    regrouped = _regrouped(elements, count, dtype)
+    return rows(regrouped, 1)[0] if count == 1 else regrouped
+
+
+def _regrouped(elements: Value, count: int, dtype: np.dtype) -> Value:
+    each = np.shape(plain(elements))[0] // count
+    if each * np.result_type(plain(elements)).itemsize != dtype.itemsize:
+        elements = apply(lambda values: np.repeat(values, 2, axis=0), elements)
+    return bits(elements, dtype, count)
+
+
 NAMES: dict[str, Any] = {
     "np": np,
     "cast": cast,
@@ -195,5 +213,7 @@ NAMES: dict[str, Any] = {
     "shuffled": shuffled,
     "concatenated": concatenated,
     "apply": apply,
+    "register_of": register_of,
+    "vector_of": vector_of,
 }
 """What the source of a kernel may name."""

@@ -17,6 +17,7 @@ from tvm_iree_ext.simt.traffic import Access, Hardware, Traffic
 from tvm_iree_ext.simt.translate import Parameter, Translation, translate
 from tvm_iree_ext.simt.values import element_type
 from tvm_iree_ext.simt.workgroup import Workgroup
+from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 
 _DEVICE_KERNEL_LAUNCH = 2  # tvm's CallingConv of a device function
 
@@ -83,11 +84,10 @@ def hardware_of(function: tirx.PrimFunc) -> Hardware:
     target = function.attrs.get("target") if function.attrs else None
     if target is None:
         return Hardware()
-    size = int(target.attrs.get("thread_warp_size", 32))
-    chip = str(target.attrs.get("mcpu", ""))
-    banks = 64 if chip.startswith(("gfx950", "gfx11", "gfx12")) else 32
-    amd = target.kind.name == "rocm"
-    return Hardware(size, banks, segment_bytes=64 if amd else 32, lockstep=amd)
+    chip, amd = gpu_chip(target), target.kind.name == "rocm"
+    return Hardware(
+        subgroup_size(target), chip.banks, 64 if amd else 32, lockstep=amd, chip=chip.name
+    )
 
 
 def simulate(
@@ -116,7 +116,7 @@ def simulate(
         translation, hardware = function, hardware or Hardware()
     else:
         hardware = hardware or hardware_of(function)
-        translation = translate(function, hardware.subgroup_size)
+        translation = translate(function, hardware)
     known = None if written is None else set(written)
     parameters, memories = _bound(translation, arguments, known)
     started = time.perf_counter()

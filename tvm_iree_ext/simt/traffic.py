@@ -17,13 +17,15 @@ class Hardware:
     """What the cost of an access, and the order of accesses, depend on.
 
     ``lockstep``: the lanes of a subgroup run together in any case, as AMD's do; where they do not,
-    all of them must come to a barrier of the subgroup.
+    all of them must come to a barrier of the subgroup.  ``chip`` tells instructions apart that have
+    one name on several.
     """
 
     subgroup_size: int = 32
     banks: int = 32
     segment_bytes: int = 32
     lockstep: bool = False
+    chip: str = ""
 
 
 @dataclass(frozen=True)

@@ -12,15 +12,16 @@ import numpy as np
 from tvm import ir, tirx
 
 from tvm_iree_ext.errors import SimulationError
-from tvm_iree_ext.simt import calls, lane_calls, memory_calls
+from tvm_iree_ext.simt import calls, lane_calls, matrix_calls, memory_calls
 from tvm_iree_ext.simt.emission import Code, Emitter
 from tvm_iree_ext.simt.expressions import Binding, Expressions, dtype_of, lanes_of, operator_name
 from tvm_iree_ext.simt.functions import NAMES
 from tvm_iree_ext.simt.lookahead import base_of, look_ahead, may_leave
 from tvm_iree_ext.simt.memory import NOBODY
+from tvm_iree_ext.simt.traffic import Hardware
 from tvm_iree_ext.simt.values import element_type
 
-_REGISTERED = (lane_calls, memory_calls)  # their handlers
+_REGISTERED = (lane_calls, matrix_calls, memory_calls)  # their handlers
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -78,21 +79,21 @@ def _is_declaration(line: str) -> bool:
     return line.startswith("#") or (right.startswith(declares) and "[" not in line.split(" = ")[0])
 
 
-def translate(function: Any, subgroup_size: int) -> Translation:
+def translate(function: Any, hardware: Hardware) -> Translation:
     """Translate a device function: flat buffers, thread extents as attributes.
 
     Raises:
         SimulationError: for what the simulator does not know, naming it.
     """
-    return _Statements(function, subgroup_size).translation()
+    return _Statements(function, hardware).translation()
 
 
 class _Statements:
-    def __init__(self, function: Any, subgroup_size: int) -> None:
+    def __init__(self, function: Any, hardware: Hardware) -> None:
         self.function = function
         self.emitter = Emitter()
         self.values = Expressions(self.emitter, calls.call)
-        self.values.subgroup_size = subgroup_size
+        self.values.subgroup_size, self.values.chip = hardware.subgroup_size, hardware.chip
         self.statements: list[Any] = []
         self.extents: dict[str, Any] = {}
         self.parameters: list[Parameter] = []

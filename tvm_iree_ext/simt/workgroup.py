@@ -329,7 +329,7 @@ class Workgroup:
             if key[1] is not None:
                 self._sources[key] = cached
         source, absent = cached
-        self.counts["shuffle"] += self._subgroups_of(mask)
+        self.counts["shuffle"] += self.subgroups_of(mask)
         number, bad, origin = parts(over_lanes(value, self.lanes))
         result = number[..., source]
         if origin is None and mask is None and not absent.any():
@@ -356,7 +356,7 @@ class Workgroup:
             return np.uint64(0)
         value = over_lanes(self.decided("a vote", value, mask, statement), self.lanes)
         true, active = np.asarray(value != 0), self.active(mask)
-        self.counts["vote"] += self._subgroups_of(mask)
+        self.counts["vote"] += self.subgroups_of(mask)
         result = np.zeros(self.lanes, np.uint64)
         for start in range(0, self.lanes, self.subgroup_size):
             lanes = slice(start, start + self.subgroup_size)
@@ -427,7 +427,8 @@ class Workgroup:
                     + ("their subgroup" if subgroups == 1 else f"their {subgroups} subgroups"),
                 )
 
-    def _subgroups_of(self, mask: Any) -> int:
+    def subgroups_of(self, mask: Any) -> int:
+        """How many subgroups have lanes in a mask."""
         if mask is None:
             return self.subgroups
         starts = range(0, self.lanes, self.subgroup_size)

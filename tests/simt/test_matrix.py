@@ -1,0 +1,164 @@
+"""Matrix instructions in the simulator: the documented lane maps, and what goes wrong with them."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from tvm.script import tirx as T
+from tvm.target.codegen import llvm_lookup_intrinsic_id
+
+from tvm_iree_ext.simt import simulate
+from tvm_iree_ext.simt.matrix import decoded, lane_map
+from tvm_iree_ext.target.mma_table import mma_kind, mma_table
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("mma", mma_table().values(), ids=lambda mma: mma.name)
+def test_lane_maps_agree_with_the_tables_own(mma):
+    """Both read the schema of the table, one literally, the other over arrays."""
+    lanes = mma.subgroup_size * mma.num_subgroups
+    for operand in mma.operands().values():
+        where = lane_map(operand, lanes)
+        held = operand.coordinates(lanes)
+        flat = np.ravel_multi_index(np.moveaxis(held, -1, 0), operand.extents)
+        np.testing.assert_array_equal(where.place, flat)
+        np.testing.assert_array_equal(where.place.ravel()[where.holder], np.arange(flat.max() + 1))
+
+
+def mma_sync(row_of_a: int = 4, unwritten: int = -1, first: int = 0):
+    """One m16n8k16: A from shared memory by ldmatrix, B by its lane map from global memory."""
+
+    @T.prim_func(s_tir=True)
+    def kernel(
+        A: T.Buffer((16, 16), "float16"),
+        B: T.Buffer((16, 8), "float16"),
+        C: T.Buffer((16, 8), "float32"),
+    ):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("product"):
+                v = T.axis.spatial(32, tx)
+                T.reads(A[0:16, 0:16], B[0:16, 0:8])
+                T.writes(C[0:16, 0:8])
+                S = T.sblock_alloc_buffer((16, 16), "float16", scope="shared")
+                a = T.sblock_alloc_buffer((4,), "uint32", scope="local")
+                b = T.sblock_alloc_buffer((4,), "float16", scope="local")
+                c = T.sblock_alloc_buffer((4,), "float32", scope="local")
+                words = T.decl_buffer((2,), "uint32", data=b.data, scope="local")
+                for r in T.unroll(8):
+                    if v // 2 != unwritten:
+                        S[v // 2, v % 2 * 8 + r] = A[v // 2, v % 2 * 8 + r]
+                T.tvm_storage_sync("shared")
+                T.evaluate(
+                    T.ptx["ldmatrix.sync.aligned.m8n8.x4.shared.b16"](
+                        a[0], a[1], a[2], a[3],
+                        S.access_ptr("r", offset=(v % 16) * 16 + v // 16 * 8),
+                    )
+                )  # fmt: skip
+                for r in T.unroll(4):
+                    b[r] = B[v % row_of_a * 2 + r % 2 + r // 2 * 8, v // row_of_a]
+                    c[r] = T.float32(0)
+                if v >= first:
+                    T.evaluate(
+                        T.ptx["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"](
+                            c[0], c[1], c[2], c[3], a[0], a[1], a[2], a[3], words[0], words[1],
+                            c[0], c[1], c[2], c[3],
+                        )
+                    )  # fmt: skip
+                for r in T.unroll(4):
+                    C[v // 4 + r // 2 * 8, v % 4 * 2 + r % 2] = c[r]
+
+    return kernel
+
+
+def operands(k: int = 16, n: int = 8):
+    return (
+        RNG.integers(-8, 8, (16, k)).astype("float16"),
+        RNG.integers(-8, 8, (k, n)).astype("float16"),
+        np.zeros((16, n), "float32"),
+    )
+
+
+def test_ldmatrix_and_mma_sync(lowered):
+    a, b, c = operands()
+    done = simulate(lowered(mma_sync()), [a, b, c]).check()
+    np.testing.assert_array_equal(c, a.astype("float32") @ b.astype("float32"))
+    assert done.counts["NV_MMA_SYNC_F32_16x8x16_F16"] == 1
+    assert done.counts["ldmatrix"] == 1
+
+
+def test_another_lane_map_gives_another_product(lowered):
+    a, b, c = operands()
+    simulate(lowered(mma_sync(row_of_a=8)), [a, b, c])
+    assert (c != a.astype("float32") @ b.astype("float32")).any()
+
+
+def test_an_unwritten_row_of_a_spoils_that_row_alone(lowered):
+    a, b, c = operands()
+    findings = simulate(lowered(mma_sync(unwritten=3)), [a, b, c]).findings
+    assert {finding.kind for finding in findings} == {"uninitialised"}
+    assert {finding.lanes for finding in findings} == {(12, 13, 14, 15)}  # they hold row 3 of C
+    np.testing.assert_array_equal(c[:3], (a.astype("float32") @ b.astype("float32"))[:3])
+
+
+def test_all_lanes_of_a_subgroup_execute_it(lowered):
+    a, b, c = operands()
+    findings = simulate(lowered(mma_sync(first=4)), [a, b, c]).findings
+    assert [finding.kind for finding in findings] == ["divergent shuffle"]
+    assert "is executed without lanes 0, 1, 2, 3 of their subgroup" in findings[0].message
+
+
+def test_mfma(lowered):
+    number = llvm_lookup_intrinsic_id("llvm.amdgcn.mfma.f32.16x16x16f16")
+
+    @T.prim_func(s_tir=True)
+    def kernel(
+        A: T.Buffer((16, 16), "float16"),
+        B: T.Buffer((16, 16), "float16"),
+        C: T.Buffer((16, 16), "float32"),
+    ):
+        for tx in T.thread_binding(64, "threadIdx.x"):
+            with T.sblock("product"):
+                v = T.axis.spatial(64, tx)
+                T.reads(A[0:16, 0:16], B[0:16, 0:16])
+                T.writes(C[0:16, 0:16])
+                a = T.sblock_alloc_buffer((4,), "float16", scope="local")
+                b = T.sblock_alloc_buffer((4,), "float16", scope="local")
+                c = T.sblock_alloc_buffer((4,), "float32", scope="local")
+                for r in T.unroll(4):
+                    a[r] = A[v % 16, v // 16 * 4 + r]
+                    b[r] = B[v // 16 * 4 + r, v % 16]
+                    c[r] = T.float32(1)
+                c[T.ramp(0, 1, 4)] = T.call_llvm_pure_intrin(
+                    number, a[T.ramp(0, 1, 4)], b[T.ramp(0, 1, 4)], c[T.ramp(0, 1, 4)],
+                    T.int32(0), T.int32(0), T.int32(0), dtype="float32x4",
+                )  # fmt: skip
+                for r in T.unroll(4):
+                    C[v // 16 * 4 + r, v % 16] = c[r]
+
+    a, b, c = operands(16, 16)
+    done = simulate(lowered(kernel, "gfx942"), [a, b, c]).check()
+    np.testing.assert_array_equal(c, a.astype("float32") @ b.astype("float32") + 1)
+    assert done.counts == {"MFMA_F32_16x16x16_F16": 1}
+
+
+def test_tf32_ignores_low_bits_and_xf32_rounds():
+    value = np.array([[1 + 3 * 2.0**-12]], "float32")
+    raw = value.view(np.uint8)
+    tf32 = mma_kind("NV_MMA_SYNC_F32_16x8x4_TF32").rhs
+    assert decoded(raw, tf32)[0, 0] == 1
+    xf32 = mma_kind("MFMA_F32_16x16x8_XF32").lhs
+    pair = np.concatenate([raw, raw], axis=1)
+    assert decoded(pair, xf32)[0, 0] == np.float32(1 + 2.0**-10)
+
+
+def test_four_bits_lie_low_half_first():
+    operand = mma_kind("NV_MMA_SYNC_I32_16x8x64_I4").rhs
+    raw = np.zeros((1, 8), np.uint8)
+    raw[0, 0] = 0x8F
+    assert decoded(raw, operand)[0, :3].tolist() == [-1, -8, 0]
+
+
+def test_bytes_are_floats_of_eight_bits():
+    operand = mma_kind("NV_MMA_SYNC_F32_16x8x32_F8E4M3FN").rhs
+    values = np.arange(8).astype(ml_dtypes.float8_e4m3fn)
+    assert decoded(values.view(np.uint8)[None], operand)[0].tolist() == list(range(8))

@@ -1,0 +1,145 @@
+"""Calls of matrix instructions: PTX's ``mma`` and ``ldmatrix``, LLVM's ``mfma`` and ``wmma``."""
+
+from typing import Any
+
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext.errors import SimulationError
+from tvm_iree_ext.simt.calls import (
+    NOTHING,
+    ZERO,
+    handles,
+    intrinsic,
+    pointer,
+    retyped,
+    tokens_of,
+)
+from tvm_iree_ext.simt.emission import Code
+from tvm_iree_ext.simt.expressions import Expressions, dtype_of, lanes_of
+from tvm_iree_ext.simt.matrix import kinds_of_llvm, kinds_of_ptx, ldmatrix, product_of
+from tvm_iree_ext.simt.values import element_type
+from tvm_iree_ext.target.mma import Mma, MmaOperand
+from tvm_iree_ext.target.mma_table import mma_table
+
+
+def _words(operand: MmaOperand | None) -> int:
+    """How many registers PTX has for an operand: 64-bit floats are one each."""
+    if operand is None:
+        return 0
+    return operand.elements_per_lane if operand.dtype == "f64" else operand.registers
+
+
+def _values(tr: Expressions, nodes: list[Any]) -> str:
+    texts = [tr.scalar(tr(node), dtype_of(node)) for node in nodes]
+    return f"[{', '.join(texts)}]"
+
+
+@handles("ptx.mma*")
+def _mma(tr: Expressions, node: Any) -> Code:
+    operands, tokens = tokens_of(node)
+    instruction = ".".join(["mma", *tokens])
+    kinds = kinds_of_ptx(instruction)
+    if not kinds:
+        raise SimulationError(f"the MMA table has no {instruction}")
+    mma = kinds[0]
+    counts = [_words(operand) for operand in (mma.acc, mma.lhs, mma.rhs, mma.acc)]
+    groups = []
+    for count in counts:
+        groups.append(operands[:count])
+        operands = operands[count:]
+    targets, a, b, c = groups
+    texts = (_values(tr, a), _values(tr, b), _values(tr, c))
+    result = _execute(tr, mma, texts, "None")
+    _scatter(tr, targets, result)
+    return NOTHING
+
+
+def _execute(tr: Expressions, mma: Mma, operands: tuple[str, str, str], scales: str) -> str:
+    function = tr.emitter.object(("mma", mma.name), product_of(mma.name).execute, mma.name)
+    arguments = f"rt, {', '.join(operands)}, {scales}, {tr.mask}, {tr.statement}"
+    return tr.emitter.here(f"{function}({arguments})", False).text
+
+
+def _scatter(tr: Expressions, targets: list[Any], result: str) -> None:
+    """Put elements ``[elements, lanes]`` into registers."""
+    for at, target in enumerate(targets):
+        dtype = dtype_of(target)
+        kind = tr.dtype(element_type(dtype))
+        word = tr.emitter.here(f"register_of({result}, {at}, {len(targets)}, {kind})", False)
+        binding = tr.buffers[target.source]
+        index, count, _ = tr.place(target.indices, binding)
+        tr.store_at(binding, index, word, count, dtype)
+
+
+@handles("ptx.ldmatrix")
+def _ldmatrix(tr: Expressions, node: Any) -> Code:
+    operands, tokens = tokens_of(node)
+    *targets, address = operands
+    if "m8n8" not in tokens or "b16" not in tokens:
+        raise SimulationError(f"the simulator knows ldmatrix of 8x8 16-bit elements, not {node}")
+    at = retyped(tr, pointer(tr, address), "uint16", ZERO)
+    function = tr.emitter.object(("ldmatrix",), ldmatrix, "ldmatrix")
+    transposed = "trans" in tokens
+    words = tr.emitter.here(
+        f"{function}(rt, {at.view}, {at.at.text}, {len(targets)}, {transposed}, {tr.mask},"
+        f" {tr.statement})",
+        False,
+    )
+    for number, target in enumerate(targets):
+        binding = tr.buffers[target.source]
+        index, count, _ = tr.place(target.indices, binding)
+        word = tr.emitter.here(
+            f"bits({words.text}[{number}], {tr.dtype(element_type(dtype_of(target)))})", False
+        )
+        tr.store_at(binding, index, word, count, dtype_of(target))
+    return NOTHING
+
+
+@intrinsic("amdgcn.mfma.*", "amdgcn.wmma.*")
+def _llvm_mma(tr: Expressions, node: Any) -> Code:
+    name = str(llvm.llvm_get_intrinsic_name(int(node.args[0].value)))
+    arguments = list(node.args[1:])
+    kinds = kinds_of_llvm(name)
+    return _amd(tr, node, arguments, kinds, name)
+
+
+@handles("matrix function")
+def _function(tr: Expressions, node: Any) -> Code:
+    name = str(node.args[0].value).removeprefix("tvm_iree_ext_")
+    kinds = [mma for mma in mma_table().values() if mma.name.lower() == name]
+    return _amd(tr, node, list(node.args[1:]), kinds, name)
+
+
+def _amd(tr: Expressions, node: Any, arguments: list[Any], kinds: list[Mma], name: str) -> Code:
+    """A call whose first three arguments that are no immediates are A, B and C."""
+    a, b, c = [arg for arg in arguments if type(arg).__name__ != "IntImm"][:3]
+    immediate = [int(arg.value) if type(arg).__name__ == "IntImm" else None for arg in arguments]
+    fitting = [mma for mma in kinds if _fits(tr, mma, a, immediate)]
+    if not fitting:
+        raise SimulationError(f"the MMA table has no {name} of {dtype_of(a)} for {tr.chip}")
+    mma = fitting[0]
+    scales = "None"
+    if mma.lhs_scale is not None:
+        scales = f"({_values(tr, [arguments[6]])}, {_values(tr, [arguments[8]])})"
+    texts = (_values(tr, [a]), _values(tr, [b]), _values(tr, [c]))
+    result = _execute(tr, mma, texts, scales)
+    dtype, count = dtype_of(node), lanes_of(dtype_of(node))
+    kind = tr.dtype(element_type(dtype))
+    return tr.emitter.here(f"vector_of({result}, {count}, {kind})", False)
+
+
+def _fits(tr: Expressions, mma: Mma, a: Any, immediate: list[int | None]) -> bool:
+    """Whether a call may mean a kind: on this chip, with so many bits of A, and these formats."""
+    if mma.lhs is None or (tr.chip and not mma.on(tr.chip)):
+        return False
+    if mma.subgroup_size != tr.subgroup_size:
+        return False
+    dtype = dtype_of(a)
+    bits = 8 * element_type(dtype).itemsize * lanes_of(dtype)
+    registers = mma.lhs.registers * 32
+    if not (bits == registers or (registers == 32 and bits < 32)):
+        return False
+    codes = mma.format_codes or {}
+    if not codes:
+        return True
+    return [codes.get("cbsz_A"), codes.get("blgp_B")] == immediate[3:5]
