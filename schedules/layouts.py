@@ -41,14 +41,15 @@ class LayoutLoops:
 
     Attributes:
         workgroups: over what the layout does not cover; bound to the grid, or serial.
-        subgroup, lane: bound to ``threadIdx.y`` and ``threadIdx.x``.
+        subgroup, lane: bound to ``threadIdx.y`` and ``threadIdx.x``; no subgroup where the block
+            stands under the loop over subgroups already.
         parts: which of a subgroup's parts, where there are fewer subgroups than tiles.
         batch, outer, element: one per dimension, or None where the tile is 1.
         vector: the part of the last dimension's element tile that is one access.
     """
 
     workgroups: tuple[Loop, ...]
-    subgroup: Loop
+    subgroup: Loop | None
     lane: Loop
     parts: Loop | None
     batch: tuple[Loop | None, ...]
@@ -67,7 +68,7 @@ def distribute(
     sch: s_tir.Schedule,
     block: Any,
     layout: NestedLayout,
-    num_subgroups: int,
+    num_subgroups: int | None,
     subgroup_size: int,
     *,
     loops: Sequence[Loop] | None = None,
@@ -86,7 +87,8 @@ def distribute(
         block: a block whose loops are all its own.
         layout: what one workgroup covers; one dimension for each loop.
         num_subgroups: of a workgroup; more or fewer than the layout's, as
-            :mod:`~tvm_iree_ext.layout.ownership` says.
+            :mod:`~tvm_iree_ext.layout.ownership` says.  None where the block stands under the loop
+            over subgroups already, and the layout is that of one.
         subgroup_size: lanes of a subgroup.
         loops: those that the layout speaks of, by default all over the block.
         replicas: ``"all"`` where each lane's own registers are written.
@@ -97,14 +99,14 @@ def distribute(
     Raises:
         LayoutError: when the layout does not fit the hardware or the loops.
     """
-    check_hardware(layout, num_subgroups, subgroup_size)
+    check_hardware(layout, num_subgroups or 1, subgroup_size)
     loops = list(sch.get_loops(block) if loops is None else loops)
     if len(loops) != layout.rank:
         raise LayoutError(f"distribute: {len(loops)} loops for a layout of rank {layout.rank}")
     digits = [_Digits(sch, loop, layout, dim, vector) for dim, loop in enumerate(loops)]
     unit = _UnitLoops(sch, block)
     subgroups = _ids(
-        unit, layout.subgroup_tile, layout.subgroup_strides, num_subgroups,
+        unit, layout.subgroup_tile, layout.subgroup_strides, num_subgroups or 1,
         [each.subgroup for each in digits], replicas,
     )  # fmt: skip
     lanes = _ids(
@@ -119,12 +121,15 @@ def distribute(
     registers = [loop for loop in (*batch, *outer, *element) if loop is not None]
     sch.reorder(*workgroups, *subgroups, *lanes, *registers, *runs)
     subgroup, parts = sch.fuse(*subgroups), None
-    if (tiles := prod(layout.subgroup_tile)) > num_subgroups:
-        parts, subgroup = sch.split(subgroup, [tiles // num_subgroups, num_subgroups])
     lane = sch.fuse(*lanes)
+    if num_subgroups is None:
+        subgroup, parts = None, subgroup if prod(layout.subgroup_tile) > 1 else None
+    elif (tiles := prod(layout.subgroup_tile)) > num_subgroups:
+        parts, subgroup = sch.split(subgroup, [tiles // num_subgroups, num_subgroups])
     if parts is not None:
-        sch.reorder(subgroup, lane, parts)
-    sch.bind(subgroup, "threadIdx.y")
+        sch.reorder(*[loop for loop in (subgroup, lane, parts) if loop is not None])
+    if subgroup is not None:
+        sch.bind(subgroup, "threadIdx.y")
     sch.bind(lane, "threadIdx.x")
     found = LayoutLoops(
         tuple(bind_grid(sch, workgroups) if grid else workgroups),

@@ -10,10 +10,8 @@ from hypothesis import strategies as st
 
 from tvm_iree_ext.layout import (
     Movement,
-    NestedLayout,
     analyse_conversion,
     broadcast,
-    fewest_hardware,
     owner_map,
     owners,
     parse_layout,
@@ -26,7 +24,7 @@ from tvm_iree_ext.layout import (
 )
 from tvm_iree_ext.layout.conversion import equal_but_for_batch_and_outer
 from tvm_iree_ext.layout.ownership import first_lanes, first_subgroups
-from tvm_iree_ext.layout.random_layout import random_layout
+from tvm_iree_ext.layout.random_layout import factor_again, random_layout, random_pair
 
 
 def law(*strategies):
@@ -65,27 +63,6 @@ def spread(draw, layout):
 def layouts_on_hardware(draw):
     layout = draw(layouts())
     return layout, *draw(spread(layout))
-
-
-def factor_again(random, layout):
-    """The same layout with batch*outer cut elsewhere."""
-    batch, outer = [], []
-    for product in np.multiply(layout.batch_tile, layout.outer_tile).tolist():
-        batch.append(random.choice([d for d in range(1, product + 1) if product % d == 0]))
-        outer.append(product // batch[-1])
-    tiles = (layout.subgroup_tile, batch, outer, layout.thread_tile, layout.element_tile)
-    return NestedLayout(*tiles, layout.subgroup_strides, layout.thread_strides)
-
-
-def random_pair(random):
-    """Two layouts of one shape, often close relatives, and the hardware that both need."""
-    shape = random.choices([2, 3, 4, 6, 8, 16], k=random.choice([1, 2]))
-    levels = random.choice([5, 4])  # 4: no subgroup tiles, so that shuffles suffice
-    source = random_layout(random, shape, gaps=False, levels=levels)
-    result = random_layout(random, shape, gaps=False, levels=levels)
-    if random.random() < 0.15:
-        result = factor_again(random, source)
-    return source, result, *fewest_hardware(source, result)
 
 
 def numbered(layout):

@@ -20,6 +20,7 @@ from tvm_iree_ext.layout.random_layout import random_layout
 def copy_of(shape, dtype="float32"):
     """The func of a block ``copy`` over ``shape``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("copy")
         source, target = (I.arg(name, I.Buffer(shape, dtype)) for name in ("source", "target"))
         with I.grid(*shape) as loops:
             loops = [loops] if isinstance(loops, tirx.Var) else loops

@@ -1,9 +1,11 @@
 """Random layouts, for tests and trials."""
 
 from collections.abc import Sequence
+from math import prod
 from random import Random
 
 from tvm_iree_ext.layout.nested import NestedLayout
+from tvm_iree_ext.layout.report import fewest_hardware
 
 _LEVELS = 5
 
@@ -38,3 +40,26 @@ def _strides(random: Random, tile: Sequence[int], gaps: bool) -> tuple[int, ...]
         strides[dim] = span
         span *= tile[dim]
     return tuple(strides)
+
+
+def factor_again(random: Random, layout: NestedLayout) -> NestedLayout:
+    """The same layout with batch*outer cut elsewhere."""
+    batch, outer = [], []
+    for both in map(prod, zip(layout.batch_tile, layout.outer_tile, strict=True)):
+        batch.append(random.choice([d for d in range(1, both + 1) if both % d == 0]))
+        outer.append(both // batch[-1])
+    return NestedLayout(
+        layout.subgroup_tile, tuple(batch), tuple(outer), layout.thread_tile, layout.element_tile,
+        layout.subgroup_strides, layout.thread_strides,
+    )  # fmt: skip
+
+
+def random_pair(random: Random) -> tuple[NestedLayout, NestedLayout, int, int]:
+    """Two layouts of one shape, often close relatives, and the hardware that both need."""
+    shape = random.choices([2, 3, 4, 6, 8, 16], k=random.choice([1, 2]))
+    levels = random.choice([5, 4])  # 4: no subgroup tiles, so that shuffles suffice
+    source = random_layout(random, shape, gaps=False, levels=levels)
+    result = random_layout(random, shape, gaps=False, levels=levels)
+    if random.random() < 0.15:
+        result = factor_again(random, source)
+    return source, result, *fewest_hardware(source, result)

@@ -1,0 +1,218 @@
+"""Copies by all lanes of a workgroup between global and shared memory: who moves what to where.
+
+The layout of a copy is derived: each lane moves runs of 16 bytes where rows allow, neighbouring
+lanes neighbouring runs, subgroups the rows after those.  Where shared memory is read later, and how
+wide, decides how the tile lies there: :func:`choose_placement` counts the passes over the banks for
+plain rows, padded rows and xor-swizzled rows, and takes the fewest.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from tvm_iree_ext.schedules.layouts import vector_elements
+
+from tvm_iree_ext.errors import LayoutError, ScheduleError
+from tvm_iree_ext.layout.analysis import (
+    BANK_BYTES,
+    WIDEST_ACCESS_BYTES,
+    Placement,
+    Swizzle,
+    bank_conflicts,
+)
+from tvm_iree_ext.layout.nested import Ints, NestedLayout
+
+_PHASES = (1, 2, 4)
+_SECTOR_BYTES = 32  # what caches fetch at least
+
+
+def copy_layout(
+    shape: Sequence[int],
+    dtype_bits: int,
+    num_subgroups: int,
+    subgroup_size: int,
+    *,
+    run: int | None = None,
+) -> NestedLayout:
+    """The layout of a workgroup's copy of a row-major tile.
+
+    It covers the tile in the fewest accesses of a lane; where extents are no multiples of powers of
+    two it is larger than the tile, and what is outside is left out by a predicate.
+
+    Args:
+        shape: of the tile, the contiguous dimension last.
+        dtype_bits: of an element.
+        num_subgroups: of the workgroup.
+        subgroup_size: lanes of a subgroup.
+        run: elements of one access; by default as many as 16 bytes and the rows allow.
+
+    >>> layout = copy_layout((128, 64), 16, num_subgroups=4, subgroup_size=64)
+    >>> layout.thread_tile, layout.element_tile, layout.subgroup_tile, layout.batch_tile
+    ((8, 8), (1, 8), (4, 1), (4, 1))
+    """
+    if not shape or min(shape) < 1:
+        raise LayoutError(f"copy_layout: the tile's shape is {list(shape)}; extents start at 1")
+    run = run or vector_elements(dtype_bits, shape[-1])
+    units = (*shape[:-1], -(-shape[-1] // run))
+    best = min(
+        _spreads(units, num_subgroups, subgroup_size),
+        key=lambda spread: (
+            prod(spread.steps) * _waste(spread.lanes[-1] * run, shape[-1], dtype_bits),
+            *spread.subgroups[::-1],
+            *_negative(spread.lanes),
+        ),
+    )
+    rank = len(shape)
+    ones = (1,) * rank
+    return NestedLayout(
+        best.subgroups, best.steps, ones, best.lanes, (*ones[:-1], run),
+        _strides(best.subgroups), _strides(best.lanes),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Spread:
+    lanes: Ints
+    subgroups: Ints
+    steps: Ints
+
+
+def _spreads(units: Ints, num_subgroups: int, subgroup_size: int) -> Iterator[_Spread]:
+    """Every way to give ids to dimensions, in factors that divide them."""
+    rank = len(units)
+    for lanes in _factorings(subgroup_size, rank):
+        for subgroups in _factorings(num_subgroups, rank):
+            steps = (
+                -(-unit // (lane * group))
+                for unit, lane, group in zip(units, lanes, subgroups, strict=True)
+            )
+            yield _Spread(lanes, subgroups, tuple(steps))
+
+
+def _factorings(count: int, rank: int) -> list[Ints]:
+    divisors = [d for d in range(1, count + 1) if count % d == 0]
+    return [tile for tile in product(divisors, repeat=rank) if prod(tile) == count]
+
+
+def _waste(together: int, row: int, dtype_bits: int) -> int:
+    """How often a sector of global memory is fetched by lanes that share so much of a row."""
+    sector = min(8 * _SECTOR_BYTES, row * dtype_bits)
+    return max(1, -(-sector // (together * dtype_bits)))
+
+
+def _negative(lanes: Ints) -> Ints:
+    """Sorts the most lanes of the last dimension first."""
+    return tuple(-count for count in reversed(lanes))
+
+
+def _strides(tile: Ints) -> Ints:
+    return tuple(prod(tile[dim + 1 :]) if count > 1 else 0 for dim, count in enumerate(tile))
+
+
+@dataclass(frozen=True)
+class TileAccess:
+    """How a tile in shared memory is read or written.
+
+    Attributes:
+        layout: of the tile.
+        num_subgroups: which share it.
+        subgroup_size: lanes of each; fewer, where the instruction serves its lanes in turns.
+        access_bytes: of a lane at once; by default the widest that registers and rows allow.
+        times: how often, for each time that the tile is written.
+    """
+
+    layout: NestedLayout
+    num_subgroups: int
+    subgroup_size: int
+    access_bytes: int | None = None
+    times: int = 1
+
+    def cost(self, placement: Placement, banks: int) -> tuple[int, int]:
+        """Passes over the banks, and instructions, of all that a subgroup moves.
+
+        Raises:
+            LayoutError: where the placement breaks the access.
+        """
+        cost = bank_conflicts(
+            self.layout, placement, self.num_subgroups, self.subgroup_size,
+            banks=banks, access_bytes=self.access_bytes,
+        )  # fmt: skip
+        return cost.total * self.times, cost.instructions * self.times
+
+
+@dataclass(frozen=True)
+class ChosenPlacement:
+    """How a tile lies in shared memory, and what all accesses of a subgroup cost."""
+
+    placement: Placement
+    bytes: int
+    passes: int
+    instructions: int
+
+
+def choose_placement(
+    shape: Ints,
+    element_bytes: int,
+    accesses: Sequence[TileAccess],
+    *,
+    banks: int = 32,
+    limit_bytes: int | None = None,
+    alignment_bytes: int = BANK_BYTES,
+    swizzles: bool = True,
+) -> ChosenPlacement:
+    """The placement with the fewest passes over the banks, then instructions, then bytes.
+
+    Args:
+        shape: of the tile.
+        element_bytes: of an element.
+        accesses: all that is done with it.
+        banks: of shared memory.
+        limit_bytes: what the tile may take.
+        alignment_bytes: of every row: 16 for asynchronous copies and ``ldmatrix``.
+        swizzles: whether rows may be permuted.
+
+    Raises:
+        ScheduleError: when nothing fits, saying what the smallest would take.
+
+    >>> column = NestedLayout((1, 1), (1, 8), (1, 1), (32, 1), (1, 8), (0, 0), (1, 0))
+    >>> chosen = choose_placement((32, 64), 2, [TileAccess(column, 1, 32)], swizzles=False)
+    >>> chosen.placement.pad_bytes, chosen.bytes, chosen.passes
+    (16, 4592, 32)
+    """
+    rows = prod(shape[:-1])
+    best: tuple[tuple[int, int, int, bool], ChosenPlacement] | None = None
+    for placement in _placements(shape, element_bytes, alignment_bytes, swizzles):
+        size = prod(shape) * element_bytes + (rows - 1) * placement.pad_bytes
+        if limit_bytes is not None and size > limit_bytes:
+            continue
+        try:
+            costs = [access.cost(placement, banks) for access in accesses]
+        except LayoutError:
+            continue  # rows that its accesses do not fit
+        passes, instructions = (sum(each) for each in zip(*costs, strict=True))
+        rank = (passes, instructions, size, placement.swizzle is not None)
+        if best is None or rank < best[0]:
+            best = rank, ChosenPlacement(placement, size, passes, instructions)
+    if best is None:
+        raise ScheduleError(
+            f"shared memory: a tile of shape {list(shape)} takes {prod(shape) * element_bytes}"
+            f" bytes; its limit is {limit_bytes}, with rows aligned to {alignment_bytes}"
+        )
+    return best[1]
+
+
+def _placements(
+    shape: Ints, element_bytes: int, alignment_bytes: int, swizzles: bool
+) -> Iterator[Placement]:
+    row = shape[-1] * element_bytes
+    pads = {0, *(-row % alignment_bytes + step for step in (0, 4, 8, 16, 32))}
+    for pad in sorted(pads):
+        if pad % element_bytes == 0 and (row + pad) % alignment_bytes == 0:
+            yield Placement(shape, element_bytes, pad)
+    if not swizzles or row % alignment_bytes:
+        return
+    for access_bytes, per_phase in product((WIDEST_ACCESS_BYTES, 8), _PHASES):
+        access = access_bytes // element_bytes
+        if access and alignment_bytes <= access_bytes and shape[-1] % access == 0:
+            yield Placement(shape, element_bytes, 0, Swizzle(shape[-1], access, per_phase))

@@ -1,0 +1,170 @@
+from collections import Counter
+from random import Random
+
+import numpy as np
+import pytest
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.gpu.conversion import (
+    Registers,
+    Workgroup,
+    emit_conversion,
+    shared_elements,
+)
+from tvm_iree_ext.schedules.gpu.lane_tables import lane_condition, lane_table
+
+from tvm_iree_ext.device.code import compile_device
+from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.layout import Movement, NestedLayout, analyse_conversion, to_simt
+from tvm_iree_ext.layout.random_layout import random_pair
+from tvm_iree_ext.simt import device_functions, simulate
+from tvm_iree_ext.target.names import make_target
+
+SM_80, GFX942 = (make_target(name) for name in ("cuda:sm_80", "rocm:gfx942"))
+
+
+def parts(layout, hardware, dtype):
+    numbers = np.arange(np.prod(layout.undistributed_shape)).reshape(layout.undistributed_shape)
+    held = to_simt(numbers.astype(dtype), layout, *hardware, packed=True)
+    return np.ascontiguousarray(held.reshape(*hardware, -1))
+
+
+def converter(source, result, hardware, dtype, kind="cuda", through_shared_memory=False):
+    """A kernel that takes and gives each lane's registers, and the way it took."""
+    num_subgroups, lanes = hardware
+    before, after = (parts(layout, hardware, dtype).shape for layout in (source, result))
+    options = {"through_shared_memory": through_shared_memory}
+    size = shared_elements(source, result, *hardware, dtype, **options)
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("convert")
+        given, taken = (
+            I.arg(name, I.Buffer(shape, dtype)) for name, shape in (("a", before), ("b", after))
+        )
+        with (
+            I.launch_thread("blockIdx.x", 1),
+            I.launch_thread("threadIdx.y", num_subgroups) as subgroup,
+            I.launch_thread("threadIdx.x", lanes) as lane,
+        ):
+            have, want = (
+                I.alloc_buffer((shape[-1],), dtype, scope="local") for shape in (before, after)
+            )
+            shared = I.alloc_buffer((size,), dtype, scope="shared") if size else None
+            for register in range(before[-1]):
+                I.buffer_store(have, given[subgroup, lane, register], [register])
+            workgroup = Workgroup(subgroup, lane, num_subgroups, lanes, kind)
+            way = emit_conversion(
+                source, result, Registers(have), Registers(want), workgroup, shared, **options
+            )
+            for register in range(after[-1]):
+                I.buffer_store(taken, want[register], [subgroup, lane, register])
+    return builder.get(), way
+
+
+def converted(source, result, hardware, dtype, target=SM_80, **options):
+    func, way = converter(source, result, hardware, dtype, target.kind.name, **options)
+    (kernel,) = device_functions(lower_device(func, target))
+    given = parts(source, hardware, dtype)
+    taken = np.zeros_like(parts(result, hardware, dtype))
+    arrays = {"a": given, "b": taken}
+    simulation = simulate(kernel, [arrays[parameter.name[0]] for parameter in kernel.params])
+    simulation.check()
+    return taken, way, simulation
+
+
+def test_random_pairs_give_the_same_values_by_the_way_that_the_analysis_names():
+    ways, seed = Counter(), 0
+    while sum(ways.values()) < 40:
+        random = Random(seed)
+        seed += 1
+        source, result, num_subgroups, lanes = random_pair(random)
+        target = random.choice([SM_80, GFX942])
+        size = 32 if target is SM_80 else 64
+        if size % lanes or num_subgroups * size > 1024:
+            continue
+        hardware, dtype = (num_subgroups, size), random.choice(["float32", "float16", "int8"])
+        taken, way, simulation = converted(source, result, hardware, dtype, target)
+        np.testing.assert_array_equal(taken, parts(result, hardware, dtype))
+        conversion = analyse_conversion(source, result, *hardware, packed=True)
+        assert way is conversion.movement
+        assert bool(simulation.counts.get("shuffle")) == (way is Movement.SHUFFLE)
+        assert bool(simulation.counts.get("barrier")) == (way is Movement.SHARED)
+        ways[way] += 1
+    assert min(ways[way] for way in Movement) >= 3
+
+
+ROWS = NestedLayout((1, 1), (1, 1), (1, 1), (8, 1), (1, 8), (0, 0), (1, 0))
+COLUMNS = NestedLayout((1, 1), (1, 1), (1, 1), (1, 8), (8, 1), (0, 0), (0, 1))
+
+
+@pytest.mark.parametrize(("dtype", "shuffles"), [("float32", 7), ("float64", 14), ("int8", 7)])
+def test_a_transposition_takes_a_shuffle_for_each_other_lane(dtype, shuffles):
+    taken, _, simulation = converted(ROWS, COLUMNS, (1, 32), dtype)
+    np.testing.assert_array_equal(taken, parts(COLUMNS, (1, 32), dtype))
+    assert simulation.counts["shuffle"] == shuffles
+
+
+def test_halves_travel_in_pairs():
+    pairs = NestedLayout((1, 1), (1, 1), (1, 1), (1, 4), (8, 2), (0, 0), (0, 1))
+    counts = [
+        converted(ROWS, pairs, (1, 32), dtype)[2].counts["shuffle"]
+        for dtype in ("float32", "float16")
+    ]
+    assert counts[0] == 2 * counts[1]
+
+
+def test_shared_memory_is_taken_where_it_is_asked_for():
+    taken, way, _ = converted(ROWS, COLUMNS, (1, 32), "float32", through_shared_memory=True)
+    assert way is Movement.SHARED
+    np.testing.assert_array_equal(taken, parts(COLUMNS, (1, 32), "float32"))
+
+
+def test_replicas_write_shared_memory_once():
+    source = NestedLayout((1,), (1,), (1,), (4,), (2,), (0,), (2,))  # lanes 1, 3, ... are replicas
+    taken, _, simulation = converted(source, source, (2, 32), "int32", through_shared_memory=True)
+    np.testing.assert_array_equal(taken, parts(source, (2, 32), "int32"))
+    stores = [a.addresses for a in simulation.accesses if a.space == "shared" and a.store]
+    assert [(addresses >= 0).sum() for addresses in stores] == [4]
+
+
+def test_shuffles_compile_to_lane_exchanges():
+    func, _ = converter(ROWS, COLUMNS, (1, 64), "float32", "rocm")
+    assembly = compile_device(func, GFX942).assembly
+    assert assembly.count("ds_bpermute_b32") == 7
+    assert "scratch_" not in assembly
+
+
+LANES = np.arange(32)
+TABLES = {
+    "a constant": (np.full(32, 7), "7"),
+    "the lane": (LANES, "lane"),
+    "digits": (LANES // 2 % 4 * 5 + 1, "1 + lane // 2 % 4 * 5"),
+    "xor": (LANES ^ 19, "19 ^ lane"),
+    "bits": (np.array([3, 1, 4, 1, 5, 9, 2, 6] * 4), None),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_lanes_become_short_expressions(name):
+    values, text = TABLES[name]
+    lane = tirx.Var("lane", "int32")
+    assert text in (None, str(lane_table(values[None], tirx.const(0, "int32"), lane)))
+    values = np.stack([values, values[::-1], values])  # of three subgroups
+    for table in (values, values[:1], values[:2]):
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            I.func_name("table")
+            out = I.arg("out", I.Buffer(table.shape, "int32"))
+            with (
+                I.launch_thread("blockIdx.x", 1),
+                I.launch_thread("threadIdx.y", len(table)) as subgroup,
+                I.launch_thread("threadIdx.x", 32) as lane,
+            ):
+                I.buffer_store(out, lane_table(table, subgroup, lane), [subgroup, lane])
+        (kernel,) = device_functions(lower_device(builder.get(), SM_80))
+        found = np.zeros(table.shape, np.int32)
+        simulate(kernel, [found]).check()
+        np.testing.assert_array_equal(found, table)
+
+
+def test_a_condition_that_always_holds_is_none():
+    assert lane_condition(np.ones((2, 4)), None, None) is None
