@@ -23,6 +23,7 @@ REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
 )
 BUILD = f"{REGISTRY} .vector_math .pipeline .linker .versions {DEPLOYED} .builder"
+PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
 VERIFY = ".comparison .examples .verify"
 ALLOWED = {
     "errors": "",
@@ -57,6 +58,7 @@ ALLOWED = {
     "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
     "program_builder": f"{BUILD} .mlir .program_passes tvm tvm_ffi numpy",
+    "program_checks": f"{PROGRAMS} .comparison .tolerance .recorded .workers .target numpy",
     "builder": f"{BUILD} tvm tvm_ffi numpy",
     "comparison": ".tolerance numpy",
     "tolerance": "",
@@ -67,7 +69,7 @@ ALLOWED = {
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
-    "mlir": f"{REGISTRY} .workers .mlir.form tvm tvm_ffi numpy ml_dtypes iree",
+    "mlir": f"{REGISTRY} .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",
     # Reading needs no TVM: the process that parses starts without it.
     "mlir.wire": ".mlir.form numpy ml_dtypes",

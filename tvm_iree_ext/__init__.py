@@ -17,7 +17,10 @@ if TYPE_CHECKING:
         bench,
         doctor,
         layout,
+        mlir,
         ops,
+        program_checks,
+        recorded,
         reference,
         registry,
         support,
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext.example_programs import vector_stages
     from tvm_iree_ext.kernel import Kernel
     from tvm_iree_ext.program import Program, load
+    from tvm_iree_ext.program_builder import build_program
     from tvm_iree_ext.runtime import available_processors, set_num_threads, threads
     from tvm_iree_ext.schedules.config import LoweringConfig
     from tvm_iree_ext.signature import TensorType
@@ -40,10 +44,14 @@ __all__ = [
     "available_processors",
     "bench",
     "build",
+    "build_program",
     "doctor",
     "layout",
     "load",
+    "mlir",
     "ops",
+    "program_checks",
+    "recorded",
     "reference",
     "registry",
     "set_num_threads",
@@ -61,6 +69,7 @@ _HOME = {
     "TensorType": "signature",
     "available_processors": "runtime",
     "build": "builder",
+    "build_program": "program_builder",
     "load": "program",
     "set_num_threads": "runtime",
     "threads": "runtime",

@@ -9,6 +9,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
 from tvm_iree_ext.schedules.cpu.contraction_plan import Plan
+from tvm_iree_ext.schedules.cpu.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_once, vector_form
 from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct, dot_product
 from tvm_iree_ext.schedules.cpu.matmul import (
@@ -30,12 +31,13 @@ _SERIAL_FLOPS = 500_000
 # What an extent that is known at call time counts as.
 _TYPICAL = 384
 
-# The most elements of a block along m and n: its sums are read from the third cache at worst.
+# The most elements of a block along m and n, and bytes of its sums where they are in scratch: they
+# are read from the third cache at worst.
 _MOST = 1024
 _MOST_SUMS_BYTES = 1 << 20
 
 # What it costs to pack an element, in multiply-adds.
-_PACKED = 32
+_PACKED = 8
 
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
@@ -61,7 +63,8 @@ class _Grid:
     m: int
     n: int
     tile: RegisterTile
-    item_bytes: int
+    sum_bytes: int
+    """Of a sum in scratch; 0 where there are none."""
     cores: int
 
     def block(self, m_parts: int, n_parts: int) -> tuple[int, int]:
@@ -83,7 +86,7 @@ class _Grid:
         for m_parts in range(1, -(-self.m // self.tile.rows) + 1):
             for n_parts in range(1, -(-self.n // self.tile.width) + 1):
                 m, n = self.block(m_parts, n_parts)
-                if m <= _MOST and n <= _MOST and m * n * self.item_bytes <= _MOST_SUMS_BYTES:
+                if m <= _MOST and n <= _MOST and m * n * self.sum_bytes <= _MOST_SUMS_BYTES:
                     choices.append((self.cost(m_parts, n_parts), m, n))
                     break
         return min(choices)[1:]
@@ -99,45 +102,9 @@ class CpuContraction(CpuRule):
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
         features, plan = cpu_features(target), Plan(op)
         parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
-        cores = features.cores if parallel else 1
         if form := vector_form(plan):
-            return _vector_config(plan, form, features, cores)
-        size = item_bytes(plan.product_dtype)
-        lanes = features.lanes(size * 8)
-        rows, columns = plan.extent(plan.m), plan.extent(plan.n)
-        dot = _dot_product(plan, features) if rows is None or rows > _FEW_ROWS else None
-        least = LEAST_LANES if dot else 1
-        while columns is not None and lanes // 2 >= columns and lanes > least:
-            lanes //= 2
-        if rows is not None and columns is not None and rows <= _FEW_ROWS:
-            tile = few_rows_tile(features, lanes, rows, columns)
-            if config := _few_rows_config(plan, tile, rows, columns, cores):
-                return config
-        tile = register_tile(features, lanes, rows, columns)
-        most = depth_tile(tile, size)
-        depth = plan.count(plan.depth)
-        group = dot.group if dot else 1
-        if depth is not None:
-            places = -(-depth // group)
-            most = -(-places // -(-places // most))
-        grid = _Grid(
-            plan.count(plan.slabs) or 1,
-            rows if rows is not None else _TYPICAL,
-            columns if columns is not None else _TYPICAL,
-            tile,
-            size,
-            cores,
-        )
-        m, n = grid.best()
-        return LoweringConfig(
-            algorithm=_DOTS if dot else _PANELS,
-            workgroup_tile={"m": m, "n": n},
-            reduction_tile={"k": most * group},
-            register_tile={"rows": tile.rows, "vectors": tile.vectors},
-            vector_lanes=lanes,
-            promote=("lhs", "rhs") if dot else _promoted(plan, tile, m, n),
-            parallel=parallel,
-        )
+            return _vector_config(plan, form, features, features.cores if parallel else 1)
+        return _panels_config(plan, features, parallel)
 
     def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -171,6 +138,47 @@ def _dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
     """The instruction for neighbours in depth, where the CPU has one for these types."""
     lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
     return dot_product(features, lhs, rhs, plan.op.accumulator_dtype)
+
+
+def _panels_config(plan: Plan, features: CpuFeatures, parallel: bool) -> LoweringConfig:
+    """Register tiles, and blocks around them."""
+    size = item_bytes(plan.product_dtype)
+    lanes = features.lanes(size * 8)
+    rows, columns, depth = plan.extent(plan.m), plan.extent(plan.n), plan.count(plan.depth)
+    few = rows is not None and rows <= _FEW_ROWS
+    cores = features.cores if parallel else 1
+    dot = None if few else _dot_product(plan, features)
+    least = LEAST_LANES if dot else 1
+    while columns is not None and lanes // 2 >= columns and lanes > least:
+        lanes //= 2
+    if few and rows is not None and columns is not None:
+        tile = few_rows_tile(features, lanes, rows, columns)
+        if config := _few_rows_config(plan, tile, rows, columns, cores):
+            return config
+    tile = register_tile(features, lanes, rows, columns)
+    k, group = depth_tile(tile, size), dot.group if dot else 1
+    places = None if depth is None else -(-depth // group)
+    if places is not None:
+        k = -(-places // -(-places // k))
+    sums = dot.sums if dot else plan.product_dtype
+    grid = _Grid(
+        plan.count(plan.slabs) or 1,
+        rows if rows is not None else _TYPICAL,
+        columns if columns is not None else _TYPICAL,
+        tile,
+        0 if without_scratch(plan, sums, lanes, k == places) else size,
+        cores,
+    )
+    m, n = grid.best()
+    return LoweringConfig(
+        algorithm=_DOTS if dot else _PANELS,
+        workgroup_tile={"m": m, "n": n},
+        reduction_tile={"k": k * group},
+        register_tile={"rows": tile.rows, "vectors": tile.vectors},
+        vector_lanes=lanes,
+        promote=("lhs", "rhs") if dot else _promoted(plan, tile, m, n),
+        parallel=parallel,
+    )
 
 
 def _few_rows_config(

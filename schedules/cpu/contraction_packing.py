@@ -22,6 +22,11 @@ Load = Callable[[Expr, Expr, int], Expr]
 
 WORD = "uint32"
 
+# How far ahead of their turn parts of lines are fetched: the processor foresees a run of memory,
+# not which line is next.  Rows are long, lines of a panel short.
+_ROWS_AHEAD = 4
+_LINES_AHEAD = 8
+
 # What makes words of int8 words of unsigned bytes, each 128 more.
 OFFSETS = 0x80808080
 
@@ -88,6 +93,11 @@ class Factor:
             zero = emit.splat(tirx.const(0, WORD), lanes)
             found.append(tirx.Select(element < i64(depth), inside, zero))
         return self._word(found, lanes)
+
+    def fetch(self, at: At, k: Expr) -> None:
+        """Have the first element of a place of depth fetched, if there is one."""
+        place = self.operands.depth_at(at, k * self.group)
+        emit.prefetch(self.view.buffer, *self.view.index(place))
 
     def _raw(self, at: At, element: Expr, lanes: int) -> Expr:
         return self.view.load(self.operands.depth_at(at, element), WORD, lanes)
@@ -161,6 +171,8 @@ class Packing:
             with serial(whole) as k:
 
                 def load(at: At, lanes: int, k: Expr = k) -> Expr:
+                    if lanes == self.lanes:
+                        factor.fetch(at, depth.first + k + _LINES_AHEAD)
                     return factor.across(at, depth.first + k, lanes)
 
                 self.line(slab, dim, own, target, place, k, load)
@@ -217,6 +229,8 @@ class Packing:
                 at = operands.at(slab, dim, own.first + i)
 
                 def move(k: Index, lanes: int, i: Expr = i, at: At = at) -> None:
+                    if lanes == self.lanes and dim is not None:
+                        factor.fetch({**at, dim: i64(at[dim]) + _ROWS_AHEAD}, depth.first + i64(k))
                     value = factor.along(at, depth.first + i64(k), lanes)
                     I.buffer_store(target, value, [emit.run(place(i, i64(k)), lanes)])
 

@@ -23,9 +23,11 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.contraction_packing import OFFSETS, WORD, Packing, Part, factor_of
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction_sums import DirectSums, goes_directly, kept_in_result
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
 from tvm_iree_ext.schedules.cpu.emit import (
     At,
+    Either,
     Expr,
     Index,
     MultiplyAdd,
@@ -45,6 +47,9 @@ from tvm_iree_ext.schedules.cpu.matmul import (
 )
 
 from tvm_iree_ext.dtypes import item_bytes
+
+Start = Callable[[Expr, Expr], Expr] | Either
+Finish = Callable[[Expr, Expr, Expr], None] | Either
 
 # How far ahead of its use a factor that is not packed is fetched: the processor foresees one run of
 # memory, not a part of each line.
@@ -113,24 +118,25 @@ class PanelLoops:
             self.parts = [(i64(f), i64(n), v) for f, n, v in panels(exact, self.tile)]
         held = -(-exact // self.lanes) * self.lanes if exact is not None else self.block_n
         blocks = emit.ceil_div(self.depth, self.block_k)
-        memory = emit.scratch([self.block_m * held], self.plan.op.accumulator_dtype)
-        sums = Sums(memory, held, self.lanes, self.dtype, known(blocks) == 1)
-        vectors = held // self.lanes
-        if exact is None:
-            vectors = emit.ceil_div(columns, self.tile.width) * self.tile.vectors
-        padded = rows
-        if known(rows) is None:
-            padded = emit.ceil_div(rows, self.tile.rows) * self.tile.rows
-        sums.clear(padded, vectors)
+        single = known(blocks) == 1
+        direct = goes_directly(self.plan, self.dtype, self.lanes, columns, single)
+        memory = None
+        if not direct or not (single or kept_in_result(self.plan, self.lanes)):
+            memory = emit.scratch([self.block_m * held], self.plan.op.accumulator_dtype)
         promoted = self.config.promote
         if self.plan.a in promoted:
             self.rows = emit.scratch([self.block_m * self.stride], self.a.dtype)
         if self.plan.b in promoted:
             self.panels = emit.scratch([held * self.held_k], self.b.dtype)
-        start: Callable[[Expr, Expr], Expr] = sums.start
         if self.a.flipped:
             self.offsets = emit.scratch([held], self.dtype)
-            start = self.offset_start(sums)
+        sums: Sums | DirectSums
+        if direct:
+            block_at = (slab, row, rows, column, columns)
+            sums = DirectSums(self.operands, *block_at, self.lanes, self.dtype, memory, held)
+        else:
+            sums = Sums(memory, held, self.lanes, self.dtype, single)
+            self.clear(sums, rows, columns)
         with serial(blocks) as block:
             first = I.Bind(block * self.block_k)
             depth = emit.part(emit.smaller(self.block_k, self.depth), self.depth, first)
@@ -140,6 +146,7 @@ class PanelLoops:
                 self.pack_panels(slab, column, columns, Part(first, depth))
             if self.a.flipped:
                 self.sum_panels(depth)
+            start, finish = self.ways(sums, block, blocks)
             multiply_panels(
                 self.tile,
                 rows=rows,
@@ -149,20 +156,41 @@ class PanelLoops:
                 a=self.row_element(slab, row, first),
                 b=self.panel_vector(slab, column, first),
                 start=start,
-                finish=sums.finish,
+                finish=finish,
                 add=self.add,
             )
-        self.write(slab, row, rows, column, columns, sums)
+        if isinstance(sums, Sums):
+            self.write(slab, row, rows, column, columns, sums)
+
+    def clear(self, sums: Sums, rows: Index, columns: Index) -> None:
+        """Begin with zeros."""
+        vectors: Index = sums.stride // self.lanes
+        if known(columns) is None:
+            vectors = emit.ceil_div(columns, self.tile.width) * self.tile.vectors
+        if known(rows) is None:
+            rows = emit.ceil_div(rows, self.tile.rows) * self.tile.rows
+        sums.clear(rows, vectors)
+
+    def ways(self, sums: Sums | DirectSums, block: Expr, blocks: Index) -> tuple[Start, Finish]:
+        """How sums of a block of depth begin and end."""
+        start: Start = sums.start if isinstance(sums, Sums) else sums.zeros
+        finish: Finish = sums.finish
+        if isinstance(sums, DirectSums) and known(blocks) != 1:
+            start = Either(block == 0, sums.zeros, sums.load)
+            finish = Either(block + 1 == i64(blocks), sums.finish, sums.keep)
+        if not self.a.flipped:
+            return start, finish
+
+        def offset(start: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
+            return lambda i, j: start(i, j) + self.offsets[emit.run(j, self.lanes)]
+
+        return Either.placed(start, offset), finish
 
     @property
     def add(self) -> MultiplyAdd | None:
         """What adds products of neighbours; None for those of numbers."""
         dot, lanes = self.dot, self.lanes
         return (lambda sums, x, y: dot.add(sums, y, x, lanes)) if dot else None
-
-    def offset_start(self, sums: Sums) -> Callable[[Expr, Expr], Expr]:
-        """What sums begin with where ``a`` is too large by 128."""
-        return lambda row, j: sums.start(row, j) + self.offsets[emit.run(j, self.lanes)]
 
     def row_element(self, slab: At, row: Expr, first: Expr) -> Callable[[Expr, Expr], Expr]:
         """``a`` at a row and a k of the block."""

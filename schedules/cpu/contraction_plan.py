@@ -116,6 +116,14 @@ class Plan:
         """Whether flat positions of ``dims`` are next to each other in an operand."""
         return len(dims) == 1 and self.maps[operand].dims[-1:] == tuple(dims)
 
+    @cached_property
+    def runs_along_n(self) -> bool:
+        """Whether all that the epilogue takes and gives can be vectors along ``n``."""
+        live = [name for name in ("init", *self.op.others, "result") if name in self.maps]
+        return all(
+            self.n not in self.maps[name].dims or self.lies_along(name, [self.n]) for name in live
+        )
+
     @property
     def product_dtype(self) -> str:
         """The type of products: int8 as float32, whose sums over a block are exact."""
@@ -139,10 +147,6 @@ class Operands:
             buffer: Any = I.decl_buffer(shape, kind, data=data, align=item_bytes(kind))
             self.views[name] = View(buffer, one, self.space)
         self.origin: At = dict.fromkeys(range(len(extents)), 0)
-        live = [name for name in ("init", *plan.op.others, "result") if name in plan.maps]
-        self.runs_along_n = all(
-            plan.n not in plan.maps[name].dims or plan.lies_along(name, [plan.n]) for name in live
-        )
 
     def extent(self, dim: int | None) -> Index:
         """The extent of ``m`` or ``n``."""
@@ -184,4 +188,4 @@ class Operands:
                 place = i64(j) + lane
                 self.finish(self.at(line, self.plan.n, column + place), value(place))
 
-        emit.in_vectors(columns, lanes if self.runs_along_n else 1, piece)
+        emit.in_vectors(columns, lanes if self.plan.runs_along_n else 1, piece)

@@ -216,7 +216,7 @@ class VectorLoops:
             total = tile[at(line, row, 0)]
             for vector in range(1, vectors):
                 total = total + tile[at(line, row, vector)]
-            I.buffer_store(totals, emit.lane_sum(total, lanes), [i64(number)])
+            I.buffer_store(totals, _lane_sum(total, lanes), [i64(number)])
         with serial(depth, whole * lanes) as k:
             for number, (line, row) in enumerate(sums):
                 value = self.matrix(slab, n + line, first + k, 1)
@@ -228,3 +228,14 @@ class VectorLoops:
         """The sums to a line of the result, through the epilogue."""
         start = row * self.block
         self.operands.write(line, column, columns, self.lanes, lambda n: self.sums[n + start])
+
+
+def _lane_sum(vector: Expr, lanes: int) -> Expr:
+    """The sum of a vector's lanes, halves added to each other."""
+    while lanes > 1:
+        vector = I.Bind(vector)
+        half = lanes // 2
+        low, high = range(half), range(half, lanes)
+        vector = tirx.Shuffle([vector], list(low)) + tirx.Shuffle([vector], list(high))
+        lanes = half
+    return vector

@@ -335,17 +335,6 @@ def transpose(vectors: Sequence[Expr]) -> list[Expr]:
     return rows
 
 
-def lane_sum(vector: Expr, lanes: int) -> Expr:
-    """The sum of a vector's lanes, halves added to each other."""
-    while lanes > 1:
-        vector = I.Bind(vector)
-        half = lanes // 2
-        low, high = range(half), range(half, lanes)
-        vector = tirx.Shuffle([vector], list(low)) + tirx.Shuffle([vector], list(high))
-        lanes = half
-    return vector
-
-
 def move_transposed(
     target: Any, targets: Sequence[Index], source: Any, sources: Sequence[Index]
 ) -> None:
@@ -414,6 +403,37 @@ def store_transposed(
             view.store({**row, **column(c)}, element(c, lane))
 
 
+@dataclass(frozen=True)
+class Either:
+    """One of two ways to do something, by a condition that is known when the kernel runs."""
+
+    condition: Expr
+    yes: Callable[..., Any]
+    no: Callable[..., Any]
+
+    @staticmethod
+    def each(way: "Callable[..., Any] | Either", use: Callable[[Callable[..., Any]], None]) -> None:
+        """``use`` the way, or each of two where its condition holds."""
+        if not isinstance(way, Either):
+            use(way)
+            return
+        with I.If(way.condition):
+            with I.Then():
+                use(way.yes)
+            with I.Else():
+                use(way.no)
+
+    @staticmethod
+    def placed(
+        way: "Callable[..., Any] | Either",
+        place: Callable[[Callable[..., Any]], Callable[..., Any]],
+    ) -> "Callable[..., Any] | Either":
+        """The same, with each way as ``place`` makes it."""
+        if not isinstance(way, Either):
+            return place(way)
+        return Either(way.condition, place(way.yes), place(way.no))
+
+
 def multiply_tile(
     *,
     rows: int,
@@ -423,8 +443,8 @@ def multiply_tile(
     dtype: str,
     x: Callable[[Expr, int], Expr],
     y: Callable[[int, Expr], Expr],
-    start: Callable[[int, int], Expr],
-    finish: Callable[[int, int, Expr], None],
+    start: Callable[[int, int], Expr] | Either,
+    finish: Callable[[int, int, Expr], None] | Either,
     add: MultiplyAdd | None = None,
 ) -> None:
     """The register-tiled product: ``tile[i, j] = start(i, j) + sum_k splat(y(i, k)) * x(k, j)``.
@@ -439,13 +459,20 @@ def multiply_tile(
         return run((i * vectors + j) * lanes, lanes)
 
     places = [(i, j) for i in range(rows) for j in range(vectors)]
-    for i, j in places:
-        I.buffer_store(tile, start(i, j), [at(i, j)])
+
+    def begin(start: Callable[[int, int], Expr]) -> None:
+        for i, j in places:
+            I.buffer_store(tile, start(i, j), [at(i, j)])
+
+    def end(finish: Callable[[int, int, Expr], None]) -> None:
+        for i, j in places:
+            finish(i, j, tile[at(i, j)])
+
+    Either.each(start, begin)
     with serial(depth) as k:
         columns = [x(k, j) for j in range(vectors)]
         scalars = [splat(y(i, k), lanes) for i in range(rows)]
         for i, j in places:
             total, x_j, y_i = tile[at(i, j)], columns[j], scalars[i]
             I.buffer_store(tile, add(total, x_j, y_i) if add else total + x_j * y_i, [at(i, j)])
-    for i, j in places:
-        finish(i, j, tile[at(i, j)])
+    Either.each(finish, end)

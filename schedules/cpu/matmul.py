@@ -15,7 +15,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.cpu.emit import Either, Expr, Index, i64, known, serial
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 
@@ -98,8 +98,8 @@ def multiply_panels(
     dtype: str,
     a: Callable[[Expr, Expr], Expr],
     b: Callable[[Expr, int, Expr, int], Expr],
-    start: Callable[[Expr, Expr], Expr],
-    finish: Callable[[Expr, Expr, Expr], None],
+    start: Callable[[Expr, Expr], Expr] | Either,
+    finish: Callable[[Expr, Expr, Expr], None] | Either,
     add: emit.MultiplyAdd | None = None,
 ) -> None:
     """Multiply; every vector of columns is whole, and a number of rows that is not known is, too.
@@ -121,6 +121,14 @@ def multiply_panels(
             column = first + panel * (vectors * tile.lanes)
 
             def block(row: Expr, height: int, column: Expr, vectors: int) -> None:
+                def starts(start: Callable[[Expr, Expr], Expr]) -> Callable[[int, int], Expr]:
+                    return lambda i, j: start(row + i, column + j * tile.lanes)
+
+                def takes(
+                    finish: Callable[[Expr, Expr, Expr], None],
+                ) -> Callable[[int, int, Expr], None]:
+                    return lambda i, j, value: finish(row + i, column + j * tile.lanes, value)
+
                 emit.multiply_tile(
                     rows=height,
                     vectors=vectors,
@@ -129,8 +137,8 @@ def multiply_panels(
                     dtype=dtype,
                     x=lambda k, j: b(column, vectors, k, j),
                     y=lambda i, k: a(row + i, k),
-                    start=lambda i, j: start(row + i, column + j * tile.lanes),
-                    finish=lambda i, j, value: finish(row + i, column + j * tile.lanes, value),
+                    start=Either.placed(start, starts),
+                    finish=Either.placed(finish, takes),
                     add=add,
                 )
 

@@ -4,10 +4,12 @@ import argparse
 import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.cli.operands import make_op
-from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.cli.programs import SUFFIXES, type_text
+from tvm_iree_ext.errors import MlirError, ScheduleError
 
 _EPILOG = """\
 examples:
@@ -15,6 +17,7 @@ examples:
   tvm-iree-ext build attention BATCHx8xSEQx64xf16 BATCHx8xSEQx64xf16 BATCHx8xSEQx64xf16 \\
       mask=SEQxSEQxi1 --set causal=true --set 'region=30 * tanh(arg0 / 30)'
   tvm-iree-ext build attention --help-op
+  tvm-iree-ext build model.mlir -o model
 """
 
 
@@ -22,12 +25,14 @@ def add_build(commands: argparse._SubParsersAction) -> None:
     """Add the command ``build``."""
     parser = commands.add_parser(
         "build",
-        help="build a kernel, and export it",
-        description="Build a kernel for an op, or take it from the cache.",
+        help="build a kernel or a program, and export it",
+        description="Build a kernel for an op, or a program of MLIR, or take it from the cache.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("op", metavar="OP", help="as 'tvm-iree-ext list' shows it")
+    parser.add_argument(
+        "op", metavar="OP|FILE.mlir", help="an op as 'tvm-iree-ext list' shows it, or a program"
+    )
     parser.add_argument(
         "operands",
         metavar="OPERAND",
@@ -59,14 +64,40 @@ def add_build(commands: argparse._SubParsersAction) -> None:
 
 def run_build(args: argparse.Namespace) -> None:
     """Build, export, and print what came out."""
-    if args.help_op:
+    if args.op.endswith(SUFFIXES):
+        data = _build_program(args)
+    elif args.help_op:
         entry = ext.registry.find(args.op)
         print(f"{entry.name}: {entry.summary}\n\n{inspect.getdoc(entry.make)}")
         return
+    else:
+        data = _build_kernel(args)
+    if args.json:
+        print(json.dumps(data, indent=2))
+        return
+    for name, value in data.items():
+        print(f"{name:<10}  {value if isinstance(value, str) else json.dumps(value)}")
+
+
+def _build_program(args: argparse.Namespace) -> dict[str, Any]:
+    if args.operands or args.set or args.config is not None or args.help_op:
+        raise MlirError(f"{args.op} is a program, which has no operands, attributes or config")
+    imported = ext.mlir.import_program(Path(args.op))
+    program = ext.build_program(imported, args.target)
+    return {
+        "program": program.name,
+        "functions": {name: type_text(one.signature) for name, one in program.items()},
+        "target": dict(program.target),
+        "resources": dict(program.resources),
+        "artifact": str(program.folder if args.output is None else program.export(args.output)),
+    }
+
+
+def _build_kernel(args: argparse.Namespace) -> dict[str, Any]:
     config = None if args.config is None else read_config(args.config)
     op = make_op(args.op, args.operands, args.set)
     kernel = ext.build(op, args.target, config)
-    data = {
+    return {
         "op": str(op),
         "attributes": op.attributes,
         "target": dict(kernel.target),
@@ -75,11 +106,6 @@ def run_build(args: argparse.Namespace) -> None:
         "resources": dict(kernel.resources),
         "artifact": str(kernel.folder if args.output is None else kernel.export(args.output)),
     }
-    if args.json:
-        print(json.dumps(data, indent=2))
-        return
-    for name, value in data.items():
-        print(f"{name:<10}  {value if isinstance(value, str) else json.dumps(value)}")
 
 
 def read_config(text: str) -> ext.LoweringConfig:

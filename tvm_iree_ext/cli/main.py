@@ -1,4 +1,4 @@
-"""``tvm-iree-ext``: see what is here; build, verify and draw from a shell.
+"""``tvm-iree-ext``: see what is here; build, import, run, verify and draw from a shell.
 
 Exit status: 0 done, 1 the request cannot be met, 2 the command line is wrong, 130 interrupted.
 """
@@ -14,6 +14,7 @@ from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
+from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
 from tvm_iree_ext.cli.vector_stages import add_vector_stages
 from tvm_iree_ext.cli.verify import add_verify
 from tvm_iree_ext.errors import ExtError
@@ -58,6 +59,10 @@ def _parser() -> argparse.ArgumentParser:
         add_doctor,
         add_list,
         add_build,
+        add_import,
+        add_run,
+        add_run_checks,
+        add_check_programs,
         add_verify,
         add_bench,
         add_layout,

@@ -117,6 +117,16 @@ def test_float_types(dtypes):
         check(op, lhs, rhs, init, other)
 
 
+@pytest.mark.parametrize("result_dtype", ["f32", "f16"])
+def test_sums_over_several_blocks_of_depth_with_uneven_blocks_of_rows(result_dtype):
+    lhs, rhs, init = numbers((50, 600), "f16", 1), numbers((600, 64), "f16", 1), numbers((50, 64))
+    op = ops.matmul(lhs, rhs, init=init, epilogue="arg0 * 0.5", result_dtype=result_dtype)
+    config = CpuContraction().heuristic(op, TARGET)
+    for n in (64, 48):
+        other = replace(config, workgroup_tile={"m": 18, "n": n})
+        check(op, lhs, rhs, init, kernel=build(op, config=other))
+
+
 @pytest.mark.parametrize("shape", [(9, 35, 3000), (1, 35, 3000)], ids=str)
 def test_int8_is_exact_at_its_limits(shape):
     m, n, k = shape

@@ -1,0 +1,134 @@
+"""Sums of products of a task on their way to the result, where they need no pass of their own.
+
+    the first block of depth begins with zeros, the others with what is kept;
+    the last one takes the sums in registers through the epilogue to the result
+
+Between blocks they are kept in the result itself where it has their type and whole vectors, or in
+scratch.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, i64, known
+from tvm_iree_ext.schedules.cpu.matmul import zeros
+
+
+def goes_directly(plan: Plan, dtype: str, lanes: int, columns: Index, single: bool) -> bool:
+    """Whether tiles of sums of this type can be taken to the result out of registers.
+
+    Args:
+        columns: of a block.
+        single: whether depth is one block.
+    """
+    wide = plan.extent(plan.n)
+    whole = wide is not None and wide % lanes == 0
+    same = dtype == plan.op.accumulator_dtype or single
+    return plan.runs_along_n and same and (whole or known(columns) is not None)
+
+
+def kept_in_result(plan: Plan, lanes: int) -> bool:
+    """Whether the result can hold sums between blocks of depth."""
+    wide = plan.extent(plan.n)
+    same = plan.op.types["result"].dtype == plan.op.accumulator_dtype
+    return same and wide is not None and wide % lanes == 0
+
+
+def without_scratch(plan: Plan, dtype: str, lanes: int, single: bool) -> bool:
+    """Whether no block of whole vectors has sums in scratch."""
+    wide = plan.extent(plan.n)
+    if wide is None or wide % lanes:
+        return False
+    direct = goes_directly(plan, dtype, lanes, wide, single)
+    return direct and (single or kept_in_result(plan, lanes))
+
+
+@dataclass(frozen=True)
+class DirectSums:
+    """The sums of a task.
+
+    ``slab``, ``row`` and ``column`` say where its block of ``rows`` x ``columns`` begins;
+    ``scratch``, of lines of ``stride``, is None where sums are kept in the result, or not at all.
+    """
+
+    operands: Operands
+    slab: At
+    row: Expr
+    rows: Index
+    column: Expr
+    columns: Index
+    lanes: int
+    dtype: str
+    scratch: Any = None
+    stride: int = 0
+
+    def at(self, i: Expr, j: Expr) -> At:
+        """The point of the result at a row and column of the block."""
+        operands, plan = self.operands, self.operands.plan
+        at = operands.at(self.slab, plan.m, self.row + i)
+        return operands.at(at, plan.n, self.column + j)
+
+    @contextmanager
+    def inside(self, i: Expr, j: Expr) -> Iterator[None]:
+        """What is done for vectors of the block only, not for those that fill a tile."""
+        held = []
+        if known(self.rows) is None:
+            held.append(i < i64(self.rows))
+        if known(self.columns) is None:
+            held.append(j < i64(self.columns))
+        if not held:
+            yield
+            return
+        with I.If(tirx.all(*held)), I.Then():
+            yield
+
+    def zeros(self, i: Expr, j: Expr) -> Expr:
+        """A vector to begin with."""
+        return zeros(self.dtype, self.lanes)
+
+    def load(self, i: Expr, j: Expr) -> Expr:
+        """A vector that is kept."""
+        if self.scratch is not None:
+            return self.scratch[emit.run(i * self.stride + j, self.lanes)]
+        if known(self.rows) is None:
+            i = tirx.min(i, i64(self.rows) - 1)
+        if known(self.columns) is None:
+            j = tirx.min(j, i64(self.columns) - self.lanes)
+        return self.operands.views["result"].load(self.at(i, j), self.dtype, self.lanes)
+
+    def keep(self, i: Expr, j: Expr, value: Expr) -> None:
+        """Keep a vector."""
+        if self.scratch is not None:
+            I.buffer_store(self.scratch, value, [emit.run(i * self.stride + j, self.lanes)])
+            return
+        with self.inside(i, j):
+            self.operands.views["result"].store(self.at(i, j), value, self.lanes)
+
+    def finish(self, i: Expr, j: Expr, value: Expr) -> None:
+        """Take a vector of sums to the result."""
+        held = self.operands.op.accumulator_dtype
+        sums = emit.registers(self.lanes, held)
+        I.buffer_store(sums, emit.cast(value, held), [emit.run(0, self.lanes)])
+
+        def part(first: int, lanes: int) -> None:
+            with emit.vector_loop(lanes) if lanes > 1 else emit.serial(1) as lane:
+                place = first + i64(lane)
+                self.operands.finish(self.at(i, j + place), sums[place])
+
+        exact = known(self.columns)
+        rest = exact % self.lanes if exact is not None else 0
+        with self.inside(i, j):
+            if not rest:
+                part(0, self.lanes)
+                return
+            with I.If(j + self.lanes <= exact):
+                with I.Then():
+                    part(0, self.lanes)
+                with I.Else():
+                    emit.in_vectors(rest, self.lanes, part)

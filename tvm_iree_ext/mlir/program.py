@@ -1,0 +1,29 @@
+"""A file or text of MLIR, read and imported in one step."""
+
+import os
+from collections.abc import Collection
+
+from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.mlir.importer import import_module
+from tvm_iree_ext.mlir.reader import LIMIT_BYTES, LIMIT_S, read
+
+
+def import_program(
+    source: str | bytes | os.PathLike[str],
+    *,
+    only: Collection[str] | None = None,
+    limit_s: float = LIMIT_S,
+    limit_bytes: int = LIMIT_BYTES,
+) -> Imported:
+    """Read MLIR, as :func:`~tvm_iree_ext.mlir.reader.read` does, and import it.
+
+    Args:
+        source: a path, or a ``str`` that ends in ``.mlir`` or ``.mlirbc``; or the text itself.
+        only: the functions that are wanted; by default all that are public.
+        limit_s: how long parsing may take.
+        limit_bytes: how long the text may be.
+
+    Raises:
+        MlirError: for what cannot be read, and one that lists all that is not supported.
+    """
+    return import_module(read(source, limit_s=limit_s, limit_bytes=limit_bytes), only=only)

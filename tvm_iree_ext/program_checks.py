@@ -1,0 +1,191 @@
+"""Programs as tests: files with recorded arrays beside them, and functions that check themselves.
+
+Each is read, imported, built and run in a process that it cannot take others down with, and that
+is ended after a time limit.
+"""
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import recorded, workers
+from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.errors import ExtError, MlirError, RecordError
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.imported import Check
+from tvm_iree_ext.mlir.importer import import_module
+from tvm_iree_ext.mlir.reader import read
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.target.names import TargetLike, make_target, target_json
+from tvm_iree_ext.tolerance import EXACT, Tolerance
+
+LIMIT_S = 60.0
+"""For one program or function, with all of its building."""
+
+_FUNCTIONS = ("func.func", "util.func")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a program or function did: the message is what is wrong with it, or empty."""
+
+    name: str
+    message: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.message
+
+    def __str__(self) -> str:
+        return f"FAILED {self.name}: {self.message}" if self.message else f"ok {self.name}"
+
+
+def check_programs(
+    folder: Path | str,
+    target: TargetLike = "llvm",
+    *,
+    jobs: int = 1,
+    limit_s: float = LIMIT_S,
+) -> Iterator[Outcome]:
+    """Build and run every ``NAME.mlir`` of a folder on the arrays of its ``NAME.npz``.
+
+    The results are compared with the file's, at the tolerance of their element types or as a
+    ``NAME.json`` says: see :func:`tvm_iree_ext.recorded.read_expectation`.
+
+    Raises:
+        RecordError: for a folder that cannot be read or has no ``.mlir``.
+        TargetError: for a target that is not known.
+    """
+    try:
+        files = sorted(path for path in Path(folder).iterdir() if path.suffix == ".mlir")
+    except OSError as error:
+        raise RecordError(f"cannot read {folder}: {error.strerror or error}") from None
+    if not files:
+        raise RecordError(f"{folder} has no .mlir file")
+    tasks = [_Program(path, target_json(make_target(target))) for path in files]
+    return workers.each(_checked, _died, tasks, jobs, limit_s)
+
+
+def run_checks(
+    source: str | bytes | Path,
+    target: TargetLike = "llvm",
+    *,
+    jobs: int = 1,
+    limit_s: float = LIMIT_S,
+) -> Iterator[Outcome]:
+    """Run the functions of a file that take nothing, with the ``check.*`` ops in them.
+
+    Raises:
+        MlirError: for a file that cannot be read, or has no such function.
+        TargetError: for a target that is not known.
+    """
+    module = read(source)
+    names = [name for name in map(_test_name, module.operations) if name is not None]
+    if not names:
+        raise MlirError("there is no public function without arguments, as a test is")
+    tasks = [_Function(module, name, target_json(make_target(target))) for name in names]
+    return workers.each(_checked, _died, tasks, min(jobs, len(tasks)), limit_s)
+
+
+def _test_name(operation: form.Operation) -> str | None:
+    attributes = operation.attributes
+    kind = attributes.get("function_type")
+    if (
+        operation.name not in _FUNCTIONS
+        or not isinstance(kind, form.FunctionType)
+        or kind.inputs
+        or attributes.get("sym_visibility", "public") != "public"
+        or not operation.regions[0]
+    ):
+        return None
+    return str(attributes["sym_name"])
+
+
+@dataclass(frozen=True)
+class _Program:
+    """A file, and the arrays beside it."""
+
+    path: Path
+    target: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
+    def differences(self, folder: Path) -> Sequence[str]:
+        arrays = recorded.read_arrays(self.path.with_suffix(".npz"))
+        settings = self.path.with_suffix(".json")
+        expectation = recorded.read_expectation(settings) if settings.exists() else None
+        program = build_program(import_module(read(self.path)), self.target, folder=folder)
+        main = program.main
+        results = main(*recorded.arguments(main.name, main.signature, arrays))
+        return recorded.differences(main.signature, _several(results), arrays, expectation)
+
+
+@dataclass(frozen=True)
+class _Function:
+    """A function that checks itself."""
+
+    module: form.Module
+    name: str
+    target: Mapping[str, Any]
+
+    def differences(self, folder: Path) -> Sequence[str]:
+        imported = import_module(self.module, only=[self.name])
+        function = build_program(imported, self.target, folder=folder)[self.name]
+        (entry,) = (entry for entry in imported.functions if entry.name == self.name)
+        results = [np.asarray(result) for result in _several(function())]
+        return [wrong for check in entry.checks if (wrong := _difference(check, results))]
+
+
+def _several(results: Any) -> Sequence[Any]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _difference(check: Check, results: Sequence[np.ndarray]) -> str:
+    """What is wrong by a check, for a message; empty when nothing is."""
+    got, allowed = results[check.got], EXACT
+    match check.kind:
+        case "true" | "all_true":
+            got, want = got != 0, np.ones(got.shape, bool)
+        case "false":
+            got, want = got != 0, np.zeros(got.shape, bool)
+        case _:
+            assert check.want is not None
+            want = results[check.want]
+    if check.kind == "almost_eq":
+        allowed = Tolerance(check.absolute, check.relative)
+    wrong = first_difference(f"check.expect_{check.kind} at {check.place}: got", got, want, allowed)
+    return wrong
+
+
+def _checked(task: _Program | _Function) -> Outcome:
+    """What becomes of a program or function; whatever goes wrong in it is its outcome."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
+            wrong = task.differences(Path(place) / "program")
+    except ExtError as error:
+        return Outcome(task.name, _line(str(error)))
+    except Exception as error:  # TVM and NumPy raise any kind; the others must still run
+        return Outcome(task.name, _line(f"{type(error).__name__}: {error}"))
+    return Outcome(task.name, "; ".join(wrong))
+
+
+def _line(text: str) -> str:
+    """A message on one line."""
+    return "; ".join(filter(None, map(str.strip, text.splitlines())))
+
+
+def _died(task: _Program | _Function, error: workers.WorkerDied) -> Outcome:
+    return Outcome(task.name, str(error))
+
+
+def summary(outcomes: Iterable[Outcome]) -> str:
+    """``N passed, M failed``."""
+    passed = [outcome.passed for outcome in outcomes]
+    return f"{sum(passed)} passed, {len(passed) - sum(passed)} failed"
