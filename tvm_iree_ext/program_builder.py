@@ -21,6 +21,7 @@ from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.program import ALIGNMENT, BYTECODE, PARAMETERS, Program, load
 from tvm_iree_ext.program_passes import OPAQUE, prim_functions, relax_functions, with_functions
+from tvm_iree_ext.program_sorts import SortByKeys
 from tvm_iree_ext.schedules.cpu.loops import schedule_loops
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.target.host import obstacle
@@ -139,11 +140,10 @@ def _lowered(
 ) -> tuple[ir.IRModule, tuple[Function, ...]]:
     """The module for the virtual machine, and its functions as the manifest lists them."""
     entries = [function.name for function in imported.functions]
-    mod = with_functions(
-        imported.module,
-        {var: _private(function) for var, function in prim_functions(imported.module).items()},
-    )
-    mod = program_passes.fuse(mod, entries)
+    ops = dict(imported.ops)
+    mod = SortByKeys(imported.module, ops).run()
+    private = {var: _private(function) for var, function in prim_functions(mod).items()}
+    mod = program_passes.fuse(with_functions(mod, private), entries)
     builder = relax.BlockBuilder(mod)
     own_results = program_passes.OwnResults(builder)
     lifted: dict[str, list[str]] = {}
@@ -155,7 +155,7 @@ def _lowered(
         builder.update_func(var, own_results(function))
     mod = builder.get()
     scheduled = {
-        var: _scheduled(function, imported.ops, target, var.name_hint)
+        var: _scheduled(function, ops, target, var.name_hint)
         for var, function in prim_functions(mod).items()
     }
     mod = program_passes.lower(with_functions(mod, scheduled))

@@ -1,0 +1,56 @@
+"""Recorded programs of JAX and PyTorch, built with our schedules: each gives what was recorded."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.recorded import arguments, read_arrays
+
+DATA = Path(__file__).parents[1] / "data" / "ir"
+
+# Ordered as JAX orders floats, NaN last and -0 equal to 0, by integers of their bits.
+BY_BITS = """
+func.func @main(%a: tensor<?xf32>, %b: tensor<?xi32>) -> (tensor<?xf32>, tensor<?xi32>) {
+  %most = arith.constant 2147483647 : i32
+  %zero = arith.constant 0 : i32
+  %0:2 = iree_linalg_ext.sort dimension(0) outs(%a, %b : tensor<?xf32>, tensor<?xi32>) {
+  ^bb0(%l: f32, %r: f32, %x: i32, %y: i32):
+    %1 = arith.bitcast %l : f32 to i32
+    %2 = arith.cmpi slt, %1, %zero : i32
+    %3 = arith.subi %most, %1 : i32
+    %4 = arith.select %2, %3, %1 : i32
+    %5 = arith.bitcast %r : f32 to i32
+    %6 = arith.cmpi slt, %5, %zero : i32
+    %7 = arith.subi %most, %5 : i32
+    %8 = arith.select %6, %7, %5 : i32
+    %9 = arith.cmpi slt, %4, %8 : i32
+    iree_linalg_ext.yield %9 : i1
+  } -> tensor<?xf32>, tensor<?xi32>
+  return %0#0, %0#1 : tensor<?xf32>, tensor<?xi32>
+}
+"""
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in DATA.glob("*.mlir")))
+def test_recorded_programs_give_what_was_recorded(imported, name, tmp_path):
+    program = build_program(imported(str(DATA / f"{name}.mlir")), folder=tmp_path / "built")
+    arrays = read_arrays(DATA / f"{name}.npz")
+    main = program["main"]
+    results = main(*arguments("main", main.signature, arrays))
+    results = results if isinstance(results, tuple) else (results,)
+    for place, result in enumerate(results):
+        want = arrays[f"out{place}"]
+        rtol, atol = (1e-2, 2e-3) if want.dtype == np.float16 else (1e-4, 2e-5)
+        np.testing.assert_allclose(result, want, rtol=rtol, atol=atol)
+
+
+def test_a_sort_by_something_of_each_element(imported, tmp_path):
+    built = build_program(imported(BY_BITS), folder=tmp_path / "built")
+    a = np.random.default_rng(0).normal(size=200).astype("float32")
+    a[[3, 77]] = np.nan
+    values, places = built(a, np.arange(200, dtype="int32"))
+    order = np.argsort(a, kind="stable")
+    np.testing.assert_array_equal(values, a[order])
+    np.testing.assert_array_equal(places, order)
