@@ -25,51 +25,6 @@ def test_lane_maps_agree_with_the_tables_own(mma):
         np.testing.assert_array_equal(where.place.ravel()[where.holder], np.arange(flat.max() + 1))
 
 
-def mma_sync(row_of_a: int = 4, unwritten: int = -1, first: int = 0):
-    """One m16n8k16: A from shared memory by ldmatrix, B by its lane map from global memory."""
-
-    @T.prim_func(s_tir=True)
-    def kernel(
-        A: T.Buffer((16, 16), "float16"),
-        B: T.Buffer((16, 8), "float16"),
-        C: T.Buffer((16, 8), "float32"),
-    ):
-        for tx in T.thread_binding(32, "threadIdx.x"):
-            with T.sblock("product"):
-                v = T.axis.spatial(32, tx)
-                T.reads(A[0:16, 0:16], B[0:16, 0:8])
-                T.writes(C[0:16, 0:8])
-                S = T.sblock_alloc_buffer((16, 16), "float16", scope="shared")
-                a = T.sblock_alloc_buffer((4,), "uint32", scope="local")
-                b = T.sblock_alloc_buffer((4,), "float16", scope="local")
-                c = T.sblock_alloc_buffer((4,), "float32", scope="local")
-                words = T.decl_buffer((2,), "uint32", data=b.data, scope="local")
-                for r in T.unroll(8):
-                    if v // 2 != unwritten:
-                        S[v // 2, v % 2 * 8 + r] = A[v // 2, v % 2 * 8 + r]
-                T.tvm_storage_sync("shared")
-                T.evaluate(
-                    T.ptx["ldmatrix.sync.aligned.m8n8.x4.shared.b16"](
-                        a[0], a[1], a[2], a[3],
-                        S.access_ptr("r", offset=(v % 16) * 16 + v // 16 * 8),
-                    )
-                )  # fmt: skip
-                for r in T.unroll(4):
-                    b[r] = B[v % row_of_a * 2 + r % 2 + r // 2 * 8, v // row_of_a]
-                    c[r] = T.float32(0)
-                if v >= first:
-                    T.evaluate(
-                        T.ptx["mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"](
-                            c[0], c[1], c[2], c[3], a[0], a[1], a[2], a[3], words[0], words[1],
-                            c[0], c[1], c[2], c[3],
-                        )
-                    )  # fmt: skip
-                for r in T.unroll(4):
-                    C[v // 4 + r // 2 * 8, v % 4 * 2 + r % 2] = c[r]
-
-    return kernel
-
-
 def operands(k: int = 16, n: int = 8):
     return (
         RNG.integers(-8, 8, (16, k)).astype("float16"),
@@ -78,7 +33,7 @@ def operands(k: int = 16, n: int = 8):
     )
 
 
-def test_ldmatrix_and_mma_sync(lowered):
+def test_ldmatrix_and_mma_sync(lowered, mma_sync):
     a, b, c = operands()
     done = simulate(lowered(mma_sync()), [a, b, c]).check()
     np.testing.assert_array_equal(c, a.astype("float32") @ b.astype("float32"))
@@ -86,13 +41,13 @@ def test_ldmatrix_and_mma_sync(lowered):
     assert done.counts["ldmatrix"] == 1
 
 
-def test_another_lane_map_gives_another_product(lowered):
+def test_another_lane_map_gives_another_product(lowered, mma_sync):
     a, b, c = operands()
     simulate(lowered(mma_sync(row_of_a=8)), [a, b, c])
     assert (c != a.astype("float32") @ b.astype("float32")).any()
 
 
-def test_an_unwritten_row_of_a_spoils_that_row_alone(lowered):
+def test_an_unwritten_row_of_a_spoils_that_row_alone(lowered, mma_sync):
     a, b, c = operands()
     findings = simulate(lowered(mma_sync(unwritten=3)), [a, b, c]).findings
     assert {finding.kind for finding in findings} == {"uninitialised"}
@@ -100,7 +55,7 @@ def test_an_unwritten_row_of_a_spoils_that_row_alone(lowered):
     np.testing.assert_array_equal(c[:3], (a.astype("float32") @ b.astype("float32"))[:3])
 
 
-def test_all_lanes_of_a_subgroup_execute_it(lowered):
+def test_all_lanes_of_a_subgroup_execute_it(lowered, mma_sync):
     a, b, c = operands()
     findings = simulate(lowered(mma_sync(first=4)), [a, b, c]).findings
     assert [finding.kind for finding in findings] == ["divergent shuffle"]

@@ -55,11 +55,13 @@ class Copies:
         from_mask = mask
         if not (isinstance(kept, int) and kept >= elements):
             from_mask = rt.narrowed(mask, np.asarray(kept) > 0, statement)
+        at, mask = target.inside(rt, index, mask, statement, elements)
         value = source.load(rt, source_index, from_mask, statement, elements)
         if from_mask is not mask:
             taken = np.arange(elements)[:, None] < np.broadcast_to(kept, (rt.lanes,))
             value = rt.merged(taken if elements > 1 else taken[0], value, target.dtype.type(0))
-        at = target.inside(rt, index, mask, statement, elements)
+        if mask is NOBODY:
+            return
         rt.traffic_of(target, at, elements, mask, statement, store=True)
         at = np.broadcast_to(at, (rt.lanes,))
         copy = _Copy(

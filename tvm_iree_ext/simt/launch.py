@@ -3,7 +3,7 @@
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,21 +92,22 @@ def hardware_of(function: tirx.PrimFunc) -> Hardware:
 
 def simulate(
     function: tirx.PrimFunc | Translation,
-    arguments: Sequence[Any],
+    arguments: Sequence[Any] | Mapping[str, Any],
     *,
     workgroups: Iterable[tuple[int, int, int]] | None = None,
     hardware: Hardware | None = None,
-    written: Iterable[int] | None = None,
+    written: Iterable[int | str] | None = None,
 ) -> Simulation:
     """Run a device function: what it computes, what it does wrong, what its accesses cost.
 
     Args:
         function: flat and split from the host, as code generation gets it.
         arguments: a C-contiguous array for each buffer, changed in place, and a number for each
-            scalar, in the order of the function's parameters.
+            scalar: by name (``A`` of a parameter ``A_ptr``), or in the order of the device
+            function's parameters, which need not be that of the function it was split from.
         workgroups: blockIdx (x, y, z) of those to run, by default all.
         hardware: by default that of the function's target.
-        written: which arrays have contents before the kernel runs, by their numbers; by default
+        written: which arrays have contents before the kernel runs, by name or number; by default
             those that the kernel does not store into.
 
     Raises:
@@ -117,11 +118,11 @@ def simulate(
     else:
         hardware = hardware or hardware_of(function)
         translation = translate(function, hardware)
+    ordered = _ordered(translation, arguments)
     known = None if written is None else set(written)
-    parameters, memories = _bound(translation, arguments, known)
+    parameters, memories = _bound(translation, ordered, known)
     started = time.perf_counter()
-    scalars = list(arguments)
-    grid, block = translation.grid(scalars), translation.block(scalars)
+    grid, block = translation.grid(ordered), translation.block(ordered)
     lanes = block[0] * block[1] * block[2]
     traffic = Traffic(hardware, lanes)
     findings = Findings(translation.statement_text)
@@ -148,22 +149,34 @@ def simulate(
     )
 
 
-def _bound(
-    translation: Translation, arguments: Sequence[Any], written: set[int] | None
-) -> tuple[list[Any], list[Memory]]:
-    if len(arguments) != len(translation.parameters):
-        names = ", ".join(parameter.name for parameter in translation.parameters)
+def _ordered(translation: Translation, arguments: Sequence[Any] | Mapping[str, Any]) -> list[Any]:
+    names = [parameter.short_name for parameter in translation.parameters]
+    if isinstance(arguments, Mapping):
+        if set(arguments) != set(names):
+            raise SimulationError(
+                f"{translation.name}: arguments {', '.join(arguments)}; it takes {', '.join(names)}"
+            )
+        return [arguments[name] for name in names]
+    if len(arguments) != len(names):
         raise SimulationError(
-            f"{translation.name}: {len(arguments)} arguments; it takes"
-            f" {len(translation.parameters)}: {names}"
+            f"{translation.name}: {len(arguments)} arguments; it takes {len(names)}:"
+            f" {', '.join(names)}"
         )
+    return list(arguments)
+
+
+def _bound(
+    translation: Translation, arguments: list[Any], written: set[int | str] | None
+) -> tuple[list[Any], list[Memory]]:
     values: list[Any] = []
     memories: list[Memory] = []
     for at, (parameter, value) in enumerate(zip(translation.parameters, arguments, strict=True)):
         if not parameter.pointer:
             values.append(int(value) if "int" in parameter.dtype else value)
             continue
-        full = not parameter.stored if written is None else at in written
+        full = not parameter.stored
+        if written is not None:
+            full = at in written or parameter.short_name in written
         memory = _memory(translation.name, parameter, value, full)
         values.append(memory)
         memories.append(memory)
@@ -174,20 +187,23 @@ def _memory(kernel: str, parameter: Parameter, array: Any, written: bool) -> Mem
     kind = element_type(parameter.dtype)
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise SimulationError(
-            f"{kernel}: {parameter.name} is {type(array).__name__}; expected a contiguous array"
+            f"{kernel}: {parameter.short_name} is {type(array).__name__};"
+            " expected a contiguous array"
         )
     if array.dtype.itemsize != kind.itemsize and parameter.size is not None:
         raise SimulationError(
-            f"{kernel}: {parameter.name} has elements of {array.dtype}; expected {kind}"
+            f"{kernel}: {parameter.short_name} has elements of {array.dtype}; expected {kind}"
         )
     if parameter.size is not None and array.size != parameter.size:
         raise SimulationError(
-            f"{kernel}: {parameter.name} has {array.size} elements; expected {parameter.size}"
+            f"{kernel}: {parameter.short_name} has {array.size} elements; expected {parameter.size}"
         )
     if parameter.stored and not array.flags.writeable:
-        raise SimulationError(f"{kernel}: {parameter.name} is written, and the array is read-only")
+        raise SimulationError(
+            f"{kernel}: {parameter.short_name} is written, and the array is read-only"
+        )
     return Memory(
-        parameter.name.removesuffix("_ptr"),
+        parameter.short_name,
         "global",
         array.reshape(-1).view(np.uint8),
         parameter.unit or kind.itemsize,

@@ -79,7 +79,9 @@ class View:
         """The elements; ``[count, lanes]`` for more than one."""
         if mask is NOBODY:
             return self.dtype.type(0)
-        at = self.inside(rt, index, mask, statement, count)
+        at, mask = self.inside(rt, index, mask, statement, count)
+        if mask is NOBODY:
+            return self.dtype.type(0)
         memory = self.memory
         if count > 1:
             value = self.array[(at if at.ndim else at[None]) + np.arange(count)[:, None]]
@@ -125,7 +127,9 @@ class View:
         """Store in the lanes of the mask; lanes that store into one element must agree."""
         if mask is NOBODY:
             return
-        at = self.inside(rt, index, mask, statement, count)
+        at, mask = self.inside(rt, index, mask, statement, count)
+        if mask is NOBODY:
+            return
         pattern = rt.traffic_of(self, at, count, mask, statement, store=True)
         self.write(rt, at, value, mask, statement, count, compare=pattern.duplicates)
         if self.memory.touches is not None:
@@ -209,7 +213,9 @@ class View:
         """Combine by ``how`` (a ufunc) in the order of the lanes; gives what was there before."""
         if mask is NOBODY:
             return self.dtype.type(0)
-        at = self.inside(rt, index, mask, statement, 1)
+        at, mask = self.inside(rt, index, mask, statement, 1)
+        if mask is NOBODY:
+            return self.dtype.type(0)
         rt.traffic_of(self, at, 1, mask, statement, store=True)
         value = rt.decided("what is added atomically", value, mask, statement)
         places = np.broadcast_to(at, (rt.lanes,))
@@ -236,29 +242,27 @@ class View:
 
     def inside(
         self, rt: "Workgroup", index: Value, mask: Any, statement: int, count: int
-    ) -> np.ndarray:
-        """The index with what is out of bounds, and what lanes without a part have, set to 0."""
+    ) -> tuple[np.ndarray, Any]:
+        """The index, 0 in lanes without a part; and the mask without lanes out of bounds."""
         if type(index) is Poison:
             index = rt.decided(f"an index into {self.name}", index, mask, statement)
         at = np.asarray(index)
         last = self.size - count
         if at.ndim == 0:
             if 0 <= at <= last:
-                return at
+                return at, mask
         else:
             if mask is not None:
                 at = np.where(mask, at, 0)
             if last >= 0 and at.min() >= 0 and at.max() <= last:
                 if count > 1:
                     self._aligned(rt, at, count, statement)
-                return at
-        wrong = (at < 0) | (at > last)
-        lanes = np.flatnonzero(np.broadcast_to(wrong, (rt.lanes,)) & rt.active(mask))
+                return at, mask
+        wrong: Any = np.broadcast_to((at < 0) | (at > last), (rt.lanes,)) & rt.active(mask)
+        lanes = np.flatnonzero(wrong)
+        element = int(np.broadcast_to(at, (rt.lanes,))[lanes[0]]) if lanes.size else 0
+        span = f"elements {element}..{element + count - 1}" if count > 1 else f"element {element}"
         if lanes.size:
-            element = int(np.broadcast_to(at, (rt.lanes,))[lanes[0]])
-            span = (
-                f"elements {element}..{element + count - 1}" if count > 1 else f"element {element}"
-            )
             rt.found(
                 BOUNDS,
                 statement,
@@ -267,7 +271,7 @@ class View:
                 self.name,
                 element,
             )
-        return np.where(wrong, 0, at)
+        return np.where(wrong, 0, at), rt.without(mask, wrong)
 
     def _aligned(self, rt: "Workgroup", at: np.ndarray, count: int, statement: int) -> None:
         """A vector access must be aligned to its width, or to 16 bytes if it is wider."""

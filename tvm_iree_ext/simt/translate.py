@@ -41,6 +41,11 @@ class Parameter:
     loaded: bool = False
     stored: bool = False
 
+    @property
+    def short_name(self) -> str:
+        """Of the buffer that the parameter points to."""
+        return self.name.removesuffix("_ptr")
+
 
 @dataclass
 class Translation:
