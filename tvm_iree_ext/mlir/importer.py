@@ -19,7 +19,7 @@ from tvm_iree_ext.mlir.functions import (
     materialised,
 )
 from tvm_iree_ext.mlir.hints import nearest
-from tvm_iree_ext.mlir.imported import EntryPoint, Imported
+from tvm_iree_ext.mlir.imported import Check, EntryPoint, Imported
 from tvm_iree_ext.mlir.regions import SCALAR_OPS
 from tvm_iree_ext.mlir.scope import Dependent, Function, Program, Scope
 from tvm_iree_ext.mlir.symbols import scalar
@@ -46,7 +46,7 @@ def import_module(
         MlirError: for what is not supported, all of it in one message, and for a module without
             an entry point.
     """
-    program = Program(run)
+    program = Program(run, run_block)
     for op in module.operations:
         name = str(op.attributes.get("sym_name", ""))
         if op.name in FUNCTIONS:
@@ -101,9 +101,13 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
     with builder.function(name):
         with builder.dataflow():
             results: list[Tensor] = []
+            checks: list[Check] = []
             try:
                 values = [v for v in run(scope, op) if not _is_other(v)]
                 results = [materialised(scope, value) for value in values]
+                for expected in function.checks:
+                    checks.append(expected.check(len(results)))
+                    results += expected.tensors
             except Dependent:
                 pass
             except Unsupported as reason:
@@ -115,7 +119,7 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
         program.dropped.add(name)
         return None
     program.inputs[name] = len(parameters)
-    return EntryPoint(name, _signature(arguments, results))
+    return EntryPoint(name, _signature(arguments, results), tuple(checks))
 
 
 def _is_other(value: Value) -> bool:
@@ -126,7 +130,12 @@ def run(scope: Scope, op: form.Operation) -> list[Value]:
     """What the body of a function returns; unsupported operations are reported and passed over."""
     if len(op.regions[0]) != 1:
         raise Unsupported("branches between blocks; only a function of one block is supported")
-    *operations, last = op.block().operations
+    return run_block(scope, op.block())
+
+
+def run_block(scope: Scope, block: form.Block) -> list[Value]:
+    """What a block's terminator takes."""
+    *operations, last = block.operations
     for inner in operations:
         scope.function.steps += 1
         if scope.function.steps > MOST_STEPS:
@@ -148,6 +157,10 @@ def perform(scope: Scope, op: form.Operation) -> list[Value]:
         return [Failed() for _ in op.results]
     except ExtError as reason:
         scope.program.report(op, str(reason))
+        return [Failed() for _ in op.results]
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as reason:
+        # TVM refuses in many kinds of error; what it is given came from the file.
+        scope.program.report(op, f"fails: {str(reason).strip().partition(chr(10))[0]}")
         return [Failed() for _ in op.results]
     return found if isinstance(found, list) else [found]
 

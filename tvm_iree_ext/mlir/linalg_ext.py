@@ -4,14 +4,15 @@ from typing import Any
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.elements import element
 from tvm_iree_ext.mlir.errors import Unsupported
-from tvm_iree_ext.mlir.registry_ops import call_op, is_identity, region_of, type_of
+from tvm_iree_ext.mlir.registry_ops import call_op, extent_names, is_identity, region_of, type_of
 from tvm_iree_ext.mlir.scope import Scope
-from tvm_iree_ext.mlir.values import Number, Value
+from tvm_iree_ext.mlir.values import TENSORS, Number, Value
 
 
-def map_text(one: form.AffineMap) -> str:
-    """A map of plain dims and symbols in MLIR's spelling.
+def map_text(one: form.AffineMap, *, zero: bool = False) -> str:
+    """A map of plain dims and symbols, and of 0 where that may be, in MLIR's spelling.
 
     Raises:
         Unsupported: for one with arithmetic in it.
@@ -19,6 +20,9 @@ def map_text(one: form.AffineMap) -> str:
     names = {"dim": "d", "symbol": "s"}
     results = []
     for result in one.results:
+        if zero and result.kind == "constant" and result.value == 0:
+            results.append("0")
+            continue
         if result.kind not in names:
             raise Unsupported("an indexing map with arithmetic in it; plain dims are supported")
         results.append(f"{names[result.kind]}{result.value}")
@@ -102,34 +106,135 @@ def _scan(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, operands, [output, accumulator])
 
 
-def _scatter(scope: Scope, op: form.Operation) -> list[Value]:
-    *inputs, original = (scope.any_tensor(one) for one in op.operands)
-    operands: dict[str, Value] = dict(zip(("updates", "indices", "mask"), inputs, strict=False))
-    operands["original"] = original
-    made = ops.scatter(
-        type_of(scope, inputs[0]),
-        type_of(scope, inputs[1]),
-        type_of(scope, original),
-        mask=type_of(scope, inputs[2]) if len(inputs) > 2 else None,
+def _topk_v2(scope: Scope, op: form.Operation) -> list[Value]:
+    groups = op.groups() if op.segments else [[one] for one in op.operands]
+    values, indices, *outs = ([scope.any_tensor(v) for v in g] for g in _four(op, groups))
+    operands: dict[str, Value] = {"values": values[0], "output_values_init": outs[0][0]}
+    given: dict[str, Any] = {"output_values": type_of(scope, outs[0][0])}
+    if indices:
+        operands["input_indices"] = indices[0]
+        given["input_indices"] = type_of(scope, indices[0])
+    if outs[1]:
+        operands["output_indices_init"] = outs[1][0]
+        given["output_indices"] = type_of(scope, outs[1][0])
+    made = ops.topk_v2(
+        type_of(scope, values[0]),
+        dimension=int(op.attributes["dimension"]),
+        is_sorted="is_sorted" in op.attributes,
         region=region_of(scope, op.block()),
-        dimension_map=[int(one) for one in op.attributes["dimension_map"]],
-        unique_indices=bool(op.attributes["unique_indices"]),
+        **given,
     )
-    return call_op(scope, made, operands, [original])
+    return call_op(scope, made, operands, [*outs[0], *outs[1]])
 
 
-def _gather(scope: Scope, op: form.Operation) -> list[Value]:
-    *inputs, output = (scope.any_tensor(one) for one in op.operands)
-    operands: dict[str, Value] = dict(zip(("source", "indices", "mask"), inputs, strict=False))
-    operands["output_init"] = output
-    made = ops.gather(
-        type_of(scope, inputs[0]),
-        type_of(scope, inputs[1]),
-        mask=type_of(scope, inputs[2]) if len(inputs) > 2 else None,
-        output=type_of(scope, output),
-        dimension_map=[int(one) for one in op.attributes["dimension_map"]],
+def _four(op: form.Operation, groups: list[list[form.Value]]) -> list[list[form.Value]]:
+    """Values, indices or none, output values, output indices or none."""
+    if op.segments:
+        return groups
+    flat = list(op.operands)
+    count = len(op.results)
+    outs = flat[-count:]
+    return [flat[:1], flat[1:-count], outs[:1], outs[1:]]
+
+
+def _arg_compare(scope: Scope, op: form.Operation) -> list[Value]:
+    return arg_compare(scope, op, ops.arg_compare)
+
+
+def arg_compare(scope: Scope, op: form.Operation, build: Any) -> list[Value]:
+    """An arg_compare of either dialect."""
+    if len(op.segments) == 5:  # of iree_vector_ext
+        values, indices, value, index, bases = op.groups()
+        inputs, outs = [*values, *indices], [*value, *index]
+    elif op.segments:
+        inputs, outs, bases = op.groups()
+    else:
+        inputs, outs, bases = op.operands[:-2], op.operands[-2:], []
+        if isinstance(op.operands[-1].type, form.ScalarType):
+            inputs, outs, bases = op.operands[:-3], op.operands[-3:-1], op.operands[-1:]
+    tensors = [scope.any_tensor(one) for one in inputs]
+    inits = [scope.any_tensor(one) for one in outs]
+    operands: dict[str, Value] = {
+        "input_value": tensors[0],
+        "init_value": inits[0],
+        "init_index": inits[1],
+    }
+    given: dict[str, Any] = {}
+    if len(tensors) > 1:
+        operands["input_index"] = tensors[1]
+        given["input_index"] = type_of(scope, tensors[1])
+    if bases:
+        base = scope.scalar(bases[0])
+        operands["index_base"] = base
+        given["index_base"] = int(base.value) if isinstance(base, Number) else "operand"
+    made = build(
+        type_of(scope, tensors[0]),
+        region_of(scope, op.block()),
+        dimension=int(op.attributes["dimension"]),
+        init_value=type_of(scope, inits[0]),
+        init_index=type_of(scope, inits[1]),
+        **given,
     )
-    return call_op(scope, made, operands, [output])
+    return call_op(scope, made, operands, inits)
+
+
+def _exp_reduction(scope: Scope, op: form.Operation) -> list[Value]:
+    count = len(op.results)
+    inputs = [scope.any_tensor(one) for one in op.operands[:-count]]
+    outs = [scope.any_tensor(one) for one in op.operands[-count:]]
+    made = ops.exp_reduction(
+        [type_of(scope, one) for one in inputs],
+        [type_of(scope, one) for one in outs],
+        indexing_maps=[map_text(one) for one in op.attributes["indexing_maps"]],
+        iterator_types=[one.text for one in op.attributes["iterator_types"]],
+        exp_reduced_operands=[int(one) for one in op.attributes["exp_reduced_operands"]],
+        region=region_of(scope, op.block()),
+    )
+    operands: dict[str, Value] = {f"input{i}": one for i, one in enumerate(inputs)}
+    operands |= {f"init{i}": one for i, one in enumerate(outs)}
+    return call_op(scope, made, operands, outs)
+
+
+def _winograd(scope: Scope, op: form.Operation) -> list[Value]:
+    what = op.name.rpartition(".")[2]
+    value, output = (scope.any_tensor(one) for one in op.operands)
+    build: Any
+    kinds: dict[str, tuple[Any, str]] = {
+        "input_transform": (ops.winograd_input_transform, "image_dimensions"),
+        "filter_transform": (ops.winograd_filter_transform, "kernel_dimensions"),
+        "output_transform": (ops.winograd_output_transform, "image_dimensions"),
+    }
+    build, dims = kinds[what]
+    given: dict[str, Any] = {dims: [int(one) for one in op.attributes[dims]]}
+    made = build(
+        type_of(scope, value),
+        extent_names(scope, output.shape),
+        output_tile_size=int(op.attributes["output_tile_size"]),
+        kernel_size=int(op.attributes["kernel_size"]),
+        **given,
+    )
+    return call_op(scope, made, {"input": value}, [output])
+
+
+def _custom_op(scope: Scope, op: form.Operation) -> list[Value]:
+    """Its region on whole operands: what a single tile makes of it is what it means."""
+    count = len(op.results)
+    outs = [scope.any_tensor(one) for one in op.operands[-count:]]
+    inside = Scope(scope.function, scope.depth + 1, scope.calling, scope)
+    block = op.block()
+    for argument, operand in zip(block.arguments, op.operands, strict=True):
+        inside.define(argument, scope.value(operand))
+    found = scope.program.run_block(inside, block)
+    results: list[Value] = []
+    for value, out in zip(found, outs, strict=True):
+        if not isinstance(value, TENSORS):
+            raise Unsupported("yields what is no tensor")
+        results.append(scope.as_shape(value, out.shape))
+    return results
+
+
+def _tile_index(scope: Scope, op: form.Operation) -> Value:
+    return Number(element("index"), 0)  # where the only tile begins
 
 
 def _fft(scope: Scope, op: form.Operation) -> list[Value]:
@@ -154,12 +259,18 @@ def _fft(scope: Scope, op: form.Operation) -> list[Value]:
 
 
 LINALG_EXT = {
+    "iree_linalg_ext.arg_compare": _arg_compare,
     "iree_linalg_ext.attention": _attention,
-    "iree_linalg_ext.online_attention": _attention,
+    "iree_linalg_ext.custom_op": _custom_op,
+    "iree_linalg_ext.exp_reduction": _exp_reduction,
     "iree_linalg_ext.fft": _fft,
-    "iree_linalg_ext.gather": _gather,
+    "iree_linalg_ext.index": _tile_index,
+    "iree_linalg_ext.online_attention": _attention,
     "iree_linalg_ext.scan": _scan,
-    "iree_linalg_ext.scatter": _scatter,
     "iree_linalg_ext.sort": _sort,
     "iree_linalg_ext.topk": _topk,
+    "iree_linalg_ext.topk_v2": _topk_v2,
+    "iree_linalg_ext.winograd.filter_transform": _winograd,
+    "iree_linalg_ext.winograd.input_transform": _winograd,
+    "iree_linalg_ext.winograd.output_transform": _winograd,
 }

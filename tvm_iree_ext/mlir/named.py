@@ -8,6 +8,7 @@ from tvm_iree_ext.mlir.generic import generic, identity_map
 from tvm_iree_ext.mlir.kernel import BROADCAST
 from tvm_iree_ext.mlir.scalars import tensor_kind
 from tvm_iree_ext.mlir.scope import Scope
+from tvm_iree_ext.mlir.softmax import softmax
 from tvm_iree_ext.mlir.tensors import moved
 from tvm_iree_ext.mlir.values import Splat, Value
 
@@ -125,6 +126,7 @@ NAMED = {
     "linalg.fill": _fill,
     "linalg.map": _map,
     "linalg.reduce": _reduce,
+    "linalg.softmax": softmax,
     "linalg.transpose": _transpose,
     **{f"linalg.{name}": generic for name in f"{_CONVOLUTIONS} {_POOLING} {_CONTRACTIONS}".split()},
 }

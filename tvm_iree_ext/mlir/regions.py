@@ -17,6 +17,7 @@ from tvm_iree_ext.mlir.values import SCALARS, TENSORS, Number, Value
 
 # TVM's passes walk expressions as trees, whose size may double with each use of a value.
 _LARGE, _TOO_LARGE = 200, 20_000
+_DYNAMIC = -(2**63)  # in a list of static numbers: an operand is meant
 _OF_OP = 8  # nodes that an operation adds, about
 
 
@@ -76,6 +77,44 @@ def _affine(combine: Any) -> Handler:
     return handler
 
 
+def _delinearized(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    """Row-major: the first basis, where there is one for each result, does not bound."""
+    index, *given = operands
+    basis = _basis(op.attributes["static_basis"], given)
+    if len(basis) == len(op.results):
+        basis = basis[1:]
+    found: list[Any] = []
+    for size in reversed(basis):
+        found.append(tirx.floormod(index, size))
+        index = tirx.floordiv(index, size)
+    return [index, *reversed(found)]
+
+
+def _linearized(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    static = op.attributes["static_basis"]
+    count = op.segments[0] if op.segments else len(operands)
+    indices, basis = operands[:count], _basis(static, operands[count:])
+    if len(basis) == len(indices):
+        basis = basis[1:]
+    found = indices[0]
+    for index, size in zip(indices[1:], basis, strict=True):
+        found = found * size + index
+    return found
+
+
+def _basis(static: Sequence[Any], dynamic: Sequence[Any]) -> list[Any]:
+    given = iter(dynamic)
+    found = [
+        tirx.max(next(given), tirx.const(1, "int64"))
+        if int(one) == _DYNAMIC
+        else tirx.const(int(one), "int64")
+        for one in static
+    ]
+    if any(isinstance(one, tirx.IntImm) and int(one) <= 0 for one in found):
+        raise Unsupported("a basis below 1")
+    return found
+
+
 def _same(context: Context, op: form.Operation, operands: list[Any]) -> Any:
     return operands if len(operands) > 1 else operands[0]
 
@@ -89,6 +128,8 @@ SCALAR_OPS: dict[str, Handler] = {
     "tensor.extract": _extract,
     "tensor.dim": _dim,
     "affine.apply": _affine(None),
+    "affine.delinearize_index": _delinearized,
+    "affine.linearize_index": _linearized,
     "affine.min": _affine(tirx.min),
     "affine.max": _affine(tirx.max),
     "util.optimization_barrier": _same,

@@ -18,7 +18,6 @@ from tvm_iree_ext.mlir.values import (
     Number,
     Scalar,
     Shape,
-    Symbol,
     Value,
     extent,
     plain,
@@ -89,7 +88,7 @@ def call_op(
         if operand.role == "scalar":
             if not isinstance(value, SCALARS):
                 raise Unsupported(f"{operand.name} is no scalar")
-            arguments.append(passed(value, operand.dtype))
+            arguments.append(passed(scope, value, operand.dtype))
             continue
         if not isinstance(value, TENSORS):
             raise Unsupported(f"{operand.name} is no tensor")
@@ -98,15 +97,15 @@ def call_op(
     return list(scope.called_op(op, arguments, outputs))
 
 
-def passed(value: Scalar, dtype: str) -> Any:
+def passed(scope: Scope, value: Scalar, dtype: str) -> Any:
     """A scalar as an argument by value.
 
     Raises:
-        Unsupported: for one that is computed from data.
+        Unsupported: for a float that is computed from data.
     """
     if isinstance(value, Number):
         kind = passed_dtype(dtype)
         return tirx.const(float(value.value) if "float" in kind else int(value.value), kind)
-    if isinstance(value, Symbol):
-        return extent(value.value)
-    raise Unsupported("a scalar operand that is computed from data; a constant is supported")
+    if value.element.is_integer:
+        return extent(scope.extent_of(value))
+    raise Unsupported("a float operand that is computed from data; a constant is supported")

@@ -9,7 +9,7 @@ from tvm import ir, relax, sym, tirx
 from tvm.ir import IRModule
 
 from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.elements import Element
+from tvm_iree_ext.mlir.elements import Element, element
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.kernel import ELEMENTWISE, OPAQUE, Kernel, tensor_type
@@ -42,6 +42,7 @@ class Program:
     """What the functions of a module share."""
 
     run: Callable[["Scope", form.Operation], list[Value]]  # the body of a function
+    run_block: Callable[["Scope", form.Block], list[Value]]
     builder: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
     ops: dict[str, Op] = field(default_factory=dict)
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
@@ -106,6 +107,7 @@ class Function:
     parameters: dict[str, relax.Var] = field(default_factory=dict)
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     checks: list[Any] = field(default_factory=list)
+    from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)
     extent_names: dict[str, str] = field(default_factory=dict)
     steps: int = 0
 
@@ -113,7 +115,14 @@ class Function:
 class Scope:
     """The values of a function, or of one that is called in it; and what is emitted for them."""
 
-    def __init__(self, function: Function, depth: int = 0, calling: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        function: Function,
+        depth: int = 0,
+        calling: tuple[str, ...] = (),
+        outer: "Scope | None" = None,
+    ) -> None:
+        self._outer = outer  # of a region that sees the values around it
         self.function, self.depth, self.calling = function, depth, calling
         self.program = function.program
         self._values: dict[int, Value] = {}
@@ -124,6 +133,8 @@ class Scope:
 
     def value(self, value: form.Value) -> Value:
         """What a value of IR is."""
+        if id(value) not in self._values and self._outer is not None:
+            return self._outer.value(value)
         found = self._values[id(value)]
         if isinstance(found, Failed):
             raise Dependent
@@ -150,18 +161,33 @@ class Scope:
             found = found.scalar
         return found.value if isinstance(found, Number) else None
 
-    def extent_of(self, value: form.Value) -> Any:
-        """An index value as an extent: a number, or arithmetic on extents.
+    def extent_of(self, scalar: Scalar) -> Any:
+        """An integer scalar as an extent: a number, or arithmetic on extents.
 
-        Raises:
-            Unsupported: for one that only data decides.
+        One that is computed from data is a variable of its own from here on.
         """
-        found = self.scalar(value)
-        if isinstance(found, Number):
-            return int(found.value)
-        if isinstance(found, Symbol):
-            return found.value
-        raise Unsupported(f"{value.name}, an extent, is computed from data")
+        if isinstance(scalar, Number):
+            return int(scalar.value)
+        if isinstance(scalar, Symbol):
+            return self.simple(scalar.value)
+        names = self.function.from_data
+        if id(scalar) not in names:
+            variable = tirx.Var(f"data{len(names)}", "int64")
+            names[id(scalar)] = scalar, variable
+            wide = Splat((1,), element("index"), self._as_index(scalar))
+            (part,) = self.tensor(wide).parts
+            shape = self.program.builder.emit(relax.op.tensor_to_shape(part))
+            self.program.builder.match_cast(shape, relax.ShapeType([variable]))
+        return names[id(scalar)][1]
+
+    def _as_index(self, scalar: Applied) -> Scalar:
+        """A scalar as an index: sign-extended."""
+        if scalar.element.name == "index":
+            return scalar
+        source = form.Value(form.ScalarType(scalar.element.name), "%from")
+        result = form.Value(form.ScalarType("index"), "%index")
+        op = form.Operation("arith.index_cast", [source], [result], {}, [], form.Location(0, 0))
+        return Applied(element("index"), op, 0, (scalar,), scalar.size + 1)
 
     def shape_of(self, kind: form.Type, sizes: Sequence[form.Value]) -> Shape:
         """A tensor type's shape, with these values for the extents that are not known."""
@@ -169,7 +195,7 @@ class Scope:
             raise Unsupported(f"a result of the type {kind}")
         given = iter(sizes)
         return tuple(
-            one if one is not None else self.simple(self.extent_of(next(given)))
+            one if one is not None else self.extent_of(self.scalar(next(given)))
             for one in kind.shape
         )
 
@@ -319,8 +345,7 @@ def read_back(tensor: Tensor) -> Applied:
 
 def as_stored(array: np.ndarray, kind: Element) -> np.ndarray:
     """A constant's elements as its buffers hold them."""
+    array = np.asarray(array, order="C")  # ascontiguousarray would give rank 0 an axis
     if kind.is_float and kind.storage[0] == "uint8":
-        return np.ascontiguousarray(array).view(np.uint8)
-    if kind.storage[0] == "bfloat16":
-        return np.ascontiguousarray(array)
-    return np.ascontiguousarray(array.astype(kind.storage[0]))
+        return array.view(np.uint8)
+    return array if kind.storage[0] == "bfloat16" else array.astype(kind.storage[0])

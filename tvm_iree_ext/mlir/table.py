@@ -4,16 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.checks import CHECKS
 from tvm_iree_ext.mlir.functions import CALLS
 from tvm_iree_ext.mlir.generic import generic
 from tvm_iree_ext.mlir.kernel import ELEMENTWISE, Kernel
 from tvm_iree_ext.mlir.linalg_ext import LINALG_EXT
+from tvm_iree_ext.mlir.linalg_ext_moves import MOVES
 from tvm_iree_ext.mlir.named import NAMED
 from tvm_iree_ext.mlir.regions import SCALAR_OPS, Evaluator
 from tvm_iree_ext.mlir.scalars import kind_of
 from tvm_iree_ext.mlir.scope import Scope
 from tvm_iree_ext.mlir.tensors import TENSORS, at_places
 from tvm_iree_ext.mlir.values import SCALARS, Value
+from tvm_iree_ext.mlir.vector_ext import VECTOR_EXT
 
 Handler = Callable[[Scope, form.Operation], Any]
 
@@ -22,7 +25,10 @@ HANDLERS: dict[str, Handler] = {
     **NAMED,
     **TENSORS,
     **LINALG_EXT,
+    **MOVES,
+    **VECTOR_EXT,
     **CALLS,
+    **CHECKS,
 }
 
 

@@ -80,16 +80,10 @@ def mixed(scope: Scope, static: Sequence[int], dynamic: Sequence[form.Value]) ->
 
 
 def as_extent(scope: Scope, value: Scalar, what: str) -> Any:
-    """A scalar as an extent.
-
-    Raises:
-        Unsupported: for one that only data decides.
-    """
-    if isinstance(value, Number):
-        return int(value.value)
-    if isinstance(value, Symbol):
-        return scope.simple(value.value)
-    raise Unsupported(f"{what} that is computed from data")
+    """An integer scalar as an extent."""
+    if not value.element.is_integer:
+        raise Unsupported(f"{what} that is no integer")
+    return scope.extent_of(value)
 
 
 def _empty(scope: Scope, op: form.Operation) -> Value:
@@ -363,6 +357,18 @@ def _from_elements(scope: Scope, op: form.Operation) -> Value:
     return kernel.results[0]
 
 
+def _tied(scope: Scope, op: form.Operation) -> Value:
+    kind = op.results[0].type
+    return scope.as_shape(scope.any_tensor(op.operands[0]), scope.shape_of(kind, op.operands[1:]))
+
+
+def _flow_reshape(scope: Scope, op: form.Operation) -> Value:
+    own = tensor_kind(op.results[0])
+    count = sum(extent is None for extent in own.shape)
+    sizes = op.operands[len(op.operands) - count :]
+    return reshaped(scope, scope.any_tensor(op.operands[0]), scope.shape_of(own, sizes))
+
+
 def _insert(scope: Scope, op: form.Operation) -> Value:
     scalar, target, *indices = op.operands
     one, into = scope.scalar(scalar), scope.any_tensor(target)
@@ -434,6 +440,8 @@ def _bitcast(scope: Scope, op: form.Operation) -> Value:
 
 
 TENSORS = {
+    "flow.tensor.reshape": _flow_reshape,
+    "flow.tensor.tie_shape": _tied,
     "tensor.bitcast": _bitcast,
     "tensor.cast": _cast,
     "tensor.collapse_shape": _collapse,
