@@ -33,7 +33,10 @@ def test_names_are_deterministic_and_registered_when_asked_for():
     ("ask", "message"),
     [
         (lambda: mma_intrins("MFMA_F32_1x1x1_F16"), "is unknown"),
-        (lambda: mma_intrins("NV_WMMA_F32_16x16x16_F16"), "for native and virtual kinds; it is op"),
+        (
+            lambda: mma_intrins("NV_WMMA_F32_16x16x16_F16"),
+            "are for native and virtual kinds; it is op",
+        ),
         (
             lambda: mma_intrins("NV_MMA_SYNC_F32_16x8x16_F16", column_major=True),
             "not each other's transposes",

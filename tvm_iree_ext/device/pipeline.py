@@ -14,6 +14,7 @@ from tvm.tirx import compilation_pipeline
 
 from tvm_iree_ext.device.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
+from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
 
 DEVICE_PIPELINE = "tvm_iree_ext.device"
@@ -41,6 +42,7 @@ def _passes(target: Target) -> list[Any]:
         s_tir.transform.TransformMmaBufferLayout(),
         s_tir.transform.LowerOpaqueBlock(),
         privatize_local,
+        swizzle_shared,
         keep_narrow_storage,
         tirx.transform.FlattenBuffer(),
         tirx.transform.BF16ComputeLegalize(),

@@ -27,6 +27,14 @@ from tvm_iree_ext.target.mma_table import mma_kind
 class MmaIntrins(MmaTile):
     """The names of a kind's TensorIntrins; each is registered when it is first asked for."""
 
+    def __post_init__(self) -> None:
+        if self.mma.kind not in ("native", "virtual"):
+            raise TargetError(
+                f"{self.mma.name}: these TensorIntrins are for native and virtual kinds; it is"
+                f" {self.mma.kind}"
+            )
+        super().__post_init__()
+
     @property
     def _prefix(self) -> str:
         return f"tvm_iree_ext.{self.mma.name}" + (".column_major" if self.column_major else "")
@@ -66,25 +74,26 @@ class MmaIntrins(MmaTile):
             )
         how = "ldmatrix" if ldmatrix else f"{widest_bytes}B"
         name = f"{self._prefix}.load_{side}.{scope}.{''.join(map(str, order))}.{how}"
-        return _registered(
+        return registered(
             name, lambda: load_functions(self, side, scope, order, ldmatrix, widest_bytes)
         )
 
     def fill(self) -> str:
         """The accumulator's fragment set to zero."""
-        return _registered(f"{self._prefix}.fill", lambda: fill_functions(self))
+        return registered(f"{self._prefix}.fill", lambda: fill_functions(self))
 
     def multiply(self) -> str:
         """``acc += lhs * rhs``, in fragments."""
-        return _registered(f"{self._prefix}.mma", lambda: multiply_functions(self))
+        return registered(f"{self._prefix}.mma", lambda: multiply_functions(self))
 
     def store(self, scope: str = "global", *, widest_bytes: int = WIDEST_BYTES) -> str:
         """The accumulator's fragment into row-major memory of its own type."""
         name = f"{self._prefix}.store.{scope}.{widest_bytes}B"
-        return _registered(name, lambda: store_functions(self, scope, widest_bytes))
+        return registered(name, lambda: store_functions(self, scope, widest_bytes))
 
 
-def _registered(name: str, make: Callable[[], Functions]) -> str:
+def registered(name: str, make: Callable[[], Functions]) -> str:
+    """The name of a TensorIntrin, registered now if it was not."""
     if s_tir.TensorIntrin.get(name, allow_missing=True) is None:
         s_tir.TensorIntrin.register(name, *make())
     return name

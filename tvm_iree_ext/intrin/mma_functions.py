@@ -66,11 +66,6 @@ class MmaTile:
     column_major: bool = False
 
     def __post_init__(self) -> None:
-        if self.mma.kind not in ("native", "virtual"):
-            raise TargetError(
-                f"{self.mma.name}: TensorIntrins are made for native and virtual kinds; it is"
-                f" {self.mma.kind}"
-            )
         if self.column_major:
             exchanged(self.mma)
 
@@ -105,7 +100,8 @@ def _memory(name: str, operand: MmaOperand, order: Sequence[int], scope: str) ->
     return I.arg(name, buffer)
 
 
-def _fragment(name: str, operand: MmaOperand) -> Any:
+def fragment_argument(name: str, operand: MmaOperand) -> Any:
+    """A parameter: the fragment of one instruction's operand."""
     dtype = tvm_dtype(operand.dtype)
     align = max(1, dtype_bits(operand.dtype) // 8)
     shape = fragment_shape(operand)
@@ -113,7 +109,8 @@ def _fragment(name: str, operand: MmaOperand) -> Any:
     return I.arg(name, buffer)
 
 
-def _function(body: Callable[[], None]) -> tirx.PrimFunc:
+def make_function(body: Callable[[], None]) -> tirx.PrimFunc:
+    """The PrimFunc that ``body`` emits."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         body()
     return builder.get()
@@ -123,7 +120,7 @@ def _whole(buffer: Any) -> Any:
     return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
 
 
-class _Lanes:
+class Lanes:
     """The lanes that run an implementation: ``threadIdx.x``, and ``threadIdx.y`` of several."""
 
     def __init__(self, mma: Mma, stack: ExitStack) -> None:
@@ -132,10 +129,12 @@ class _Lanes:
         if mma.num_subgroups > 1:
             self.group = stack.enter_context(I.thread_binding(0, mma.num_subgroups, "threadIdx.y"))
 
-    def registers(self, buffer: Any, operand: MmaOperand) -> tuple[nvidia.Load, nvidia.Store]:
-        lanes = fragment_lanes(operand)
-        lane = self.lane % lanes
-        lead = [self.group, lane] if prod(operand.subgroup) > 1 else [lane]
+    def registers(
+        self, buffer: Any, operand: MmaOperand, first: Sequence[Any] = ()
+    ) -> tuple[nvidia.Load, nvidia.Store]:
+        """Access to a lane's registers; ``first`` are the indices before subgroup and lane."""
+        lane = self.lane % fragment_lanes(operand)
+        lead = [*first, *([self.group] if prod(operand.subgroup) > 1 else []), lane]
 
         def load(start: int, count: int) -> Any:
             index = (*lead, _ramp(start, count))
@@ -158,18 +157,24 @@ def load_functions(
     operand = tile.operand(side)
 
     def description() -> None:
-        source, fragment = _memory("source", operand, order, scope), _fragment("fragment", operand)
+        source, fragment = (
+            _memory("source", operand, order, scope),
+            fragment_argument("fragment", operand),
+        )
         with I.sblock("root"):
             I.reads(_whole(source))
             I.writes(_whole(fragment))
             _copy(tile, side, fragment, source, order, into_memory=False)
 
     def implementation() -> None:
-        source, fragment = _memory("source", operand, order, scope), _fragment("fragment", operand)
+        source, fragment = (
+            _memory("source", operand, order, scope),
+            fragment_argument("fragment", operand),
+        )
         with I.sblock("root"), ExitStack() as stack:
             I.reads(_whole(source))
             I.writes(_whole(fragment))
-            lanes = _Lanes(tile.mma, stack)
+            lanes = Lanes(tile.mma, stack)
             _, store = lanes.registers(fragment, operand)
             if by_ldmatrix:
                 form = nvidia.ldmatrix_form(operand, order)
@@ -183,7 +188,7 @@ def load_functions(
                 at[-1] = _ramp(at[-1], count)
                 store(start, count, source[tuple(at)])
 
-    return _function(description), _function(implementation)
+    return make_function(description), make_function(implementation)
 
 
 def _pointer(source: Any, at: Sequence[Any], order: Ints) -> Any:
@@ -193,7 +198,7 @@ def _pointer(source: Any, at: Sequence[Any], order: Ints) -> Any:
 
 
 def _runs(
-    operand: MmaOperand, lanes: _Lanes, fastest: int, widest: int
+    operand: MmaOperand, lanes: Lanes, fastest: int, widest: int
 ) -> list[tuple[int, int, list[Any]]]:
     """First register, count and index of each access that moves a lane's registers."""
     length = run(operand, fastest)
@@ -243,7 +248,7 @@ def store_functions(tile: MmaTile, scope: str, widest: int) -> Functions:
     order = tuple(range(len(operand.dims)))
 
     def header() -> tuple[Any, Any]:
-        return _fragment("fragment", operand), _memory("target", operand, order, scope)
+        return fragment_argument("fragment", operand), _memory("target", operand, order, scope)
 
     def description() -> None:
         fragment, target = header()
@@ -257,7 +262,7 @@ def store_functions(tile: MmaTile, scope: str, widest: int) -> Functions:
         with I.sblock("root"), ExitStack() as stack:
             I.reads(_whole(fragment))
             I.writes(_whole(target))
-            lanes = _Lanes(tile.mma, stack)
+            lanes = Lanes(tile.mma, stack)
             load, _ = lanes.registers(fragment, operand)
             fastest = order[-2] if tile.column_major else order[-1]
             for start, count, index in _runs(operand, lanes, fastest, widest):
@@ -266,7 +271,7 @@ def store_functions(tile: MmaTile, scope: str, widest: int) -> Functions:
                 at = [*index[:-1], _ramp(index[-1], count)]
                 I.buffer_store(target, load(start, count), at)
 
-    return _function(description), _function(implementation)
+    return make_function(description), make_function(implementation)
 
 
 def fill_functions(tile: MmaTile) -> Functions:
@@ -275,7 +280,7 @@ def fill_functions(tile: MmaTile) -> Functions:
     zero = tirx.const(0, tvm_dtype(operand.dtype))
 
     def description() -> None:
-        fragment = _fragment("fragment", operand)
+        fragment = fragment_argument("fragment", operand)
         with I.sblock("root"):
             I.reads()
             I.writes(_whole(fragment))
@@ -286,16 +291,16 @@ def fill_functions(tile: MmaTile) -> Functions:
                 I.buffer_store(fragment, zero, where)
 
     def implementation() -> None:
-        fragment = _fragment("fragment", operand)
+        fragment = fragment_argument("fragment", operand)
         with I.sblock("root"), ExitStack() as stack:
             I.reads()
             I.writes(_whole(fragment))
-            _, store = _Lanes(tile.mma, stack).registers(fragment, operand)
+            _, store = Lanes(tile.mma, stack).registers(fragment, operand)
             count = min(operand.elements_per_lane, WIDEST_BYTES * 8 // dtype_bits(operand.dtype))
             for start in range(0, operand.elements_per_lane, count):
                 store(start, count, tirx.Broadcast(zero, count) if count > 1 else zero)
 
-    return _function(description), _function(implementation)
+    return make_function(description), make_function(implementation)
 
 
 def multiply_functions(tile: MmaTile) -> Functions:
@@ -305,23 +310,19 @@ def multiply_functions(tile: MmaTile) -> Functions:
 
     def header() -> list[Any]:
         names = ("lhs", "rhs", "acc")
-        return [_fragment(n, operand) for n, operand in zip(names, operands, strict=True)]
-
-    def root(buffers: list[Any]) -> None:
-        I.reads(*map(_whole, (buffers[2], *buffers[:2])))
-        I.writes(_whole(buffers[2]))
+        return [fragment_argument(n, operand) for n, operand in zip(names, operands, strict=True)]
 
     def description() -> None:
         lhs, rhs, acc = buffers = header()
         with I.sblock("root"):
-            root(buffers)
+            product_accesses(buffers)
             _product(tile, lhs, rhs, acc)
 
     def implementation() -> None:
         lhs, rhs, acc = buffers = header()
         with I.sblock("root"), ExitStack() as stack:
-            root(buffers)
-            lanes = _Lanes(mma, stack)
+            product_accesses(buffers)
+            lanes = Lanes(mma, stack)
             a, b = (lanes.registers(x, o)[0] for x, o in zip((lhs, rhs), operands, strict=False))
             load, store = lanes.registers(acc, operands[2])
             for calls in range(_calls(mma)):
@@ -344,7 +345,14 @@ def multiply_functions(tile: MmaTile) -> Functions:
                     )
                     store(0, count, value)
 
-    return _function(description), _function(implementation)
+    return make_function(description), make_function(implementation)
+
+
+def product_accesses(buffers: Sequence[Any]) -> None:
+    """What a product of whole buffers reads and writes."""
+    lhs, rhs, acc = buffers
+    I.reads(*map(_whole, (acc, lhs, rhs)))
+    I.writes(_whole(acc))
 
 
 def _calls(mma: Mma) -> int:
@@ -387,7 +395,8 @@ def product_loops(
     mma = tile.mma
     lhs, rhs, acc = buffers
     nibbles = mma.a == "i4"
-    extents = [mma.m, mma.n, tile.tile("lhs")[-1] * steps]
+    depth = mma.k // 2 if nibbles else mma.k
+    extents = [mma.m, mma.n, depth * steps]
     if "B" in tile.operand("acc").dims:
         extents = [mma.blocks, *extents]
     dtype = tvm_dtype(mma.c)

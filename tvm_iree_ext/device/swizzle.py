@@ -1,0 +1,176 @@
+"""Permute the columns of shared-memory tiles, so that columns of a matrix fall on all banks.
+
+A schedule names the buffers in the function's attribute :data:`SWIZZLES`, with the numbers of
+:class:`~tvm_iree_ext.layout.analysis.Swizzle`: of rows of ``row_elements``, column ``j`` (of
+``access_elements``) of row ``i`` is stored at ``j ^ (i // per_phase % columns)``.  The rewriting is
+at the accesses, since an index map of TVM's is affine, and XOR is not.
+
+Matrix descriptors (``wgmma``) name the swizzle themselves: their pointers stay as they are, and
+hardware takes the row from the address, so that buffers are aligned to where the pattern repeats.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import DataType, ir, sym, tirx
+from tvm.ir import TensorLoad
+
+from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.layout.analysis import Swizzle
+
+SWIZZLES = "tvm_iree_ext.swizzles"
+"""The attribute: buffer name -> (row_elements, access_elements, per_phase)."""
+
+_ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")
+_DESCRIPTOR = ir.Op.get("tirx.cuda.wgmma_encode_matrix_descriptor")
+
+
+def with_swizzles(func: tirx.PrimFunc, swizzles: Mapping[str, Swizzle]) -> tirx.PrimFunc:
+    """The function with its shared buffers of these names swizzled when it is lowered."""
+    numbers = {
+        name: [one.row_elements, one.access_elements, one.per_phase]
+        for name, one in swizzles.items()
+    }
+    return func.with_attr(SWIZZLES, numbers)
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def swizzle_shared(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Rewrite the accesses of the buffers that the attribute names; runs before flattening.
+
+    Raises:
+        BuildError: for a name that no shared buffer has, or an access across columns.
+    """
+    asked = func.attrs.get(SWIZZLES)
+    if not asked:
+        return func
+    swizzles = {
+        str(name): Swizzle(*(int(number) for number in numbers)) for name, numbers in asked.items()
+    }
+    found: dict[int, Swizzle] = {}
+    aligned: dict[int, Any] = {}
+    names: set[str] = set()
+
+    def see(alloc: Any) -> None:
+        buffer = alloc.buffer
+        if buffer.name in swizzles and buffer.scope().startswith("shared"):
+            swizzle = swizzles[buffer.name]
+            again = tirx.decl_buffer(
+                buffer.shape, str(buffer.dtype), buffer.name, scope=buffer.scope(),
+                data_alignment=max(int(buffer.data_alignment), _period_bytes(buffer, swizzle)),
+            )  # fmt: skip
+            aligned[hash(buffer)], found[hash(again)] = again, swizzle
+            names.add(buffer.name)
+
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, see))
+    if missing := sorted(set(swizzles) - names):
+        raise BuildError(f"swizzle: no shared buffer is named {', '.join(missing)}")
+    body = tvm_ffi.structural_map(
+        func.body, (ir.Var, lambda variable: aligned.get(hash(variable), variable))
+    )
+    return func.with_body(_Swizzler(found, body).rewritten())
+
+
+def _period_bytes(buffer: Any, swizzle: Swizzle) -> int:
+    """How many bytes later the same columns are permuted alike."""
+    columns = swizzle.row_elements // swizzle.access_elements
+    rows = columns * swizzle.per_phase
+    return rows * swizzle.row_elements * DataType(str(buffer.dtype)).bits // 8
+
+
+class _Swizzler:
+    def __init__(self, swizzles: Mapping[int, Swizzle], body: Any) -> None:
+        self.swizzles, self.body = swizzles, body
+        self.analyzer = sym.Analyzer()
+        self.plain: set[int] = set()  # pointers of descriptors
+
+    def rewritten(self) -> Any:
+        tvm_ffi.structural_walk(
+            self.body,
+            [
+                (ir.Call, self._see),
+                (tirx.For, lambda loop: self._bind(loop.loop_var, loop.min, loop.extent)),
+                (tirx.AttrStmt, self._see_thread),
+            ],
+            order="pre",
+        )
+        return tvm_ffi.structural_map(
+            self.body,
+            [(TensorLoad, self._load), (tirx.BufferStore, self._store), (ir.Call, self._pointer)],
+        )
+
+    def _see(self, call: Any) -> None:
+        if call.op.same_as(_DESCRIPTOR):
+            self.plain.update(hash(argument) for argument in call.args)
+
+    def _see_thread(self, attr: Any) -> None:
+        if attr.attr_key == "thread_extent":
+            self._bind(attr.node.var, 0, attr.value)
+
+    def _bind(self, var: Any, low: Any, extent: Any) -> None:
+        self.analyzer.bind(var, ir.Range.from_min_extent(low, extent), allow_override=True)
+
+    def _load(self, load: Any) -> Any:
+        if (swizzle := self.swizzles.get(hash(load.source))) is None:
+            return load
+        return tirx.BufferLoad(load.source, self._indices(load.source, load.indices, swizzle))
+
+    def _store(self, store: Any) -> Any:
+        if (swizzle := self.swizzles.get(hash(store.buffer))) is None:
+            return store
+        indices = self._indices(store.buffer, store.indices, swizzle)
+        return tirx.BufferStore(store.buffer, store.value, indices)
+
+    def _pointer(self, call: Any) -> Any:
+        if not call.op.same_as(_ACCESS_PTR) or hash(call) in self.plain:
+            return call
+        data = call.args[1]
+        owner = data.args[0] if isinstance(data, ir.Call) and data.args else data
+        if (swizzle := self.swizzles.get(hash(owner))) is None:
+            return call
+        row = call.args[2] // swizzle.row_elements
+        column = self._column(row, call.args[2] % swizzle.row_elements, swizzle)
+        return ir.Call(
+            call.op,
+            [*call.args[:2], row * swizzle.row_elements + column, *call.args[3:]],
+            ret_ty=call.ty,
+        )
+
+    def _indices(self, buffer: Any, indices: Sequence[Any], swizzle: Swizzle) -> list[Any]:
+        last = indices[-1]
+        lanes, base = 1, last
+        if isinstance(last, tirx.Ramp):
+            lanes, base = int(last.lanes), last.base
+            inside = swizzle.access_elements % lanes == 0 and int(last.stride) == 1
+            if not inside or not self.analyzer.can_prove_equal(base % lanes, 0):
+                raise BuildError(
+                    f"swizzle: {buffer.name} is accessed by {lanes} elements at {base}; its"
+                    f" columns have {swizzle.access_elements}"
+                )
+        width = int(buffer.shape[-1])
+        if width % swizzle.row_elements:
+            raise BuildError(
+                f"swizzle: {buffer.name} has {width} elements in its last dimension; rows of"
+                f" {swizzle.row_elements} must divide it"
+            )
+        row: Any = 0
+        for index, extent in zip(indices[:-1], buffer.shape[:-1], strict=True):
+            row = row * extent + index
+        part = self.analyzer.simplify(base // swizzle.row_elements)
+        row = row * (width // swizzle.row_elements) + part
+        column = self._column(row, self.analyzer.simplify(base % swizzle.row_elements), swizzle)
+        column = column + part * swizzle.row_elements
+        if lanes > 1:
+            column = tirx.Ramp(column, tirx.const(1, str(column.ty.dtype)), lanes)
+        return [*indices[:-1], column]
+
+    def _column(self, row: Any, at: Any, swizzle: Swizzle) -> Any:
+        columns = swizzle.row_elements // swizzle.access_elements
+        phase = self.analyzer.simplify(row // swizzle.per_phase % columns)
+        column = self.analyzer.simplify(at // swizzle.access_elements)
+        permuted = tirx.bitwise_xor(column, phase)
+        inside = self.analyzer.simplify(at % swizzle.access_elements)
+        return permuted * swizzle.access_elements + inside
