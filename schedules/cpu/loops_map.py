@@ -5,11 +5,13 @@ from typing import Any
 
 import tvm_ffi
 from tvm import DataType, ir
+from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64
 from tvm_iree_ext.schedules.cpu.loops_axes import Steps, chunked, in_order, merged, pieces, tasks
 from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, linear_index
 from tvm_iree_ext.schedules.cpu.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.cpu.loops_transpose import emit_transpose, fits, transpose_of
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 
@@ -18,53 +20,80 @@ _CALL_COST = 8  # a call of a function such as exp, in simple operations
 
 def emit_map(nest: Nest, memory: Memory, features: CpuFeatures) -> None:
     """The loops of a nest without reduction."""
-    cells = Cells()
-    look = Point(memory, {}, nest, cells)
-    for store in nest.stores:
-        look.value(store.value)
-    stored = [linear_index(store.buffer, list(store.indices)) for store in nest.stores]
-    read = [access.position for access in look.accesses]
-    steps = Steps((*stored, *read), nest.axes)
-    axes = merged(in_order(nest), steps, look.named)
-    gone = {a.var: i64(0) for a in nest.axes if all(not a.var.same_as(b.var) for b in axes)}
-
-    def at_point(at: Mapping[ir.Var, Expr], lane: Expr | None) -> None:
-        cells.rewind()
-        point = Point(memory, at, nest, cells, lane)
-        values = [point.value(store.value) for store in nest.stores]
-        places = [[point.value(index) for index in store.indices] for store in nest.stores]
-        for store, value, place in zip(nest.stores, values, places, strict=True):
-            memory.store(store.buffer, linear_index(store.buffer, place), value)
-
-    if not axes:
-        cells.make(1)
-        at_point(gone, None)
+    form = _Map(nest, memory, features)
+    move = transpose_of(nest, memory, form.axes, form.steps, features)
+    if move is None:
+        form.emit()
         return
-    *outer, line = axes
-    lanes = lanes_along(line, steps, len(stored), nest, look, features)
-    rows = emit.product([axis.count for axis in outer])
-    chunks, length = chunked(line, rows, features.cores)
+    condition = fits(move)
+    if condition is None:
+        emit_transpose(move, form.steps, memory, form.gone, features)
+        return
+    with I.If(condition):
+        with I.Then():
+            emit_transpose(move, form.steps, memory, form.gone, features)
+        with I.Else():
+            form.emit()
 
-    def row(at: Mapping[ir.Var, Expr]) -> None:
-        cells.make(lanes)
-        start: Index = 0
-        count: Index = line.count
-        if chunks is not None:
-            start = at[chunks.var] * length
-            count = emit.held_index(emit.smaller(length, i64(line.count) - start))
 
-        def piece(place: Index, width: int) -> None:
-            if width == 1:
-                at_point({**gone, **at, line.var: i64(place)}, None)
-                return
-            with emit.vector_loop(width) as lane:
-                at_point({**gone, **at, line.var: i64(place) + lane}, lane)
+class _Map:
+    """Lines along the axis in which the stores are next to each other, in vectors."""
 
-        pieces(count, lanes, start, piece)
+    def __init__(self, nest: Nest, memory: Memory, features: CpuFeatures) -> None:
+        self.nest, self.memory, self.features = nest, memory, features
+        self.cells = Cells()
+        self.look = Point(memory, {}, nest, self.cells)
+        for store in nest.stores:
+            self.look.value(store.value)
+        stored = [linear_index(store.buffer, list(store.indices)) for store in nest.stores]
+        read = [access.position for access in self.look.accesses]
+        self.steps = Steps((*stored, *read), nest.axes)
+        self.axes = merged(in_order(nest), self.steps, self.look.named)
+        kept = [axis.var for axis in self.axes]
+        self.gone = {
+            a.var: i64(0) for a in nest.axes if not any(a.var.same_as(var) for var in kept)
+        }
 
-    loops = outer if chunks is None else [*outer, chunks]
-    within = line.count if chunks is None else length
-    tasks(loops, cost_of(nest), within, features.cores, row)
+    def emit(self) -> None:
+        """The loops."""
+        if not self.axes:
+            self.cells.make(1)
+            self._at_point(self.gone, None)
+            return
+        *outer, line = self.axes
+        stores = len(self.nest.stores)
+        lanes = lanes_along(line, self.steps, stores, self.nest, self.look, self.features)
+        rows = emit.product([axis.count for axis in outer])
+        chunks, length = chunked(line, rows, self.features.cores)
+
+        def row(at: Mapping[ir.Var, Expr]) -> None:
+            self.cells.make(lanes)
+            start: Index = 0
+            count: Index = line.count
+            if chunks is not None:
+                start = at[chunks.var] * length
+                count = emit.held_index(emit.smaller(length, i64(line.count) - start))
+
+            def piece(place: Index, width: int) -> None:
+                if width == 1:
+                    self._at_point({**self.gone, **at, line.var: i64(place)}, None)
+                    return
+                with emit.vector_loop(width) as lane:
+                    self._at_point({**self.gone, **at, line.var: i64(place) + lane}, lane)
+
+            pieces(count, lanes, start, piece)
+
+        loops = outer if chunks is None else [*outer, chunks]
+        within = line.count if chunks is None else length
+        tasks(loops, cost_of(self.nest), within, self.features.cores, row)
+
+    def _at_point(self, at: Mapping[ir.Var, Expr], lane: Expr | None) -> None:
+        self.cells.rewind()
+        point = Point(self.memory, at, self.nest, self.cells, lane)
+        values = [point.value(store.value) for store in self.nest.stores]
+        for store, value in zip(self.nest.stores, values, strict=True):
+            place = [point.value(index) for index in store.indices]
+            self.memory.store(store.buffer, linear_index(store.buffer, place), value)
 
 
 def lanes_along(

@@ -37,6 +37,7 @@ class Producer:
 class Memory:
     """The buffers of the function being emitted, as flat ones."""
 
+    given: dict[ir.Var, Any] = field(default_factory=dict)
     flat: dict[ir.Var, Any] = field(default_factory=dict)
     producers: dict[ir.Var, Producer] = field(default_factory=dict)
     shared: set[ir.Var] = field(default_factory=set)  # what is read in more than one place
@@ -47,6 +48,7 @@ class Memory:
         count = emit.product([e if (k := emit.known(e)) is None else k for e in new.ty.shape])
         stored = "int8" if dtype == "bool" else dtype
         align = emit.item_bytes(dtype)
+        self.given[old] = new
         self.flat[old] = I.decl_buffer([i64(count)], stored, data=new.data, align=align)
 
     def load(self, buffer: ir.Var, position: Expr) -> Expr:

@@ -60,23 +60,23 @@ class _Network:
     def emit(self) -> None:
         """All lines, as many at a time as a vector has lanes."""
         lines, lanes = self.lines, self.lanes
-        with I.sblock("root"):
-            lines.declare()
-            # Lanes are lines next to each other: along the inner dims, or else the outer ones.
-            outer, along = (1, lines.outer) if lines.contiguous else (lines.outer, lines.inner)
-            # At least one, as TVM sees a division by zero otherwise.
-            groups = emit.larger(emit.ceil_div(along, lanes), 1)
-            loop = I.parallel if self.config.parallel else I.serial
-            with loop(i64(0), i64(product([outer, groups]))) as task:
-                row = I.Bind(tirx.floordiv(task, i64(groups)))
-                first = I.Bind(tirx.floormod(task, i64(groups)) * lanes)
-                count = I.Bind(i64(emit.smaller(lanes, along - first)))
-                if lines.contiguous:
-                    start, step, stride = first * self.length, 1, i64(self.length)
-                else:
-                    start = row * self.length * i64(lines.inner) + first
-                    step, stride = lines.inner, i64(1)
-                self.sort_lines(I.Bind(start), i64(step), stride, count)
+        # No block around it all: TVM would look for what it reads and writes, for seconds.
+        lines.declare()
+        # Lanes are lines next to each other: along the inner dims, or else the outer ones.
+        outer, along = (1, lines.outer) if lines.contiguous else (lines.outer, lines.inner)
+        # At least one, as TVM sees a division by zero otherwise.
+        groups = emit.larger(emit.ceil_div(along, lanes), 1)
+        loop = I.parallel if self.config.parallel else I.serial
+        with loop(i64(0), i64(product([outer, groups]))) as task:
+            row = I.Bind(tirx.floordiv(task, i64(groups)))
+            first = I.Bind(tirx.floormod(task, i64(groups)) * lanes)
+            count = I.Bind(i64(emit.smaller(lanes, along - first)))
+            if lines.contiguous:
+                start, step, stride = first * self.length, 1, i64(self.length)
+            else:
+                start = row * self.length * i64(lines.inner) + first
+                step, stride = lines.inner, i64(1)
+            self.sort_lines(I.Bind(start), i64(step), stride, count)
 
     def sort_lines(self, start: Expr, step: Expr, stride: Expr, count: Expr) -> None:
         """``count`` lines, ``stride`` apart, whose elements are ``step`` apart."""
