@@ -18,8 +18,6 @@ from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_ti
 
 from tvm_iree_ext.ops.arg_compare import ArgCompare
 
-_AHEAD = 2  # how many blocks of rows before their use memory is asked for them
-
 
 def columns_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form.
@@ -40,11 +38,11 @@ class _Tile:
         self, operands: ArgCompareOperands, config: LoweringConfig, tile: ColumnTile
     ) -> None:
         self.operands, self.columns = operands, tile.columns
-        self.outer, self.first = tile.outer, tile.first
+        self.outer, self.first, self.size = tile.outer, tile.first, tile.size
         self.rows = config.register_tile["rows"]
         self.parts = column_parts(tile.columns, config.vector_lanes)
-        self.best = emit.scratch([tile.size], operands.held)
-        self.position = emit.scratch([tile.size], operands.position_dtype)
+        self.best = emit.scratch([self.size], operands.held)
+        self.position = emit.scratch([self.size], operands.position_dtype)
 
     def emit(self) -> None:
         """Start from the inits, walk over the rows, write the results."""
@@ -87,8 +85,7 @@ class _Tile:
             I.buffer_store(best, self.best[column + lane], [lane])
             I.buffer_store(position, self.position[column + lane], [lane])
         for i in range(rows):
-            below = operands.lines.at(self.outer, row + _AHEAD * rows + i, self.first + column)
-            emit.prefetch(operands.input.buffer, below)
+            self.foresee(row + rows, column * rows + i * width, position[0])
             here = emit.cast(row + i, operands.position_dtype)
             with emit.vector_loop(width) as lane:
                 place = operands.lines.at(self.outer, row + i, self.first + column + lane)
@@ -99,3 +96,15 @@ class _Tile:
         with emit.vector_loop(width) as lane:
             I.buffer_store(self.best, best[lane], [column + lane])
             I.buffer_store(self.position, position[lane], [column + lane])
+
+    def foresee(self, row: Expr, number: Expr, position: Expr) -> None:
+        """Ask for an element of the rows from ``row`` on, by its number in them.
+
+        Rows are computed side by side, and asked for one after another: memory is fastest so.  What
+        is asked for all at once is forgotten, so the address waits for ``position``, the result of
+        the row before, of which it takes next to nothing: 0, or -1 where it is ``NONE``.
+        """
+        waited = tirx.min(position, tirx.const(0, str(position.ty.dtype)))
+        down, column = emit.divide(number + emit.cast(waited, "int64"), self.size)
+        place = self.operands.lines.at(self.outer, row + down, self.first + column)
+        emit.prefetch(self.operands.input.buffer, place)
