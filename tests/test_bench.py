@@ -78,7 +78,7 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     assert {"apache-tvm", "numpy", "torch"} <= set(data["machine"]["versions"])
     (peaks,) = data["peaks"]
     assert peaks["threads"] == 1
-    assert set(peaks["gflops"]) == {"float32", "float64"}
+    assert {"float32", "float64"} <= set(peaks["gflops"])
     assert min(*peaks["gflops"].values(), peaks["read_gbps"]) > 0
     (row,) = data["rows"]
     assert (row["case"], row["threads"]) == ("attn_h2_s24_d16_f32", 1)

@@ -11,7 +11,7 @@ from tvm_iree_ext import bench, ops
 from tvm_iree_ext.bench.arg_compare import arg_case
 from tvm_iree_ext.bench.attention import attention_case
 from tvm_iree_ext.bench.case import Skipped
-from tvm_iree_ext.bench.contraction import contraction_case
+from tvm_iree_ext.bench.contraction import Product, contraction_case
 from tvm_iree_ext.bench.conv_2d import conv_2d_case
 from tvm_iree_ext.bench.iree import IREE, function, iree_peer
 from tvm_iree_ext.bench.scan import scan_case
@@ -23,8 +23,12 @@ from tvm_iree_ext.bench.transfer import embedding_case
 INSTALLED = "IREE is an optional peer: scripts/setup dev bench"
 CASES = {
     "attention": lambda: attention_case(2, 16, 24, 16, "float32"),
-    "matmul": lambda: contraction_case("minus", (9, 8), (8, 7), (9, 7)),
-    "matmul_bias_bt": lambda: contraction_case("bias", (2, 9, 8), (2, 7, 8), (7,), bt=True),
+    "matmul": lambda: contraction_case(Product("minus", 9, 8, 7, epilogue="minus")),
+    "matmul_at_bf16": lambda: contraction_case(Product("at", 9, 8, 7, at=True, dtype="bfloat16")),
+    "matmul_i8": lambda: contraction_case(Product("i8", 9, 8, 7, dtype="int8")),
+    "matmul_bias_bt": lambda: contraction_case(
+        Product("bias", 9, 8, 7, (2,), epilogue="bias_relu", bt=True)
+    ),
     "conv": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), strides=2, padding=1),
     "conv_nchw": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), nchw=True, padding=1),
     "conv_bias": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), fused=True),

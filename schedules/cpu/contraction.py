@@ -160,13 +160,12 @@ def _panels_config(plan: Plan, features: CpuFeatures, parallel: bool) -> Lowerin
     places = None if depth is None else -(-depth // group)
     if places is not None:
         k = -(-places // -(-places // k))
-    sums = dot.sums if dot else plan.product_dtype
     grid = _Grid(
         plan.count(plan.slabs) or 1,
         rows if rows is not None else _TYPICAL,
         columns if columns is not None else _TYPICAL,
         tile,
-        0 if without_scratch(plan, sums, lanes, k == places) else size,
+        0 if without_scratch(plan, lanes, k == places) else size,
         cores,
     )
     m, n = grid.best()

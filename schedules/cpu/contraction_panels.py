@@ -27,7 +27,6 @@ from tvm_iree_ext.schedules.cpu.contraction_sums import DirectSums, goes_directl
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
 from tvm_iree_ext.schedules.cpu.emit import (
     At,
-    Either,
     Expr,
     Index,
     MultiplyAdd,
@@ -47,9 +46,6 @@ from tvm_iree_ext.schedules.cpu.matmul import (
 )
 
 from tvm_iree_ext.dtypes import item_bytes
-
-Start = Callable[[Expr, Expr], Expr] | Either
-Finish = Callable[[Expr, Expr, Expr], None] | Either
 
 # How far ahead of its use a factor that is not packed is fetched: the processor foresees one run of
 # memory, not a part of each line.
@@ -119,7 +115,7 @@ class PanelLoops:
         held = -(-exact // self.lanes) * self.lanes if exact is not None else self.block_n
         blocks = emit.ceil_div(self.depth, self.block_k)
         single = known(blocks) == 1
-        direct = goes_directly(self.plan, self.dtype, self.lanes, columns, single)
+        direct = goes_directly(self.plan, self.lanes, columns)
         memory = None
         if not direct or not (single or kept_in_result(self.plan, self.lanes)):
             memory = emit.scratch([self.block_m * held], self.plan.op.accumulator_dtype)
@@ -133,7 +129,7 @@ class PanelLoops:
         sums: Sums | DirectSums
         if direct:
             block_at = (slab, row, rows, column, columns)
-            sums = DirectSums(self.operands, *block_at, self.lanes, self.dtype, memory, held)
+            sums = DirectSums(self.operands, *block_at, self.lanes, memory, held)
         else:
             sums = Sums(memory, held, self.lanes, self.dtype, single)
             self.clear(sums, rows, columns)
@@ -146,7 +142,6 @@ class PanelLoops:
                 self.pack_panels(slab, column, columns, Part(first, depth))
             if self.a.flipped:
                 self.sum_panels(depth)
-            start, finish = self.ways(sums, block, blocks)
             multiply_panels(
                 self.tile,
                 rows=rows,
@@ -155,8 +150,8 @@ class PanelLoops:
                 dtype=self.dtype,
                 a=self.row_element(slab, row, first),
                 b=self.panel_vector(slab, column, first),
-                start=start,
-                finish=finish,
+                start=self.start,
+                finish=sums.finish if isinstance(sums, Sums) else sums.ways(block, blocks),
                 add=self.add,
             )
         if isinstance(sums, Sums):
@@ -171,20 +166,11 @@ class PanelLoops:
             rows = emit.ceil_div(rows, self.tile.rows) * self.tile.rows
         sums.clear(rows, vectors)
 
-    def ways(self, sums: Sums | DirectSums, block: Expr, blocks: Index) -> tuple[Start, Finish]:
-        """How sums of a block of depth begin and end."""
-        start: Start = sums.start if isinstance(sums, Sums) else sums.zeros
-        finish: Finish = sums.finish
-        if isinstance(sums, DirectSums) and known(blocks) != 1:
-            start = Either(block == 0, sums.zeros, sums.load)
-            finish = Either(block + 1 == i64(blocks), sums.finish, sums.keep)
-        if not self.a.flipped:
-            return start, finish
-
-        def offset(start: Callable[[Expr, Expr], Expr]) -> Callable[[Expr, Expr], Expr]:
-            return lambda i, j: start(i, j) + self.offsets[emit.run(j, self.lanes)]
-
-        return Either.placed(start, offset), finish
+    def start(self, i: Expr, j: Expr) -> Expr:
+        """What a vector of sums of a block of depth begins with."""
+        if self.a.flipped:
+            return self.offsets[emit.run(j, self.lanes)]
+        return zeros(self.dtype, self.lanes)
 
     @property
     def add(self) -> MultiplyAdd | None:

@@ -1,13 +1,13 @@
 """Sums of products of a task on their way to the result, where they need no pass of their own.
 
-    the first block of depth begins with zeros, the others with what is kept;
+    each block of depth begins with zeros, and all but the first add what is kept to its sums;
     the last one takes the sums in registers through the epilogue to the result
 
-Between blocks they are kept in the result itself where it has their type and whole vectors, or in
-scratch.
+One chain of additions, as long as depth, would lose more.  Between blocks sums are kept in the
+result itself, where it has their type and whole vectors, or in scratch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,21 +16,17 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, i64, known
-from tvm_iree_ext.schedules.cpu.matmul import zeros
+from tvm_iree_ext.schedules.cpu.emit import At, Either, Expr, Index, i64, known
+
+Take = Callable[[Expr, Expr, Expr], None]
+Finish = Take | Either
 
 
-def goes_directly(plan: Plan, dtype: str, lanes: int, columns: Index, single: bool) -> bool:
-    """Whether tiles of sums of this type can be taken to the result out of registers.
-
-    Args:
-        columns: of a block.
-        single: whether depth is one block.
-    """
+def goes_directly(plan: Plan, lanes: int, columns: Index) -> bool:
+    """Whether tiles of blocks with so many columns go to the result out of registers."""
     wide = plan.extent(plan.n)
     whole = wide is not None and wide % lanes == 0
-    same = dtype == plan.op.accumulator_dtype or single
-    return plan.runs_along_n and same and (whole or known(columns) is not None)
+    return plan.runs_along_n and (whole or known(columns) is not None)
 
 
 def kept_in_result(plan: Plan, lanes: int) -> bool:
@@ -40,13 +36,11 @@ def kept_in_result(plan: Plan, lanes: int) -> bool:
     return same and wide is not None and wide % lanes == 0
 
 
-def without_scratch(plan: Plan, dtype: str, lanes: int, single: bool) -> bool:
-    """Whether no block of whole vectors has sums in scratch."""
+def without_scratch(plan: Plan, lanes: int, single: bool) -> bool:
+    """Whether sums need no scratch, however blocks are cut; ``single`` where depth is one."""
     wide = plan.extent(plan.n)
-    if wide is None or wide % lanes:
-        return False
-    direct = goes_directly(plan, dtype, lanes, wide, single)
-    return direct and (single or kept_in_result(plan, lanes))
+    whole = wide is not None and wide % lanes == 0
+    return whole and plan.runs_along_n and (single or kept_in_result(plan, lanes))
 
 
 @dataclass(frozen=True)
@@ -64,9 +58,13 @@ class DirectSums:
     column: Expr
     columns: Index
     lanes: int
-    dtype: str
     scratch: Any = None
     stride: int = 0
+
+    @property
+    def held(self) -> str:
+        """The type of sums."""
+        return self.operands.op.accumulator_dtype
 
     def at(self, i: Expr, j: Expr) -> At:
         """The point of the result at a row and column of the block."""
@@ -88,10 +86,6 @@ class DirectSums:
         with I.If(tirx.all(*held)), I.Then():
             yield
 
-    def zeros(self, i: Expr, j: Expr) -> Expr:
-        """A vector to begin with."""
-        return zeros(self.dtype, self.lanes)
-
     def load(self, i: Expr, j: Expr) -> Expr:
         """A vector that is kept."""
         if self.scratch is not None:
@@ -100,10 +94,25 @@ class DirectSums:
             i = tirx.min(i, i64(self.rows) - 1)
         if known(self.columns) is None:
             j = tirx.min(j, i64(self.columns) - self.lanes)
-        return self.operands.views["result"].load(self.at(i, j), self.dtype, self.lanes)
+        return self.operands.views["result"].load(self.at(i, j), self.held, self.lanes)
+
+    def ways(self, block: Expr, blocks: Index) -> Finish:
+        """What becomes of a vector of sums of a block of depth."""
+        if known(blocks) == 1:
+            return self.finish
+
+        def added(take: Take) -> Take:
+            return lambda i, j, value: take(i, j, emit.cast(value, self.held) + self.load(i, j))
+
+        later = Either(block + 1 == i64(blocks), added(self.finish), added(self.keep))
+        first: Finish = self.keep
+        if known(blocks) is None:
+            first = Either(i64(blocks) == 1, self.finish, self.keep)
+        return Either(block == 0, first, later)
 
     def keep(self, i: Expr, j: Expr, value: Expr) -> None:
         """Keep a vector."""
+        value = emit.cast(value, self.held)
         if self.scratch is not None:
             I.buffer_store(self.scratch, value, [emit.run(i * self.stride + j, self.lanes)])
             return
@@ -112,9 +121,8 @@ class DirectSums:
 
     def finish(self, i: Expr, j: Expr, value: Expr) -> None:
         """Take a vector of sums to the result."""
-        held = self.operands.op.accumulator_dtype
-        sums = emit.registers(self.lanes, held)
-        I.buffer_store(sums, emit.cast(value, held), [emit.run(0, self.lanes)])
+        sums = emit.registers(self.lanes, self.held)
+        I.buffer_store(sums, emit.cast(value, self.held), [emit.run(0, self.lanes)])
 
         def part(first: int, lanes: int) -> None:
             with emit.vector_loop(lanes) if lanes > 1 else emit.serial(1) as lane:

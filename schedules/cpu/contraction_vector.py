@@ -137,13 +137,13 @@ class VectorLoops:
 
             def piece(n: Index, lanes: int) -> None:
                 place = emit.run(n, lanes)
-                total = self.sums[place]
+                total = zeros(self.dtype, lanes)
                 for line, factor in enumerate(factors):
                     if lanes * held >= _CACHE_LINE:
                         self.fetch(slab, column + n, i64(k) + line + count)
                     value = self.matrix(slab, column + n, i64(k) + line, lanes)
                     total = total + value * emit.splat(factor, lanes)
-                I.buffer_store(self.sums, total, [place])
+                I.buffer_store(self.sums, self.sums[place] + total, [place])
 
             emit.in_vectors(columns, self.lanes, piece)
 
@@ -162,7 +162,7 @@ class VectorLoops:
         with serial(parts) as part:
             first = I.Bind(part * i64(room))
             depth = emit.part(block, self.depth, first)
-            for row in range(self.high):
+            for row in range(self.high if not self.reads_once else 0):
                 line = self.operands.at(slab, self.plan.m, row)
                 self.pack(line, first, depth, row * stride)
 
@@ -175,6 +175,18 @@ class VectorLoops:
                         I.buffer_store(self.sums, total if single else self.sums[at] + total, [at])
 
             emit.in_vectors(columns, self.together, lines)
+
+    @property
+    def reads_once(self) -> bool:
+        """Whether ``a`` is read where it is: for one line of b packing it would double the work."""
+        return known(self.wide) == 1 and self.plan.lies_along(self.plan.a, self.plan.depth)
+
+    def factor(self, slab: At, row: int, first: Expr, k: Expr, lanes: int, stride: int) -> Expr:
+        """Elements of a line of a, from a k of the block on."""
+        if not self.reads_once:
+            return self.factors[emit.run(k + row * stride, lanes)]
+        at = self.operands.depth_at(self.operands.at(slab, self.plan.m, row), first + k)
+        return self.operands.views[self.plan.a].load(at, self.dtype, lanes)
 
     def multiply_lines(
         self, slab: At, n: Expr, count: int, first: Expr, depth: Index, stride: int
@@ -196,7 +208,7 @@ class VectorLoops:
             value = self.matrix(slab, n + line, first + k, lanes)
             for row in range(high):
                 place = at(line, row, vector)
-                product = value * self.factors[emit.run(k + row * stride, lanes)]
+                product = value * self.factor(slab, row, first, k, lanes, stride)
                 I.buffer_store(tile, tile[place] + product, [place])
 
         sums = [(line, row) for line in range(count) for row in range(high)]
@@ -220,7 +232,7 @@ class VectorLoops:
         with serial(depth, whole * lanes) as k:
             for number, (line, row) in enumerate(sums):
                 value = self.matrix(slab, n + line, first + k, 1)
-                product = value * self.factors[k + row * stride]
+                product = value * self.factor(slab, row, first, k, 1, stride)
                 I.buffer_store(totals, totals[i64(number)] + product, [i64(number)])
         return totals
 

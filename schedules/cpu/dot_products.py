@@ -76,7 +76,10 @@ _KNOWN = (
 
 def dot_product(features: CpuFeatures, lhs: str, rhs: str, sums: str) -> DotProduct | None:
     """The instruction for factors and sums of these types, where the CPU has one."""
-    for one in _KNOWN:
-        if one.dtype in features.dot_dtypes and (lhs, rhs, sums) == (one.dtype,) * 2 + (one.sums,):
-            return one
-    return None
+    found = dot_product_of(features, lhs)
+    return found if found and (rhs, sums) == (lhs, found.sums) else None
+
+
+def dot_product_of(features: CpuFeatures, dtype: str) -> DotProduct | None:
+    """The instruction for factors of a type, where the CPU has one."""
+    return next((o for o in _KNOWN if o.dtype == dtype in features.dot_dtypes), None)

@@ -408,8 +408,8 @@ class Either:
     """One of two ways to do something, by a condition that is known when the kernel runs."""
 
     condition: Expr
-    yes: Callable[..., Any]
-    no: Callable[..., Any]
+    yes: "Callable[..., Any] | Either"
+    no: "Callable[..., Any] | Either"
 
     @staticmethod
     def each(way: "Callable[..., Any] | Either", use: Callable[[Callable[..., Any]], None]) -> None:
@@ -419,9 +419,9 @@ class Either:
             return
         with I.If(way.condition):
             with I.Then():
-                use(way.yes)
+                Either.each(way.yes, use)
             with I.Else():
-                use(way.no)
+                Either.each(way.no, use)
 
     @staticmethod
     def placed(
@@ -431,7 +431,7 @@ class Either:
         """The same, with each way as ``place`` makes it."""
         if not isinstance(way, Either):
             return place(way)
-        return Either(way.condition, place(way.yes), place(way.no))
+        return Either(way.condition, Either.placed(way.yes, place), Either.placed(way.no, place))
 
 
 def multiply_tile(
@@ -443,7 +443,7 @@ def multiply_tile(
     dtype: str,
     x: Callable[[Expr, int], Expr],
     y: Callable[[int, Expr], Expr],
-    start: Callable[[int, int], Expr] | Either,
+    start: Callable[[int, int], Expr],
     finish: Callable[[int, int, Expr], None] | Either,
     add: MultiplyAdd | None = None,
 ) -> None:
@@ -460,15 +460,12 @@ def multiply_tile(
 
     places = [(i, j) for i in range(rows) for j in range(vectors)]
 
-    def begin(start: Callable[[int, int], Expr]) -> None:
-        for i, j in places:
-            I.buffer_store(tile, start(i, j), [at(i, j)])
-
     def end(finish: Callable[[int, int, Expr], None]) -> None:
         for i, j in places:
             finish(i, j, tile[at(i, j)])
 
-    Either.each(start, begin)
+    for i, j in places:
+        I.buffer_store(tile, start(i, j), [at(i, j)])
     with serial(depth) as k:
         columns = [x(k, j) for j in range(vectors)]
         scalars = [splat(y(i, k), lanes) for i in range(rows)]

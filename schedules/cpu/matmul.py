@@ -98,7 +98,7 @@ def multiply_panels(
     dtype: str,
     a: Callable[[Expr, Expr], Expr],
     b: Callable[[Expr, int, Expr, int], Expr],
-    start: Callable[[Expr, Expr], Expr] | Either,
+    start: Callable[[Expr, Expr], Expr],
     finish: Callable[[Expr, Expr, Expr], None] | Either,
     add: emit.MultiplyAdd | None = None,
 ) -> None:
@@ -121,9 +121,6 @@ def multiply_panels(
             column = first + panel * (vectors * tile.lanes)
 
             def block(row: Expr, height: int, column: Expr, vectors: int) -> None:
-                def starts(start: Callable[[Expr, Expr], Expr]) -> Callable[[int, int], Expr]:
-                    return lambda i, j: start(row + i, column + j * tile.lanes)
-
                 def takes(
                     finish: Callable[[Expr, Expr, Expr], None],
                 ) -> Callable[[int, int, Expr], None]:
@@ -137,7 +134,7 @@ def multiply_panels(
                     dtype=dtype,
                     x=lambda k, j: b(column, vectors, k, j),
                     y=lambda i, k: a(row + i, k),
-                    start=Either.placed(start, starts),
+                    start=lambda i, j: start(row + i, column + j * tile.lanes),
                     finish=Either.placed(finish, takes),
                     add=add,
                 )
@@ -158,8 +155,9 @@ def zeros(dtype: str, lanes: int) -> Expr:
 class Sums:
     """The sums of a task, in scratch: rows of vectors.
 
-    Products of a block of K, of type ``dtype``, are added to those of the blocks before, unless
-    there is only one.
+    Those of a block of depth, of type ``dtype``, are added to those of the blocks before, unless
+    there is only one.  Each block begins with zeros: one chain of additions, as long as depth,
+    would lose more.
     """
 
     buffer: Any
@@ -188,14 +186,12 @@ class Sums:
 
     def start(self, row: Expr, column: Expr) -> Expr:
         """What a vector of products is added to in registers."""
-        if self.single or self.dtype != self.held:
-            return zeros(self.dtype, self.lanes)
-        return self.buffer[self.at(row, column)]
+        return zeros(self.dtype, self.lanes)
 
     def finish(self, row: Expr, column: Expr, value: Expr) -> None:
         """Take a vector of sums."""
         at, value = self.at(row, column), emit.cast(value, self.held)
-        if self.dtype != self.held and not self.single:
+        if not self.single:
             value = value + self.buffer[at]
         I.buffer_store(self.buffer, value, [at])
 

@@ -158,7 +158,8 @@ def _timed(
 
 
 def _row(case: Case, peak: Peaks, outcomes: Sequence[Outcome]) -> Row:
-    compute = case.flops / peak.gflops[case.compute_dtype] / 1e9
+    gflops = peak.gflops.get(case.compute_dtype, peak.gflops["float32"])
+    compute = case.flops / gflops / 1e9
     memory = case.bytes / peak.read_gbps / 1e9
     return Row(
         case=case.name,

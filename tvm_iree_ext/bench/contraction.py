@@ -1,55 +1,127 @@
 """The cases of contraction: ``matmul_minus_512`` is ``lhs @ rhs - operand0``, all 512 x 512.
 
-``matmul_128x256x64`` is of 128 x 256 with 256 x 64; ``_bt`` has rhs transposed, ``batch8`` eight of
-them; ``matvec`` and ``vecmat`` have one column, one row.
+``matmul_128x256x64`` is of 128 x 256 with 256 x 64; ``_at`` and ``_bt`` have lhs and rhs
+transposed, ``batch8`` eight of them; ``matvec`` and ``vecmat`` have one column, one row.
+``minus`` and ``bias_relu`` are epilogues; those of other types than float32 have none.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import ops, registry
-from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext import dtypes, ops, registry
+from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Skipped, Values
 from tvm_iree_ext.bench.iree import DATA_TILING, iree_peer
 from tvm_iree_ext.bench.mlir import affine, filled, tensor
 from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.ops.contraction import Contraction
 
 Shape = tuple[int, ...]
 
-_MINUS = "arg0 - arg1"
-_RELU = "max(arg0 + arg1, 0)"
+_EPILOGUES = {"minus": "arg0 - arg1", "bias_relu": "max(arg0 + arg1, 0)"}
+
+# Sums of so small products are exact in float32, in which NumPy multiplies int8.
+_LARGEST_INT8 = 15
+
+
+@dataclass(frozen=True)
+class Product:
+    """A case: ``(..., m, k) x (..., k, n)``."""
+
+    name: str
+    m: int
+    k: int
+    n: int
+    batch: Shape = ()
+    epilogue: str = ""
+    at: bool = False
+    bt: bool = False
+    dtype: str = "float32"
+
+    @property
+    def lhs(self) -> Shape:
+        """Its shape."""
+        return (*self.batch, *((self.k, self.m) if self.at else (self.m, self.k)))
+
+    @property
+    def rhs(self) -> Shape:
+        """Its shape."""
+        return (*self.batch, *((self.n, self.k) if self.bt else (self.k, self.n)))
+
+    @property
+    def result(self) -> Shape:
+        """Its shape."""
+        return (*self.batch, self.m, self.n)
+
+    @property
+    def other(self) -> Shape:
+        """The shape of the epilogue's operand."""
+        return (self.n,) if self.epilogue == "bias_relu" else self.result
+
+    @property
+    def op(self) -> Contraction:
+        """The op."""
+        return ops.matmul(
+            self.lhs,
+            self.rhs,
+            [self.other] if self.epilogue else [],
+            transpose_lhs=self.at,
+            transpose_rhs=self.bt,
+            epilogue=_EPILOGUES.get(self.epilogue),
+            dtype=self.dtype,
+        )
+
+    def factors(self, lhs: Any, rhs: Any) -> tuple[Any, Any]:
+        """As ``matmul`` takes them."""
+        return (
+            lhs.swapaxes(-1, -2) if self.at else lhs,
+            rhs.swapaxes(-1, -2) if self.bt else rhs,
+        )
 
 
 def contraction_cases() -> tuple[Case, ...]:
     """All of them."""
-    squares = [
-        contraction_case(f"matmul_minus_{n}", (n, n), (n, n), (n, n)) for n in (512, 1024, 2048)
+    products = [
+        *(Product(f"matmul_minus_{n}", n, n, n, epilogue="minus") for n in (512, 1024, 2048)),
+        Product("matmul_minus_1021x1019x1013", 1021, 1019, 1013, epilogue="minus"),
+        Product("matmul_minus_1024_at", 1024, 1024, 1024, epilogue="minus", at=True),
+        Product("matmul_bias_relu_1024_bt", 1024, 1024, 1024, epilogue="bias_relu", bt=True),
+        Product("matmul_minus_128x256x64", 128, 256, 64, epilogue="minus"),
+        Product("matmul_minus_61x67x53", 61, 67, 53, epilogue="minus"),
+        Product("matmul_minus_16x16x16", 16, 16, 16, epilogue="minus"),
+        Product("matmul_16384x64x64", 16384, 64, 64),
+        Product("matmul_64x16384x64", 64, 16384, 64),
+        Product("matmul_minus_batch8_bt", 256, 64, 256, (8,), epilogue="minus", bt=True),
+        Product("matmul_batch256_32x32x32", 32, 32, 32, (256,)),
+        Product("matmul_batch4096_8x8x8", 8, 8, 8, (4096,)),
+        Product("matmul_8x4096x4096", 8, 4096, 4096),
+        Product("matmul_8x4096x4096_bt", 8, 4096, 4096, bt=True),
+        Product("dot_1M", 1, 1 << 20, 1),
     ]
-    heads = (8, 256, 64)
-    return (
-        *squares,
-        contraction_case("matmul_minus_128x256x64", (128, 256), (256, 64), (128, 64)),
-        contraction_case("matmul_minus_61x67x53", (61, 67), (67, 53), (61, 53)),
-        contraction_case("matmul_bias_relu_1024_bt", (1024, 1024), (1024, 1024), (1024,), bt=True),
-        contraction_case("matmul_minus_batch8_bt", heads, heads, (8, 256, 256), bt=True),
-        contraction_case("matvec_4096", (4096, 4096), (4096, 1), (4096, 1)),
-        contraction_case("vecmat_4096", (1, 4096), (4096, 4096), (1, 4096)),
-    )
+    for dtype in ("float32", "float16", "bfloat16", "int8"):
+        end = "" if dtype == "float32" else f"_{dtypes.mlir_name(dtype)}"
+        if end:
+            products.append(Product(f"matmul_1024{end}", 1024, 1024, 1024, dtype=dtype))
+        products.append(Product(f"matvec_4096{end}", 4096, 4096, 1, dtype=dtype))
+        products.append(Product(f"vecmat_4096{end}", 1, 4096, 4096, dtype=dtype))
+    return tuple(map(contraction_case, products))
 
 
-def contraction_case(name: str, lhs: Shape, rhs: Shape, other: Shape, *, bt: bool = False) -> Case:
-    """A product of float32 less another operand; or, of a bias, the larger of its sum and 0."""
-    minus = len(other) > 1
-    op = ops.matmul(lhs, rhs, [other], transpose_rhs=bt, epilogue=_MINUS if minus else _RELU)
+def contraction_case(one: Product) -> Case:
+    """The case of a product."""
+    op = one.op
 
     def operands() -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
-        shapes = {"lhs": lhs, "rhs": rhs, "operand0": other}
-        return {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+        shapes = {"lhs": one.lhs, "rhs": one.rhs}
+        if one.epilogue:
+            shapes["operand0"] = one.other
+        return {name: _numbers(rng, shape, one.dtype) for name, shape in shapes.items()}
 
     def check(values: Values) -> Check:
         wide = {name: value.astype(np.float64) for name, value in values.items()}
-        want = _numpy_call(wide, bt, minus)().copy()
+        want = _numpy_call(wide, one)().copy()
         allowed = registry.find(op.name).tolerance(op, values, {"result": want})["result"]
 
         def compared(result: Any) -> str | None:
@@ -58,71 +130,106 @@ def contraction_case(name: str, lhs: Shape, rhs: Shape, other: Shape, *, bt: boo
         return compared
 
     return Case(
-        name=name,
+        name=one.name,
         op=op,
         operands=operands,
         check=check,
-        compute_dtype="float32",
+        compute_dtype=one.dtype,
         peers=(
-            Peer(NUMPY, lambda values: _numpy_call(values, bt, minus)),
-            Peer(TORCH, lambda values: _torch_call(values, bt, minus)),
-            iree_peer(op, _mlir(lhs, rhs, other, bt, minus), [DATA_TILING]),
+            Peer(NUMPY, lambda values: _numpy_call(values, one)),
+            Peer(TORCH, lambda values: _torch_call(values, one)),
+            iree_peer(op, _mlir(one), [DATA_TILING]),
         ),
     )
 
 
-def _numpy_call(values: Values, bt: bool, minus: bool) -> Call:
-    lhs, other = values["lhs"], values["operand0"]
-    rhs = values["rhs"].swapaxes(-1, -2) if bt else values["rhs"]
+def _numbers(rng: np.random.Generator, shape: Shape, dtype: str) -> np.ndarray:
+    if dtype == "int8":
+        return rng.integers(-_LARGEST_INT8, _LARGEST_INT8, shape, np.int8, endpoint=True)
+    return rng.standard_normal(shape, np.float32).astype(dtypes.numpy_dtype(dtype))
+
+
+def _numpy_call(values: Values, one: Product) -> Call:
+    lhs, rhs = one.factors(values["lhs"], values["rhs"])
+    if lhs.dtype not in (np.float32, np.float64):
+        # It has no arithmetic in these types worth timing.
+        kind = dtypes.numpy_dtype(one.op.types["result"].dtype)
+        return lambda: np.matmul(lhs.astype(np.float32), rhs.astype(np.float32)).astype(kind)
+    other = values["operand0"] if one.epilogue else lhs
     out = np.matmul(lhs, rhs)
 
     def call() -> np.ndarray:
         np.matmul(lhs, rhs, out=out)
-        if minus:
-            return np.subtract(out, other, out=out)
-        np.add(out, other, out=out)
-        return np.maximum(out, 0, out=out)
+        if one.epilogue == "minus":
+            np.subtract(out, other, out=out)
+        elif one.epilogue:
+            np.add(out, other, out=out)
+            np.maximum(out, 0, out=out)
+        return out
 
     return call
 
 
-def _mlir(lhs: Shape, rhs: Shape, other: Shape, bt: bool, minus: bool) -> str:
-    batch, rows, columns = lhs[:-2], lhs[-2], rhs[-2 if bt else -1]
-    shape = (*batch, rows, columns)
-    b = "".join(f"b{axis}, " for axis in range(len(batch)))
-    dims = f"{b}m, n, k"
-    maps = affine(dims, f"{b}m, k", f"{b}n, k" if bt else f"{b}k, n", f"{b}m, n")
-    source, weights, kind = (tensor(one) for one in (lhs, rhs, shape))
+def _torch_call(values: Values, one: Product) -> Call:
+    import torch
+
+    def taken(array: np.ndarray) -> Any:
+        if array.dtype == dtypes.numpy_dtype("bfloat16"):
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        return torch.from_numpy(array)
+
+    tensors = {name: taken(value) for name, value in values.items()}
+    lhs, rhs = one.factors(tensors["lhs"], tensors["rhs"])
+    if one.dtype == "int8":
+        if one.batch:
+            raise Skipped("multiplies int8 without batches only")
+        return lambda: torch._int_mm(lhs, rhs).numpy()
+    out = torch.matmul(lhs, rhs)
+
+    def call() -> Any:
+        torch.matmul(lhs, rhs, out=out)
+        if one.epilogue == "minus":
+            torch.sub(out, tensors["operand0"], out=out)
+        elif one.epilogue:
+            torch.add(out, tensors["operand0"], out=out).clamp_(min=0)
+        if one.dtype == "bfloat16":
+            return out.view(torch.int16).numpy().view(dtypes.numpy_dtype("bfloat16"))
+        return out.numpy()
+
+    return call
+
+
+def _mlir(one: Product) -> str:
+    b = "".join(f"b{axis}, " for axis in range(len(one.batch)))
+    maps = affine(
+        f"{b}m, n, k",
+        f"{b}k, m" if one.at else f"{b}m, k",
+        f"{b}n, k" if one.bt else f"{b}k, n",
+        f"{b}m, n",
+    )
+    result, sums = one.op.types["result"].dtype, one.op.accumulator_dtype
+    lhs, rhs = (tensor(shape, one.dtype) for shape in (one.lhs, one.rhs))
+    kind, final = tensor(one.result, sums), tensor(one.result, result)
     head = f"""
-  {filled("start", 0.0, shape)}
+  {filled("start", 0 if sums == "int32" else 0.0, one.result, sums)}
   %product = linalg.contract indexing_maps = [{maps}]
-    ins(%lhs, %rhs : {source}, {weights}) outs(%start : {kind}) -> {kind}"""
-    if minus:
+    ins(%lhs, %rhs : {lhs}, {rhs}) outs(%start : {kind}) -> {kind}"""
+    if one.epilogue == "minus":
         return f"""{head}
   %difference = arith.subf %product, %operand0 : {kind}
   return %difference : {kind}"""
-    dropped = ", ".join(map(str, range(len(shape) - 1)))
-    return f"""{head}
-  %rows = linalg.broadcast ins(%operand0 : {tensor(other)})
+    if one.epilogue:
+        dropped = ", ".join(map(str, range(len(one.result) - 1)))
+        return f"""{head}
+  %rows = linalg.broadcast ins(%operand0 : {tensor(one.other)})
     outs(%start_empty : {kind}) dimensions = [{dropped}]
   %sum = arith.addf %product, %rows : {kind}
   %zeros = arith.constant dense<0.0> : {kind}
   %larger = arith.maximumf %sum, %zeros : {kind}
   return %larger : {kind}"""
-
-
-def _torch_call(values: Values, bt: bool, minus: bool) -> Call:
-    import torch
-
-    lhs, rhs, other = (torch.from_numpy(values[name]) for name in ("lhs", "rhs", "operand0"))
-    if bt:
-        rhs = rhs.transpose(-1, -2)
-    out = torch.matmul(lhs, rhs)
-
-    def call() -> Any:
-        torch.matmul(lhs, rhs, out=out)
-        if minus:
-            return torch.sub(out, other, out=out).numpy()
-        return torch.add(out, other, out=out).clamp_(min=0).numpy()
-
-    return call
+    if result == sums:
+        return f"""{head}
+  return %product : {kind}"""
+    return f"""{head}
+  %rounded = arith.truncf %product : {kind} to {final}
+  return %rounded : {final}"""

@@ -17,9 +17,9 @@ def affine(dims: str, *results: str) -> str:
     return ", ".join(f"affine_map<({dims}) -> ({one})>" for one in results)
 
 
-def filled(name: str, value: float, shape: Shape) -> str:
-    """A tensor of one float32: ``%name``."""
-    kind = tensor(shape)
-    return f"""%{name}_value = arith.constant {value!r} : f32
+def filled(name: str, value: float, shape: Shape, dtype: str = "float32") -> str:
+    """A tensor of one number: ``%name``."""
+    kind, scalar = tensor(shape, dtype), dtypes.mlir_name(dtype)
+    return f"""%{name}_value = arith.constant {value!r} : {scalar}
   %{name}_empty = tensor.empty() : {kind}
-  %{name} = linalg.fill ins(%{name}_value : f32) outs(%{name}_empty : {kind}) -> {kind}"""
+  %{name} = linalg.fill ins(%{name}_value : {scalar}) outs(%{name}_empty : {kind}) -> {kind}"""

@@ -3,6 +3,7 @@
 Kernels of our own, through the pipeline that all kernels take:
 
     fma:   count chains in registers, each x = x * a + b; enough of them to hide the latency
+    dots:  the same, of an instruction that adds products of neighbours of a type to each x
     read:  the sum of an array that no cache holds, a contiguous part of it per thread
 
 Each figure is the best of many short runs: whatever else a machine does only ever slows it down.
@@ -10,6 +11,7 @@ Each figure is the best of many short runs: whatever else a machine does only ev
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +26,7 @@ from tvm_iree_ext import pipeline, runtime
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules.cpu.dot_products import dot_product_of
 from tvm_iree_ext.schedules.cpu.emit import i64
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 from tvm_iree_ext.target.names import TargetLike, make_target
@@ -41,7 +44,8 @@ class Peaks:
 
     threads: int
     gflops: dict[str, float]
-    """Multiply-adds in registers, counted as two, by element type."""
+    """Multiply-adds in registers, counted as two, by element type; of a type that is not here, and
+    has less than 32 bits, they are those of float32."""
     read_gbps: float
     """Memory that is read, in 10^9 bytes per second."""
 
@@ -53,11 +57,15 @@ def measure_peaks(
 ) -> list[Peaks]:
     """The peaks for each number of threads; about a quarter of a second for each figure.
 
+    Args:
+        dtypes: beside those of which the CPU multiplies neighbours in one instruction.
+
     Raises:
         BuildError: for a target that is not this machine's CPU.
     """
     resolved = make_target(target)
     features = cpu_features(resolved)
+    dtypes = (*dtypes, *sorted(features.dot_dtypes))
     fma = {dtype: _compiled(fma_kernel(features, dtype), resolved) for dtype in dtypes}
     read = _compiled(read_kernel(features), resolved)
     lanes = features.lanes(32)
@@ -75,11 +83,15 @@ def measure_peaks(
 
 
 def _fma_gflops(call: Any, features: CpuFeatures, dtype: str, threads: int) -> float:
-    lanes = features.lanes(item_bytes(dtype) * 8)
+    dot = dot_product_of(features, dtype)
+    held, group = (dot.sums, dot.group) if dot else (dtype, 1)
+    lanes = features.lanes(item_bytes(held) * 8)
     factors = np.array([0.5, 1.0], numpy_dtype(dtype))  # x -> x / 2 + 1 stays near 2
-    out = np.zeros((threads, lanes), numpy_dtype(dtype))
+    if dot:
+        factors = factors.repeat(group).view(np.uint32)
+    out = np.zeros((threads, lanes), numpy_dtype(held))
     seconds = _least_seconds(lambda: call(factors, out))
-    return 2 * threads * _FMA_STEPS * _chains(features) * lanes / seconds / 1e9
+    return 2 * threads * _FMA_STEPS * _chains(features) * lanes * group / seconds / 1e9
 
 
 def _least_seconds(call: Callable[[], Any]) -> float:
@@ -114,24 +126,31 @@ def _chains(features: CpuFeatures) -> int:
 
 
 def fma_kernel(features: CpuFeatures, dtype: str) -> tirx.PrimFunc:
-    """``fma(factors[2], out[tasks, lanes])``: the chains of each task, summed at the end."""
-    lanes, chains = features.lanes(item_bytes(dtype) * 8), _chains(features)
+    """``fma(factors[2], out[tasks, lanes])``: the chains of each task, summed at the end.
+
+    Of neighbours of ``dtype``, where an instruction multiplies those, factors are words.
+    """
+    dot = dot_product_of(features, dtype)
+    held, given = (dot.sums, "uint32") if dot else (dtype, dtype)
+    lanes, chains = features.lanes(item_bytes(held) * 8), _chains(features)
     tasks = tirx.Var("tasks", "int64")
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name("fma")
         I.func_attr({"global_symbol": "fma", "tirx.noalias": True})
-        factors = I.arg("factors", I.buffer([2], dtype, align=item_bytes(dtype)))
-        out = I.arg("out", I.buffer([tasks, i64(lanes)], dtype, align=item_bytes(dtype)))
-        with I.sblock("root"), I.parallel(i64(0), tasks) as task:
-            tile = emit.registers(chains * lanes, dtype)
+        factors = I.arg("factors", I.buffer([2], given, align=item_bytes(given)))
+        out = I.arg("out", I.buffer([tasks, i64(lanes)], held, align=item_bytes(held)))
+        declared = dot.declared(lanes) if dot else nullcontext()
+        with I.sblock("root"), declared, I.parallel(i64(0), tasks) as task:
+            tile = emit.registers(chains * lanes, held)
             a, b = (I.Bind(emit.splat(factors[i], lanes)) for i in range(2))
             at = [[emit.run(chain * lanes, lanes)] for chain in range(chains)]
             for chain in range(chains):
-                start = emit.splat(tirx.const(float(chain), dtype), lanes)
-                I.buffer_store(tile, b + start, at[chain])
+                start = emit.splat(tirx.const(chain, held), lanes)
+                I.buffer_store(tile, start if dot else b + start, at[chain])
             with emit.serial(_FMA_STEPS):
                 for place in at:
-                    I.buffer_store(tile, tile[tuple(place)] * a + b, place)
+                    x = tile[tuple(place)]
+                    I.buffer_store(tile, dot.add(x, a, b, lanes) if dot else x * a + b, place)
             I.buffer_store(out, _sum(tile, at), [task, emit.run(0, lanes)])
     return builder.get()
 
