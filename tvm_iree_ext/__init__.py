@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext import (
         bench,
         doctor,
+        fuzz,
         layout,
         mlir,
         ops,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     )
     from tvm_iree_ext.builder import build
     from tvm_iree_ext.example_programs import vector_stages
+    from tvm_iree_ext.frontends import from_jax, from_torch
     from tvm_iree_ext.kernel import Kernel
     from tvm_iree_ext.program import Program, load
     from tvm_iree_ext.program_builder import build_program
@@ -46,6 +48,9 @@ __all__ = [
     "build",
     "build_program",
     "doctor",
+    "from_jax",
+    "from_torch",
+    "fuzz",
     "layout",
     "load",
     "mlir",
@@ -70,6 +75,8 @@ _HOME = {
     "available_processors": "runtime",
     "build": "builder",
     "build_program": "program_builder",
+    "from_jax": "frontends",
+    "from_torch": "frontends",
     "load": "program",
     "set_num_threads": "runtime",
     "threads": "runtime",

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import recorded, workers
+from tvm_iree_ext import limits, recorded, workers
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import ExtError, MlirError, RecordError
 from tvm_iree_ext.mlir import form
@@ -166,6 +166,8 @@ def _difference(check: Check, results: Sequence[np.ndarray]) -> str:
 
 def _checked(task: _Program | _Function) -> Outcome:
     """What becomes of a program or function; whatever goes wrong in it is its outcome."""
+    limits.no_core_file()
+    limits.limit_memory(limits.machine_memory())  # so that the system need not end others
     try:
         with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
             wrong = task.differences(Path(place) / "program")

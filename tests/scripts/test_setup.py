@@ -84,5 +84,6 @@ def test_refuses_an_unknown_extra(clone):
     done = setup(clone, "dve")
     assert done.returncode == 1
     assert (
-        "no extra «dve» in pyproject.toml; there are: tuning cross mlir bench dev\n" in done.stderr
+        "no extra «dve» in pyproject.toml; there are: tuning cross mlir jax pytorch bench dev\n"
+        in done.stderr
     )

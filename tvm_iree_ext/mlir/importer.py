@@ -7,7 +7,7 @@ from tvm import relax, tirx
 
 from tvm_iree_ext.errors import ExtError, MlirError
 from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.errors import Unsupported
+from tvm_iree_ext.mlir.errors import UNFORESEEN, Unsupported
 from tvm_iree_ext.mlir.functions import (
     FUNCTIONS,
     MOST_STEPS,
@@ -158,9 +158,10 @@ def perform(scope: Scope, op: form.Operation) -> list[Value]:
     except ExtError as reason:
         scope.program.report(op, str(reason))
         return [Failed() for _ in op.results]
-    except (RuntimeError, TypeError, ValueError, ArithmeticError) as reason:
-        # TVM refuses in many kinds of error; what it is given came from the file.
-        scope.program.report(op, f"fails: {str(reason).strip().partition(chr(10))[0]}")
+    except Exception as reason:
+        # TVM refuses in many kinds of error, and what it is given came from the file.
+        what = str(reason).strip().partition("\n")[0]
+        scope.program.report(op, f"{UNFORESEEN}: {type(reason).__name__}: {what}")
         return [Failed() for _ in op.results]
     return found if isinstance(found, list) else [found]
 

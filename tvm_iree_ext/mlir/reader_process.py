@@ -5,12 +5,12 @@ It imports IREE's bindings and not TVM, and ends when the socket that it reads f
 
 import contextlib
 import gc
-import resource
 import signal
 import socket
 import sys
 from typing import Any
 
+from tvm_iree_ext import limits
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.wire import Line
 
@@ -21,7 +21,7 @@ _MOST_DIAGNOSTICS = 20
 def main(descriptor: int) -> None:
     """Serve the reader at the other end of a socket."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the reader's
-    _limit(resource.RLIMIT_CORE, 0)
+    limits.no_core_file()
     line = Line(socket.socket(fileno=descriptor))
     try:
         from iree.compiler import ir  # noqa: F401
@@ -39,15 +39,14 @@ def main(descriptor: int) -> None:
 
 
 def _answer(text: bytes, memory: int, seconds: int) -> tuple[str, Any]:
-    _limit(resource.RLIMIT_AS, _status_bytes("VmSize") + memory)
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    _limit(resource.RLIMIT_CPU, int(usage.ru_utime + usage.ru_stime) + seconds + 1)
+    limits.limit_memory(memory)
+    limits.limit_seconds(seconds)
     try:
         return _parse(text)
     except MemoryError:
         return "failed", f"it takes more than the {memory / 1e6:.0f} MB that it may"
     finally:
-        _limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
+        limits.lift_memory_limit()
 
 
 def _parse(text: bytes) -> tuple[str, Any]:
@@ -69,16 +68,3 @@ def _parse(text: bytes) -> tuple[str, Any]:
             return "module", Translator(_SOURCE).module(module)
     except TooDeep as error:
         return "failed", str(error)
-
-
-def _status_bytes(name: str) -> int:
-    with contextlib.suppress(OSError), open("/proc/self/status") as status:
-        for row in status:
-            if row.startswith(name):
-                return int(row.split()[1]) * 1024
-    return 1 << 30  # elsewhere than on Linux: what the libraries take, and more
-
-
-def _limit(which: int, soft: int) -> None:
-    with contextlib.suppress(OSError, ValueError):  # some systems have not all of them
-        resource.setrlimit(which, (soft, resource.getrlimit(which)[1]))

@@ -71,7 +71,13 @@ def guarded(
 
 
 def mixed(scope: Scope, static: Sequence[int], dynamic: Sequence[form.Value]) -> list[Scalar]:
-    """A list of offsets or sizes: numbers, and operands for the rest."""
+    """A list of offsets or sizes: numbers, and operands for the rest.
+
+    Raises:
+        Unsupported: where the text has MLIR's mark of what is dynamic as a number.
+    """
+    if sum(int(one) == _DYNAMIC for one in static) != len(dynamic):
+        raise Unsupported(f"the number {_DYNAMIC}")
     given = iter(dynamic)
     return [
         scope.scalar(next(given)) if int(one) == _DYNAMIC else Number(INDEX, int(one))
@@ -106,6 +112,8 @@ def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
             return Empty(shape, value.element)
         case Constant() if all(isinstance(one, int) for one in shape):
             return Constant(value.array.reshape(shape), value.element, value.foldable)
+    if 0 in [one for one in shape if isinstance(one, int)]:
+        return Empty(shape, value.element)  # to Relax, an extent of 0 is that of the old shape
     tensor = scope.tensor(value)
     if all(str(a) == str(b) for a, b in zip(tensor.shape, shape, strict=False)) and len(
         tensor.shape

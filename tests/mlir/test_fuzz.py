@@ -1,0 +1,75 @@
+"""Mutated programs: each is imported or refused, in time; ``scripts/fuzz.py`` tries thousands."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from tvm_iree_ext import fuzz
+from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.mlir import import_program
+
+SEED, COUNT = 1, 200
+
+
+@pytest.fixture(scope="module")
+def texts(root):
+    folders = (root / "tests" / "data" / name for name in ("ir", "mlir"))
+    return [path.read_text() for folder in folders for path in sorted(folder.glob("*.mlir"))]
+
+
+def test_no_mutation_crashes_or_hangs(texts):
+    findings = list(fuzz.fuzz(texts, range(COUNT), SEED))
+    assert [finding for finding in findings if finding.kind == "wrong"] == []
+    counts = Counter(finding.kind for finding in findings)
+    assert counts["imported"] > COUNT / 10
+    assert counts["refused"] > COUNT / 10
+
+
+def test_a_case_is_the_same_everywhere():
+    code = (
+        "from tvm_iree_ext.mlir.mutations import case;"
+        "print([hash(case(3, i, ['a %b addf 12\\n' * 9])) == 0 for i in range(3)], case(3, 7, ['a"
+        " 1\\nb 2']))"
+    )
+    runs = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(runs) == 1
+
+
+def test_what_is_wrong_is_found(monkeypatch):
+    def fail(text):
+        raise IndexError("tuple index out of range")
+
+    monkeypatch.setattr(fuzz, "import_program", fail)
+    finding = fuzz._tried(fuzz._Task(3, "module {}", build=False))
+    assert finding == fuzz.Finding(3, "wrong", "IndexError: tuple index out of range")
+
+
+def test_the_script_says_what_it_found(root):
+    command = [sys.executable, root / "scripts" / "fuzz.py", root / "tests" / "data" / "mlir"]
+    done = subprocess.run([*command, "--count", "3"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " refused" in done.stdout or " imported" in done.stdout
+    shown = subprocess.run(
+        [*command, "--case", "2", "--show"], capture_output=True, text=True, check=True
+    )
+    assert len(shown.stdout) > 10
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no public function"),
+        ("module { module {} }", "no public function"),
+        ("func.func private @f()", "no public function"),
+        ("func.func @f() { func.call @f() : () -> () return }", "calls itself"),
+        ("util.global private @g : tensor<4xf32>", "no public function"),
+    ],
+)
+def test_odd_modules_are_refused(text, said):
+    with pytest.raises(MlirError, match=said):
+        import_program(text)

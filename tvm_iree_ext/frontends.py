@@ -1,0 +1,151 @@
+"""From a live JAX function or PyTorch module to a built program, through IREE's front ends.
+
+JAX lowers to StableHLO and PyTorch's exporter to the torch dialect; IREE's compiler brings either
+to the dialects that :mod:`tvm_iree_ext.mlir` imports.  The frameworks are imported when they are
+asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pytorch]'``.
+"""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.mlir.program import import_program
+from tvm_iree_ext.program import Program
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.target.names import TargetLike
+
+_MOST_LINES = 20  # of what the compiler complains
+
+
+def from_jax(
+    function: Any,
+    *examples: Any,
+    target: TargetLike = "llvm",
+    folder: Path | str | None = None,
+    **named: Any,
+) -> Program:
+    """Build a program of a JAX function.
+
+    >>> program = from_jax(lambda x, w: jax.nn.relu(x @ w), x, w)   # doctest: +SKIP
+    >>> y = program(x, w)                                           # doctest: +SKIP
+
+    The program takes and gives the leaves of the function's arguments and results, in JAX's order.
+
+    Args:
+        function: a function, one of ``jax.jit``, or what its ``lower`` gave.
+        examples: arguments to trace with: arrays, or ``jax.ShapeDtypeStruct``; none for what is
+            lowered already.
+        target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
+        folder: where to write the artifact; by default the cache keeps it.
+        named: keyword arguments to trace with.
+
+    Raises:
+        MlirError: where JAX or IREE is not installed, or the program holds what is not supported.
+        ExtError: as :func:`tvm_iree_ext.program_builder.build_program`.
+    """
+    return build_program(import_jax(function, *examples, **named), target, folder=folder)
+
+
+def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
+    """The same, imported and not built."""
+    lowered = function
+    if not hasattr(function, "as_text"):
+        try:
+            import jax
+        except ImportError as error:
+            raise _absent("JAX", "jax", error) from None
+        jitted = function if hasattr(function, "lower") else jax.jit(function)
+        lowered = jitted.lower(*examples, **named)
+    elif examples or named:
+        raise MlirError("what is lowered already takes no arguments to trace with")
+    return import_lowered(lowered.as_text("stablehlo", debug_info=True), "stablehlo")
+
+
+def from_torch(
+    module: Any,
+    *examples: Any,
+    target: TargetLike = "llvm",
+    folder: Path | str | None = None,
+    **options: Any,
+) -> Program:
+    """Build a program of a PyTorch module; its weights become the program's constants.
+
+    >>> program = from_torch(model.eval(), x)                       # doctest: +SKIP
+    >>> y = program(x)                                              # doctest: +SKIP
+
+    Args:
+        module: a ``torch.nn.Module``, or what ``torch.export.export`` gave.
+        examples: tensors to trace with; none for what is exported already.
+        target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
+        folder: where to write the artifact; by default the cache keeps it.
+        options: of ``iree.turbine.aot.export``, such as ``dynamic_shapes``.
+
+    Raises:
+        MlirError: where PyTorch or IREE is not installed, or the program holds what is not
+            supported.
+        ExtError: as :func:`tvm_iree_ext.program_builder.build_program`.
+    """
+    return build_program(import_torch(module, *examples, **options), target, folder=folder)
+
+
+def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
+    """The same, imported and not built."""
+    try:
+        from iree.turbine import aot
+    except ImportError as error:
+        raise _absent("iree-turbine", "pytorch", error) from None
+    given: dict[str, Any] = {"args": examples} if examples else {}
+    exported = aot.export(module, **given, **options)
+
+    def write(place: Path) -> Path:
+        path = place / "module.mlirbc"  # weights by their bytes
+        exported.save_mlir(path)
+        return path
+
+    return _import(write, "torch")
+
+
+def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) -> Imported:
+    """Import a module of a framework's dialect, as text or bytecode.
+
+    Raises:
+        MlirError: for what IREE does not bring to the dialects that are imported, and as
+            :func:`tvm_iree_ext.mlir.program.import_program`.
+    """
+
+    def write(place: Path) -> Path:
+        path = place / "module.mlir"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return _import(write, dialect)
+
+
+def _import(write: Callable[[Path], Path], dialect: str) -> Imported:
+    try:
+        from iree.compiler import tools
+    except ImportError as error:
+        raise _absent("IREE's compiler", "mlir", error) from None
+    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
+        place = Path(folder)
+        result = place / "input.mlir"
+        try:
+            tools.compile_file(
+                str(write(place)),
+                input_type=dialect,
+                output_file=str(result),
+                output_format=tools.OutputFormat.MLIR_TEXT,
+                extra_args=["--compile-to=input"],
+            )
+        except tools.CompilerToolError as error:
+            said = str(error).partition("Diagnostics:")[2].partition("Invoked with:")[0]
+            lines = [line for line in said.splitlines() if line.strip()][:_MOST_LINES]
+            raise MlirError("\n".join(["IREE does not lower it:", *lines])) from None
+        return import_program(result)
+
+
+def _absent(what: str, extra: str, error: ImportError) -> MlirError:
+    return MlirError(f"{what} is not installed: {error}; pip install 'tvm-iree-ext[{extra}]'")
