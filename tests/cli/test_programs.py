@@ -157,6 +157,44 @@ def test_runs_the_artifact_of_a_kernel(command, tmp_path):
     assert "has no function 'main'" in command("run", folder, "--function", "main").err
 
 
+CHECKS = """
+func.func @right() {
+  %a = util.unfoldable_constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %b = arith.addf %a, %a : tensor<2xf32>
+  check.expect_almost_eq_const(%b, dense<[2.0, 4.0]> : tensor<2xf32>) : tensor<2xf32>
+  check.expect_eq(%b, %b) : tensor<2xf32>
+  return
+}
+func.func @wrong() {
+  %a = util.unfoldable_constant dense<[1, 2, 3]> : tensor<3xi32>
+  check.expect_eq_const(%a, dense<[1, 2, 4]> : tensor<3xi32>) : tensor<3xi32>
+  return
+}
+func.func @unsupported() {
+  %a = util.unfoldable_constant dense<1.0> : tensor<3xf32>
+  %b = tosa.abs %a : (tensor<3xf32>) -> tensor<3xf32>
+  check.expect_eq(%a, %b) : tensor<3xf32>
+  return
+}
+func.func private @helper() { return }
+func.func @no_test(%a: tensor<2xf32>) -> tensor<2xf32> { return %a : tensor<2xf32> }
+"""
+
+
+def test_run_checks_does_so_function_by_function(command, tmp_path):
+    path = tmp_path / "checks.mlir"
+    path.write_text(CHECKS)
+    done = command("run-checks", path)
+    assert done.status == 1
+    assert done.lines[0] == "ok right"
+    assert done.lines[1] == (
+        "FAILED wrong: check.expect_eq at 11:3: got[2] is 3, expected 4; 1 of 3 elements are wrong"
+    )
+    assert done.lines[2].startswith("FAILED unsupported: ")
+    assert "tosa.abs" in done.lines[2]
+    assert done.lines[3:] == ["1 passed, 2 failed"]
+
+
 def test_run_checks_wants_a_test(command, tmp_path):
     path = tmp_path / "none.mlir"
     path.write_text(

@@ -27,7 +27,8 @@ def test_what_is_checked_is_returned_behind_the_results(built):
     assert kinds == [("eq", 0, 1), ("almost_eq", 2, 3), ("true", 4, None), ("all_true", 5, None)]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[2], [2, 4])
-    assert results[4] == 1 and results[5].all()
+    assert results[4] == 1
+    assert results[5].all()
     assert (point.checks[1].absolute, point.checks[1].relative) == (
         np.float32(1e-3),
         np.float32(1e-2),
@@ -44,4 +45,5 @@ def test_functions_are_imported_one_by_one(imported):
     ).replace("  %one =", "  %true = arith.constant true\n  %one =")
     program = imported(text, failures=failures)
     assert [p.name for p in program.functions] == ["more"]
-    assert list(failures) == ["sums"] and "scf.if: is not supported" in failures["sums"]
+    assert list(failures) == ["sums"]
+    assert "scf.if: is not supported" in failures["sums"]
