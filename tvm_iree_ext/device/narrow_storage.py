@@ -29,7 +29,7 @@ def keep_narrow_storage(
         if dtype.startswith(_NARROW):
             word = tirx.decl_buffer(
                 buffer.shape, f"uint{DataType(dtype).bits}", buffer.name, scope=buffer.scope(),
-                data_alignment=int(buffer.data_alignment),
+                data_alignment=int(buffer.data_alignment), strides=buffer.strides,
             )  # fmt: skip
             words[hash(buffer)] = word
             dtypes[hash(word)] = dtype
@@ -78,6 +78,7 @@ def keep_narrow_storage(
 
 _ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
+_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
 
 
 def _pointed_at(pointer: Any) -> int:
@@ -91,6 +92,11 @@ def _as_words(value: Any) -> Any:
     name = f"uint{dtype.bits}" + (f"x{dtype.lanes}" if dtype.lanes > 1 else "")
     if isinstance(value, ir.Call) and value.op.same_as(_REINTERPRET):
         return _reinterpreted(name, value.args[0])
+    if isinstance(value, ir.Call) and value.op.same_as(_IF_THEN_ELSE):
+        condition, *choices = value.args  # TVM cannot vectorize what is reinterpreted as a whole
+        return tirx.if_then_else(condition, *map(_as_words, choices))
+    if isinstance(value, tirx.FloatImm) and float(value.value) == 0:
+        return tirx.const(0, name)
     return tirx.reinterpret(name, value)
 
 

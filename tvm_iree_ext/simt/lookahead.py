@@ -54,6 +54,10 @@ def look_ahead(body: Any) -> Uses:
 
     def by_pointer(node: Any) -> None:
         name = operator_name(node)
+        if name == "s_tir.cp_async_raw":
+            target, source = base_of(node.args[0]), base_of(node.args[2])
+            stored.add(root.get(target, target))
+            loaded.add(root.get(source, source))
         if name in _READERS:
             base = base_of(node.args[_READERS[name]])
             only_read[root.get(base, base)] += 1

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.errors import SimulationError
-from tvm_iree_ext.simt.calls import NOTHING, ZERO, handles, pointer, retyped, tokens_of
+from tvm_iree_ext.simt.calls import NOTHING, ZERO, Pointer, handles, pointer, retyped, tokens_of
 from tvm_iree_ext.simt.emission import Code
 from tvm_iree_ext.simt.expressions import Binding, Expressions, dtype_of, lanes_of
 from tvm_iree_ext.simt.values import element_type
@@ -58,6 +58,11 @@ def start_copy(tr: Expressions, target: Any, source: Any, nbytes: int, kept: Any
     if kept is not None:
         bytes_kept = tr(kept)
         elements = tr.compose(f"{bytes_kept.text} // {size}", bytes_kept).text
+    return _start(tr, to, origin, nbytes, elements)
+
+
+def _start(tr: Expressions, to: Pointer, origin: Pointer, nbytes: int, elements: str) -> Code:
+    size = element_type(to.dtype).itemsize
     tr.emitter.line(
         f"rt.copies.start({to.view}, {to.at.text}, {origin.view}, {origin.at.text},"
         f" {nbytes // size}, {elements}, {tr.mask}, {tr.statement})"
@@ -70,6 +75,22 @@ def _cp_async(tr: Expressions, node: Any) -> Code:
     operands, _ = tokens_of(node)
     target, source, nbytes, *kept = operands
     return start_copy(tr, target, source, int(nbytes.value), kept[0] if kept else None)
+
+
+@handles("s_tir.cp_async_raw")
+def _cp_async_raw(tr: Expressions, node: Any) -> Code:
+    """TVM's own: pointers with offsets in elements of the call's type, bytes, maybe a condition."""
+    target, target_offset, source, source_offset, nbytes, *condition = node.args
+    to, origin = (
+        retyped(tr, pointer(tr, base), dtype_of(node), tr(offset))
+        for base, offset in ((target, target_offset), (source, source_offset))
+    )
+    count = int(nbytes.value) // element_type(to.dtype).itemsize
+    elements = str(count)
+    if condition:
+        holds = tr(condition[0])
+        elements = tr.compose(f"{count} * ({holds.text} != 0)", holds).text
+    return _start(tr, to, origin, int(nbytes.value), elements)
 
 
 @handles("ptx.cp_async_commit_group")

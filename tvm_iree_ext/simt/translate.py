@@ -193,9 +193,17 @@ class _Statements:
             self.values(value)
 
     def _AttrStmt(self, node: Any) -> None:
-        if str(node.attr_key) == "thread_extent":
+        key = str(node.attr_key)
+        if key == "thread_extent":
             self._thread(node)
+        if key == "async_wait_inflight_count":  # of the groups that may still be under way
+            newest = self.values(node.value).text
+            self.emitter.line(
+                f"rt.copies.wait({newest}, {self.values.mask}, {self.values.statement})"
+            )
         self._visit(node.body)
+        if key == "async_commit_queue_scope":
+            self.emitter.line(f"rt.copies.commit({self.values.mask})")
 
     def _thread(self, node: Any) -> None:
         tag = str(node.node.thread_tag)

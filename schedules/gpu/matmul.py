@@ -1,0 +1,367 @@
+"""Tiled matrix product on matrix instructions, derived from layouts alone.
+
+    before:  for m, n, k: accumulator[m, n] += lhs[m, k] * rhs[k, n]
+    after:   for tile of rows, of columns in blockIdx:
+                 for subgroup in threadIdx.y:
+                     accumulator fragments = 0
+                     for tile of k:
+                         all lanes copy the tiles of lhs and rhs to shared memory
+                         for instruction along k:
+                             load the fragments of its lhs and rhs
+                             for instruction along m, n: multiply
+                     each lane stores what it holds of the accumulator, as far as the result reaches
+
+Everything follows from the layouts of the instruction's operands: which subgroup has which rows and
+columns, the order of registers, how the tiles lie in shared memory, who stores what.  One rule for
+all chips: what differs is a row of the MMA table and of the chips' limits.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any
+
+from tvm import s_tir
+from tvm.target import Target
+from tvm_iree_ext.schedules.gpu.copies import (
+    ChosenPlacement,
+    TileAccess,
+    choose_placement,
+    copy_layout,
+)
+from tvm_iree_ext.schedules.gpu.fragments import into_fragments, tensorize_tiles
+from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape, matmul_blocks
+from tvm_iree_ext.schedules.layouts import bind_grid, distribute, vector_elements
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
+from tvm_iree_ext.intrin.nvidia import ldmatrix_form
+from tvm_iree_ext.layout.nested import Ints, NestedLayout
+from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
+from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
+
+_SIDES = ("lhs", "rhs")
+_OVERHEAD = 40  # registers for addresses and the like
+
+
+@dataclass(frozen=True)
+class MatmulConfig:
+    """The numbers of the schedule.
+
+    Attributes:
+        mma_kind: the instruction, by the table's name.
+        subgroups: of a workgroup, along m and n.
+        tiles: instructions of a subgroup, along m and n.
+        k_tiles: instructions along k between two copies to shared memory.
+        stages: tiles of k that are under way at once: 1 copies, waits and multiplies in turn.
+            With asynchronous copies each stage has shared memory of its own; without, the second
+            waits in registers, and there are no more.
+        column_major: exchange A and B in the instruction, so that lanes hold runs of the result's
+            rows instead of its columns.
+    """
+
+    mma_kind: str
+    subgroups: tuple[int, int] = (2, 2)
+    tiles: tuple[int, int] = (4, 4)
+    k_tiles: int = 2
+    stages: int = 1
+    column_major: bool = False
+
+    @property
+    def num_subgroups(self) -> int:
+        """Of a workgroup."""
+        return prod(self.subgroups)
+
+
+@dataclass(frozen=True)
+class MatmulPlan:
+    """What the layouts say of a product before it is scheduled.
+
+    Attributes:
+        tile: rows, columns and depth of a workgroup's tile.
+        layouts: of the operands, with their dims as they lie in memory.
+        placements: of the operands' tiles in shared memory.
+        runs: elements that a lane accesses at once in ``lhs``, ``rhs`` and ``result``.
+        ldmatrix: the operands that are loaded by it.
+    """
+
+    shape: MatmulShape
+    config: MatmulConfig
+    mma: Mma
+    chip: GpuChip
+    tile: Ints
+    layouts: ContractionLayouts
+    placements: dict[str, ChosenPlacement]
+    runs: dict[str, int]
+    ldmatrix: frozenset[str]
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether copies to shared memory go past the registers."""
+        return "cp.async" in self.chip.async_copy_bits
+
+    @property
+    def through_registers(self) -> bool:
+        """Whether the tiles of the next step wait in registers."""
+        return self.config.stages > 1 and not self.asynchronous
+
+    @property
+    def scope(self) -> str:
+        """Of shared memory."""
+        return "shared.dyn" if self.chip.kind == "cuda" else "shared"
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """Of a workgroup."""
+        stages = self.config.stages if self.asynchronous else 1
+        return stages * sum(placement.bytes for placement in self.placements.values())
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers of a lane for fragments, and for what waits to be multiplied."""
+        m, n = self.config.tiles
+        lhs, rhs, acc = self.mma.lhs, self.mma.rhs, self.mma.acc
+        assert lhs is not None  # all three are checked by plan_matmul
+        assert rhs is not None
+        assert acc is not None
+        waiting = 0
+        if self.through_registers:
+            lanes = self.config.num_subgroups * self.mma.subgroup_size
+            waiting = sum(
+                -(-prod(self.tile_shape(side)) * placement.placement.element_bytes // (4 * lanes))
+                for side, placement in self.placements.items()
+            )
+        return m * n * acc.registers + m * lhs.registers + n * rhs.registers + waiting
+
+    def tile_shape(self, side: str) -> Ints:
+        """The tile of ``lhs`` or ``rhs``, as it lies in memory."""
+        rows, columns, depth = self.tile
+        own = (rows, depth) if side == "lhs" else (depth, columns)
+        return tuple(own[dim] for dim in self.shape.order(side))
+
+
+def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
+    """Derive the layouts of a product and check them against the chip.
+
+    Raises:
+        ScheduleError: for a config that the chip or the shape cannot have, saying why.
+    """
+    chip, mma = gpu_chip(target), mma_intrins(config.mma_kind).mma
+    _check(shape, target, chip, mma, config)
+    (sm, sn), (tm, tn) = config.subgroups, config.tiles
+    tile = (sm * tm * mma.m, sn * tn * mma.n, config.k_tiles * mma.k)
+    lhs, rhs = (
+        tuple(loops[dim] for dim in shape.order(side))
+        for side, loops in zip(_SIDES, ((0, 2), (2, 1)), strict=True)
+    )
+    layouts = contraction_layouts(
+        mma, "mnk", tile, (sm, sn, 1), lhs=lhs, rhs=rhs, column_major=config.column_major
+    )
+    plan = MatmulPlan(shape, config, mma, chip, tile, layouts, {}, {}, frozenset())
+    runs, ldmatrix = {}, set()
+    for side in _SIDES:
+        operand = getattr(mma, side)
+        runs[side] = vector_elements(
+            dtype_bits(operand.dtype), plan.tile_shape(side)[-1], shape.extents(side)[-1]
+        )
+        if mma.vendor == "nvidia" and ldmatrix_form(operand, shape.order(side)) is not None:
+            ldmatrix.add(side)
+    runs["result"] = vector_elements(dtype_bits(mma.c), layouts.acc.element_tile[-1], shape.n)
+    plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
+    placements = {side: _placement(plan, side) for side in _SIDES}
+    plan = replace(plan, placements=placements)
+    _check_memory(plan)
+    return plan
+
+
+def _check(
+    shape: MatmulShape, target: Target, chip: GpuChip, mma: Mma, config: MatmulConfig
+) -> None:
+    size = subgroup_size(target)
+    lanes = config.num_subgroups * size
+    dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
+    counts = (*config.subgroups, *config.tiles, config.k_tiles)
+    reasons = {
+        f"{chip.name} has no such instruction": not mma.on(chip.name),
+        f"it is for subgroups of {mma.subgroup_size} lanes, the target's have {size}": (
+            mma.subgroup_size != size
+        ),
+        "it multiplies several blocks at once": mma.blocks > 1,
+        "it is shared by several subgroups": mma.num_subgroups > 1,
+        f"its types are {', '.join(dtypes)}": (
+            dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+        ),
+        f"{lanes} lanes; a workgroup has at most {chip.max_lanes}": lanes > chip.max_lanes,
+        f"counts {counts} start at 1": min(counts) < 1,
+        f"{config.stages} stages; expected 1, 2, or with asynchronous copies up to 8": (
+            not 1 <= config.stages <= (8 if chip.async_copy_bits.get("cp.async") else 2)
+        ),
+        "its A and B are not each other's transposes": (
+            config.column_major and not mma.column_major
+        ),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise ScheduleError(f"matmul by {mma.name}: {reason}")
+
+
+def _check_memory(plan: MatmulPlan) -> None:
+    chip = plan.chip
+    if plan.shared_memory_bytes > chip.shared_memory_bytes:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: tiles of {plan.shared_memory_bytes} bytes;"
+            f" a workgroup of {chip.name} has {chip.shared_memory_bytes} of shared memory"
+        )
+    if plan.registers + _OVERHEAD > chip.max_registers:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: {plan.registers} registers of a lane for fragments;"
+            f" {chip.name} has {chip.max_registers}, of which {_OVERHEAD} are for the rest"
+        )
+
+
+def _placement(plan: MatmulPlan, side: str) -> ChosenPlacement:
+    """How an operand's tile lies in shared memory, by what is done with it."""
+    shape, count, size = plan.tile_shape(side), plan.config.num_subgroups, plan.mma.subgroup_size
+    operand = getattr(plan.mma, side)
+    bits = dtype_bits(operand.dtype)
+    accesses = []
+    copy = copy_layout(shape, bits, count, size, run=plan.runs[side])
+    if copy.undistributed_shape == shape:
+        accesses.append(TileAccess(copy, count, size, plan.runs[side] * bits // 8))
+    if side in plan.ldmatrix:
+        accesses.append(TileAccess(_matrix_rows(shape, 128 // bits), 1, 8, 16))
+    else:
+        accesses.append(TileAccess(getattr(plan.layouts, side), count, size))
+    aligned = 16 if side in plan.ldmatrix else plan.runs[side] * bits // 8
+    return choose_placement(
+        shape, bits // 8, accesses, banks=plan.chip.banks, alignment_bytes=aligned, swizzles=False
+    )
+
+
+def _matrix_rows(shape: Ints, run: int) -> NestedLayout:
+    """What ``ldmatrix`` reads at once: 8 rows of 16 bytes, by 8 lanes."""
+    steps = (shape[0] // 8, shape[1] // run)
+    return NestedLayout((1, 1), steps, (1, 1), (8, 1), (1, run), (0, 0), (1, 0))
+
+
+def schedule_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> s_tir.Schedule:
+    """The schedule of the product for a GPU.
+
+    Raises:
+        ScheduleError: as :func:`plan_matmul`.
+    """
+    plan = plan_matmul(shape, target, config)
+    blocks = matmul_blocks(
+        shape, plan.tile, plan.runs, plan.scope, registers=plan.through_registers
+    )
+    sch = s_tir.Schedule(blocks)
+    _Scheduling(sch, plan).run()
+    return sch
+
+
+class _Scheduling:
+    def __init__(self, sch: s_tir.Schedule, plan: MatmulPlan) -> None:
+        self.sch, self.plan = sch, plan
+        self.intrins: MmaIntrins = mma_intrins(
+            plan.mma.name, column_major=plan.config.column_major
+        )
+        self.product = sch.get_sblock("product")
+
+    def run(self) -> None:
+        sch, plan, mma = self.sch, self.plan, self.plan.mma
+        (sm, sn), (tm, tn) = plan.config.subgroups, plan.config.tiles
+        i, j, k = sch.get_loops(self.product)
+        i_grid, i_subgroup, i_tile, i_in = sch.split(i, [None, sm, tm, mma.m])
+        j_grid, j_subgroup, j_tile, j_in = sch.split(j, [None, sn, tn, mma.n])
+        k_step, k_tile, k_in = sch.split(k, [None, plan.config.k_tiles, mma.k])
+        sch.reorder(
+            i_grid, j_grid, i_subgroup, j_subgroup, k_step, k_tile, i_tile, j_tile, i_in, j_in, k_in
+        )
+        bind_grid(sch, [i_grid, j_grid])
+        subgroup = self._subgroups(i_subgroup, j_subgroup)
+        fragments = {
+            side: sch.cache_read(self.product, at, "local") for at, side in enumerate(_SIDES)
+        }
+        for side, block in fragments.items():
+            sch.compute_at(block, k_tile)
+            self._stage(side, k_step)
+        self._store(subgroup)
+        fill = sch.decompose_reduction(self.product, k_step)
+        for side, block in fragments.items():
+            into_fragments(sch, block, self.intrins, side, plan.shape.order(side))
+        into_fragments(sch, self.product, self.intrins, "acc")
+        for side, block in fragments.items():
+            self._load(side, block)
+        fill_loops = sch.get_loops(fill)[-4:]
+        for loop in (*fill_loops[:2], k_tile, i_tile, j_tile):
+            sch.unroll(loop)
+        self._pipeline(k_step)
+        sch.tensorize(fill_loops[2], self.intrins.fill())
+        sch.tensorize(i_in, self.intrins.multiply())
+
+    def _pipeline(self, k_step: Any) -> None:
+        """Copy the tiles of coming steps while one is multiplied."""
+        stages = self.plan.config.stages
+        if stages == 1:
+            return
+        if self.plan.asynchronous:  # both copies, the product
+            stage, order = [0, 0, stages - 1], [0, 1, 2]
+            self.sch.annotate(k_step, "software_pipeline_async_stages", [0])
+        else:  # for each operand, into registers and on to shared memory; the product
+            stage, order = [0, 1, 0, 1, 1], [2, 0, 3, 1, 4]
+        self.sch.annotate(k_step, "software_pipeline_stage", stage)
+        self.sch.annotate(k_step, "software_pipeline_order", order)
+
+    def _subgroups(self, *loops: Any) -> Any:
+        """One loop over the workgroup's subgroups, in the order of the accumulator's strides."""
+        strides = self.plan.layouts.acc.subgroup_strides
+        order = sorted(range(len(loops)), key=lambda dim: -strides[dim])
+        self.sch.reorder(*[loops[dim] for dim in order])
+        subgroup = self.sch.fuse(*[loops[dim] for dim in order])
+        self.sch.bind(subgroup, "threadIdx.y")
+        return subgroup
+
+    def _stage(self, side: str, at: Any) -> None:
+        """All lanes copy an operand's tile to shared memory."""
+        sch, plan = self.sch, self.plan
+        block = sch.get_sblock(f"{side}_tile")
+        shape, run = plan.tile_shape(side), plan.runs[side]
+        count, size = plan.config.num_subgroups, plan.mma.subgroup_size
+        layout = copy_layout(shape, dtype_bits(getattr(plan.mma, side).dtype), count, size, run=run)
+        blocks = [block]
+        if plan.through_registers:
+            blocks.append(sch.get_sblock(f"{side}_registers"))
+        for part in blocks:
+            sch.compute_at(part, at)
+            loops = sch.get_loops(part)[-2:]
+            distribute(sch, part, layout, count, size, loops=loops, grid=False, vector=run)
+        if pad := plan.placements[side].placement.pad_bytes:
+            element_bytes = plan.placements[side].placement.element_bytes
+            sch.storage_align(block, 0, axis=-2, factor=shape[-1], offset=pad // element_bytes)
+
+    def _load(self, side: Any, block: Any) -> None:
+        order = self.plan.shape.order(side)
+        placement = self.plan.placements[side].placement
+        pitch = placement.shape[-1] * placement.element_bytes + placement.pad_bytes
+        name = self.intrins.load(
+            side,
+            self.plan.scope,
+            order=order,
+            ldmatrix=side in self.plan.ldmatrix,
+            widest_bytes=min(16, pitch & -pitch),
+        )
+        tile = self.intrins.tile(side)
+        extents = tuple(tile[dim] for dim in order)
+        tensorize_tiles(self.sch, self.sch.get_loops(block)[-2:], extents, name)
+
+    def _store(self, subgroup: Any) -> None:
+        """Each lane stores its part of the accumulator."""
+        sch, layout = self.sch, self.plan.layouts.acc
+        block = sch.get_sblock("result")
+        sch.reverse_compute_at(block, subgroup)
+        one = replace(layout, subgroup_tile=(1, 1), subgroup_strides=(0, 0))
+        loops, run = sch.get_loops(block)[-2:], self.plan.runs["result"]
+        distribute(
+            sch, block, one, None, self.plan.mma.subgroup_size,
+            loops=loops, grid=False, vector=run,
+        )  # fmt: skip

@@ -1,0 +1,194 @@
+import ml_dtypes
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, plan_matmul, schedule_matmul
+from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config, matmul_kind
+from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
+
+from tvm_iree_ext.device.code import compile_device
+from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.simt import device_functions, simulate
+from tvm_iree_ext.target.mma import tvm_dtype
+from tvm_iree_ext.target.mma_table import mma_kind
+from tvm_iree_ext.target.names import make_target
+
+HALF = ("float16", "float16", "float32")
+NUMPY = {"bfloat16": ml_dtypes.bfloat16, "float8_e4m3fnuz": ml_dtypes.float8_e4m3fnuz}
+CHIPS = {
+    "cuda:sm_80": "NV_MMA_SYNC_F32_16x8x16_F16",
+    "cuda:sm_86": "NV_MMA_SYNC_F32_16x8x16_F16",
+    "cuda:sm_89": "NV_MMA_SYNC_F32_16x8x16_F16",
+    "cuda:sm_90": "NV_MMA_SYNC_F32_16x8x16_F16",
+    "cuda:sm_100": "NV_MMA_SYNC_F32_16x8x16_F16",
+    "rocm:gfx90a": "VMFMA_F32_16x16x32_F16",
+    "rocm:gfx942": "VMFMA_F32_16x16x32_F16",
+    "rocm:gfx950": "MFMA_F32_16x16x32_F16",
+    "rocm:gfx1100": "WMMAR3_F32_16x16x16_F16",
+    "rocm:gfx1201": "WMMAR4_F32_16x16x16_F16",
+}
+
+
+def small(kind, stages=2, **more):
+    """A workgroup of four subgroups, with few instructions each."""
+    return MatmulConfig(kind, tiles=(2, 2), k_tiles=2, stages=stages, **more)
+
+
+def multiplied(shape, target, config):
+    """The simulator's result, what it should be, and the simulation."""
+    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config).mod, target))
+    random = np.random.default_rng(shape.m)
+    arrays = {}
+    for side, dtype in (("lhs", shape.lhs_dtype), ("rhs", shape.rhs_dtype)):
+        numbers = random.integers(-3, 4, shape.extents(side))
+        arrays[side] = numbers.astype(NUMPY.get(dtype, dtype))
+    arrays["result"] = np.zeros((shape.m, shape.n), shape.result_dtype)
+    given = [arrays[parameter.name.removesuffix("_ptr")] for parameter in kernel.params]
+    simulation = simulate(kernel, given)
+    simulation.check()
+    lhs = arrays["lhs"].astype("float64").transpose(shape.lhs_order)
+    rhs = arrays["rhs"].astype("float64").transpose(shape.rhs_order)
+    return arrays["result"], lhs @ rhs, simulation
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_chip_multiplies_by_one_rule(chip):
+    """Tails in all dims, which are prime to the tiles, and stages that run dry."""
+    target = make_target(chip)
+    shape = MatmulShape(70, 100, 104, *HALF, rhs_order=(1, 0))
+    found, expected, simulation = multiplied(shape, target, small(CHIPS[chip]))
+    np.testing.assert_array_equal(found, expected)
+    assert any("16x" in name for name in simulation.counts)
+
+
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1201"])
+@pytest.mark.parametrize("lhs_order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
+def test_operands_lie_in_memory_either_way(chip, lhs_order, rhs_order):
+    shape = MatmulShape(64, 48, 64, *HALF, lhs_order, rhs_order)
+    config = small(CHIPS[chip], stages=1)
+    found, expected, _ = multiplied(shape, make_target(chip), config)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1, 1, 1), (16, 8, 16), (17, 3, 5), (65, 130, 33), (3, 200, 64)]
+)
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
+def test_any_extents(chip, m, n, k):
+    shape = MatmulShape(m, n, k, *HALF)
+    found, expected, _ = multiplied(shape, make_target(chip), small(CHIPS[chip]))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("stages", [1, 2, 3, 4])
+def test_asynchronous_copies_have_any_number_of_stages(stages):
+    target, shape = make_target("cuda:sm_80"), MatmulShape(64, 32, 200, *HALF)
+    found, expected, _ = multiplied(shape, target, small(CHIPS["cuda:sm_80"], stages))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("chip", "kind"),
+    [
+        ("cuda:sm_80", "NV_MMA_SYNC_F32_16x8x16_BF16"),
+        ("cuda:sm_80", "NV_MMA_SYNC_I32_16x8x32_I8"),
+        ("rocm:gfx942", "MFMA_F32_16x16x4_F32"),
+        ("rocm:gfx942", "MFMA_I32_16x16x32_I8"),
+        ("rocm:gfx942", "MFMA_F32_32x32x8_F16"),
+        ("rocm:gfx1100", "WMMAR3_I32_16x16x16_I8"),
+        ("rocm:gfx950", "MFMA_F32_16x16x32_BF16"),
+    ],
+)
+def test_other_types_and_tiles(chip, kind):
+    mma = mma_kind(kind)
+    dtypes = [tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c)]
+    shape = MatmulShape(40, 72, 48, *dtypes, rhs_order=(1, 0))
+    found, expected, _ = multiplied(shape, make_target(chip), small(kind))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_a_transposed_accumulator_is_stored_in_runs():
+    target, shape = make_target("rocm:gfx942"), MatmulShape(64, 64, 64, *HALF)
+    stores = []
+    for column_major in (False, True):
+        config = small("MFMA_F32_16x16x16_F16", column_major=column_major)
+        found, expected, simulation = multiplied(shape, target, config)
+        np.testing.assert_array_equal(found, expected)
+        access = [a for a in simulation.accesses if a.space == "global" and a.store]
+        stores.append((access[0].access_bytes, sum(a.instructions for a in access)))
+    assert stores == [(4, 64), (16, 16)]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_the_config_of_a_large_product_fits_its_chip(chip):
+    target = make_target(chip)
+    shape = MatmulShape(4096, 4096, 4096, *HALF, rhs_order=(1, 0))
+    config = matmul_config(shape, target)
+    assert config.mma_kind == CHIPS[chip]
+    plan = plan_matmul(shape, target, config)
+    assert plan.tile[:2] == (128, 128)
+    assert plan.shared_memory_bytes <= plan.chip.shared_memory_bytes
+    assert (plan.runs["lhs"], plan.runs["rhs"]) == (8, 8)
+
+
+def test_fragments_are_read_without_bank_conflicts():
+    target = make_target("cuda:sm_80")
+    shape = MatmulShape(128, 128, 128, *HALF)
+    found, expected, simulation = multiplied(shape, target, matmul_config(shape, target))
+    np.testing.assert_array_equal(found, expected)
+    assert (simulation.bank_conflicts, simulation.uncoalesced) == (0, 0)
+
+
+@pytest.mark.parametrize("chip", ["rocm:gfx90a", "rocm:gfx942", "rocm:gfx950"])
+def test_compiled_loops_keep_everything_in_registers(chip):
+    target = make_target(chip)
+    shape = MatmulShape(4096, 4096, 4096, *HALF, rhs_order=(1, 0))
+    config = matmul_config(shape, target)
+    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    (resources,) = code.resources.values()
+    assert (resources.spills, resources.scratch_bytes) == (0, 0)
+    assert code.assembly.count("v_mfma_") % (16 * config.k_tiles) == 0
+
+
+@pytest.mark.parametrize(
+    ("chip", "config", "message"),
+    [
+        ("cuda:sm_80", small("MFMA_F32_16x16x16_F16"), "sm_80 has no such instruction"),
+        ("cuda:sm_80", small("NV_MMA_SYNC_F32_16x8x16_BF16"), "its types are bfloat16, bfloat16"),
+        ("rocm:gfx942", small("MFMA_F32_16x16x16_F16", 3), "3 stages; expected 1, 2"),
+        ("cuda:sm_80", small(CHIPS["cuda:sm_80"], 0), "0 stages"),
+        (
+            "cuda:sm_80",
+            MatmulConfig(CHIPS["cuda:sm_80"], subgroups=(8, 8)),
+            "2048 lanes; a workgroup has at most 1024",
+        ),
+        (
+            "cuda:sm_86",
+            MatmulConfig(CHIPS["cuda:sm_80"], tiles=(4, 8), k_tiles=8, stages=3),
+            "a workgroup of sm_86 has 101376",
+        ),
+        (
+            "cuda:sm_80",
+            MatmulConfig(CHIPS["cuda:sm_80"], tiles=(8, 8)),
+            "registers of a lane for fragments",
+        ),
+        (
+            "cuda:sm_80",
+            small(CHIPS["cuda:sm_80"], column_major=True),
+            "A and B are not each other's transposes",
+        ),
+        ("rocm:gfx942", small("MFMA_F32_4x4x4x16B_F16"), "several blocks at once"),
+        ("rocm:gfx942", MatmulConfig(CHIPS["rocm:gfx942"], tiles=(0, 2)), "start at 1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(chip, config, message):
+    shape = MatmulShape(256, 256, 256, *HALF)
+    with pytest.raises(ScheduleError, match=message):
+        plan_matmul(shape, make_target(chip), config)
+
+
+def test_a_chip_without_the_types_says_what_it_has():
+    shape = MatmulShape(64, 64, 64, "int8", "int8", "float32")
+    with pytest.raises(ScheduleError, match=r"no instruction for int8 \* int8 in float32"):
+        matmul_kind(shape, make_target("rocm:gfx1100"))
