@@ -23,6 +23,7 @@ REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
 )
 BUILD = f"{REGISTRY} .vector_math .pipeline .linker .versions {DEPLOYED} .builder"
+PASSES = ".program_passes .program_sorts .program_contractions"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
 VERIFY = ".comparison .examples .verify"
 ALLOWED = {
@@ -57,8 +58,9 @@ ALLOWED = {
     "kernel": ".arrays .calls .manifest .artifact .cache .machine .runtime numpy tvm_ffi",
     "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
+    "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",
-    "program_builder": f"{BUILD} .mlir .program_passes .program_sorts tvm tvm_ffi numpy",
+    "program_builder": f"{BUILD} {PASSES} .mlir tvm tvm_ffi numpy",
     "program_checks": f"{PROGRAMS} .comparison .tolerance .recorded .workers .limits .target numpy",
     "frontends": f"{PROGRAMS} .target jax iree",
     "fuzz": f"{PROGRAMS} .workers .limits",

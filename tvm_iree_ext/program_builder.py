@@ -20,6 +20,7 @@ from tvm_iree_ext.manifest import Function, Parameter, ProgramManifest, installe
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.program import ALIGNMENT, BYTECODE, PARAMETERS, Program, load
+from tvm_iree_ext.program_contractions import AroundContractions
 from tvm_iree_ext.program_passes import OPAQUE, prim_functions, relax_functions, with_functions
 from tvm_iree_ext.program_sorts import SortByKeys
 from tvm_iree_ext.schedules.cpu.loops import schedule_loops
@@ -142,6 +143,7 @@ def _lowered(
     entries = [function.name for function in imported.functions]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
+    mod = AroundContractions(mod, ops).run()
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     mod = program_passes.fuse(with_functions(mod, private), entries)
     builder = relax.BlockBuilder(mod)
