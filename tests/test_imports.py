@@ -74,6 +74,7 @@ ALLOWED = {
     "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
+    "simulated": ".simt .device .intrin .target tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
     "mlir": f"{REGISTRY} .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",

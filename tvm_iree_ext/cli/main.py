@@ -15,6 +15,7 @@ from tvm_iree_ext.cli.doctor import add_doctor
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
 from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
+from tvm_iree_ext.cli.simulate import add_simulate
 from tvm_iree_ext.cli.vector_stages import add_vector_stages
 from tvm_iree_ext.cli.verify import add_verify
 from tvm_iree_ext.errors import ExtError
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         add_verify,
         add_bench,
         add_layout,
+        add_simulate,
         add_vector_stages,
     ):
         add(commands)

@@ -2,6 +2,8 @@
 
 from tvm_iree_ext.simt.findings import KINDS, Finding
 from tvm_iree_ext.simt.launch import Simulation, device_functions, simulate
+from tvm_iree_ext.simt.picture import access_picture
+from tvm_iree_ext.simt.report import report_data, report_text
 from tvm_iree_ext.simt.traffic import Access, Hardware
 
 __all__ = [
@@ -10,6 +12,9 @@ __all__ = [
     "Finding",
     "Hardware",
     "Simulation",
+    "access_picture",
     "device_functions",
+    "report_data",
+    "report_text",
     "simulate",
 ]

@@ -41,6 +41,7 @@ class Simulation:
     accesses: list[Access]
     counts: dict[str, int]
     seconds: float
+    hardware: Hardware
     source: str = field(repr=False, default="")
 
     @property
@@ -145,6 +146,7 @@ def simulate(
         traffic.accesses(translation.statement_text),
         dict(counts),
         time.perf_counter() - started,
+        hardware,
         translation.source,
     )
 

@@ -94,7 +94,8 @@ class Access:
         instructions: of subgroups.
         total: passes over the banks of shared memory, or segments of global memory; ``ideal`` is
             the fewest, and ``worst`` the most in one instruction (of one group of lanes).
-        addresses: the first execution's first bytes ``[lanes]``, with -1 where a lane took no part.
+        addresses: the first bytes ``[lanes]`` of its costliest execution, with -1 where a lane took
+            no part.
     """
 
     statement: int
@@ -159,6 +160,7 @@ class Traffic:
     def accesses(self, text: Any) -> list[Access]:
         """The sums, in the order of the statements; ``text`` gives a statement's."""
         sums: dict[Any, Access] = {}
+        costliest: dict[Any, tuple[int, int]] = {}
         for key, (pattern, times, addresses, space) in self._seen.items():
             statement, buffer, store, _, width, *_ = key
             pieces = -(-width // 16)
@@ -168,6 +170,10 @@ class Traffic:
                     statement, text(statement), space, buffer, store, width // pieces, addresses
                 ),
             )
+            cost = (pattern.passes - pattern.ideal, pattern.worst)
+            if cost > costliest.setdefault((statement, buffer, store, width), cost):
+                costliest[statement, buffer, store, width] = cost
+                access.addresses = addresses
             access.instructions += times * pattern.subgroups * pieces
             access.total += times * pattern.passes * pieces
             access.ideal += times * pattern.ideal * pieces

@@ -1,0 +1,97 @@
+import json
+
+KERNELS = """\
+from tvm.script import tirx as T
+
+
+@T.prim_func(s_tir=True)
+def columns(A: T.Buffer((32, 32), "float32"), B: T.Buffer((32, 32), "float32")):
+    for tx in T.thread_binding(32, "threadIdx.x"):
+        with T.sblock("B"):
+            v = T.axis.spatial(32, tx)
+            T.reads(A[0:32, 0:32])
+            T.writes(B[0:32, 0:32])
+            S = T.sblock_alloc_buffer((32, 32), "float32", scope="shared")
+            for k in range(32):
+                S[k, v] = A[k, v]
+            for k in range(32):
+                B[k, v] = S[v, k]
+
+
+@T.prim_func(s_tir=True)
+def past_the_end(A: T.Buffer((40,), "float32"), B: T.Buffer((40,), "float32")):
+    for bx in T.thread_binding(2, "blockIdx.x"):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("B"):
+                v = T.axis.spatial(64, bx * 32 + tx)
+                B[v] = A[v]
+
+
+@T.prim_func(s_tir=True)
+def any_size(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
+    for bx in T.thread_binding((n + 31) // 32, "blockIdx.x"):
+        for tx in T.thread_binding(32, "threadIdx.x"):
+            with T.sblock("B"):
+                v = T.axis.spatial(n, bx * 32 + tx)
+                T.where(bx * 32 + tx < n)
+                B[v] = A[v]
+"""
+
+
+def kernels(tmp_path, name):
+    path = tmp_path / "kernels.py"
+    path.write_text(KERNELS)
+    return f"{path}:{name}"
+
+
+def test_draws_the_accesses_that_cost_more_than_they_need(command, tmp_path):
+    done = command("simulate", kernels(tmp_path, "columns"), "--target", "cuda:sm_80")
+    assert done.status == 0
+    assert done.lines[1] == "nothing found"
+    assert "lanes 0..31, 4 bytes each: 32 passes" in done.lines
+    (table,) = [line for line in done.lines if "load   4 B S " in line]
+    assert table.split()[-5:] == ["1024", "of", "32", "worst", "32"]
+    bank_0 = [line.split()[2] for line in done.lines if line.startswith("pass ")]
+    assert bank_0 == [str(lane) for lane in range(32)]
+
+
+def test_a_finding_is_printed_and_fails(command, tmp_path):
+    done = command("simulate", kernels(tmp_path, "past_the_end"), "--target", "rocm:gfx1100")
+    assert done.status == 1
+    assert "out of bounds: lanes 8, 9, 10, 11, 12, 13 and 18 more: element 40 of A" in done.out
+    one = ("--workgroup", "0", "--no-picture")
+    done = command("simulate", kernels(tmp_path, "past_the_end"), "--target", "cuda:sm_80", *one)
+    assert done.status == 0
+    assert done.lines[0].startswith("past_the_end_kernel: 1 of 2 workgroups of 32 lanes in ")
+
+
+def test_the_kernel_of_a_matrix_instruction(command):
+    done = command("simulate", "mma:WMMAR3_F32_16x16x16_F16", "--json")
+    data = json.loads(done.out)
+    assert data["findings"] == []
+    assert data["counts"] == {"WMMAR3_F32_16x16x16_F16": 2}
+    assert data["block"] == [32, 1, 1]
+
+
+def test_sizes_are_given_by_name(command, tmp_path):
+    name = kernels(tmp_path, "any_size")
+    sizes = ("n=70", "A=70", "B=70")
+    done = command("simulate", name, *sizes, "--target", "cuda:sm_90", "--json")
+    assert json.loads(done.out)["grid"] == [3, 1, 1]
+    done = command("simulate", name, "--target", "cuda:sm_90")
+    assert done.status == 1
+    assert "any_size_kernel: give " in done.err
+
+
+def test_what_is_no_kernel_is_refused(command, tmp_path):
+    name = kernels(tmp_path, "rows")
+    done = command("simulate", name, "--target", "cuda:sm_80")
+    assert done.status == 1
+    assert "has no function 'rows'; it has columns, past_the_end, any_size" in done.err
+    assert "expected FILE.py:NAME or mma:KIND" in command("simulate", "matmul").err
+    assert "mma kind 'X' is unknown" in command("simulate", "mma:X").err
+    missing = command("simulate", kernels(tmp_path, "columns"))
+    assert "a kernel needs a target, such as cuda:sm_80" in missing.err

@@ -1,0 +1,139 @@
+"""Kernels for the simulator by name, lowered for a target, with random operands.
+
+``mma:KIND`` is the smallest kernel of a matrix instruction; ``FILE.py:NAME`` a function of a file:
+TensorIR with its thread bindings.
+"""
+
+import importlib.util
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.errors import SimulationError
+from tvm_iree_ext.intrin.sample import tile_product
+from tvm_iree_ext.simt.launch import Simulation, device_functions, hardware_of, simulate
+from tvm_iree_ext.simt.translate import Translation, translate
+from tvm_iree_ext.simt.values import element_type
+from tvm_iree_ext.target.gpu import chip_names
+from tvm_iree_ext.target.mma_table import mma_kind
+from tvm_iree_ext.target.names import TargetLike, make_target
+
+_MMA = "mma:"
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """A simulation, and the arrays that it left, by name."""
+
+    simulation: Simulation
+    arrays: Mapping[str, np.ndarray]
+
+
+def simulate_kernel(
+    kernel: str | tirx.PrimFunc,
+    target: TargetLike | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    workgroups: Iterable[tuple[int, int, int]] | None = None,
+    seed: int = 0,
+) -> Simulated:
+    """Lower a kernel as it is lowered to be compiled, and simulate it on random operands.
+
+    Args:
+        kernel: a name, see the module, or a function with thread bindings.
+        target: such as ``cuda:sm_80``; for a matrix instruction by default a chip that has it.
+        sizes: the kernel's scalar arguments.
+        workgroups: those to run, by default all.
+        seed: of the operands.
+
+    Raises:
+        SimulationError: for a name that stands for no kernel, or what the simulator does not know.
+        BuildError: where the kernel cannot be lowered.
+
+    >>> done = simulate_kernel("mma:NV_MMA_SYNC_F32_16x8x16_F16", "cuda:sm_80")
+    >>> done.simulation.findings, done.simulation.counts
+    ([], {'NV_MMA_SYNC_F32_16x8x16_F16': 2})
+    """
+    function = _function(kernel) if isinstance(kernel, str) else kernel
+    if target is None:
+        if not (isinstance(kernel, str) and kernel.startswith(_MMA)):
+            raise SimulationError("a kernel needs a target, such as cuda:sm_80 or rocm:gfx942")
+        target = _default_target(kernel)
+    device = _device_function(function, make_target(target))
+    translation = translate(device, hardware_of(device))
+    arguments = _arguments(translation, sizes or {}, np.random.default_rng(seed))
+    done = simulate(translation, arguments, workgroups=workgroups, hardware=hardware_of(device))
+    arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+    return Simulated(done, arrays)
+
+
+def _function(name: str) -> tirx.PrimFunc:
+    if name.startswith(_MMA):
+        return tile_product(name.removeprefix(_MMA))
+    path, colon, wanted = name.rpartition(":")
+    if not colon or not path.endswith(".py"):
+        raise SimulationError(f"{name!r} is no kernel; expected FILE.py:NAME or {_MMA}KIND")
+    if not Path(path).is_file():
+        raise SimulationError(f"{path}: no such file")
+    spec = importlib.util.spec_from_file_location("simulated_kernel", path)
+    if spec is None or spec.loader is None:
+        raise SimulationError(f"{path}: Python cannot load it")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = getattr(module, wanted, None)
+    if not isinstance(found, tirx.PrimFunc):
+        known = [key for key, value in vars(module).items() if isinstance(value, tirx.PrimFunc)]
+        raise SimulationError(
+            f"{path} has no function {wanted!r}; it has {', '.join(known) or 'none'}"
+        )
+    return found
+
+
+def _default_target(name: str) -> str:
+    mma = mma_kind(name.removeprefix(_MMA))
+    chip = next(chip for chip in mma.arch if chip in chip_names())
+    if mma.vendor == "nvidia":
+        return f"cuda:{chip}"
+    wave = "@wave64" if mma.subgroup_size == 64 and mma.name.startswith("WMMA") else ""
+    return f"rocm:{chip}{wave}"
+
+
+def _device_function(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
+    found = device_functions(lower_device(function, target))
+    if len(found) != 1:
+        raise SimulationError(f"the kernel lowers to {len(found)} device functions; expected 1")
+    return found[0]
+
+
+def _arguments(
+    translation: Translation, sizes: Mapping[str, int], rng: np.random.Generator
+) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for parameter in translation.parameters:
+        name = parameter.short_name
+        if not parameter.pointer:
+            if name not in sizes:
+                raise SimulationError(f"{translation.name}: give {name}, a number, as {name}=N")
+            given[name] = sizes[name]
+        elif parameter.size is None and name not in sizes:
+            raise SimulationError(f"{translation.name}: give the elements of {name}, as {name}=N")
+        else:
+            size = sizes.get(name, parameter.size or 0)
+            given[name] = _random(rng, size, element_type(parameter.dtype), parameter.loaded)
+    return given
+
+
+def _random(rng: np.random.Generator, size: int, kind: np.dtype, read: bool) -> np.ndarray:
+    if not read:
+        return np.zeros(size, kind)
+    if kind.kind == "b":
+        return rng.integers(0, 2, size).astype(kind)
+    if kind.kind in "iu":
+        return rng.integers(0 if kind.kind == "u" else -8, 8, size).astype(kind)
+    return rng.standard_normal(size).astype(kind)
