@@ -1,0 +1,84 @@
+"""Elementwise blocks on a GPU, by a NestedLayout.
+
+    before:  for i, j: block(i, j)
+    after:   for workgroup in blockIdx: for subgroup in threadIdx.y: for lane in threadIdx.x:
+                 for what the layout gives a lane: if inside: block(i, j)
+
+Any layout will do.  One that was not given is derived: neighbouring lanes have neighbouring runs of
+16 bytes of the contiguous dimension, as in a copy, and each lane several of them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import DataType, s_tir, tirx
+from tvm.target import Target
+from tvm_iree_ext.schedules.gpu.copies import copy_layout
+from tvm_iree_ext.schedules.layouts import Replicas, distribute, known_factor, vector_elements
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.layout.nested import NestedLayout
+from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
+
+_SUBGROUPS = 4
+_RUNS = 4  # accesses of a lane: enough to wait for at once
+
+
+def elementwise_layout(
+    shape: Sequence[Any], dtype_bits: int, target: Target, num_subgroups: int = _SUBGROUPS
+) -> NestedLayout:
+    """A workgroup's part of a row-major tensor, of which extents may be known only later."""
+    run = vector_elements(dtype_bits, shape[-1])
+    room = num_subgroups * subgroup_size(target) * _RUNS * run
+    tile: list[int] = []
+    for extent in reversed(shape):
+        size = int(extent) if isinstance(extent, int | tirx.IntImm) else room
+        part = min(room, _power_of_two(size))
+        tile.append(max(part, run) if not tile else part)
+        room = max(1, room // tile[-1])
+    return copy_layout(tile[::-1], dtype_bits, num_subgroups, subgroup_size(target), run=run)
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest that is not below ``size``."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+def schedule_elementwise(
+    func: tirx.PrimFunc,
+    block: str,
+    target: Target,
+    layout: NestedLayout | None = None,
+    *,
+    num_subgroups: int = _SUBGROUPS,
+    replicas: Replicas = "first",
+) -> s_tir.Schedule:
+    """Spread a block of one store over the GPU.
+
+    Args:
+        func: whose only block it is.
+        block: its name; each of its loops is a dimension of what it writes.
+        target: a GPU.
+        layout: of a workgroup's part, by default :func:`elementwise_layout`'s.
+        num_subgroups: of a workgroup.
+        replicas: whether lanes that the layout does not tell apart all store, or the first does.
+
+    Raises:
+        ScheduleError: for more lanes than the chip's workgroups have.
+        LayoutError: when the layout does not fit the block or the workgroup.
+    """
+    chip, size = gpu_chip(target), subgroup_size(target)
+    if num_subgroups * size > chip.max_lanes:
+        raise ScheduleError(
+            f"elementwise: {num_subgroups} subgroups of {size} lanes; a workgroup of {chip.name}"
+            f" has at most {chip.max_lanes} lanes"
+        )
+    sch = s_tir.Schedule(func)
+    part = sch.get_sblock(block)
+    buffer = sch.get(part).writes[0].source
+    bits = DataType(str(buffer.dtype)).bits
+    if layout is None:
+        layout = elementwise_layout(list(buffer.shape), bits, target, num_subgroups)
+    run = vector_elements(bits, known_factor(buffer.shape[-1])) if buffer.shape else 1
+    distribute(sch, part, layout, num_subgroups, size, replicas=replicas, vector=run)
+    return sch
