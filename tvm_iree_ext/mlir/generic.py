@@ -157,9 +157,8 @@ def loops_of(scope: Scope, op: form.Operation) -> Loops:
 
 
 def generic(scope: Scope, op: form.Operation) -> list[Value]:
-    """The results of an op with a region."""
-    loops = loops_of(scope, op)
-    return emit(scope, loops, op.name)
+    """The results of an op with a region, as plain loops."""
+    return emit(scope, loops_of(scope, op), op.name)
 
 
 def emit(scope: Scope, loops: Loops, name: str) -> list[Value]:

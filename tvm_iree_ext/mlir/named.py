@@ -119,14 +119,17 @@ def _reduce(scope: Scope, op: form.Operation) -> list[Value]:
     return generic(scope, whole)
 
 
+LOOPS = ["linalg.elementwise"] + [
+    f"linalg.{name}" for name in f"{_CONVOLUTIONS} {_POOLING} {_CONTRACTIONS}".split()
+]
+"""The named ops that are loops by their indexing maps and their region."""
+
 NAMED = {
     "linalg.broadcast": _broadcast,
     "linalg.copy": _copy,
-    "linalg.elementwise": generic,
     "linalg.fill": _fill,
     "linalg.map": _map,
     "linalg.reduce": _reduce,
     "linalg.softmax": softmax,
     "linalg.transpose": _transpose,
-    **{f"linalg.{name}": generic for name in f"{_CONVOLUTIONS} {_POOLING} {_CONTRACTIONS}".split()},
 }

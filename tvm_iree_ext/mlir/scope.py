@@ -107,6 +107,7 @@ class Function:
     parameters: dict[str, relax.Var] = field(default_factory=dict)
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     checks: list[Any] = field(default_factory=list)
+    padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
     from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)
     extent_names: dict[str, str] = field(default_factory=dict)
     steps: int = 0

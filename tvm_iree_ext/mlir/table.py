@@ -5,12 +5,13 @@ from typing import Any
 
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.checks import CHECKS
+from tvm_iree_ext.mlir.contractions import CONVOLUTIONS, contraction
 from tvm_iree_ext.mlir.functions import CALLS
-from tvm_iree_ext.mlir.generic import generic
+from tvm_iree_ext.mlir.generic import emit, loops_of
 from tvm_iree_ext.mlir.kernel import ELEMENTWISE, Kernel
 from tvm_iree_ext.mlir.linalg_ext import LINALG_EXT
 from tvm_iree_ext.mlir.linalg_ext_moves import MOVES
-from tvm_iree_ext.mlir.named import NAMED
+from tvm_iree_ext.mlir.named import LOOPS, NAMED
 from tvm_iree_ext.mlir.regions import SCALAR_OPS, Evaluator
 from tvm_iree_ext.mlir.scalars import kind_of
 from tvm_iree_ext.mlir.scope import Scope
@@ -20,9 +21,18 @@ from tvm_iree_ext.mlir.vector_ext import VECTOR_EXT
 
 Handler = Callable[[Scope, form.Operation], Any]
 
+
+def loops(scope: Scope, op: form.Operation) -> list[Value]:
+    """An op with a region: by the registry's contraction where it is one, else as plain loops."""
+    found = loops_of(scope, op)
+    return contraction(scope, found) or emit(scope, found, op.name)
+
+
 HANDLERS: dict[str, Handler] = {
-    "linalg.generic": generic,
+    "linalg.generic": loops,
+    **dict.fromkeys(LOOPS, loops),
     **NAMED,
+    **CONVOLUTIONS,
     **TENSORS,
     **LINALG_EXT,
     **MOVES,

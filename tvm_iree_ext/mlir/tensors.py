@@ -292,7 +292,24 @@ def _pad(scope: Scope, op: form.Operation) -> Value:
         (held,) = kernel.evaluate(block, at, scope=scope)
         return guarded(kernel, condition, value, place, kernel.as_parts(held, value.element))
 
-    return moved(scope, op.name, [value, *captured, *low], tuple(shape), value.element, part)
+    found = moved(scope, op.name, [value, *captured, *low], tuple(shape), value.element, part)
+    if pads := _zeros(scope, block, low, high):
+        scope.function.padded[id(found)] = found, value, pads
+    return found
+
+
+def _zeros(scope: Scope, block: form.Block, low: Any, high: Any) -> list[tuple[int, int]] | None:
+    """How many zeros stand before and behind each axis, if they are zeros of a known number."""
+    (padding,) = block.operations[-1].operands
+    if len(block.operations) > 1 or any(padding is one for one in block.arguments):
+        return None
+    number = scope.number(padding)
+    if isinstance(number, complex) or number is None or float(number) != 0.0:
+        return None
+    pairs = list(zip(low, high, strict=True))
+    if not all(isinstance(one, Number) for pair in pairs for one in pair):
+        return None
+    return [(int(a.value), int(b.value)) for a, b in pairs]
 
 
 def _concat(scope: Scope, op: form.Operation) -> Value:
