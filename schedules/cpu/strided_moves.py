@@ -12,13 +12,15 @@ from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.cpu.rule import ConfigCheck
 from tvm_iree_ext.schedules.cpu.slices import FAR_ROW_BYTES, ROWS_AHEAD, Tasks
-from tvm_iree_ext.schedules.cpu.strided import Walk
+from tvm_iree_ext.schedules.cpu.strided import Symbol, Walk
 
 from tvm_iree_ext.dtypes import item_bytes
 
 _UNIT = 4096  # elements that are worth finding their place by divisions
 _CHUNK = 4096  # elements of a row, at most, that belong to one task
 _LINE_BYTES = 64
+_MOST_SWEPT = 512  # lines of a row of which most are read: what the first cache holds
+_PIECE = 32  # elements between which lines are asked for
 
 
 def strided_config(walk: Walk, item: int, cores: int, parallel: bool) -> LoweringConfig:
@@ -196,7 +198,8 @@ class _Mover:
             length = self.chunk if known(low) == 0 and known(high) else i64(high) - i64(low)
             emit.copy_row(memory.near, start, memory.far, place, length, I.Bind(ahead + i64(low)))
             return
-        with serial(high, low) as j:
+
+        def gather(j: Expr) -> None:
             place = far + j * steps["far"]
             for one in varying:
                 assert memory.tables is not None
@@ -204,6 +207,23 @@ class _Mover:
                 number = memory.tables[one.name][starts[one.name] + j * step]
                 place = place + emit.cast(number, "int64") * i64(one.moves["far"])
             self.element(near + j * steps["near"], place, self.live_in_row(at, j))
+
+        lines = self.swept(varying)
+        if lines is None:
+            with serial(high, low) as j:
+                gather(j)
+            return
+        # The row after this one, line by line while this one is gathered.
+        size = _LINE_BYTES // item_bytes(str(memory.near.dtype))
+        pieces = self.chunk // _PIECE
+        with serial(pieces) as piece:
+            each = -(-lines // pieces)
+            for line in range(each):
+                emit.prefetch(memory.far, far + (lines + piece * each + line) * size)
+            with serial(_PIECE) as j:
+                gather(piece * _PIECE + j)
+        with serial(self.chunk, pieces * _PIECE) as j:
+            gather(j)
 
     def ahead(self, at: At) -> Expr | None:
         """Where far's row after the next begins; None where rows are short, or no table says it."""
@@ -216,6 +236,18 @@ class _Mover:
         loop = loops[-1]
         behind = tirx.min(i64(at[loop]) + ROWS_AHEAD, i64(self.loops.extents[loop] - 1))
         return self.place("far", {**at, loop: behind})
+
+    def swept(self, varying: Sequence[Symbol]) -> int | None:
+        """The lines of far's row, where one row of it follows the other and most of it is read."""
+        last = self.last
+        step = self.loops.step("far", last - 1) if last else 0
+        if not (self.memory.loads and varying and isinstance(step, int) and step):
+            return None
+        straight = all(known(one.moves.get("far", 0)) == 1 for one in varying)
+        lines = step * item_bytes(str(self.memory.near.dtype)) // _LINE_BYTES
+        whole = self.chunk == self.loops.extents[-1] and self.chunk >= _PIECE
+        near = 1 < lines <= min(_MOST_SWEPT, 2 * self.chunk)
+        return lines if straight and whole and near else None
 
     def live_in_row(self, at: At, j: Expr) -> Expr | None:
         """What the last loop's position ``j`` decides on its own, beyond :meth:`within`."""

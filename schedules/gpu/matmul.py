@@ -262,9 +262,7 @@ def schedule_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) ->
 class _Scheduling:
     def __init__(self, sch: s_tir.Schedule, plan: MatmulPlan) -> None:
         self.sch, self.plan = sch, plan
-        self.intrins: MmaIntrins = mma_intrins(
-            plan.mma.name, column_major=plan.config.column_major
-        )
+        self.intrins: MmaIntrins = mma_intrins(plan.mma.name, column_major=plan.config.column_major)
         self.product = sch.get_sblock("product")
 
     def run(self) -> None:

@@ -1,9 +1,9 @@
 """The matrix product as blocks over whole tiles, before anything is scheduled.
 
-    lhs_registers, ...   the tiles of lhs and rhs on their way, where they stop in registers
-    lhs_tile, rhs_tile   what is multiplied, in shared memory; 0 beyond the edge
-    product              the accumulator, in registers
-    result               the accumulator, as far as the result reaches
+lhs_registers, ...   the tiles of lhs and rhs on their way, where they stop in registers
+lhs_tile, rhs_tile   what is multiplied, in shared memory; 0 beyond the edge
+product              the accumulator, in registers
+result               the accumulator, as far as the result reaches
 """
 
 from collections.abc import Sequence
