@@ -58,6 +58,8 @@ ALLOWED = {
     "kernel": ".arrays .calls .manifest .artifact .cache .machine .runtime numpy tvm_ffi",
     "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
+    "program_relax": ".mlir .program_passes tvm",
+    "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .kernel tvm",
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",
     "program_builder": f"{BUILD} {PASSES} .mlir tvm tvm_ffi numpy",

@@ -13,9 +13,10 @@ from tvm import ir, relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
+import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.errors import ArtifactError, CallError
+from tvm_iree_ext.errors import ArtifactError, BuildError, CallError
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, EntryPoint, Imported
 from tvm_iree_ext.program import load
 from tvm_iree_ext.program_builder import build_program
@@ -749,3 +750,24 @@ def check_random(seed, folder):
         assert one.dtype == other.dtype
         loose = 2e-2 if one.dtype == np.float16 else 1e-4
         np.testing.assert_allclose(one, other, rtol=loose, atol=loose)
+
+
+def test_a_relax_module_is_a_program(tmp_path):
+    """Two layers with softmax, of TVM's operators."""
+    builder = relax.BlockBuilder()
+    rows = tirx.Var("rows", "int64")
+    x = relax.Var("x", relax.TensorType((rows, 8), "float32"))
+    w = relax.Var("w", relax.TensorType((8, 6), "float32"))
+    with builder.function("main", [x, w], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            y = builder.emit(relax.op.matmul(x, w))
+            y = builder.emit(relax.op.nn.relu(y))
+            y = builder.emit_output(relax.op.nn.softmax(y, axis=-1))
+        builder.emit_func_output(y)
+    built = ext.build(builder.get(), folder=tmp_path / "p")
+    x, w = normal(5, 8), normal(8, 6)
+    e = np.exp(np.maximum(x @ w, 0))
+    np.testing.assert_allclose(built(x, w), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert str(built.main.signature.results[0]) == "out0: float32[rows, 6]"
+    with pytest.raises(BuildError, match="a program takes no config"):
+        ext.build(builder.get(), config={})

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         vector,
         verify,
     )
-    from tvm_iree_ext.builder import build
+    from tvm_iree_ext.building import build
     from tvm_iree_ext.example_programs import vector_stages
     from tvm_iree_ext.frontends import from_jax, from_torch
     from tvm_iree_ext.kernel import Kernel
@@ -77,7 +77,7 @@ _HOME = {
     "Program": "program",
     "TensorType": "signature",
     "available_processors": "runtime",
-    "build": "builder",
+    "build": "building",
     "build_program": "program_builder",
     "from_jax": "frontends",
     "from_torch": "frontends",

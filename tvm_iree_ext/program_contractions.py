@@ -170,7 +170,9 @@ class AroundContractions(relax.PyExprMutator):
         for place, argument in enumerate(given.args[1].fields):
             made = self.lookup_binding(arguments[place]) if isinstance(argument, ir.Var) else None
             op = self._contraction(made)
-            if op is None or self._uses[argument] != 2:  # where it is bound, and here
+            if (
+                op is None or made is None or self._uses[argument] != 2
+            ):  # where it is bound, and here
                 continue
             rest = dict(zip(function.params, arguments, strict=False))
             fused = _with_epilogue(op, nest, function.params[place], rest)

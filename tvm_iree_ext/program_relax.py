@@ -1,0 +1,68 @@
+"""Relax modules as programs: operators become loops, tensors of functions the operands."""
+
+from typing import Any
+
+from tvm import ir, relax, tirx
+
+from tvm_iree_ext.dtypes import is_dtype
+from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.mlir.imported import EntryPoint, Imported
+from tvm_iree_ext.program_passes import relax_functions
+from tvm_iree_ext.signature import Extent, Operand, Signature
+
+
+def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
+    """The program of a Relax module, each public function of which can be called.
+
+    All parameters are a caller's; constants may be bound before, by ``relax.transform.BindParams``.
+
+    Raises:
+        BuildError: for a module without functions, operands that are no tensors of known rank and
+            type, and operators that TVM has no loops for.
+    """
+    try:
+        mod = ir.transform.Sequential(
+            [relax.transform.DecomposeOpsForInference(), relax.transform.LegalizeOps()]
+        )(relax.transform.ConvertToDataflow(min_size=1)(mod))
+    except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
+        raise BuildError(f"{name}: TVM cannot lower the module: {error}") from error
+    mod = ir.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    points = []
+    for var, function in relax_functions(mod).items():
+        if "global_symbol" not in (function.attrs or {}):
+            continue
+        mod[var] = function.with_attr("num_input", len(function.params))
+        points.append(EntryPoint(var.name_hint, _signature(var.name_hint, function)))
+    if not points:
+        raise BuildError(f"{name}: has no Relax function that is public")
+    return Imported(name, mod, tuple(points))
+
+
+def _signature(name: str, function: relax.Function) -> Signature:
+    operands = [_operand(name, p.name, p.ty, "input") for p in function.params]
+    ret = function.ret_ty
+    results = list(ret.fields) if isinstance(ret, relax.TupleType) else [ret]
+    known = {e for operand in operands for e in operand.shape if isinstance(e, str)}
+    for place, result in enumerate(results):
+        operand = _operand(name, f"out{place}", result, "result")
+        shape = tuple(
+            # What follows from no argument has a name of its own.
+            e if isinstance(e, int) or e in known else f"out{place}_axis{axis}"
+            for axis, e in enumerate(operand.shape)
+        )
+        operands.append(Operand(operand.name, shape, operand.dtype, "result"))
+    return Signature(tuple(operands))
+
+
+def _operand(function: str, name: str, kind: Any, role: Any) -> Operand:
+    shape = getattr(kind, "shape", None)
+    dtype = str(getattr(kind, "dtype", ""))
+    if not isinstance(kind, relax.TensorType) or not isinstance(shape, relax.ShapeExpr):
+        raise BuildError(f"{function}: {name} is {kind}; expected a tensor of known rank")
+    if not is_dtype(dtype):
+        raise BuildError(f"{function}: {name} has elements of {dtype}, which no array has")
+    return Operand(name, tuple(map(_extent, shape.values)), dtype, role)
+
+
+def _extent(extent: Any) -> Extent:
+    return int(extent) if isinstance(extent, tirx.IntImm) else str(extent)
