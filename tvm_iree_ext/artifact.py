@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from tvm_iree_ext.errors import ArtifactError
-from tvm_iree_ext.manifest import Manifest, ProgramManifest, parse
+from tvm_iree_ext.manifest import DeviceManifest, Manifest, ProgramManifest, parse
 from tvm_iree_ext.staging import move_over, staging, sync
 
 MANIFEST = "manifest.json"
 LIBRARY = "kernel.so"
-_Contents = TypeVar("_Contents", bound=Manifest | ProgramManifest)
+_Contents = TypeVar("_Contents", bound=Manifest | ProgramManifest | DeviceManifest)
 
 
 def write(
@@ -107,7 +107,7 @@ def _check_replaceable(folder: Path) -> None:
         raise ArtifactError(f"cannot write the artifact {folder}: {problem}")
 
 
-def read(folder: Path | str) -> Manifest | ProgramManifest:
+def read(folder: Path | str) -> Manifest | ProgramManifest | DeviceManifest:
     """The manifest of the artifact at ``folder``, each of whose files is there and undamaged.
 
     Raises:

@@ -13,7 +13,7 @@ from tvm_iree_ext import arrays, artifact, machine, runtime
 from tvm_iree_ext.artifact import LIBRARY
 from tvm_iree_ext.calls import Caller, ordered
 from tvm_iree_ext.errors import KERNEL_ERROR, ArtifactError, CallError
-from tvm_iree_ext.manifest import Contents, Manifest, Provenance
+from tvm_iree_ext.manifest import Contents, DeviceManifest, Manifest, Provenance
 from tvm_iree_ext.signature import Signature, shape_text
 
 # What a compiled kernel raises for values that it refuses, such as indices out of range.
@@ -150,6 +150,10 @@ def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
     """
     folder = artifact.as_folder(folder)
     manifest = artifact.read(folder)
+    if isinstance(manifest, DeviceManifest):
+        raise ArtifactError(
+            f"the artifact {folder} holds GPU kernels; launch them with {folder / 'launch.py'}"
+        )
     if not isinstance(manifest, Manifest):
         raise ArtifactError(f"the artifact {folder} is a program; load it with tvm_iree_ext.load")
     return Kernel(folder, manifest, None if lazy else _open(folder, manifest))

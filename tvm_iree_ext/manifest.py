@@ -109,6 +109,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "name": _is_text,
     "functions": lambda value: isinstance(value, list) and len(value) > 0,
     "parameters": lambda value: isinstance(value, list),
+    "kernels": lambda value: isinstance(value, list) and all(map(_is_object, value)),
     "target": _is_object,
     "resources": _is_resources,
     "versions": _is_texts,
@@ -243,10 +244,34 @@ class ProgramManifest(Contents):
         return {**data, "functions": functions, "parameters": parameters}
 
 
-_KINDS = {kind.kind: kind for kind in (Manifest, ProgramManifest)}
+@dataclass(frozen=True)
+class DeviceManifest(Contents):
+    """What the artifact of GPU kernels holds; each of ``kernels`` is JSON.
+
+    A kernel has its ``name``, ``grid`` and ``block`` (x, y, z), ``arguments`` (name, dtype, shape)
+    and ``resources``, the compiler's own figures.
+    """
+
+    kind = "tvm_iree_ext.device_code"
+
+    name: str
+    kernels: tuple[Mapping[str, Any], ...]
+    target: Mapping[str, Any]
+    resources: Mapping[str, Any] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=installed_versions)
+    files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
+    format: int = _FORMAT
+
+    @classmethod
+    def converted(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """The fields, with the kernels."""
+        return {**data, "kernels": tuple(data["kernels"])}
 
 
-def parse(text: str | bytes) -> Manifest | ProgramManifest:
+_KINDS = {kind.kind: kind for kind in (Manifest, ProgramManifest, DeviceManifest)}
+
+
+def parse(text: str | bytes) -> Manifest | ProgramManifest | DeviceManifest:
     """The manifest that a text is.
 
     Raises:

@@ -35,10 +35,7 @@ def nibbles(array, axis):
 
 
 def in_memory(array, dtype, k_axis, transposed):
-    if dtype == "i4":
-        array = nibbles(array, k_axis)
-    else:
-        array = array.astype(numpy_type(dtype))
+    array = nibbles(array, k_axis) if dtype == "i4" else array.astype(numpy_type(dtype))
     return np.ascontiguousarray(array.swapaxes(-1, -2) if transposed else array)
 
 

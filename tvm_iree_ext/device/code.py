@@ -7,11 +7,12 @@ CUDA   source always; PTX where NVRTC is found; cubin, registers and spills wher
 
 import functools
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import DataType, ir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
@@ -63,6 +64,20 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """An array that a kernel takes: by the name, type and shape of the scheduled function."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """In memory."""
+        return -(-prod(self.shape) * DataType(self.dtype).bits // 8)
+
+
+@dataclass(frozen=True)
 class DeviceCode:
     """Compiled GPU kernels: texts, binary and figures; what could not be made is None, and why.
 
@@ -77,6 +92,7 @@ class DeviceCode:
     assembly: str | None = field(repr=False)
     binary: bytes | None = field(repr=False)
     launches: dict[str, Launch]
+    arguments: dict[str, tuple[Argument, ...]]
     resources: dict[str, KernelResources]
     missing: str = ""
 
@@ -90,31 +106,57 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
     """
     chip = gpu_chip(target)
     module = lower_device(mod, target)
-    launches = _launches(module)
+    launches, arguments = _launches(module), _arguments(mod, module)
     if target.kind.name == "rocm":
         made = compile_rocm(module, target)
         usage = {name: _of_amd(figures) for name, figures in made.usage.items()}
         resources = _resources(target, launches, usage)
         return DeviceCode(
-            target, module, None, None, made.assembly, made.hsaco, launches, resources
+            target, module, None, None, made.assembly, made.hsaco, launches, arguments, resources
         )
     source = str(tvm.get_global_func("target.build.cuda")(module, target).inspect_source())
     code = functools.partial(DeviceCode, target, module, source)
     if obstacle := nvrtc_obstacle():
-        return code(None, None, None, launches, {}, missing=f"PTX and cubin: {obstacle}")
+        return code(None, None, None, launches, arguments, {}, missing=f"PTX and cubin: {obstacle}")
     ptx = compile_ptx(source, chip.name)
     if find_tool("ptxas") is None:
-        return code(ptx, None, None, launches, {}, missing="cubin: no ptxas")
+        return code(ptx, None, None, launches, arguments, {}, missing="cubin: no ptxas")
     assembled = assemble(ptx, chip.name)
     sass = disassemble(assembled.cubin) if find_tool("nvdisasm") else None
     usage = {name: _of_nvidia(figures) for name, figures in assembled.usage.items()}
     resources = _resources(target, launches, usage)
     missing = "" if sass else "SASS: no nvdisasm"
-    return code(ptx, sass, assembled.cubin, launches, resources, missing=missing)
+    return code(ptx, sass, assembled.cubin, launches, arguments, resources, missing=missing)
 
 
 def _launches(module: ir.IRModule) -> dict[str, Launch]:
     return {str(name.name_hint): _launch(func) for name, func in module.functions.items()}
+
+
+def _arguments(
+    mod: ir.IRModule | tirx.PrimFunc, module: ir.IRModule
+) -> dict[str, tuple[Argument, ...]]:
+    """The kernels' parameters by the buffers that the scheduled functions call so."""
+    functions = [mod] if isinstance(mod, tirx.PrimFunc) else list(mod.functions.values())
+    buffers = {
+        str(buffer.name): buffer
+        for func in functions
+        for buffer in func.params
+        if _is_buffer(buffer)
+    }
+    found = {}
+    for name, kernel in module.functions.items():
+        names = [str(parameter.name).removesuffix("_ptr") for parameter in kernel.params]
+        found[str(name.name_hint)] = tuple(
+            Argument(one, str(buffers[one].dtype), tuple(int(e) for e in buffers[one].shape))
+            for one in names
+            if one in buffers and all(isinstance(e, tirx.IntImm) for e in buffers[one].shape)
+        )
+    return found
+
+
+def _is_buffer(parameter: Any) -> bool:
+    return isinstance(parameter.ty, tirx.BufferType)
 
 
 def _launch(func: tirx.PrimFunc) -> Launch:
