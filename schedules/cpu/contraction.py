@@ -1,5 +1,6 @@
 """The CPU rule for contractions: blocks for the caches, shared out to the cores."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tvm import ir
@@ -8,10 +9,11 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
-from tvm_iree_ext.schedules.cpu.contraction_plan import Plan
+from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_once, vector_form
 from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct, dot_product
+from tvm_iree_ext.schedules.cpu.emit import i64
 from tvm_iree_ext.schedules.cpu.matmul import (
     EXACT_DEPTH,
     RegisterTile,
@@ -49,10 +51,16 @@ _FEW_ROWS_DEPTH = 16
 # The most columns whose sums a task holds.
 _MOST_COLUMNS = 4096
 
+# Rows up to which a kernel for any number of them has code of its own.
+_FEW_UNKNOWN = (1, 8)
+
 _LARGEST_SCRATCH_BYTES = 64 << 20
 
 _PANELS = "panels"
 _DOTS = "dots"  # panels of words
+
+
+Loops = PanelLoops | VectorLoops
 
 
 @dataclass(frozen=True)
@@ -102,8 +110,6 @@ class CpuContraction(CpuRule):
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
         features, plan = cpu_features(target), Plan(op)
         parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
-        if form := vector_form(plan):
-            return _vector_config(plan, form, features, features.cores if parallel else 1)
         return _panels_config(plan, features, parallel)
 
     def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -118,7 +124,6 @@ class CpuContraction(CpuRule):
         vectors = vector_form(plan)
         known = (_PANELS, _DOTS if dot else None, vectors)
         algorithm = check.algorithm(*(form for form in known if form))
-        loops: PanelLoops | VectorLoops
         if algorithm == vectors:
             check.lanes()
             check.tile("workgroup_tile", "n")
@@ -126,12 +131,42 @@ class CpuContraction(CpuRule):
         else:
             dot = dot if algorithm == _DOTS else None
             _check_panels(plan, check, dot)
+        few = _few_rows(op, cpu_features(target)) if algorithm != vectors else {}
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            loops = (
-                VectorLoops(plan, config) if algorithm == vectors else PanelLoops(plan, config, dot)
-            )
-            loops.emit()
+            operands = Operands(plan)
+            loops = _loops(plan, operands, config, dot)
+            _emit(operands, [(one, _loops(one, operands, few[one])) for one in few], loops)
         return ir.IRModule({op.entry: builder.get()})
+
+
+def _few_rows(op: Contraction, features: CpuFeatures) -> dict[Plan, LoweringConfig]:
+    """Where rows are not known: how so many at most are multiplied, by their number."""
+    if Plan(op).extent(Plan(op).m) is not None:
+        return {}
+    plans = [Plan(op, rows) for rows in _FEW_UNKNOWN]
+    found = ((plan, _few_config(plan, features, features.cores)) for plan in plans)
+    return {plan: config for plan, config in found if config}
+
+
+def _loops(
+    plan: Plan, operands: Operands, config: LoweringConfig, dot: DotProduct | None = None
+) -> Loops:
+    if config.algorithm in (_PANELS, _DOTS):
+        return PanelLoops(plan, operands, config, dot)
+    return VectorLoops(plan, operands, config)
+
+
+def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -> None:
+    """The first loops that serve the rows that there are."""
+    if not few:
+        loops.emit()
+        return
+    (plan, first), *rest = few
+    with I.If(i64(operands.extent(plan.m)) <= i64(plan.most_rows or 0)):
+        with I.Then():
+            first.emit()
+        with I.Else():
+            _emit(operands, rest, loops)
 
 
 def _dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
@@ -147,14 +182,12 @@ def _panels_config(plan: Plan, features: CpuFeatures, parallel: bool) -> Lowerin
     rows, columns, depth = plan.extent(plan.m), plan.extent(plan.n), plan.count(plan.depth)
     few = rows is not None and rows <= _FEW_ROWS
     cores = features.cores if parallel else 1
+    if config := _few_config(plan, features, cores):
+        return config
     dot = None if few else _dot_product(plan, features)
     least = LEAST_LANES if dot else 1
     while columns is not None and lanes // 2 >= columns and lanes > least:
         lanes //= 2
-    if few and rows is not None and columns is not None:
-        tile = few_rows_tile(features, lanes, rows, columns)
-        if config := _few_rows_config(plan, tile, rows, columns, cores):
-            return config
     tile = register_tile(features, lanes, rows, columns)
     k, group = depth_tile(tile, size), dot.group if dot else 1
     places = None if depth is None else -(-depth // group)
@@ -180,10 +213,17 @@ def _panels_config(plan: Plan, features: CpuFeatures, parallel: bool) -> Lowerin
     )
 
 
-def _few_rows_config(
-    plan: Plan, tile: RegisterTile, rows: int, columns: int, cores: int
-) -> LoweringConfig | None:
-    """Few rows times what is read in place, a few lines at a time; None where it cannot be."""
+def _few_config(plan: Plan, features: CpuFeatures, cores: int) -> LoweringConfig | None:
+    """For few rows times what is read once, where it is; None where it cannot be."""
+    if form := vector_form(plan):
+        return _vector_config(plan, form, features, cores)
+    rows, columns = plan.extent(plan.m), plan.extent(plan.n)
+    if rows is None or columns is None or rows > _FEW_ROWS:
+        return None
+    lanes = features.lanes(item_bytes(plan.product_dtype) * 8)
+    while lanes // 2 >= columns:
+        lanes //= 2
+    tile = few_rows_tile(features, lanes, rows, columns)
     shares = -(-cores // (plan.count(plan.slabs) or 1))
     block = min(-(-columns // shares), _MOST_COLUMNS)
     block = -(-block // tile.lanes) * tile.lanes

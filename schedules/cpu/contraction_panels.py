@@ -64,9 +64,10 @@ def rounded_blocks(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[int,
 class PanelLoops:
     """A kernel under construction."""
 
-    def __init__(self, plan: Plan, config: LoweringConfig, dot: DotProduct | None = None) -> None:
-        self.plan, self.config, self.dot = plan, config, dot
-        self.operands = Operands(plan)
+    def __init__(
+        self, plan: Plan, operands: Operands, config: LoweringConfig, dot: DotProduct | None = None
+    ) -> None:
+        self.plan, self.operands, self.config, self.dot = plan, operands, config, dot
         self.lanes = config.vector_lanes
         tile = config.register_tile
         self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)

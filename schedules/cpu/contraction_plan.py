@@ -27,9 +27,13 @@ Dims = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Plan:
-    """What is known of a contraction before code is emitted."""
+    """What is known of a contraction before code is emitted.
+
+    ``most_rows``: for code that runs where ``m``, which is not known, is no larger.
+    """
 
     op: Contraction
+    most_rows: int | None = None
 
     @cached_property
     def groups(self) -> tuple[Dims, ...]:
@@ -109,8 +113,14 @@ class Plan:
         return self._fused("lhs", "rhs")
 
     def extent(self, dim: int | None) -> int | None:
-        """The extent of ``m`` or ``n``, 1 where there is none; None where it is not known."""
-        return 1 if dim is None else self.count((dim,))
+        """The extent of ``m`` or ``n``, 1 where there is none; None where it is not known.
+
+        Of ``m`` it may be the most that it can be.
+        """
+        if dim is None:
+            return 1
+        count = self.count((dim,))
+        return self.most_rows if count is None and dim == self.m else count
 
     def lies_along(self, operand: str, dims: Sequence[int | None]) -> bool:
         """Whether flat positions of ``dims`` are next to each other in an operand."""

@@ -14,6 +14,8 @@
 reduced dim does.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tvm import tirx
@@ -48,7 +50,7 @@ def vector_form(plan: Plan) -> str | None:
     rows = plan.extent(plan.m)
     if rows is None or rows > _MOST_ROWS:
         return None
-    if plan.m is None and plan.n is not None and plan.lies_along(plan.b, [plan.n]):
+    if rows == 1 and plan.n is not None and plan.lies_along(plan.b, [plan.n]):
         return "columns"
     return "rows" if plan.lies_along(plan.b, plan.depth) else None
 
@@ -63,9 +65,8 @@ def lines_at_once(form: str, rows: int, registers: int) -> int:
 class VectorLoops:
     """A kernel under construction."""
 
-    def __init__(self, plan: Plan, config: LoweringConfig) -> None:
-        self.plan, self.config = plan, config
-        self.operands = Operands(plan)
+    def __init__(self, plan: Plan, operands: Operands, config: LoweringConfig) -> None:
+        self.plan, self.operands, self.config = plan, operands, config
         self.lanes = config.vector_lanes
         self.together = config.register_tile["rows"]
         self.dtype = plan.op.accumulator_dtype
@@ -92,7 +93,18 @@ class VectorLoops:
             else:
                 self.over_rows(slab, column, live)
             for row in range(self.high):
-                self.write(self.operands.at(slab, plan.m, row), column, live, row)
+                with self.if_there(row):
+                    self.write(operands.at(slab, plan.m, row), column, live, row)
+
+    @contextmanager
+    def if_there(self, row: int) -> Iterator[None]:
+        """What is done for a row, if there are so many."""
+        high = self.operands.extent(self.plan.m)
+        if row == 0 or known(high) is not None:
+            yield
+            return
+        with I.If(i64(row) < i64(high)), I.Then():
+            yield
 
     def pack(self, line: At, first: Expr, depth: Index, start: int) -> None:
         """``factors[start + k]`` = a line of a from ``first`` on."""
@@ -164,7 +176,8 @@ class VectorLoops:
             depth = emit.part(block, self.depth, first)
             for row in range(self.high if not self.reads_once else 0):
                 line = self.operands.at(slab, self.plan.m, row)
-                self.pack(line, first, depth, row * stride)
+                with self.if_there(row):
+                    self.pack(line, first, depth, row * stride)
 
             def lines(n: Index, count: int) -> None:
                 totals = self.multiply_lines(slab, column + n, count, first, depth, stride)

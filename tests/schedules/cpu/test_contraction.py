@@ -78,6 +78,15 @@ def test_one_kernel_serves_every_extent():
 
 
 @pytest.mark.parametrize("transposed", [False, True])
+def test_one_kernel_serves_few_rows_and_many(transposed):
+    rhs = numbers((272, 300) if transposed else (300, 272))
+    op = ops.matmul(("m", 300), rhs, [("m", 272)], transpose_rhs=transposed, epilogue="arg0 - arg1")
+    kernel = build(op)
+    for m in (1, 5, 8, 9, 40):
+        check(op, numbers((m, 300)), rhs, numbers((m, 272)), kernel=kernel)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
 def test_vector_times_matrix_of_any_extent(transposed):
     op = ops.matmul(("k",), ("n", "k") if transposed else ("k", "n"), transpose_rhs=transposed)
     kernel = build(op)
