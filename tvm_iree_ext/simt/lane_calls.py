@@ -48,7 +48,7 @@ def _wave_barrier(tr: Expressions, node: Any) -> Code:
 
 
 @handles(
-    "cuda.thread_fence", "ptx.fence*", "ptx.setmaxnreg*", "cuda.nano_sleep", "ptx.griddepcontrol*"
+    "cuda.thread_fence", "ptx.fence", "ptx.setmaxnreg*", "cuda.nano_sleep", "ptx.griddepcontrol*"
 )
 def _no_effect(tr: Expressions, node: Any) -> Code:
     return NOTHING

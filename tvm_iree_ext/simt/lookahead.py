@@ -23,12 +23,14 @@ class Uses:
         units: bytes of the smallest element that it is read or written as.
         aliased: what is read or written as several types.
         loaded, stored: what the kernel reads, and what it writes.
+        warpgroups: whether the kernel has instructions that read shared memory asynchronously.
     """
 
     units: dict[Any, int]
     aliased: set[Any]
     loaded: set[Any]
     stored: set[Any]
+    warpgroups: bool
 
 
 def look_ahead(body: Any) -> Uses:
@@ -39,6 +41,7 @@ def look_ahead(body: Any) -> Uses:
     loaded: set[Any] = set()
     addressed: Counter = Counter()  # how often a memory's address is taken, and only to read
     only_read: Counter = Counter()
+    names: set[str] = set()
 
     def declared(buffer: Any, data: Any) -> None:
         base = buffer if data is None else base_of(data)
@@ -58,6 +61,7 @@ def look_ahead(body: Any) -> Uses:
             target, source = base_of(node.args[0]), base_of(node.args[2])
             stored.add(root.get(target, target))
             loaded.add(root.get(source, source))
+        names.add(name)
         if name in _READERS:
             base = base_of(node.args[_READERS[name]])
             only_read[root.get(base, base)] += 1
@@ -79,7 +83,8 @@ def look_ahead(body: Any) -> Uses:
     stored |= {base for base, count in addressed.items() if count > only_read[base]}
     units = {base: min(kind.itemsize for kind in kinds) for base, kinds in types.items()}
     aliased = {base for base, kinds in types.items() if len(kinds) > 1}
-    return Uses(units, aliased, loaded, stored)
+    warpgroups = any(name.startswith("ptx.wgmma") for name in names)
+    return Uses(units, aliased, loaded, stored, warpgroups)
 
 
 def base_of(data: Any) -> Any:

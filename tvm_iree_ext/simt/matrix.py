@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tvm_iree_ext.simt.findings import DISAGREEMENT, some
-from tvm_iree_ext.simt.values import Value, element_type, over_lanes, parts, plain, poisoned
+from tvm_iree_ext.simt.values import Value, element_type, over_lanes, parts, poisoned
 from tvm_iree_ext.target.mma import Mma, MmaOperand, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_table import mma_table
 
@@ -109,12 +109,17 @@ def decoded(raw: np.ndarray, operand: MmaOperand) -> np.ndarray:
     if _spread(operand):
         values = values[:, ::2]
     values = values[:, :count]
+    return rounded(values, dtype)
+
+
+def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
+    """What an instruction makes of 32-bit floats that it takes for fewer bits."""
     if dtype == "tf32":  # the low 13 bits are ignored
         return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     if dtype == "xf32":  # rounded to as many bits
         bits = np.ascontiguousarray(values).view(np.uint32)
-        rounded = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
-        return (rounded & np.uint32(0xFFFFE000)).view(np.float32)
+        nearest = bits + np.uint32(0xFFF) + ((bits >> np.uint32(13)) & np.uint32(1))
+        return (nearest & np.uint32(0xFFFFE000)).view(np.float32)
     return values
 
 
@@ -155,6 +160,8 @@ class Product:
             for operand in (mma.lhs, mma.rhs, mma.acc)
         ]
         self.formula = f"z{names[0]},z{names[1]}->z{names[2]}"
+        if mma.rhs is None or mma.lhs is None:  # in shared memory
+            self.formula = "zmk,zkn->zmn"
         self.plain = self.formula == "zmk,zkn->zmn"
 
     def execute(
@@ -169,30 +176,34 @@ class Product:
     ) -> np.ndarray | Value:
         """The accumulator's elements after the instruction: ``[elements, lanes]``."""
         mma = self.mma
-        acc = self._required("acc")
         old = self._numbers(rt, "acc", c)
         if not rt.whole(mask, statement, mma.name, mma.num_subgroups):
             return old
-        left = self._matrix(rt, "lhs", a, mask, statement)
-        right = self._matrix(rt, "rhs", b, mask, statement)
+        left = self.matrix(rt, "lhs", a, mask, statement)
+        right = self.matrix(rt, "rhs", b, mask, statement)
         if scales is not None:
-            left = left * self._matrix(rt, "lhs_scale", scales[0], mask, statement)
-            right = right * self._matrix(rt, "rhs_scale", scales[1], mask, statement)
-        begin = self._matrix(rt, "acc", c, mask, statement)
+            left = left * self.matrix(rt, "lhs_scale", scales[0], mask, statement)
+            right = right * self.matrix(rt, "rhs_scale", scales[1], mask, statement)
+        begin = self.matrix(rt, "acc", c, mask, statement)
+        result = self.result(rt, left, right, begin)
+        rt.counts[mma.name] += rt.subgroups_of(mask) // mma.num_subgroups
+        return result if mask is None else rt.merged(mask, result, old)
+
+    def result(self, rt: "Workgroup", left: Value, right: Value, begin: Value) -> Value:
+        """The accumulator's elements ``[elements, lanes]`` of matrices ``[groups, ...]``."""
+        acc, where = self._required("acc"), kind_map(self.mma.name, "acc")
         number, bad, origin = self._multiplied(left, right, begin)
         kind = element_type(tvm_dtype(acc.dtype))
         if kind.kind == "i":
             number = number.astype(np.int64)
-        where = kind_map(mma.name, "acc")
         groups = len(number)
         back = number.reshape(groups, -1)[:, where.place].astype(kind)
         lanes = groups * self.lanes
-        result: Value = np.ascontiguousarray(back.reshape(lanes, -1).T[:, : rt.lanes])
-        if origin is not None:
-            wrong = bad.reshape(groups, -1)[:, where.place].reshape(lanes, -1).T[:, : rt.lanes]
-            result = poisoned(result, wrong, origin)
-        rt.counts[mma.name] += rt.subgroups_of(mask) // mma.num_subgroups
-        return result if mask is None else rt.merged(mask, result, old)
+        result = np.ascontiguousarray(back.reshape(lanes, -1).T[:, : rt.lanes])
+        if origin is None:
+            return result
+        wrong = bad.reshape(groups, -1)[:, where.place].reshape(lanes, -1).T[:, : rt.lanes]
+        return poisoned(result, wrong, origin)
 
     def _multiplied(self, left: Value, right: Value, begin: Value) -> tuple[Any, Any, Any]:
         (a, bad_a, why_a), (b, bad_b, why_b), (c, bad_c, why_c) = map(parts, (left, right, begin))
@@ -231,10 +242,10 @@ class Product:
         wrong: Any = bad.reshape(len(bad), -1, size).any(axis=2)
         return wrong[:, ::2][:, :count] if _spread(operand) else wrong[:, :count]
 
-    def _matrix(
+    def matrix(
         self, rt: "Workgroup", side: str, values: list[Value], mask: Any, statement: int
     ) -> Value:
-        """The operand ``[groups, *extents]`` as 64-bit floats."""
+        """The operand in registers, ``[groups, *extents]``, as 64-bit floats."""
         operand, where = self._required(side), kind_map(self.mma.name, side)
         numbers, bad, origin = parts(self._numbers(rt, side, values))
         groups = -(-rt.lanes // self.lanes)
@@ -325,16 +336,3 @@ def ldmatrix(
             word = poisoned(word, spelt[at[0]] | spelt[at[1]], origin)
         words.append(word)
     return words
-
-
-__all__ = [
-    "LaneMap",
-    "Product",
-    "kind_map",
-    "kinds_of_llvm",
-    "kinds_of_ptx",
-    "lane_map",
-    "ldmatrix",
-    "plain",
-    "product_of",
-]

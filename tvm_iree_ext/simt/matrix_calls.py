@@ -22,14 +22,15 @@ from tvm_iree_ext.target.mma import Mma, MmaOperand
 from tvm_iree_ext.target.mma_table import mma_table
 
 
-def _words(operand: MmaOperand | None) -> int:
+def words_of(operand: MmaOperand | None) -> int:
     """How many registers PTX has for an operand: 64-bit floats are one each."""
     if operand is None:
         return 0
     return operand.elements_per_lane if operand.dtype == "f64" else operand.registers
 
 
-def _values(tr: Expressions, nodes: list[Any]) -> str:
+def operand_values(tr: Expressions, nodes: list[Any]) -> str:
+    """The text of a list of registers."""
     texts = [tr.scalar(tr(node), dtype_of(node)) for node in nodes]
     return f"[{', '.join(texts)}]"
 
@@ -42,13 +43,13 @@ def _mma(tr: Expressions, node: Any) -> Code:
     if not kinds:
         raise SimulationError(f"the MMA table has no {instruction}")
     mma = kinds[0]
-    counts = [_words(operand) for operand in (mma.acc, mma.lhs, mma.rhs, mma.acc)]
+    counts = [words_of(operand) for operand in (mma.acc, mma.lhs, mma.rhs, mma.acc)]
     groups = []
     for count in counts:
         groups.append(operands[:count])
         operands = operands[count:]
     targets, a, b, c = groups
-    texts = (_values(tr, a), _values(tr, b), _values(tr, c))
+    texts = (operand_values(tr, a), operand_values(tr, b), operand_values(tr, c))
     result = _execute(tr, mma, texts, "None")
     _scatter(tr, targets, result)
     return NOTHING
@@ -120,8 +121,8 @@ def _amd(tr: Expressions, node: Any, arguments: list[Any], kinds: list[Mma], nam
     mma = fitting[0]
     scales = "None"
     if mma.lhs_scale is not None:
-        scales = f"({_values(tr, [arguments[6]])}, {_values(tr, [arguments[8]])})"
-    texts = (_values(tr, [a]), _values(tr, [b]), _values(tr, [c]))
+        scales = f"({operand_values(tr, [arguments[6]])}, {operand_values(tr, [arguments[8]])})"
+    texts = (operand_values(tr, [a]), operand_values(tr, [b]), operand_values(tr, [c]))
     result = _execute(tr, mma, texts, scales)
     dtype, count = dtype_of(node), lanes_of(dtype_of(node))
     kind = tr.dtype(element_type(dtype))

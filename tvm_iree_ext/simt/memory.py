@@ -31,6 +31,8 @@ class Memory:
 
     Attributes:
         touches: the log since the last barrier; None for what the kernel only reads.
+        unfenced: units that were stored since the last fence before asynchronous readers; None
+            where there are none of those.
         address: of the first byte, in the address space of its scope.
     """
 
@@ -53,6 +55,7 @@ class Memory:
         self.writer = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
         self.reader = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
         self.poison: Origin | None = None
+        self.unfenced: np.ndarray | None = None
 
     def view(self, dtype: np.dtype, name: str | None = None) -> "View":
         """The memory as elements of a type."""
@@ -163,6 +166,9 @@ class View:
         ):
             self._disagreement(rt, places, number, mask, statement)
         memory = self.memory
+        if memory.unfenced is not None:
+            for unit in range(self.ratio):
+                memory.unfenced[places * self.ratio + unit] = True
         if memory.complete and origin is None:
             return
         if origin is not None and bad.any():

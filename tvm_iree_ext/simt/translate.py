@@ -12,7 +12,7 @@ import numpy as np
 from tvm import ir, tirx
 
 from tvm_iree_ext.errors import SimulationError
-from tvm_iree_ext.simt import calls, lane_calls, matrix_calls, memory_calls
+from tvm_iree_ext.simt import calls, lane_calls, matrix_calls, memory_calls, warpgroup_calls
 from tvm_iree_ext.simt.emission import Code, Emitter
 from tvm_iree_ext.simt.expressions import Binding, Expressions, dtype_of, lanes_of, operator_name
 from tvm_iree_ext.simt.functions import NAMES
@@ -21,7 +21,7 @@ from tvm_iree_ext.simt.memory import NOBODY
 from tvm_iree_ext.simt.traffic import Hardware
 from tvm_iree_ext.simt.values import element_type
 
-_REGISTERED = (lane_calls, matrix_calls, memory_calls)  # their handlers
+_REGISTERED = (lane_calls, matrix_calls, memory_calls, warpgroup_calls)  # their handlers
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -246,7 +246,10 @@ class _Statements:
             )
         if scope.startswith("shared"):
             memory = self.emitter.name(name)
-            text = f"rt.shared({name!r}, {size} * {element.itemsize}, {self.uses.units[buffer]})"
+            text = (
+                f"rt.shared({name!r}, {size} * {element.itemsize}, {self.uses.units[buffer]},"
+                f" {int(buffer.data_alignment)}, {self.uses.warpgroups})"
+            )
             self.emitter.line(f"{memory} = {text}", 0)
             self.values.pointers[buffer] = memory
             self.values.buffers[buffer] = Binding(

@@ -41,8 +41,9 @@ from tvm_iree_ext.simt.values import (
     plain,
     poisoned,
 )
+from tvm_iree_ext.simt.warpgroup import Warpgroup
 
-SHARED_ALIGNMENT = 1024  # of each buffer, in the address space of shared memory
+SHARED_GAP = 2048  # between buffers, in the address space of shared memory
 _NONE, _ATOMICALLY, _SEVERAL = -1, -2, -3  # instead of the number of a workgroup
 _ACTIONS = {READ: "read", WRITE: "written", ATOMIC: "updated"}
 
@@ -80,20 +81,42 @@ class Workgroup:
         self.everyone = np.ones(self.lanes, bool)
         self.exited = np.zeros(self.lanes, bool)
         self.copies = Copies(self)
-        self._shared_top = SHARED_ALIGNMENT
+        self.warpgroup = Warpgroup(self)
+        self._shared_top = SHARED_GAP
         self._sources: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
 
     # Memory.
 
-    def shared(self, name: str, nbytes: int, unit: int) -> Memory:
-        """A buffer of shared memory, unwritten, with room behind it that belongs to nobody."""
+    def shared(self, name: str, nbytes: int, unit: int, alignment: int, fenced: bool) -> Memory:
+        """A buffer of shared memory, unwritten, with room around it that belongs to nobody.
+
+        Its address has the alignment that it asks for, and no more; ``fenced`` where what is
+        stored must be fenced for asynchronous readers.
+        """
         data = np.zeros(-(-nbytes // 16) * 16, np.uint8)[:nbytes]
-        memory = Memory(
-            name, "shared", data, unit, written=False, logged=True, address=self._shared_top
-        )
-        self._shared_top += (-(-nbytes // SHARED_ALIGNMENT) + 1) * SHARED_ALIGNMENT
+        address = self._shared_top + alignment % SHARED_GAP
+        memory = Memory(name, "shared", data, unit, written=False, logged=True, address=address)
+        if fenced:
+            memory.unfenced = np.zeros(memory.units, bool)
+        self._shared_top += (-(-nbytes // SHARED_GAP) + 2) * SHARED_GAP
         self.memories.append(memory)
         return memory
+
+    def shared_at(self, address: int) -> Memory | None:
+        """The buffer of shared memory that has a byte."""
+        for memory in self.memories:
+            if memory.space == "shared" and memory.address <= address < memory.address + len(
+                memory.data
+            ):
+                return memory
+        return None
+
+    def fence_proxy(self, mask: Any) -> None:
+        """What was stored is there for asynchronous readers, too."""
+        if mask is not NOBODY:
+            for memory in self.memories:
+                if memory.unfenced is not None:
+                    memory.unfenced[:] = False
 
     def registers(self, name: str, size: int, dtype: np.dtype) -> Registers:
         """A local buffer, unwritten."""
@@ -248,6 +271,7 @@ class Workgroup:
             if not memory.complete:
                 memory.complete = bool(memory.valid.all())
         self.copies.log_those_under_way()
+        self.warpgroup.log_those_under_way()
 
     def _races(self, memory: Memory) -> None:
         for conflict in conflicts(
@@ -464,4 +488,5 @@ class Workgroup:
     def finish(self) -> None:
         """The end of the kernel."""
         self.copies.finish()
+        self.warpgroup.finish()
         self.settle()
