@@ -25,6 +25,7 @@ from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
 _PHASES = (1, 2, 4)
 _SECTOR_BYTES = 32  # what caches fetch at least
+_SEGMENT_BYTES = 64  # what a row of lanes reads at least where they lie across rows, too
 
 
 def copy_layout(
@@ -68,6 +69,44 @@ def copy_layout(
     return NestedLayout(
         best.subgroups, best.steps, ones, best.lanes, (*ones[:-1], run),
         _strides(best.subgroups), _strides(best.lanes),
+    )  # fmt: skip
+
+
+def transposing_layout(
+    shape: Sequence[int], dtype_bits: int, num_subgroups: int, subgroup_size: int, *, run: int
+) -> NestedLayout:
+    """The layout of a copy that makes the first dimension of a tile the contiguous one.
+
+    Each lane moves a block: it reads runs of the last dimension, and writes runs of the first.
+    Enough lanes lie along the last dimension to read whole segments of memory; the others, and the
+    fastest to change, along the first, so that what neighbours write lies side by side.
+
+    Args:
+        shape: of the tile, ``[rows, columns]``, as it lies in global memory.
+        dtype_bits: of an element.
+        num_subgroups: of the workgroup.
+        subgroup_size: lanes of a subgroup.
+        run: elements of a row that are read at once.
+
+    >>> layout = transposing_layout((64, 128), 16, 4, 64, run=8)
+    >>> layout.element_tile, layout.thread_tile, layout.thread_strides
+    ((4, 8), (16, 4), (1, 16))
+    """
+    rows, columns = shape
+    down = vector_elements(2 * dtype_bits, rows)  # half of the widest access
+    across = max(1, _SEGMENT_BYTES * 8 // (run * dtype_bits))
+    most = 1 << max(0, -(-rows // down) - 1).bit_length()
+    lanes_down = min(max(1, subgroup_size // across), most)
+    lanes = (lanes_down, subgroup_size // lanes_down)
+    units = (-(-rows // (down * lanes[0])), -(-columns // (run * lanes[1])))
+    along = min(num_subgroups, 1 << max(0, units[1] - 1).bit_length())
+    subgroups = (num_subgroups // along, along)
+    if prod(subgroups) != num_subgroups:
+        subgroups = (1, num_subgroups)
+    steps = tuple(-(-unit // count) for unit, count in zip(units, subgroups, strict=True))
+    return NestedLayout(
+        subgroups, steps, (1, 1), lanes, (down, run),
+        _strides(subgroups), (1 if lanes[0] > 1 else 0, lanes[0] if lanes[1] > 1 else 0),
     )  # fmt: skip
 
 

@@ -27,15 +27,18 @@ from tvm_iree_ext.schedules.gpu.copies import (
     TileAccess,
     choose_placement,
     copy_layout,
+    transposing_layout,
 )
 from tvm_iree_ext.schedules.gpu.fragments import into_fragments, tensorize_tiles
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape, matmul_blocks
+from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape, matmul_blocks, shared_name
 from tvm_iree_ext.schedules.layouts import bind_grid, distribute, vector_elements
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form
+from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
+from tvm_iree_ext.layout.transform import permute
 from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
 from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
@@ -54,8 +57,9 @@ class MatmulConfig:
         tiles: instructions of a subgroup, along m and n.
         k_tiles: instructions along k between two copies to shared memory.
         stages: tiles of k that are under way at once: 1 copies, waits and multiplies in turn.
-            With asynchronous copies each stage has shared memory of its own; without, the second
-            waits in registers, and there are no more.
+            With asynchronous copies each stage has shared memory of its own; without, as on AMD
+            and where a copy transposes, the second waits in registers, and there are no more.
+        swizzle: whether rows in shared memory may be permuted; else they are padded alone.
         column_major: exchange A and B in the instruction, so that lanes hold runs of the result's
             rows instead of its columns.
     """
@@ -66,6 +70,7 @@ class MatmulConfig:
     k_tiles: int = 2
     stages: int = 1
     column_major: bool = False
+    swizzle: bool = True
 
     @property
     def num_subgroups(self) -> int:
@@ -83,6 +88,8 @@ class MatmulPlan:
         placements: of the operands' tiles in shared memory.
         runs: elements that a lane accesses at once in ``lhs``, ``rhs`` and ``result``.
         ldmatrix: the operands that are loaded by it.
+        orders: of the dims of ``lhs`` and ``rhs`` in shared memory; where one is not that of
+            global memory, the copy transposes.
     """
 
     shape: MatmulShape
@@ -94,16 +101,24 @@ class MatmulPlan:
     placements: dict[str, ChosenPlacement]
     runs: dict[str, int]
     ldmatrix: frozenset[str]
+    orders: dict[str, Ints]
 
     @property
     def asynchronous(self) -> bool:
-        """Whether copies to shared memory go past the registers."""
-        return "cp.async" in self.chip.async_copy_bits
+        """Whether copies go past the registers, where none can be transposed."""
+        transposing = any(map(self.transposes, _SIDES))
+        return "cp.async" in self.chip.async_copy_bits and not transposing
 
     @property
-    def through_registers(self) -> bool:
-        """Whether the tiles of the next step wait in registers."""
-        return self.config.stages > 1 and not self.asynchronous
+    def through_registers(self) -> frozenset[str]:
+        """The operands whose tiles stop in registers: to wait there, or to be transposed."""
+        if self.config.stages > 1 and not self.asynchronous:
+            return frozenset(_SIDES)
+        return frozenset(side for side in _SIDES if self.transposes(side))
+
+    def transposes(self, side: str) -> bool:
+        """Whether the copy of an operand's tile does."""
+        return self.orders[side] != self.shape.order(side)
 
     @property
     def scope(self) -> str:
@@ -124,20 +139,29 @@ class MatmulPlan:
         assert lhs is not None  # all three are checked by plan_matmul
         assert rhs is not None
         assert acc is not None
-        waiting = 0
-        if self.through_registers:
-            lanes = self.config.num_subgroups * self.mma.subgroup_size
-            waiting = sum(
-                -(-prod(self.tile_shape(side)) * placement.placement.element_bytes // (4 * lanes))
-                for side, placement in self.placements.items()
-            )
+        lanes = self.config.num_subgroups * self.mma.subgroup_size
+        waiting = sum(
+            -(-prod(self.tile_shape(side)) * self.element_bytes(side) // (4 * lanes))
+            for side in self.through_registers
+        )
         return m * n * acc.registers + m * lhs.registers + n * rhs.registers + waiting
 
-    def tile_shape(self, side: str) -> Ints:
-        """The tile of ``lhs`` or ``rhs``, as it lies in memory."""
+    def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
+        """The tile of ``lhs`` or ``rhs``, by default as it lies in global memory."""
         rows, columns, depth = self.tile
         own = (rows, depth) if side == "lhs" else (depth, columns)
-        return tuple(own[dim] for dim in self.shape.order(side))
+        return tuple(own[dim] for dim in order or self.shape.order(side))
+
+    def element_bytes(self, side: str) -> int:
+        """Of an element of ``lhs`` or ``rhs``."""
+        return dtype_bits(getattr(self.mma, side).dtype) // 8
+
+    def copy(self, side: str) -> NestedLayout:
+        """The layout of the copy of an operand's tile, as it lies in global memory."""
+        make = transposing_layout if self.transposes(side) else copy_layout
+        count, size = self.config.num_subgroups, self.mma.subgroup_size
+        bits = 8 * self.element_bytes(side)
+        return make(self.tile_shape(side), bits, count, size, run=self.runs[side])
 
 
 def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
@@ -150,21 +174,22 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     _check(shape, target, chip, mma, config)
     (sm, sn), (tm, tn) = config.subgroups, config.tiles
     tile = (sm * tm * mma.m, sn * tn * mma.n, config.k_tiles * mma.k)
+    orders = {side: _shared_order(shape, mma, side) for side in _SIDES}
     lhs, rhs = (
-        tuple(loops[dim] for dim in shape.order(side))
+        tuple(loops[dim] for dim in orders[side])
         for side, loops in zip(_SIDES, ((0, 2), (2, 1)), strict=True)
     )
     layouts = contraction_layouts(
         mma, "mnk", tile, (sm, sn, 1), lhs=lhs, rhs=rhs, column_major=config.column_major
     )
-    plan = MatmulPlan(shape, config, mma, chip, tile, layouts, {}, {}, frozenset())
+    plan = MatmulPlan(shape, config, mma, chip, tile, layouts, {}, {}, frozenset(), orders)
     runs, ldmatrix = {}, set()
     for side in _SIDES:
         operand = getattr(mma, side)
         runs[side] = vector_elements(
             dtype_bits(operand.dtype), plan.tile_shape(side)[-1], shape.extents(side)[-1]
         )
-        if mma.vendor == "nvidia" and ldmatrix_form(operand, shape.order(side)) is not None:
+        if mma.vendor == "nvidia" and ldmatrix_form(operand, orders[side]) is not None:
             ldmatrix.add(side)
     runs["result"] = vector_elements(dtype_bits(mma.c), layouts.acc.element_tile[-1], shape.n)
     plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
@@ -172,6 +197,17 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     plan = replace(plan, placements=placements)
     _check_memory(plan)
     return plan
+
+
+def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
+    """The order in which a lane's run of K is contiguous; ``ldmatrix`` may not need it."""
+    operand, order = getattr(mma, side), shape.order(side)
+    along_k = operand.dims.index("K")
+    if order[-1] == along_k or operand.element[along_k] == 1 or dtype_bits(operand.dtype) >= 32:
+        return order
+    if mma.vendor == "nvidia" and ldmatrix_form(operand, order) is not None:
+        return order
+    return order[::-1]
 
 
 def _check(
@@ -193,9 +229,6 @@ def _check(
         ),
         f"{lanes} lanes; a workgroup has at most {chip.max_lanes}": lanes > chip.max_lanes,
         f"counts {counts} start at 1": min(counts) < 1,
-        f"{config.stages} stages; expected 1, 2, or with asynchronous copies up to 8": (
-            not 1 <= config.stages <= (8 if chip.async_copy_bits.get("cp.async") else 2)
-        ),
         "its A and B are not each other's transposes": (
             config.column_major and not mma.column_major
         ),
@@ -206,7 +239,12 @@ def _check(
 
 
 def _check_memory(plan: MatmulPlan) -> None:
-    chip = plan.chip
+    chip, most = plan.chip, 8 if plan.asynchronous else 2
+    if not 1 <= plan.config.stages <= most:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: {plan.config.stages} stages; expected 1 to {most},"
+            f" as the copies are {'' if plan.asynchronous else 'not '}asynchronous"
+        )
     if plan.shared_memory_bytes > chip.shared_memory_bytes:
         raise ScheduleError(
             f"matmul by {plan.mma.name}: tiles of {plan.shared_memory_bytes} bytes;"
@@ -221,20 +259,25 @@ def _check_memory(plan: MatmulPlan) -> None:
 
 def _placement(plan: MatmulPlan, side: str) -> ChosenPlacement:
     """How an operand's tile lies in shared memory, by what is done with it."""
-    shape, count, size = plan.tile_shape(side), plan.config.num_subgroups, plan.mma.subgroup_size
-    operand = getattr(plan.mma, side)
-    bits = dtype_bits(operand.dtype)
+    shape, bits = plan.tile_shape(side, plan.orders[side]), 8 * plan.element_bytes(side)
+    count, size = plan.config.num_subgroups, plan.mma.subgroup_size
+    copy = permute(plan.copy(side), (1, 0)) if plan.transposes(side) else plan.copy(side)
+    run_bytes = copy.element_tile[-1] * bits // 8
     accesses = []
-    copy = copy_layout(shape, bits, count, size, run=plan.runs[side])
     if copy.undistributed_shape == shape:
-        accesses.append(TileAccess(copy, count, size, plan.runs[side] * bits // 8))
+        accesses.append(TileAccess(copy, count, size, run_bytes))
     if side in plan.ldmatrix:
         accesses.append(TileAccess(_matrix_rows(shape, 128 // bits), 1, 8, 16))
     else:
         accesses.append(TileAccess(getattr(plan.layouts, side), count, size))
-    aligned = 16 if side in plan.ldmatrix else plan.runs[side] * bits // 8
+    aligned = 16 if side in plan.ldmatrix else run_bytes
     return choose_placement(
-        shape, bits // 8, accesses, banks=plan.chip.banks, alignment_bytes=aligned, swizzles=False
+        shape,
+        bits // 8,
+        accesses,
+        banks=plan.chip.banks,
+        alignment_bytes=aligned,
+        swizzles=plan.config.swizzle,
     )
 
 
@@ -252,11 +295,16 @@ def schedule_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) ->
     """
     plan = plan_matmul(shape, target, config)
     blocks = matmul_blocks(
-        shape, plan.tile, plan.runs, plan.scope, registers=plan.through_registers
+        shape, plan.tile, plan.runs, plan.scope, plan.orders, plan.through_registers
     )
     sch = s_tir.Schedule(blocks)
     _Scheduling(sch, plan).run()
-    return sch
+    swizzles = {
+        shared_name(side): one.placement.swizzle
+        for side, one in plan.placements.items()
+        if one.placement.swizzle is not None
+    }
+    return s_tir.Schedule(with_swizzles(sch.mod["main"], swizzles)) if swizzles else sch
 
 
 class _Scheduling:
@@ -286,7 +334,7 @@ class _Scheduling:
         self._store(subgroup)
         fill = sch.decompose_reduction(self.product, k_step)
         for side, block in fragments.items():
-            into_fragments(sch, block, self.intrins, side, plan.shape.order(side))
+            into_fragments(sch, block, self.intrins, side, plan.orders[side])
         into_fragments(sch, self.product, self.intrins, "acc")
         for side, block in fragments.items():
             self._load(side, block)
@@ -302,7 +350,7 @@ class _Scheduling:
         stages = self.plan.config.stages
         if stages == 1:
             return
-        if self.plan.asynchronous:  # both copies, the product
+        if not self.plan.through_registers:  # both copies, the product
             stage, order = [0, 0, stages - 1], [0, 1, 2]
             self.sch.annotate(k_step, "software_pipeline_async_stages", [0])
         else:  # for each operand, into registers and on to shared memory; the product
@@ -323,22 +371,21 @@ class _Scheduling:
         """All lanes copy an operand's tile to shared memory."""
         sch, plan = self.sch, self.plan
         block = sch.get_sblock(f"{side}_tile")
-        shape, run = plan.tile_shape(side), plan.runs[side]
+        layout = plan.copy(side)
+        parts = [(block, permute(layout, (1, 0)) if plan.transposes(side) else layout)]
+        if side in plan.through_registers:
+            parts.append((sch.get_sblock(f"{side}_registers"), layout))
         count, size = plan.config.num_subgroups, plan.mma.subgroup_size
-        layout = copy_layout(shape, dtype_bits(getattr(plan.mma, side).dtype), count, size, run=run)
-        blocks = [block]
-        if plan.through_registers:
-            blocks.append(sch.get_sblock(f"{side}_registers"))
-        for part in blocks:
+        for part, its in parts:
             sch.compute_at(part, at)
-            loops = sch.get_loops(part)[-2:]
-            distribute(sch, part, layout, count, size, loops=loops, grid=False, vector=run)
+            loops, run = sch.get_loops(part)[-2:], its.element_tile[-1]
+            distribute(sch, part, its, count, size, loops=loops, grid=False, vector=run)
         if pad := plan.placements[side].placement.pad_bytes:
-            element_bytes = plan.placements[side].placement.element_bytes
-            sch.storage_align(block, 0, axis=-2, factor=shape[-1], offset=pad // element_bytes)
+            row, pad = plan.tile_shape(side, plan.orders[side])[-1], pad // plan.element_bytes(side)
+            sch.storage_align(block, 0, axis=-2, factor=row, offset=pad)
 
     def _load(self, side: Any, block: Any) -> None:
-        order = self.plan.shape.order(side)
+        order = self.plan.orders[side]
         placement = self.plan.placements[side].placement
         pitch = placement.shape[-1] * placement.element_bytes + placement.pad_bytes
         name = self.intrins.load(

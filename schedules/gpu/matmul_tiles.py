@@ -49,7 +49,12 @@ class MatmulShape:
 
 
 def matmul_blocks(
-    shape: MatmulShape, tile: Ints, runs: dict[str, int], scope: str, *, registers: bool
+    shape: MatmulShape,
+    tile: Ints,
+    runs: dict[str, int],
+    scope: str,
+    orders: dict[str, Ints],
+    registers: frozenset[str],
 ) -> tirx.PrimFunc:
     """The func ``matmul(lhs, rhs, result)``.
 
@@ -59,7 +64,8 @@ def matmul_blocks(
         runs: elements of ``lhs``, ``rhs`` and ``result`` that may be accessed at once: they divide
             the rows.
         scope: of shared memory; ``shared.dyn`` where a kernel has more than 48 KiB on CUDA.
-        registers: whether the operands' tiles wait in registers on their way.
+        orders: of the dims of ``lhs`` and ``rhs`` in shared memory.
+        registers: the operands whose tiles stop in registers on their way.
     """
     rows, columns, depth = (
         -(-extent // part) * part
@@ -75,13 +81,19 @@ def matmul_blocks(
         result = I.arg("result", _buffer((shape.m, shape.n), dtype))
         with I.sblock("root"):
             for side, source in (("lhs", lhs), ("rhs", rhs)):
-                padded = tuple(whole[side][dim] for dim in shape.order(side))
-                if registers:
-                    waiting = I.sblock_alloc_buffer(padded, str(source.dtype), scope="local")
+                dtype_of, order = str(source.dtype), shape.order(side)
+                if side in registers:
+                    padded = tuple(whole[side][dim] for dim in order)
+                    waiting = I.sblock_alloc_buffer(padded, dtype_of, scope="local")
                     _copy_padded(f"{side}_registers", source, waiting, runs[side])
                     source = waiting
-                tiles[side] = I.sblock_alloc_buffer(padded, str(source.dtype), scope=scope)
-                _copy_padded(f"{side}_tile", source, tiles[side], runs[side])
+                padded = tuple(whole[side][dim] for dim in orders[side])
+                tiles[side] = I.sblock_alloc_buffer(padded, dtype_of, scope=scope)
+                IRBuilder.name(shared_name(side), tiles[side])
+                if order == orders[side]:
+                    _copy_padded(f"{side}_tile", source, tiles[side], runs[side])
+                else:
+                    _copy_transposed(f"{side}_tile", source, tiles[side])
             accumulator = I.sblock_alloc_buffer((rows, columns), dtype, scope="local")
             with I.grid(rows, columns, depth) as loops, I.sblock("product"):
                 i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
@@ -89,7 +101,7 @@ def matmul_blocks(
                 with I.init():
                     I.buffer_store(accumulator, tirx.const(0, dtype), [i, j])
                 first, second = (
-                    _cast(tiles[side][tuple(index[dim] for dim in shape.order(side))], dtype)
+                    _cast(tiles[side][tuple(index[dim] for dim in orders[side])], dtype)
                     for side, index in (("lhs", (i, k)), ("rhs", (k, j)))
                 )
                 I.buffer_store(accumulator, accumulator[i, j] + first * second, [i, j])
@@ -109,6 +121,11 @@ def matmul_blocks(
     return builder.get()
 
 
+def shared_name(side: str) -> str:
+    """What the tile of ``lhs`` or ``rhs`` in shared memory is called."""
+    return f"{side}_shared"
+
+
 def _buffer(shape: Sequence[int], dtype: str) -> Any:
     return I.Buffer(shape, dtype)
 
@@ -126,6 +143,12 @@ def _copy_padded(name: str, source: Any, target: Any, run: int) -> None:
         if inside is not None:
             value = tirx.if_then_else(inside, value, tirx.const(0, str(source.dtype)))
         I.buffer_store(target, value, at)
+
+
+def _copy_transposed(name: str, source: Any, target: Any) -> None:
+    with I.grid(*target.shape) as loops, I.sblock(name):
+        at = [I.axis.spatial(e, loop) for e, loop in zip(target.shape, loops, strict=True)]
+        I.buffer_store(target, source[tuple(reversed(at))], at)
 
 
 def _inside(

@@ -11,8 +11,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.device.pipeline import lower_device
-from tvm_iree_ext.device.swizzle import swizzle_shared, with_swizzles
+from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.layout.analysis import Placement, Swizzle
 from tvm_iree_ext.target.names import make_target
 

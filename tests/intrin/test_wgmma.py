@@ -7,9 +7,9 @@ import pytest
 
 from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
-from tvm_iree_ext.device.swizzle import with_swizzles
 from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.intrin.sample_wgmma import warpgroup_product
+from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.intrin.wgmma import SharedOperand, wgmma_intrins
 from tvm_iree_ext.layout.analysis import Placement
 from tvm_iree_ext.target.mma_table import mma_kind, mma_kinds

@@ -1,6 +1,7 @@
 """Permute the columns of shared-memory tiles, so that columns of a matrix fall on all banks.
 
-A schedule names the buffers in the function's attribute :data:`SWIZZLES`, with the numbers of
+A schedule names the buffers in the function's attribute
+:data:`~tvm_iree_ext.intrin.swizzles.SWIZZLES`, with the numbers of
 :class:`~tvm_iree_ext.layout.analysis.Swizzle`: of rows of ``row_elements``, column ``j`` (of
 ``access_elements``) of row ``i`` is stored at ``j ^ (i // per_phase % columns)``.  The rewriting is
 at the accesses, since an index map of TVM's is affine, and XOR is not.
@@ -17,22 +18,11 @@ from tvm import DataType, ir, sym, tirx
 from tvm.ir import TensorLoad
 
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.intrin.swizzles import SWIZZLES
 from tvm_iree_ext.layout.analysis import Swizzle
-
-SWIZZLES = "tvm_iree_ext.swizzles"
-"""The attribute: buffer name -> (row_elements, access_elements, per_phase)."""
 
 _ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")
 _DESCRIPTOR = ir.Op.get("tirx.cuda.wgmma_encode_matrix_descriptor")
-
-
-def with_swizzles(func: tirx.PrimFunc, swizzles: Mapping[str, Swizzle]) -> tirx.PrimFunc:
-    """The function with its shared buffers of these names swizzled when it is lowered."""
-    numbers = {
-        name: [one.row_elements, one.access_elements, one.per_phase]
-        for name, one in swizzles.items()
-    }
-    return func.with_attr(SWIZZLES, numbers)
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
