@@ -1,5 +1,7 @@
 """Live JAX functions and PyTorch modules, in one call each."""
 
+import doctest
+
 import numpy as np
 import pytest
 
@@ -108,3 +110,16 @@ def test_says_what_is_not_installed(monkeypatch, build, missing, said):
     monkeypatch.setitem(__import__("sys").modules, missing, None)
     with pytest.raises(MlirError, match=said):
         build(lambda x: x, np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("page", "module", "extra"),
+    [("jax.md", "jax", "jax"), ("pytorch.md", "iree.turbine.aot", "pytorch")],
+)
+def test_the_snippets_of_its_page_run(root, tmp_path, monkeypatch, page, module, extra):
+    needs(module, extra)
+    monkeypatch.chdir(tmp_path)
+    path = str(root / "docs" / page)
+    result = doctest.testfile(path, module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+    assert result.attempted > 5

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext import (
         bench,
         doctor,
+        frontends,
         fuzz,
         layout,
         mlir,
@@ -52,6 +53,7 @@ __all__ = [
     "doctor",
     "from_jax",
     "from_torch",
+    "frontends",
     "fuzz",
     "layout",
     "load",

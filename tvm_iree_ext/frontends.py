@@ -144,7 +144,7 @@ def _import(write: Callable[[Path], Path], dialect: str) -> Imported:
             said = str(error).partition("Diagnostics:")[2].partition("Invoked with:")[0]
             lines = [line for line in said.splitlines() if line.strip()][:_MOST_LINES]
             raise MlirError("\n".join(["IREE does not lower it:", *lines])) from None
-        return import_program(result)
+        return import_program(result.read_bytes())
 
 
 def _absent(what: str, extra: str, error: ImportError) -> MlirError:

@@ -18,6 +18,7 @@ from tvm_iree_ext.errors import ExtError, MlirError, RecordError
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.imported import Check
 from tvm_iree_ext.mlir.importer import import_module
+from tvm_iree_ext.mlir.program import import_program
 from tvm_iree_ext.mlir.reader import read
 from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
@@ -121,7 +122,7 @@ class _Program:
         arrays = recorded.read_arrays(self.path.with_suffix(".npz"))
         settings = self.path.with_suffix(".json")
         expectation = recorded.read_expectation(settings) if settings.exists() else None
-        program = build_program(import_module(read(self.path)), self.target, folder=folder)
+        program = build_program(import_program(self.path), self.target, folder=folder)
         main = program.main
         results = main(*recorded.arguments(main.name, main.signature, arrays))
         return recorded.differences(main.signature, _several(results), arrays, expectation)

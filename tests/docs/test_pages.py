@@ -7,7 +7,11 @@ import pytest
 from tvm_iree_ext import cache
 
 # Pages whose snippets another test runs, with what they need.
-ELSEWHERE = {"deploy.md": "tests/runtime/test_deploy.py"}
+ELSEWHERE = {
+    "deploy.md": "tests/runtime/test_deploy.py",
+    "jax.md": "tests/test_frontends.py",
+    "pytorch.md": "tests/test_frontends.py",
+}
 
 
 def pages(root):

@@ -25,7 +25,7 @@ def nearest(name: str, supported: Sequence[str]) -> str:
         return f"; instead: {_HINTS[name]}"
     dialect = name.split(".", 1)[0]
     if dialect in ("stablehlo", "torch", "tosa", "mhlo", "onnx"):
-        return "; instead: what IREE's input pipeline makes of it (iree-opt, or iree-import-…)"
+        return "; instead: what IREE's input pipeline makes of it"
     if dialect in ("scf", "cf", "flow", "stream", "memref", "bufferization", "vector"):
         return f"; nothing of the dialect {dialect} is"
     close = difflib.get_close_matches(name, supported, 1, 0.6)

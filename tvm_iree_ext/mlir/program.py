@@ -1,11 +1,15 @@
 """A file or text of MLIR, read and imported in one step."""
 
 import os
+import re
 from collections.abc import Collection
 
+from tvm_iree_ext.errors import MlirError
 from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.mlir.importer import import_module
-from tvm_iree_ext.mlir.reader import LIMIT_BYTES, LIMIT_S, read
+from tvm_iree_ext.mlir.reader import LIMIT_BYTES, LIMIT_S, name_of, read
+
+_IN_TEXT = re.compile(r"^(\d+:\d+): ", re.MULTILINE)
 
 
 def import_program(
@@ -26,4 +30,12 @@ def import_program(
     Raises:
         MlirError: for what cannot be read, and one that lists all that is not supported.
     """
-    return import_module(read(source, limit_s=limit_s, limit_bytes=limit_bytes), only=only)
+    module = read(source, limit_s=limit_s, limit_bytes=limit_bytes)
+    try:
+        return import_module(module, only=only)
+    except MlirError as error:
+        name = name_of(source)
+        located = _IN_TEXT.sub(
+            lambda found: f"{name}: " if found[1] == "0:0" else f"{name}:{found[0]}", str(error)
+        )
+        raise MlirError(located) from None

@@ -57,7 +57,7 @@ def read(
             each behind ``FILE:LINE:COLUMN``), one beyond a limit, one that ends the parser, and
             where IREE's bindings are not installed.
     """
-    name, text = _text(source, limit_bytes)
+    name, text = name_of(source), _text(source, limit_bytes)
     if b"\0" in text and not text.startswith(_BYTECODE):
         line = text[: text.index(b"\0")].count(b"\n") + 1
         raise MlirError(f"{name}:{line}: a null byte; MLIR's text has none")
@@ -71,17 +71,28 @@ def read(
     raise MlirError(f"{name}: {said}")
 
 
-def _text(source: str | bytes | os.PathLike[str], limit_bytes: int) -> tuple[str, bytes]:
-    if isinstance(source, str) and not source.endswith(_FILES):
-        source = source.encode("utf-8", "surrogatepass")
-    if isinstance(source, (bytes, bytearray)):
-        name, text = "<text>", bytes(source)
-    else:
-        name = os.fspath(source)
+def name_of(source: str | bytes | os.PathLike[str]) -> str:
+    """What a source is called in messages."""
+    return str(source) if _is_file(source) else "<text>"
+
+
+def _is_file(source: Any) -> bool:
+    if isinstance(source, str):
+        return source.endswith(_FILES)
+    return not isinstance(source, bytes | bytearray)
+
+
+def _text(source: Any, limit_bytes: int) -> bytes:
+    name = name_of(source)
+    if _is_file(source):
         text = _file(name, limit_bytes)
+    elif isinstance(source, str):
+        text = source.encode("utf-8", "surrogatepass")
+    else:
+        text = bytes(source)
     if len(text) > limit_bytes:
         raise MlirError(f"{name}: more than the limit of {limit_bytes} bytes; raise limit_bytes")
-    return name, text
+    return text
 
 
 def _file(name: str, limit_bytes: int) -> bytes:
