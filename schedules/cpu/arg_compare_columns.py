@@ -101,8 +101,8 @@ class _Tile:
         """Ask for an element of the rows from ``row`` on, by its number in them.
 
         Rows are computed side by side, and asked for one after another: memory is fastest so.  What
-        is asked for all at once is forgotten, so the address waits for ``position``, the result of
-        the row before, of which it takes next to nothing: 0, or -1 where it is ``NONE``.
+        is asked for all at once is no faster than nothing asked for, so the address waits for
+        ``position``, the result of the row before, of which it takes 0, or -1 where it is ``NONE``.
         """
         waited = tirx.min(position, tirx.const(0, str(position.ty.dtype)))
         down, column = emit.divide(number + emit.cast(waited, "int64"), self.size)
