@@ -54,7 +54,8 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".target .layout .intrin .linker .artifact .manifest .device.launcher tvm tvm_ffi cuda",
+    "device": ".target .layout .intrin .linker .artifact .manifest .device.launcher"
+    " tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "kernel": ".arrays .calls .manifest .artifact .cache .machine .runtime numpy tvm_ffi",
     "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
@@ -77,6 +78,7 @@ ALLOWED = {
     "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
+    "inspected": ".device .simulated .target tvm",
     "simulated": ".simt .device .intrin .target tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
     "mlir": f"{REGISTRY} .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",

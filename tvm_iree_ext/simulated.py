@@ -60,11 +60,11 @@ def simulate_kernel(
     >>> done.simulation.findings, done.simulation.counts
     ([], {'NV_MMA_SYNC_F32_16x8x16_F16': 2})
     """
-    function = _function(kernel) if isinstance(kernel, str) else kernel
+    function = named_kernel(kernel) if isinstance(kernel, str) else kernel
     if target is None:
         if not (isinstance(kernel, str) and kernel.startswith(_MMA)):
             raise SimulationError("a kernel needs a target, such as cuda:sm_80 or rocm:gfx942")
-        target = _default_target(kernel)
+        target = default_target(kernel)
     device = _device_function(function, make_target(target))
     translation = translate(device, hardware_of(device))
     arguments = _arguments(translation, sizes or {}, np.random.default_rng(seed))
@@ -73,7 +73,12 @@ def simulate_kernel(
     return Simulated(done, arrays)
 
 
-def _function(name: str) -> tirx.PrimFunc:
+def named_kernel(name: str) -> tirx.PrimFunc:
+    """The kernel of a name; see the module.
+
+    Raises:
+        SimulationError: for a name that stands for no kernel.
+    """
     if name.startswith(_MMA):
         return tile_product(name.removeprefix(_MMA))
     path, colon, wanted = name.rpartition(":")
@@ -95,7 +100,8 @@ def _function(name: str) -> tirx.PrimFunc:
     return found
 
 
-def _default_target(name: str) -> str:
+def default_target(name: str) -> str:
+    """A chip that has the matrix instruction of a name such as ``mma:KIND``."""
     mma = mma_kind(name.removeprefix(_MMA))
     chip = next(chip for chip in mma.arch if chip in chip_names())
     if mma.vendor == "nvidia":

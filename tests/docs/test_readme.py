@@ -49,6 +49,7 @@ def test_each_command_runs(text, capsys):
         "verify",
         "bench",
         "layout",
+        "inspect",
         "simulate",
         "vector-stages",
     }

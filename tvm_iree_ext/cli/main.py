@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
+from tvm_iree_ext.cli.inspect import add_inspect
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
 from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
@@ -67,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         add_verify,
         add_bench,
         add_layout,
+        add_inspect,
         add_simulate,
         add_vector_stages,
     ):

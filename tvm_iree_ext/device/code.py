@@ -16,6 +16,7 @@ from tvm import DataType, ir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
+from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
 from tvm_iree_ext.device.pipeline import lower_device
 from tvm_iree_ext.device.rocm import compile_rocm
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
@@ -95,6 +96,12 @@ class DeviceCode:
     arguments: dict[str, tuple[Argument, ...]]
     resources: dict[str, KernelResources]
     missing: str = ""
+
+    def instructions(self, kernel: str) -> KernelInstructions | None:
+        """What a kernel's code does; None where there is no assembly."""
+        if self.assembly is None:
+            return None
+        return count_instructions(self.assembly, self.target.kind.name, kernel)
 
 
 def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCode:

@@ -123,6 +123,8 @@ def occupancy(
         "shared memory": chip.shared_memory_per_core_bytes // shared if shared else 1 << 30,
         "workgroups": chip.workgroups_per_core,
     }
+    if chip.kind == "rocm" and subgroups == 1:  # needs no barrier, of which there are so many
+        del limits["workgroups"]
     if lanes > chip.max_lanes:
         raise TargetError(f"{chip.name}: {lanes} lanes; a workgroup has at most {chip.max_lanes}")
     if shared_memory_bytes > chip.shared_memory_bytes:
@@ -136,7 +138,7 @@ def occupancy(
             f" {chip.max_registers}, and the workgroup's subgroups share the register files"
         )
     order = ("subgroups", "registers", "shared memory", "workgroups")
-    limit = min(order, key=lambda name: limits[name])
+    limit = min(filter(limits.__contains__, order), key=lambda name: limits[name])
     workgroups = limits[limit]
     return Occupancy(workgroups * subgroups / chip.simds_per_core, workgroups, limit)
 

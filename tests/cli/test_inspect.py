@@ -1,0 +1,32 @@
+"""``tvm-iree-ext inspect``."""
+
+import json
+
+
+def test_text_says_registers_and_instructions(command):
+    done = command("inspect", "mma:MFMA_F32_32x32x8_F16", "--target", "rocm:gfx942")
+    assert done.status == 0
+    assert "main_kernel on gfx942: threadIdx.x 64, blockIdx.x 1" in done.out
+    assert "spills 0; scratch 0 B" in done.out
+    lines = {
+        line.split("  ")[1]: line.split()[-1] for line in done.out.splitlines() if "  " in line
+    }
+    assert lines["mma"] == "2"
+
+
+def test_json_has_the_same(command):
+    done = command("inspect", "mma:WMMAR3_F32_16x16x16_F16", "--json")
+    data = json.loads(done.out)
+    counts = data["kernels"]["main_kernel"]["instructions"]["kernel"]
+    assert (data["chip"], counts["mma"], counts["scratch"]) == ("gfx1100", 2, 0)
+    assert counts["total"] > counts["mma"]
+
+
+def test_assembly_is_printed(command):
+    done = command("inspect", "mma:MFMA_F64_16x16x4_F64", "--assembly")
+    assert "v_mfma_f64_16x16x4f64" in done.out
+
+
+def test_what_is_no_kernel_is_refused(command):
+    assert "expected FILE.py:NAME or mma:KIND" in command("inspect", "matmul").err
+    assert "is unknown" in command("inspect", "mma:X").err
