@@ -161,6 +161,10 @@ def normal(*shape, dtype="float32"):
     return RNG.normal(size=shape).astype(dtype)
 
 
+def nan_max(a, b):
+    return tirx.Select(a > b, a, tirx.Select(b >= a, b, a + b))
+
+
 def check(maker, make, results, arguments, expected, tmp_path, **tolerance):
     built = build_program(program(maker, make, results), folder=tmp_path / "p")
     got = built(*arguments)
@@ -269,6 +273,32 @@ def test_transposed_and_strided_and_gathered(tmp_path):
     )
 
 
+@pytest.mark.parametrize("step", [2, 3, 4])
+@pytest.mark.parametrize("extent", [1, 5, 16, 47])
+def test_elements_that_are_a_few_apart(step, extent, tmp_path):
+    """A pooling of windows, and a copy, of every second, third or fourth element."""
+    m = Maker(x=((3, extent * step), "float32"))
+    n = extent
+
+    def make(emit):
+        (x,) = m.vars
+        pooled = emit(
+            m.nest(
+                [x],
+                (3, n),
+                "float32",
+                lambda o, r, i, j, k: nan_max(o, r[0](i, j * step + k)),
+                reduced=(step,),
+                init=-np.inf,
+            )
+        )
+        return [pooled, emit(m.nest([x], (3, n), "float32", lambda r, i, j: -r[0](i, j * step)))]
+
+    x = normal(3, n * step)
+    expected = [x.reshape(3, n, step).max(2), -x[:, ::step]]
+    check(m, make, [((3, n), "float32")] * 2, [x], expected, tmp_path)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "bool", "float64"])
 @pytest.mark.parametrize("extents", [(40, 33), ("rows", "columns"), (100, "columns"), (9, 130)])
 def test_transposes(extents, dtype, tmp_path):
@@ -311,10 +341,6 @@ def test_padding_and_concatenation(tmp_path):
     x, y = normal(5, 7), normal(3, 11)
     padded = np.pad(np.exp(x), ((1, 2), (2, 2)), constant_values=0.5)
     check(m, make, [((11, 11), "float32")], [x, y], [np.concatenate([padded, y])], tmp_path)
-
-
-def nan_max(a, b):
-    return tirx.Select(a > b, a, tirx.Select(b >= a, b, a + b))
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 5), (4, 64), (2, 1000), (50, 17)])

@@ -11,6 +11,7 @@ from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64
 from tvm_iree_ext.schedules.cpu.loops_axes import Steps, chunked, in_order, merged, pieces, tasks
 from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, linear_index
 from tvm_iree_ext.schedules.cpu.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.cpu.loops_strided import Strided, is_strided
 from tvm_iree_ext.schedules.cpu.loops_transpose import emit_transpose, fits, transpose_of
 
 from tvm_iree_ext.target.cpu import CpuFeatures
@@ -63,11 +64,13 @@ class _Map:
         *outer, line = self.axes
         stores = len(self.nest.stores)
         lanes = lanes_along(line, self.steps, stores, self.nest, self.look, self.features)
+        strided = Strided(self.look.accesses, self.steps.of(line)[stores:])
         rows = emit.product([axis.count for axis in outer])
         chunks, length = chunked(line, rows, self.features.cores)
 
         def row(at: Mapping[ir.Var, Expr]) -> None:
             self.cells.make(lanes)
+            strided.make(lanes)
             start: Index = 0
             count: Index = line.count
             if chunks is not None:
@@ -78,8 +81,10 @@ class _Map:
                 if width == 1:
                     self._at_point({**self.gone, **at, line.var: i64(place)}, None)
                     return
+                here = {**self.gone, **at, line.var: i64(place)}
+                gathered = self._gathered(strided, here, width)
                 with emit.vector_loop(width) as lane:
-                    self._at_point({**self.gone, **at, line.var: i64(place) + lane}, lane)
+                    self._at_point({**here, line.var: i64(place) + lane}, lane, gathered)
 
             pieces(count, lanes, start, piece)
 
@@ -87,9 +92,24 @@ class _Map:
         within = line.count if chunks is None else length
         tasks(loops, cost_of(self.nest), within, self.features.cores, row)
 
-    def _at_point(self, at: Mapping[ir.Var, Expr], lane: Expr | None) -> None:
+    def _gathered(
+        self, strided: Strided, at: Mapping[ir.Var, Expr], lanes: int
+    ) -> Mapping[int, Any] | None:
+        if not strided:
+            return None
+        first = Point(self.memory, at, self.nest, Cells())
+        for store in self.nest.stores:
+            first.value(store.value)
+        return strided.gather(self.memory, first.accesses, lanes)
+
+    def _at_point(
+        self,
+        at: Mapping[ir.Var, Expr],
+        lane: Expr | None,
+        gathered: Mapping[int, Any] | None = None,
+    ) -> None:
         self.cells.rewind()
-        point = Point(self.memory, at, self.nest, self.cells, lane)
+        point = Point(self.memory, at, self.nest, self.cells, lane, gathered=gathered)
         values = [point.value(store.value) for store in self.nest.stores]
         for store, value in zip(self.nest.stores, values, strict=True):
             place = [point.value(index) for index in store.indices]
@@ -101,16 +121,16 @@ def lanes_along(
 ) -> int:
     """How many points along an axis one vector takes; 1 where the compiler does better.
 
-    Stores must be next to each other, and reads be so or of one element.
+    Stores must be next to each other, and reads be so, or of one element, or a few apart.
     """
     along = steps.of(line)
     if any(one != 1 for one in along[:stores]) or look.is_guarded:
         return 1
-    if any(one not in (0, 1) for one in along[stores:]):
+    read = list(zip(look.accesses, along[stores:], strict=True))
+    if any(one not in (0, 1) and not is_strided(access.buffer, one) for access, one in read):
         return 1
-    read = zip(look.accesses, along[stores:], strict=True)
     buffers = [store.buffer for store in nest.stores]
-    buffers += [access.buffer for access, one in read if one == 1]
+    buffers += [access.buffer for access, one in read if one != 0]
     return features.lanes(widest_bits(buffers))
 
 

@@ -114,10 +114,13 @@ class Point:
         lane: Expr | None = None,
         accumulated: Mapping[ir.Var, Expr] | None = None,
         parent: "Point | None" = None,
+        gathered: Mapping[int, Any] | None = None,
     ) -> None:
         self._memory, self._at, self._nest = memory, dict(at), nest
         self._cells, self._lane = cells, lane
         self._accumulated = dict(accumulated or {})
+        # Tiles of what was read for all lanes before, by the order of accesses.
+        self._gathered: Mapping[int, Any] = parent._gathered if parent else gathered or {}
         self.accesses: list[Access] = parent.accesses if parent else []
         self.named: list[Expr] = parent.named if parent else []  # what is used as a number
         self._indices: int = parent._indices if parent else 0
@@ -177,8 +180,9 @@ class Point:
             key = (buffer, *(str(index) for index in indices))
             return self._hold(key, buffer, inner, producer.store.value)
         position = linear_index(buffer, indices)
+        tile = self._gathered.get(len(self.accesses))
         self.accesses.append(Access(buffer, position, self._guards > 0))
-        return self._memory.load(buffer, position)
+        return self._memory.load(buffer, position) if tile is None else tile[self._lane]
 
     def _hold(self, key: Any, buffer: ir.Var, point: "Point", expression: Expr) -> Expr:
         if self._guards or self._indices or buffer not in self._memory.shared:

@@ -19,6 +19,7 @@ from tvm_iree_ext.schedules.cpu.loops_combine import Combiner, combiner_of
 from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, linear_index, step
 from tvm_iree_ext.schedules.cpu.loops_map import cost_of, lanes_along, widest_bits
 from tvm_iree_ext.schedules.cpu.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.cpu.loops_strided import Strided
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 
@@ -37,8 +38,9 @@ class _Reduction:
         self.nest, self.memory, self.features = nest, memory, features
         self.buffers = [store.buffer for store in nest.stores]
         self.cells = Cells()
-        stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
-        look = Point(memory, {}, nest, self.cells, accumulated=stand_ins)
+        self.stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
+        look = Point(memory, {}, nest, self.cells, accumulated=self.stand_ins)
+        self.strided = Strided((), ())
         for store in nest.stores:
             look.value(store.value)
         self.look = look
@@ -61,18 +63,25 @@ class _Reduction:
         combiner = None
         if len(self.nest.stores) == 1 and not self.nest.cells:
             combiner = combiner_of(self.nest.stores[0].value, self.buffers[0])
-        lanes = self._lanes_along_reduced()
-        if combiner is not None and lanes > 1:
-            self._emit_along(combiner, lanes)
+        across = self._lanes_across()
+        along = self._lanes_along_reduced() if combiner is not None else 1
+        # A short line, such as that of a window, does not fill vectors.
+        if combiner is not None and along > 1 and (along >= across or across == 1):
+            self._emit_along(combiner, along)
             return
-        lanes = 1
         if self.spatial:
-            line, stores = self.spatial[-1], len(self.nest.stores)
-            lanes = lanes_along(line, self.steps, stores, self.nest, self.look, self.features)
-            length = known(line.extent)
-            if length is not None and length < 4:
-                lanes = 1
-        self._emit_across(lanes)
+            stores = len(self.nest.stores)
+            self.strided = Strided(self.look.accesses, self.steps.of(self.spatial[-1])[stores:])
+        self._emit_across(across)
+
+    def _lanes_across(self) -> int:
+        """Lanes of vectors along the last spatial axis; 1 for what is not next to each other."""
+        if not self.spatial:
+            return 1
+        line, stores = self.spatial[-1], len(self.nest.stores)
+        lanes = lanes_along(line, self.steps, stores, self.nest, self.look, self.features)
+        length = known(line.extent)
+        return 1 if length is not None and length < 4 else lanes
 
     def _lanes_along_reduced(self) -> int:
         """Lanes of vectors along the last reduced axis; 1 where reads are not next to another."""
@@ -103,11 +112,24 @@ class _Reduction:
     def _load(self, store: Any, at: At) -> Expr:
         return self.memory.load(store.buffer, self._place(store, at))
 
-    def _steps(self, at: At, lane: Expr | None, accumulated: Sequence[Expr]) -> list[Expr]:
+    def _steps(
+        self,
+        at: At,
+        lane: Expr | None,
+        accumulated: Sequence[Expr],
+        gathered: Mapping[int, Any] | None = None,
+    ) -> list[Expr]:
         """The new values of what is accumulated."""
         held = dict(zip(self.buffers, accumulated, strict=True))
-        point = Point(self.memory, at, self.nest, self.cells, lane, held)
+        point = Point(self.memory, at, self.nest, self.cells, lane, held, gathered=gathered)
         return [point.value(store.value) for store in self.nest.stores]
+
+    def _gathered(self, at: At, lanes: int) -> Mapping[int, Any]:
+        """What strided accesses read, the first lane of which is at a point."""
+        first = Point(self.memory, at, self.nest, Cells(), accumulated=self.stand_ins)
+        for store in self.nest.stores:
+            first.value(store.value)
+        return self.strided.gather(self.memory, first.accesses, lanes)
 
     def _over(self, axes: Sequence[Axis], at: At, body: Callable[[At], None]) -> None:
         if not axes:
@@ -121,6 +143,7 @@ class _Reduction:
 
     def _make_cells(self, lanes: int) -> None:
         self.cells.make(lanes)
+        self.strided.make(lanes)
         self.first_cells.make(lanes)
 
     # Results side by side.
@@ -160,13 +183,20 @@ class _Reduction:
         parts = count // lanes
         tiles = [emit.registers(count, _held(buffer)) for buffer in self.buffers]
 
+        several = self.buffers if len(self.buffers) > 1 else []
+        fresh = [emit.registers(count, _held(buffer)) for buffer in several]
+        gathered: Mapping[int, Any] | None = None
+
         def each(body: Callable[[At, Expr | None, Expr], None], at: At) -> None:
+            nonlocal gathered
             for part in range(parts):
                 self.cells.rewind()
                 self.first_cells.rewind()
                 if lanes == 1:
                     body(_moved(at, line, part), None, i64(part))
                     continue
+                if body is add and self.strided:
+                    gathered = self._gathered(_moved(at, line, part * lanes), lanes)
                 with emit.vector_loop(lanes) as lane:
                     body(_moved(at, line, lane + part * lanes), lane, lane + part * lanes)
 
@@ -175,9 +205,9 @@ class _Reduction:
                 _put(tile, value, place)
 
         def add(at: At, lane: Expr | None, place: Expr) -> None:
-            values = self._steps(at, lane, [_get(t, b, place) for t, b in self._pairs(tiles)])
-            if len(values) > 1:  # all are computed before any is stored
-                fresh = [emit.registers(count, _held(buffer)) for buffer in self.buffers]
+            before = [_get(t, b, place) for t, b in self._pairs(tiles)]
+            values = self._steps(at, lane, before, gathered if lane is not None else None)
+            if fresh:  # all are computed before any is stored
                 for tile, value in zip(fresh, values, strict=True):
                     _put(tile, value, place)
                 values = [_get(t, b, place) for t, b in self._pairs(fresh)]
