@@ -14,7 +14,7 @@
 reduced dim does.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -159,7 +159,7 @@ class VectorLoops:
 
             emit.in_vectors(columns, self.lanes, piece)
 
-        emit.in_vectors(self.depth, self.together, lines)
+        _in_groups(self.depth, self.together, lines)
 
     def over_rows(self, slab: At, column: Expr, columns: Index) -> None:
         """Sums over lines of b, a block of depth at a time."""
@@ -187,7 +187,7 @@ class VectorLoops:
                         total = totals[i64(line * self.high + row)]
                         I.buffer_store(self.sums, total if single else self.sums[at] + total, [at])
 
-            emit.in_vectors(columns, self.together, lines)
+            _in_groups(columns, self.together, lines)
 
     @property
     def reads_once(self) -> bool:
@@ -253,6 +253,20 @@ class VectorLoops:
         """The sums to a line of the result, through the epilogue."""
         start = row * self.block
         self.operands.write(line, column, columns, self.lanes, lambda n: self.sums[n + start])
+
+
+def _in_groups(length: Index, count: int, group: Callable[[Index, int], None]) -> None:
+    """``group(first, count)`` for all of a length, as :func:`.emit.in_vectors`, never unrolled."""
+    whole = tirx.floordiv(i64(length), i64(count))
+    with serial(whole) as index:
+        group(index * count, count)
+    exact = known(length)
+    if exact is not None:
+        first = exact // count * count
+        emit.in_vectors(exact - first, count, lambda i, n: group(i64(first) + i, n))
+        return
+    with serial(length, whole * count) as index:
+        group(index, 1)
 
 
 def _lane_sum(vector: Expr, lanes: int) -> Expr:

@@ -29,23 +29,19 @@ def check(op, *values, kernel=None):
     np.testing.assert_array_equal(got.astype(want.dtype), want)
 
 
+ANY = [(0, 0), (0, 1), (1, 0), (1, 1)]
+MATRICES = [(7, 5, 3), (13, 65, 300), (130, 70, 17), (6, 128, 600), (3, 272, 3000)]
+VECTORS = [(1, 1, 1), (1, 90, 70), (90, 1, 70), (1, 1, 9000)]
+
+
 # Around a vector and a register tile, a panel, a block of depth; and one row, one column.
-@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize(
-    ("m", "n", "k"),
-    [
-        (1, 1, 1),
-        (7, 5, 3),
-        (13, 65, 300),
-        (130, 70, 17),
-        (6, 128, 600),
-        (1, 90, 70),
-        (90, 1, 70),
-        (1, 1, 9000),
-        (3, 272, 3000),
-    ],
+    ("shape", "transposed"),
+    [(shape, ends) for shape in MATRICES for ends in ANY]
+    + [(shape, ends) for shape in VECTORS for ends in ANY[::3]],
 )
-def test_products_of_any_shape(m, n, k, transposed):
+def test_products_of_any_shape(shape, transposed):
+    m, n, k = shape
     lhs = numbers((k, m) if transposed[0] else (m, k))
     rhs = numbers((n, k) if transposed[1] else (k, n))
     other = numbers((m, n))
@@ -61,7 +57,7 @@ def test_products_of_any_shape(m, n, k, transposed):
 
 
 def test_several_tasks_with_edges():
-    lhs, rhs, bias = numbers((3, 211, 300)), numbers((300, 1237)), numbers((1237,))
+    lhs, rhs, bias = numbers((3, 61, 50)), numbers((50, 1237)), numbers((1237,))
     check(ops.matmul(lhs, rhs, [bias], epilogue="max(arg0 + arg1, 0)"), lhs, rhs, bias)
 
 

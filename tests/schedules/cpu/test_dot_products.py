@@ -37,10 +37,14 @@ def result_dtype(dtype):
 
 
 # Vectors of words and a bit; several blocks of depth.
-@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("m", "n", "k"), [(20, 53, 67), (33, 70, 2100)])
-def test_products_of_any_shape(m, n, k, dtype, transposed):
+@pytest.mark.parametrize(
+    ("shape", "transposed"),
+    [((20, 53, 67), ends) for ends in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    + [((33, 70, 2100), ends) for ends in ((0, 0), (1, 1))],
+)
+def test_products_of_any_shape(shape, dtype, transposed):
+    m, n, k = shape
     lhs = numbers((k, m) if transposed[0] else (m, k), dtype)
     rhs = numbers((n, k) if transposed[1] else (k, n), dtype)
     ends = {"transpose_lhs": bool(transposed[0]), "transpose_rhs": bool(transposed[1])}
