@@ -124,6 +124,7 @@ class Lanes:
     """The lanes that run an implementation: ``threadIdx.x``, and ``threadIdx.y`` of several."""
 
     def __init__(self, mma: Mma, stack: ExitStack) -> None:
+        self.size = mma.subgroup_size
         self.lane = stack.enter_context(I.thread_binding(0, mma.subgroup_size, "threadIdx.x"))
         self.group: Any = 0
         if mma.num_subgroups > 1:
@@ -133,7 +134,8 @@ class Lanes:
         self, buffer: Any, operand: MmaOperand, first: Sequence[Any] = ()
     ) -> tuple[nvidia.Load, nvidia.Store]:
         """Access to a lane's registers; ``first`` are the indices before subgroup and lane."""
-        lane = self.lane % fragment_lanes(operand)
+        parts = fragment_lanes(operand)
+        lane = self.lane if parts == self.size else self.lane % parts
         lead = [*first, *([self.group] if prod(operand.subgroup) > 1 else []), lane]
 
         def load(start: int, count: int) -> Any:
