@@ -10,12 +10,12 @@ from typing import Any
 
 from tvm import s_tir
 
-from tvm_iree_ext.intrin.mma import MmaIntrins
+from tvm_iree_ext.intrin.mma_functions import MmaTile
 from tvm_iree_ext.layout.nested import Ints
 
 
 def into_fragments(
-    sch: s_tir.Schedule, block: Any, intrins: MmaIntrins, side: str, order: Ints = (0, 1)
+    sch: s_tir.Schedule, block: Any, intrins: MmaTile, side: str, order: Ints = (0, 1)
 ) -> None:
     """Lay the buffer that ``block`` writes out as fragments of an operand.
 
@@ -29,7 +29,7 @@ def into_fragments(
     sch.transform_layout(block, ("write", 0), _fragment_map(intrins, side, order))
 
 
-def _fragment_map(intrins: MmaIntrins, side: str, order: Ints) -> Callable[..., list[Any]]:
+def _fragment_map(intrins: MmaTile, side: str, order: Ints) -> Callable[..., list[Any]]:
     tile = intrins.tile(side)
 
     def places(i: Any, j: Any) -> list[Any]:
