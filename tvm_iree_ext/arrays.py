@@ -245,6 +245,10 @@ def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[
 
 
 def _as_numpy(tensor: Any, port: Port) -> np.ndarray:
+    if port.numpy.kind in "iuf":
+        array = np.from_dlpack(tensor)
+        if array.flags.writeable:  # not so in all versions of NumPy
+            return array
     strides = tuple(port.item * stride for stride in tensor.strides)
     memory = _Memory(tensor, tensor.data_ptr(), tensor.shape, strides, port.item)
     return np.asarray(memory).view(port.numpy)

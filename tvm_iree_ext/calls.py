@@ -21,9 +21,9 @@ class Caller:
     def __init__(self, name: str, signature: Signature) -> None:
         self.op = name
         self.signature = signature
-        self._arguments = signature.arguments
+        self.arguments = signature.arguments
         self._results = signature.results
-        self._ports = tuple(Port(name, operand) for operand in self._arguments)
+        self._ports = tuple(Port(name, operand) for operand in self.arguments)
         self.result_ports = tuple(Port(name, operand) for operand in self._results)
         places = [place for place, port in enumerate(self._ports) if not port.is_scalar]
         self._first_array = places[0] if places else None
@@ -84,13 +84,13 @@ class Caller:
 
     def _plan(self, key: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
         """As :meth:`plan`; remembered for the next call."""
-        shapes = key[: len(self._arguments)]
+        shapes = key[: len(self.arguments)]
         bound = self.signature.bind(self.op, shapes)
         self.signature.bind_results(self.op, bound, key[-1] if self._shaped_by_out else None)
         result_shapes = self.signature.result_shapes(bound)
         is_empty = all(0 in shape for shape in result_shapes)
         if not is_empty:
-            came = zip(self._arguments, shapes, strict=True)
+            came = zip(self.arguments, shapes, strict=True)
             for operand, shape in [*came, *zip(self._results, result_shapes, strict=True)]:
                 if shape is not None and 0 in shape:
                     raise CallError(

@@ -102,7 +102,7 @@ class Kernel:
             ArtifactError: for a kernel that was loaded lazily and does not run on this machine,
                 and for one whose manifest is wrong.
         """
-        arguments = ordered(self.op, self.signature.arguments, arguments, named)
+        arguments = ordered(self.op, self._caller.arguments, arguments, named)
         shapes, passed = self._caller.inputs(arguments)
         result_shapes, is_empty = self._caller.plan(shapes, out)
         if out is None:

@@ -45,6 +45,7 @@ class ProgramFunction:
         self.signature = function.signature
         parts = Signature(tuple(p for o in function.signature.operands for p in _parts(o)))
         self._caller = Caller(function.name, parts)
+        self._arguments = function.signature.arguments
         self._is_complex = len(parts.operands) != len(function.signature.operands)
         self._scalars = tuple(operand.role == "scalar" for operand in parts.arguments)
 
@@ -61,7 +62,7 @@ class ProgramFunction:
                 Some programs raise it for values, too.
             ArtifactError: for a program that was loaded lazily and does not run on this machine.
         """
-        arguments = ordered(self.name, self.signature.arguments, arguments, named)
+        arguments = ordered(self.name, self._arguments, arguments, named)
         if self._is_complex:
             if out is not None:
                 raise CallError(f"{self.name}: out is not taken where operands are complex")

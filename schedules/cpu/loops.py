@@ -29,6 +29,9 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 
 
+_LONGEST_CHAIN = 24  # of producers in one another; Python's stack holds some more
+
+
 def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
     """The function scheduled for a CPU, by the symbol ``name``.
 
@@ -52,6 +55,7 @@ def _emitted(
     producers: dict[ir.Var, Producer],
 ) -> tirx.PrimFunc:
     producers = {b: p for b, p in producers.items() if _is_worth(p, b, form.nests)}
+    producers = _in_links(producers)
     memory = Memory(producers=producers, shared=read_often(form.nests))
     for nest in form.nests:
         memory.shared.update(nest.cells)
@@ -74,6 +78,26 @@ def _emitted(
             if not all(store.buffer in producers for store in nest.stores):
                 (emit_reduction if nest.reduced else emit_map)(nest, memory, features)
     return builder.get()
+
+
+def _in_links(producers: dict[ir.Var, Producer]) -> dict[ir.Var, Producer]:
+    """The producers but those at which chains are cut: each value is computed inside the next."""
+    depths: dict[ir.Var, int] = {}
+    kept: dict[ir.Var, Producer] = {}
+    for buffer, producer in producers.items():  # in the order of the nests
+        read: list[int] = [0]
+
+        def look(load: ir.TensorLoad, read: list[int] = read) -> None:
+            read.append(depths.get(load.source, 0))
+
+        for value in producer.nest.values():
+            tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
+        depths[buffer] = max(read) + 1
+        if depths[buffer] < _LONGEST_CHAIN:
+            kept[buffer] = producer
+        else:
+            depths[buffer] = 0
+    return kept
 
 
 def _declared(parameter: ir.Var) -> Any:

@@ -219,10 +219,14 @@ def producers_of(nests: Sequence[Nest], buffers: Sequence[Any]) -> dict[ir.Var, 
     for nest in nests:
         for store in nest.stores:
             stored.setdefault(store.buffer, []).append(Producer(nest, store))
-    found = {}
-    for buffer in buffers:
-        makers = stored.get(buffer, [])
-        if len(makers) == 1 and not makers[0].nest.reduced and _is_plain(makers[0]):
+    own, found = set(buffers), {}
+    for buffer, makers in stored.items():  # in the order of the nests
+        if (
+            buffer in own
+            and len(makers) == 1
+            and not makers[0].nest.reduced
+            and _is_plain(makers[0])
+        ):
             found[buffer] = makers[0]
     return found
 
