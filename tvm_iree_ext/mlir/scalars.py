@@ -183,7 +183,7 @@ def _ceil_signed(a: Expr, b: Expr) -> Expr:
     """Rounded up, without a sum that may overflow."""
     zero = integer(0, str(a.ty.dtype))
     quotient, rest = tirx.truncdiv(a, b), tirx.truncmod(a, b)
-    up = tirx.And(tirx.NE(rest, zero), tirx.EQ(rest < zero, b < zero))
+    up = tirx.And(tirx.NE(rest, zero), tirx.bitwise_xor(rest, b) >= zero)  # of one sign
     return quotient + tirx.Cast(str(a.ty.dtype), up)
 
 
