@@ -4,6 +4,7 @@ A call is imported in its place, as often as it stands; a function that calls it
 """
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ _ASYNC = "$async"
 _MOST_DEPTH = 64  # of calls in calls
 MOST_STEPS = 200_000  # operations, those of a called function counted at each call
 INDEX = element("index")
+_MOST_UNFOLDED = 1 << 20  # elements of a constant, of which the text has one
 
 
 def is_public(op: form.Operation) -> bool:
@@ -179,7 +181,8 @@ def constant_value(attribute: Any, kind: form.Type, *, foldable: bool = True) ->
     if isinstance(attribute, form.Dense):
         shape = tuple(values_extent(one) for one in attribute.type.shape)
         values = attribute.values
-        if foldable and (attribute.is_splat or values.size == 1):
+        # A large one is a splat even where it may not be looked into: it takes memory only then.
+        if values.size == 1 and (foldable or prod(shape) > _MOST_UNFOLDED):
             return Splat(shape, own, Number(own, values.reshape(-1)[0]))
         return Constant(_full(values, shape), own, foldable)
     if isinstance(kind, form.TensorType):

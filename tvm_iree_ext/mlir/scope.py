@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 from tvm import ir, relax, sym, tirx
 from tvm.ir import IRModule
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.elements import Element, element
 from tvm_iree_ext.mlir.errors import Unsupported
@@ -34,7 +36,7 @@ from tvm_iree_ext.mlir.values import (
 from tvm_iree_ext.ops.base import Op
 
 LARGEST_SCALAR = 64  # nodes of an expression; a larger one is computed once, into memory
-SMALL_CONSTANT_BYTES = 256  # a larger constant is a parameter
+_MOST_BYTES = 1 << 46  # no machine has more memory
 
 
 @dataclass
@@ -278,6 +280,10 @@ class Scope:
     ) -> list[relax.Var]:
         """Emit a call of a PrimFunc of the module."""
         builder = self.program.builder
+        for shape, dtype in outputs:
+            known = prod(one for one in map(plain, shape) if isinstance(one, int))
+            if known * item_bytes(dtype) > _MOST_BYTES:
+                raise Unsupported(f"a tensor of {known * item_bytes(dtype)} bytes")
         types = [tensor_type(shape, dtype) for shape, dtype in outputs]
         called = relax.op.call_tir(
             gvar, relax.Tuple(list(arguments)), types if len(types) > 1 else types[0]

@@ -52,7 +52,7 @@ def _transfer(scope: Scope, op: form.Operation) -> list[Value]:
     if gathers:
         (base,), offsets, indices, (padding,), masks = op.groups()
     else:
-        (vector,), (base,), offsets, indices, masks = op.groups()
+        (base,), (vector,), offsets, indices, masks = op.groups()
     source = scope.any_tensor(base)
     operands: dict[str, Value] = {"base": source}
     starts: list[Any] = []
