@@ -200,7 +200,7 @@ def choose_placement(
     alignment_bytes: int = BANK_BYTES,
     swizzles: bool = True,
 ) -> ChosenPlacement:
-    """The placement with the fewest passes over the banks, then instructions, then bytes.
+    """The placement with the fewest passes over the banks, then instructions, the plainest of them.
 
     Args:
         shape: of the tile.
@@ -220,7 +220,7 @@ def choose_placement(
     (16, 4592, 32)
     """
     rows = prod(shape[:-1])
-    best: tuple[tuple[int, int, int, bool], ChosenPlacement] | None = None
+    best: tuple[tuple[int, int, bool, int], ChosenPlacement] | None = None
     for placement in _placements(shape, element_bytes, alignment_bytes, swizzles):
         size = prod(shape) * element_bytes + (rows - 1) * placement.pad_bytes
         if limit_bytes is not None and size > limit_bytes:
@@ -230,7 +230,8 @@ def choose_placement(
         except LayoutError:
             continue  # rows that its accesses do not fit
         passes, instructions = (sum(each) for each in zip(*costs, strict=True))
-        rank = (passes, instructions, size, placement.swizzle is not None)
+        # Permuting costs instructions for addresses, which a constant pitch has not.
+        rank = (passes, instructions, placement.swizzle is not None, size)
         if best is None or rank < best[0]:
             best = rank, ChosenPlacement(placement, size, passes, instructions)
     if best is None:

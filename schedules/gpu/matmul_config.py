@@ -1,5 +1,7 @@
 """Which instruction and which tiles, for a product that was never tuned."""
 
+from itertools import product
+
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
@@ -11,7 +13,9 @@ from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 from tvm_iree_ext.target.mma_table import mma_table
 
-_TILE = 128  # rows and columns of a large product's workgroup
+_TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (32, 32), (1, 1))
+"""Rows and columns of a workgroup, the best for large products first."""
+_SMALL = 64 * 64  # not worth making smaller to keep all cores busy
 _DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 banks
 _ACCESS_BITS = 128
 
@@ -65,13 +69,15 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     )
     column_major = _column_major(mma)
     error: ScheduleError | None = None
-    for part in (_TILE, _TILE // 2, _TILE // 4, 1):
+    for rows, columns in _TILES:
         tiles = (
-            _tiles(shape.m, subgroups[0], mma.m, part),
-            _tiles(shape.n, subgroups[1], mma.n, part),
+            _tiles(shape.m, subgroups[0], mma.m, rows),
+            _tiles(shape.n, subgroups[1], mma.n, columns),
         )
-        for stages in (3, 2, 1):
-            config = MatmulConfig(mma.name, subgroups, tiles, k_tiles, stages, column_major)
+        if _workgroups(shape, rows, columns) < _cores(target) and rows * columns > _SMALL:
+            continue
+        for stages, depth in product((3, 2, 1), (k_tiles, -(-k_tiles // 2))):
+            config = MatmulConfig(mma.name, subgroups, tiles, depth, stages, column_major)
             try:
                 plan_matmul(shape, target, config)
             except ScheduleError as refused:
@@ -80,6 +86,15 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
                 return config
     assert error is not None
     raise error
+
+
+def _workgroups(shape: MatmulShape, rows: int, columns: int) -> int:
+    return -(-shape.m // rows) * -(-shape.n // columns)
+
+
+def _cores(target: Target) -> int:
+    parts = gpu_chip(target).parts
+    return parts[0].cores if parts else 1
 
 
 def _column_major(mma: Mma) -> bool:
