@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tvm import ir, relax, tirx
@@ -443,6 +444,28 @@ def test_results_have_memory_of_their_own(tmp_path):
         again, [x, x.ravel(), m.parameters["weights"], np.arange(3), x], strict=True
     ):
         np.testing.assert_array_equal(one, other)
+
+
+def test_constants_of_any_rank_and_type(tmp_path):
+    m = Maker(x=((4,), "float32"))
+    values = [np.array(2.5, "float32"), np.zeros((0, 3), "int8"), np.array([True, False])]
+    values += [np.ones((2, 3), ml_dtypes.bfloat16), np.asfortranarray(normal(3, 5))]
+    named = [m.parameter(f"constant_{place}", value) for place, value in enumerate(values)]
+
+    def make(emit):
+        (x,) = m.vars
+        zero = relax.const(np.array(7), "int64")
+        scaled = emit(m.nest([x, named[0]], (4,), "float32", lambda r, i: r[0](i) * r[1]()))
+        return [scaled, *named, zero]
+
+    x = normal(4)
+    expected = [x * np.float32(2.5), *values, np.array(7)]
+    results = [(one.shape, str(one.dtype)) for one in expected]
+    got = build_program(program(m, make, results), folder=tmp_path / "p")(x)
+    for one, other in zip(got, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        np.testing.assert_array_equal(one.astype("float64"), other.astype("float64"))
 
 
 def test_an_op_of_the_registry_and_a_parameter(tmp_path):

@@ -109,7 +109,8 @@ class Constants:
     """The constants of a program, by name: each array once."""
 
     def __init__(self, parameters: Mapping[str, np.ndarray]) -> None:
-        self._arrays = {name: np.ascontiguousarray(array) for name, array in parameters.items()}
+        # Not ascontiguousarray, which makes rank 1 of rank 0.
+        self._arrays = {name: np.asarray(array, order="C") for name, array in parameters.items()}
         self._names: dict[tuple[Any, ...], str] = {}
 
     def name(self, array: np.ndarray) -> str:
@@ -133,7 +134,7 @@ class Constants:
         with path.open("wb") as file:
             for entry, array in zip(self.table(), self._arrays.values(), strict=True):
                 file.seek(entry.offset)
-                file.write(array.view(np.uint8).data if array.size else b"")
+                file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
 
 
 def _lowered(

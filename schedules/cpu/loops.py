@@ -28,7 +28,6 @@ from tvm_iree_ext.schedules.cpu.loops_reduction import emit_reduction
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 
-
 _LONGEST_CHAIN = 24  # of producers in one another; Python's stack holds some more
 
 
