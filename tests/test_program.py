@@ -645,6 +645,18 @@ def test_programs_are_cached_and_pickled(tmp_path, monkeypatch):
     assert repr(one).startswith("<Program test: main for llvm")
 
 
+@pytest.mark.parametrize("shape", [(1 << 42,), (1 << 31, 1 << 31, 4)])
+def test_absurd_extents_are_errors(shape, tmp_path):
+    m = Maker(x=((1,), "float32"))
+
+    def make(emit):
+        return [emit(m.nest(m.vars, shape, "float32", lambda r, *i: r[0](0)))]
+
+    imported = program(m, make, [(shape, "float32")])
+    with pytest.raises((BuildError, CallError)):
+        build_program(imported, folder=tmp_path / "p")(normal(1))
+
+
 def test_a_damaged_program_is_refused(tmp_path):
     built = scaled(tmp_path)
     manifest = built.folder / "manifest.json"

@@ -15,6 +15,7 @@ from tvm_iree_ext import cache, pipeline, program_passes
 from tvm_iree_ext.artifact import LIBRARY, write
 from tvm_iree_ext.builder import source_fingerprint
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import BuildError, ExtError
 from tvm_iree_ext.linker import compile_library
 from tvm_iree_ext.manifest import Function, Parameter, ProgramManifest, installed_versions
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
@@ -81,7 +82,12 @@ def _identity(imported: Imported, target: Target) -> dict[str, Any]:
 def _write(imported: Imported, target: Target, folder: Path) -> None:
     """Compile, and write the artifact."""
     constants = Constants(imported.parameters)
-    mod, functions = _lowered(imported, target, constants)
+    try:
+        mod, functions = _lowered(imported, target, constants)
+    except ExtError:
+        raise
+    except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
+        raise BuildError(f"TVM cannot lower {imported.name}: {error}") from error
     manifest = ProgramManifest(
         name=imported.name,
         functions=functions,
