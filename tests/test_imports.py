@@ -76,7 +76,7 @@ ALLOWED = {
     "workers": "",
     "limits": "",
     "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
-    "doctor": ".versions .cache .machine .runtime .target .linker tvm",
+    "doctor": ".versions .cache .machine .runtime .target .linker .device tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "inspected": ".device .simulated .target tvm",
     "simulated": ".simt .device .intrin .target tvm numpy",

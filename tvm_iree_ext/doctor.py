@@ -7,7 +7,6 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -47,7 +46,8 @@ def examine() -> list[Finding]:
     if tvm.state == "ok":
         findings += [_guarded("CPU", _cpu), _guarded("threads", _threads)]
         findings += [_linker("linker", "", needed=True), _linker("cross linker", _other_triple())]
-    return [*findings, _cache(), *_optional(), *_gpus()]
+        findings += [_guarded("CUDA", _cuda), _guarded("ROCm", _rocm)]
+    return [*findings, _cache(), *_optional()]
 
 
 def is_healthy(findings: list[Finding]) -> bool:
@@ -179,19 +179,30 @@ def _installed(name: str, packages: tuple[str, ...], advice: str) -> Finding:
     return Finding(name, "missing", f"no {' or '.join(packages)}", advice)
 
 
-def _gpus() -> list[Finding]:
-    """Toolkits and devices; no op needs one yet, so nothing is advised."""
-    places = {
-        "CUDA": (_program("nvcc", "CUDA_HOME"), Path("/dev/nvidiactl")),
-        "ROCm": (_program("hipcc", "ROCM_PATH"), Path("/dev/kfd")),
-    }
-    findings = []
-    for name, (compiler, device) in places.items():
-        parts = [compiler or "no toolkit", "a device" if device.exists() else "no device"]
-        findings.append(Finding(name, "ok" if compiler else "missing", ", ".join(parts)))
-    return findings
+def _cuda() -> Finding:
+    """What compiles GPU kernels here, which needs no GPU, and whether there is one."""
+    from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
+
+    tools = {"NVRTC": not nvrtc_obstacle()}
+    tools |= {name: find_tool(name) is not None for name in ("ptxas", "nvdisasm")}
+    have = [name for name, there in tools.items() if there]
+    lack = [name for name, there in tools.items() if not there]
+    makes = "source, " + ", ".join(have) if have else "source"
+    advice = "for PTX, cubin and SASS: pip install 'tvm-iree-ext[cuda]'" if lack else ""
+    found = f"{makes}; {_device('/dev/nvidiactl')}"
+    return Finding("CUDA", "missing" if lack else "ok", found, advice)
 
 
-def _program(name: str, home: str) -> str | None:
-    folder = os.environ.get(home)
-    return shutil.which(name) or (shutil.which(name, path=f"{folder}/bin") if folder else None)
+def _rocm() -> Finding:
+    from tvm_iree_ext.linker import find_lld
+
+    device = _device("/dev/kfd")
+    try:
+        command = " ".join(find_lld())
+    except ExtError as error:
+        return Finding("ROCm", "missing", f"assembly; {device}", str(error))
+    return Finding("ROCm", "ok", f"code objects by {command}; {device}")
+
+
+def _device(path: str) -> str:
+    return "a device" if Path(path).exists() else "no device"
