@@ -1,5 +1,7 @@
 """Matrix instructions in the simulator: the documented lane maps, and what goes wrong with them."""
 
+from collections import Counter
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -7,7 +9,10 @@ from tvm.script import tirx as T
 from tvm.target.codegen import llvm_lookup_intrinsic_id
 
 from tvm_iree_ext.simt import simulate
-from tvm_iree_ext.simt.matrix import decoded, lane_map
+from tvm_iree_ext.simt.findings import Findings
+from tvm_iree_ext.simt.matrix import decoded, kind_map, lane_map, product_of
+from tvm_iree_ext.simt.traffic import Hardware, Traffic
+from tvm_iree_ext.simt.workgroup import Workgroup
 from tvm_iree_ext.target.mma_table import mma_kind, mma_table
 
 RNG = np.random.default_rng(0)
@@ -117,3 +122,42 @@ def test_bytes_are_floats_of_eight_bits():
     operand = mma_kind("NV_MMA_SYNC_F32_16x8x32_F8E4M3FN").rhs
     values = np.arange(8).astype(ml_dtypes.float8_e4m3fn)
     assert decoded(values.view(np.uint8)[None], operand)[0].tolist() == list(range(8))
+
+
+def workgroup(lanes, subgroup_size):
+    hardware = Hardware(subgroup_size)
+    return Workgroup(
+        (0, 0, 0), 0, (lanes, 1, 1), Traffic(hardware, lanes), Findings(str), Counter(), []
+    )
+
+
+def in_lanes(mma, side, matrix):
+    """A matrix as the registers' elements: ``[elements, lanes]``."""
+    return matrix.ravel()[kind_map(mma.name, side).place].T
+
+
+SCALED = [mma for mma in mma_table().values() if mma.kind == "scaled"]
+
+
+@pytest.mark.parametrize("mma", SCALED, ids=lambda mma: mma.name)
+def test_blocks_of_k_are_scaled(mma):
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(0, 16, operand.extents).astype("uint8") for operand in (mma.lhs, mma.rhs))
+    scales = [
+        rng.integers(124, 131, s.extents).astype("uint8") for s in (mma.lhs_scale, mma.rhs_scale)
+    ]
+    registers = []
+    for side, matrix in (("lhs", a), ("rhs", b)):
+        nibbles = in_lanes(mma, side, matrix)
+        registers.append([np.ascontiguousarray(nibbles[0::2] | nibbles[1::2] << 4)])
+    given = [
+        [in_lanes(mma, side, m)] for side, m in zip(("lhs_scale", "rhs_scale"), scales, strict=True)
+    ]
+    c = np.zeros((mma.acc.elements_per_lane, 64), "float32")
+    found = product_of(mma.name).execute(
+        workgroup(64, 64), registers[0], registers[1], [c], tuple(given), None, 0
+    )
+    left, right = (m.view(ml_dtypes.float4_e2m1fn).astype("float64") for m in (a, b))
+    up, down = (m.view(ml_dtypes.float8_e8m0fnu).astype("float64") for m in scales)
+    want = np.einsum("mst,ms,stn,sn->mn", left, up, right, down)
+    np.testing.assert_array_equal(found, in_lanes(mma, "acc", want).astype("float32"))

@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from tvm_iree_ext.simt.findings import DISAGREEMENT, some
-from tvm_iree_ext.simt.values import Value, element_type, over_lanes, parts, poisoned
+from tvm_iree_ext.simt.values import Value, apply, element_type, over_lanes, parts, poisoned
 from tvm_iree_ext.target.mma import Mma, MmaOperand, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_table import mma_table
 
@@ -182,8 +182,8 @@ class Product:
         left = self.matrix(rt, "lhs", a, mask, statement)
         right = self.matrix(rt, "rhs", b, mask, statement)
         if scales is not None:
-            left = left * self.matrix(rt, "lhs_scale", scales[0], mask, statement)
-            right = right * self.matrix(rt, "rhs_scale", scales[1], mask, statement)
+            left = left * self._scale(rt, "lhs", scales[0], mask, statement)
+            right = right * self._scale(rt, "rhs", scales[1], mask, statement)
         begin = self.matrix(rt, "acc", c, mask, statement)
         result = self.result(rt, left, right, begin)
         rt.counts[mma.name] += rt.subgroups_of(mask) // mma.num_subgroups
@@ -258,6 +258,16 @@ class Product:
             return matrix.reshape(shape)
         wrong = self._padded(np.broadcast_to(bad, numbers.shape).T, groups)
         return poisoned(matrix.reshape(shape), wrong[:, where.holder].reshape(shape), origin)
+
+    def _scale(
+        self, rt: "Workgroup", side: str, values: list[Value], mask: Any, statement: int
+    ) -> Value:
+        """The scales of an operand, one for each block of K, in its dimensions."""
+        scale = self.matrix(rt, f"{side}_scale", values, mask, statement)
+        own = self._required(f"{side}_scale").dims
+        missing = [dim not in own for dim in self._required(side).dims]
+        axes = tuple(1 + at for at, absent in enumerate(missing) if absent)
+        return apply(lambda array: np.expand_dims(array, axes) if np.ndim(array) else array, scale)
 
     def _padded(self, values: np.ndarray, groups: int) -> np.ndarray:
         """``[groups, lanes of one * elements]``."""

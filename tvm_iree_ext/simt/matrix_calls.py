@@ -115,7 +115,12 @@ def _amd(tr: Expressions, node: Any, arguments: list[Any], kinds: list[Mma], nam
     """A call whose first three arguments that are no immediates are A, B and C."""
     a, b, c = [arg for arg in arguments if type(arg).__name__ != "IntImm"][:3]
     immediate = [int(arg.value) if type(arg).__name__ == "IntImm" else None for arg in arguments]
-    fitting = [mma for mma in kinds if _fits(tr, mma, a, immediate)]
+    scaled = len(arguments) > 8 and immediate[6] != 0
+    fitting = [
+        mma
+        for mma in kinds
+        if _fits(tr, mma, a, immediate) and (mma.lhs_scale is not None) == scaled
+    ]
     if not fitting:
         raise SimulationError(f"the MMA table has no {name} of {dtype_of(a)} for {tr.chip}")
     mma = fitting[0]
@@ -138,6 +143,8 @@ def _fits(tr: Expressions, mma: Mma, a: Any, immediate: list[int | None]) -> boo
     dtype = dtype_of(a)
     bits = 8 * element_type(dtype).itemsize * lanes_of(dtype)
     registers = mma.lhs.registers * 32
+    if mma.lhs_scale is not None:  # smaller elements leave registers unused
+        return bits >= registers
     if not (bits == registers or (registers == 32 and bits < 32)):
         return False
     codes = mma.format_codes or {}
