@@ -14,9 +14,10 @@ import numpy as np
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.device.pipeline import lower_device, lower_with_host
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.intrin.sample import tile_product
+from tvm_iree_ext.simt.host import simulate_host
 from tvm_iree_ext.simt.launch import Simulation, device_functions, hardware_of, simulate
 from tvm_iree_ext.simt.translate import Translation, translate
 from tvm_iree_ext.simt.values import element_type
@@ -71,6 +72,31 @@ def simulate_kernel(
     done = simulate(translation, arguments, workgroups=workgroups, hardware=hardware_of(device))
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
     return Simulated(done, arrays)
+
+
+def simulate_function(
+    func: tirx.PrimFunc,
+    target: TargetLike,
+    arguments: Mapping[str, Any],
+    *,
+    written: Iterable[str] | None = None,
+) -> list[Simulation]:
+    """Lower a function of one or several kernels and run it whole; one simulation a launch.
+
+    Args:
+        func: scheduled, with thread bindings.
+        target: such as ``rocm:gfx942``.
+        arguments: an array for each buffer, changed in place, and numbers, by the function's names.
+        written: which arrays have contents at first; by default those that no kernel stores into.
+
+    Raises:
+        SimulationError: for arguments that do not fit, or what the simulator does not know.
+        BuildError: where the function cannot be lowered.
+    """
+    hosts, kernels = lower_with_host(func, make_target(target))
+    (host,) = hosts.functions.values()
+    by_name = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
+    return simulate_host(host, by_name, arguments, written=written)
 
 
 def named_kernel(name: str) -> tirx.PrimFunc:

@@ -72,10 +72,11 @@ def _passes(target: Target) -> list[Any]:
         *([s_tir.transform.InjectPTXAsyncCopy()] if cuda else []),
         s_tir.transform.MergeSharedMemoryAllocations(),
         tirx.transform.SplitHostDevice(),
-        tirx.transform.MakePackedAPI(),
-        tirx.transform.FP8StorageLegalize(),
-        tirx.transform.BF16StorageLegalize(),
     ]
+
+
+def _storage_passes() -> list[Any]:
+    return [tirx.transform.FP8StorageLegalize(), tirx.transform.BF16StorageLegalize()]
 
 
 def _target_of(mod: ir.IRModule) -> Target:
@@ -84,7 +85,8 @@ def _target_of(mod: ir.IRModule) -> Target:
 
 @ir.transform.module_pass(opt_level=0)
 def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
-    return ir.transform.Sequential(_passes(_target_of(mod)))(mod)
+    packed = [tirx.transform.MakePackedAPI(), *_storage_passes()]
+    return ir.transform.Sequential([*_passes(_target_of(mod)), *packed])(mod)
 
 
 def _device_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
@@ -105,13 +107,32 @@ def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModul
     Raises:
         BuildError: where a pass refuses, with what it says.
     """
+    lowered = _applied(_lower, mod, target)
+    kernels = tirx.transform.Filter(lambda func: func.attrs["target"].kind.name == target.kind.name)
+    _, _, finalize = _device_pipeline()
+    return finalize()(kernels(lowered))
+
+
+def lower_with_host(
+    mod: ir.IRModule | tirx.PrimFunc, target: Target
+) -> tuple[ir.IRModule, ir.IRModule]:
+    """The functions that launch kernels, over buffers, and the kernels as of :func:`lower_device`.
+
+    Raises:
+        BuildError: where a pass refuses, with what it says.
+    """
+    split = _applied(ir.transform.Sequential(_passes(target)), mod, target)
+    hosts = tirx.transform.Filter(lambda func: "calling_conv" not in func.attrs)(split)
+    kernels = tirx.transform.Filter(lambda func: "calling_conv" in func.attrs)(split)
+    _, _, finalize = _device_pipeline()
+    return hosts, finalize()(ir.transform.Sequential(_storage_passes())(kernels))
+
+
+def _applied(passes: Any, mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
     if isinstance(mod, tirx.PrimFunc):
         mod = tvm.IRModule.from_expr(mod)
     bound = tirx.transform.BindTarget(target.with_host(Target("llvm")))(mod)
     try:
-        lowered = _lower(bound)
+        return passes(bound)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
         raise BuildError(f"TVM cannot lower the kernel for {target}: {error}") from error
-    kernels = tirx.transform.Filter(lambda func: func.attrs["target"].kind.name == target.kind.name)
-    _, _, finalize = _device_pipeline()
-    return finalize()(kernels(lowered))

@@ -31,6 +31,7 @@ class Simulation:
         accesses: memory traffic by statement.
         counts: instructions executed by subgroups: ``barrier``, ``shuffle``, names of MMAs.
         seconds: how long the simulation took.
+        written: for each array, which of its bytes have contents now.
     """
 
     kernel: str
@@ -42,6 +43,7 @@ class Simulation:
     counts: dict[str, int]
     seconds: float
     hardware: Hardware
+    written: dict[str, np.ndarray] = field(repr=False, default_factory=dict)
     source: str = field(repr=False, default="")
 
     @property
@@ -97,7 +99,7 @@ def simulate(
     *,
     workgroups: Iterable[tuple[int, int, int]] | None = None,
     hardware: Hardware | None = None,
-    written: Iterable[int | str] | None = None,
+    written: Iterable[int | str] | Mapping[str, np.ndarray] | None = None,
 ) -> Simulation:
     """Run a device function: what it computes, what it does wrong, what its accesses cost.
 
@@ -108,8 +110,8 @@ def simulate(
             function's parameters, which need not be that of the function it was split from.
         workgroups: blockIdx (x, y, z) of those to run, by default all.
         hardware: by default that of the function's target.
-        written: which arrays have contents before the kernel runs, by name or number; by default
-            those that the kernel does not store into.
+        written: which arrays have contents before the kernel runs, by name or number, or which of
+            their bytes; by default those that the kernel does not store into.
 
     Raises:
         SimulationError: for arguments that do not fit, or TIR that the simulator does not know.
@@ -120,7 +122,7 @@ def simulate(
         hardware = hardware or hardware_of(function)
         translation = translate(function, hardware)
     ordered = _ordered(translation, arguments)
-    known = None if written is None else set(written)
+    known = written if written is None or isinstance(written, Mapping) else set(written)
     parameters, memories = _bound(translation, ordered, known)
     started = time.perf_counter()
     grid, block = translation.grid(ordered), translation.block(ordered)
@@ -147,6 +149,7 @@ def simulate(
         dict(counts),
         time.perf_counter() - started,
         hardware,
+        {memory.name: np.repeat(memory.valid, memory.unit) for memory in memories},
         translation.source,
     )
 
@@ -168,7 +171,9 @@ def _ordered(translation: Translation, arguments: Sequence[Any] | Mapping[str, A
 
 
 def _bound(
-    translation: Translation, arguments: list[Any], written: set[int | str] | None
+    translation: Translation,
+    arguments: list[Any],
+    written: set[int | str] | Mapping[str, np.ndarray] | None,
 ) -> tuple[list[Any], list[Memory]]:
     values: list[Any] = []
     memories: list[Memory] = []
@@ -180,6 +185,10 @@ def _bound(
         if written is not None:
             full = at in written or parameter.short_name in written
         memory = _memory(translation.name, parameter, value, full)
+        if isinstance(written, Mapping) and full:
+            contents: Any = written[parameter.short_name].reshape(-1, memory.unit)
+            memory.valid = contents.all(axis=1)
+            memory.complete = bool(memory.valid.all())
         values.append(memory)
         memories.append(memory)
     return values, memories
