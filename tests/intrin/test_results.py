@@ -7,6 +7,8 @@ import pytest
 from tvm_iree_ext.device.pipeline import lower_device
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form
 from tvm_iree_ext.intrin.sample import tile_product
+from tvm_iree_ext.intrin.sample_wgmma import warpgroup_product
+from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.simt import device_functions, simulate
 from tvm_iree_ext.target.gpu import chip_names
 from tvm_iree_ext.target.mma import tvm_dtype
@@ -92,3 +94,40 @@ LDMATRIX = [
 @pytest.mark.parametrize(("row", "transposed"), LDMATRIX)
 def test_ldmatrix(row, transposed):
     check(row, shared=True, ldmatrix=True, transposed=transposed)
+
+
+def check_warpgroup(mma, **how):
+    rng = np.random.default_rng(1)
+    largest = 1 if mma.c == "f16" else 3
+    depth = 2 * how.get("steps", 2) * mma.k
+    a = rng.integers(-largest, largest + 1, (mma.m, depth))
+    b = rng.integers(-largest, largest + 1, (depth, mma.n))
+    c = np.zeros((mma.m, mma.n), numpy_type(mma.c))
+    arguments = {
+        "A": in_memory(a, mma.a, -1, not how.get("lhs_k_major", True)),
+        "B": in_memory(b, mma.b, -2, how.get("rhs_k_major", True)),
+        "C": c,
+    }
+    func = with_swizzles(*warpgroup_product(mma.name, **how))
+    (kernel,) = device_functions(lower_device(func, make_target("cuda:sm_90a")))
+    simulate(kernel, arguments).check()
+    np.testing.assert_array_equal(c.astype(np.float64), (a @ b).astype(np.float64))
+
+
+WARPGROUP = [row for row in mma_table().values() if row.kind == "warpgroup"]
+
+
+@pytest.mark.parametrize("mma", WARPGROUP, ids=lambda mma: mma.name)
+@pytest.mark.parametrize("lhs_in_registers", [False, True])
+def test_every_warpgroup_kind(mma, lhs_in_registers):
+    check_warpgroup(mma, lhs_in_registers=lhs_in_registers)
+
+
+@pytest.mark.parametrize("swizzle_bytes", [16, 32, 64, 128])
+@pytest.mark.parametrize("k_major", [(True, True), (True, False), (False, True), (False, False)])
+def test_wgmma_reads_every_placement(swizzle_bytes, k_major):
+    steps = max(1, swizzle_bytes // 32)  # K-major rows of one atom
+    check_warpgroup(
+        mma_kind("NV_WGMMA_F32_64x64x16_F16"), steps=steps, swizzle_bytes=swizzle_bytes,
+        lhs_k_major=k_major[0], rhs_k_major=k_major[1],
+    )  # fmt: skip

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.device.pipeline import lower_device
-from tvm_iree_ext.device.swizzle import with_swizzles
 from tvm_iree_ext.intrin.sample_wgmma import warpgroup_product
+from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.layout.analysis import Swizzle
 from tvm_iree_ext.simt import device_functions, simulate
 from tvm_iree_ext.simt.values import element_type
