@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.relax.vm_build import _ffi_api as vm_api
 from tvm.target import Target
@@ -14,7 +13,6 @@ from tvm.target import Target
 from tvm_iree_ext import cache, pipeline, program_passes
 from tvm_iree_ext.artifact import LIBRARY, write
 from tvm_iree_ext.builder import source_fingerprint
-from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import BuildError, ExtError
 from tvm_iree_ext.linker import compile_library
 from tvm_iree_ext.manifest import Function, Parameter, ProgramManifest, installed_versions
@@ -196,21 +194,4 @@ def _scheduled(
     op = ops[key]
     rule = choose(op, target)
     mod = rule.lower(op, target, rule.heuristic(op, target))
-    return _boxed(mod[op.entry].with_attr("global_symbol", name))
-
-
-def _boxed(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with numbers taken as tensors of rank 0, which the virtual machine passes."""
-    parameters, values = [], {}
-    for parameter in function.params:
-        if not isinstance(parameter.ty, tirx.BufferType) and str(parameter.ty.dtype) != "handle":
-            dtype = str(parameter.ty.dtype)
-            box = tirx.decl_buffer([], dtype, parameter.name, data_alignment=item_bytes(dtype))
-            values[parameter] = box[()]
-            parameters.append(box)
-        else:
-            parameters.append(parameter)
-    if not values:
-        return function
-    body = tvm_ffi.structural_map(function.body, (tirx.Var, lambda var: values.get(var, var)))
-    return tirx.PrimFunc(parameters, body, function.ret_type, function.attrs)
+    return mod[op.entry].with_attr("global_symbol", name)

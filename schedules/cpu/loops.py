@@ -19,7 +19,6 @@ from tvm_iree_ext.schedules.cpu.loops_map import emit_map
 from tvm_iree_ext.schedules.cpu.loops_point import (
     Memory,
     Producer,
-    TooLarge,
     producers_of,
     read_often,
 )
@@ -28,6 +27,7 @@ from tvm_iree_ext.schedules.cpu.loops_reduction import emit_reduction
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 
+_LARGEST_TREE = 2000  # loads that an element computed where it is used may take
 _LONGEST_CHAIN = 24  # of producers in one another; Python's stack holds some more
 
 
@@ -40,10 +40,7 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     if form is None:
         return _with_own_alignment(function).with_attr("global_symbol", name)
     features = cpu_features(target)
-    try:
-        return _emitted(function, form, features, name, producers_of(form.nests, form.buffers))
-    except TooLarge:
-        return _emitted(function, form, features, name, {})
+    return _emitted(function, form, features, name, producers_of(form.nests, form.buffers))
 
 
 def _emitted(
@@ -54,8 +51,9 @@ def _emitted(
     producers: dict[ir.Var, Producer],
 ) -> tirx.PrimFunc:
     producers = {b: p for b, p in producers.items() if _is_worth(p, b, form.nests)}
-    producers = _in_links(producers)
-    memory = Memory(producers=producers, shared=read_often(form.nests))
+    shared = read_often(form.nests)
+    producers = _in_links(producers, shared)
+    memory = Memory(producers=producers, shared=shared)
     for nest in form.nests:
         memory.shared.update(nest.cells)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
@@ -79,23 +77,25 @@ def _emitted(
     return builder.get()
 
 
-def _in_links(producers: dict[ir.Var, Producer]) -> dict[ir.Var, Producer]:
-    """The producers but those at which chains are cut: each value is computed inside the next."""
+def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir.Var, Producer]:
+    """The producers but those at which chains are cut: each value is computed inside the next.
+
+    What several places read is held, but not under a condition, where it is repeated.
+    """
     depths: dict[ir.Var, int] = {}
+    sizes: dict[ir.Var, int] = {}
     kept: dict[ir.Var, Producer] = {}
     for buffer, producer in producers.items():  # in the order of the nests
-        read: list[int] = [0]
-
-        def look(load: ir.TensorLoad, read: list[int] = read) -> None:
-            read.append(depths.get(load.source, 0))
-
+        loads: list[ir.TensorLoad] = []
+        calls: list[ir.Call] = []
         for value in producer.nest.values():
-            tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
-        depths[buffer] = max(read) + 1
-        if depths[buffer] < _LONGEST_CHAIN:
-            kept[buffer] = producer
-        else:
-            depths[buffer] = 0
+            tvm_ffi.structural_walk(value, [(ir.TensorLoad, loads.append), (ir.Call, calls.append)])
+        guarded = any(getattr(call.op, "name", "") == "tirx.if_then_else" for call in calls)
+        sources = [load.source for load in loads]
+        depth = 1 + max((depths.get(one, 0) for one in sources), default=0)
+        size = sum(sizes.get(s, 1) if guarded or s not in shared else 1 for s in sources)
+        if depth < _LONGEST_CHAIN and size < _LARGEST_TREE:
+            kept[buffer], depths[buffer], sizes[buffer] = producer, depth, size
     return kept
 
 

@@ -124,7 +124,7 @@ def lanes_along(
     Stores must be next to each other, and reads be so, or of one element, or a few apart.
     """
     along = steps.of(line)
-    if any(one != 1 for one in along[:stores]) or look.is_guarded:
+    if any(one != 1 for one in along[:stores]) or look.is_scalar:
         return 1
     read = list(zip(look.accesses, along[stores:], strict=True))
     if any(one not in (0, 1) and not is_strided(access.buffer, one) for access, one in read):

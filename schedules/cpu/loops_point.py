@@ -17,12 +17,25 @@ from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import Expr, i64
 from tvm_iree_ext.schedules.cpu.loops_form import Nest, Store, linear_index
 
-_MOST_EXPANSIONS = 4000
 _GUARD = "tirx.if_then_else"
 
+# Calls that are compiled for vectors; others, of the C library for one, are not.  Of 16-bit floats
+# these are fewer.
+_HALF = (
+    "exp exp2 exp10 sigmoid tanh sqrt rsqrt floor ceil round nearbyint trunc fabs isnan log log2"
+    " log10 sin cos tan pow reinterpret"
+)
+_WHOLE = (
+    "log1p asin acos atan asinh acosh atanh erf copysign atan2 ldexp nextafter hypot popcount clz"
+    " shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not"
+)
+_OF_HALF = {f"tirx.{name}" for name in _HALF.split()}
+_OF_VECTORS = _OF_HALF | {f"tirx.{name}" for name in _WHOLE.split()}
 
-class TooLarge(Exception):
-    """What producers expand to is out of proportion."""
+
+def _has_vectors(call: ir.Call) -> bool:
+    is_half = any("float16" in str(getattr(one.ty, "dtype", "")) for one in (call, *call.args))
+    return getattr(call.op, "name", "") in (_OF_HALF if is_half else _OF_VECTORS)
 
 
 @dataclass(frozen=True)
@@ -125,13 +138,12 @@ class Point:
         self.named: list[Expr] = parent.named if parent else []  # what is used as a number
         self._indices: int = parent._indices if parent else 0
         self._held: dict[Any, Any] = parent._held if parent else {}
-        self._count: list[int] = parent._count if parent else [0]
         self._guards: int = parent._guards if parent else 0
         self._seen: list[bool] = parent._seen if parent else [False]
 
     @property
-    def is_guarded(self) -> bool:
-        """Whether something was under a condition."""
+    def is_scalar(self) -> bool:
+        """Whether something was under a condition, or a call that vectors have not."""
         return self._seen[0]
 
     def value(self, expression: Expr) -> Expr:
@@ -149,6 +161,8 @@ class Point:
 
     def _call(self, call: ir.Call, mutator: Any) -> Expr:
         if getattr(call.op, "name", "") != _GUARD:
+            if not _has_vectors(call):
+                self._seen[0] = True
             return mutator.default_mutate(call)
         self._seen[0] = True
         condition = mutator.mutate(call.args[0])
@@ -158,9 +172,6 @@ class Point:
         return tirx.if_then_else(condition, *branches)
 
     def _load(self, load: ir.TensorLoad, mutator: Any) -> Expr:
-        self._count[0] += 1
-        if self._count[0] > _MOST_EXPANSIONS:
-            raise TooLarge
         buffer = load.source
         if buffer in self._accumulated:
             return self._accumulated[buffer]

@@ -87,7 +87,7 @@ class _Reduction:
         """Lanes of vectors along the last reduced axis; 1 where reads are not next to another."""
         line = self.reduced[-1]
         steps = [step(a.position, line, self.nest.axes) for a in self.look.accesses]
-        if self.look.is_guarded or 1 not in steps or any(one not in (0, 1) for one in steps):
+        if self.look.is_scalar or 1 not in steps or any(one not in (0, 1) for one in steps):
             return 1
         read = zip(self.look.accesses, steps, strict=True)
         buffers = [*self.buffers, *(access.buffer for access, one in read if one)]
