@@ -73,3 +73,33 @@ def test_the_script_says_what_it_found(root):
 def test_odd_modules_are_refused(text, said):
     with pytest.raises(MlirError, match=said):
         import_program(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "%0 = tensor.expand_shape %x [[4294967296, 1], [2]] output_shape [2, 2, 3] :"
+            " tensor<4x3xf32> into tensor<2x2x3xf32>",
+            "a reassociation that is not of the axes 0 to 2 in order",
+        ),
+        (
+            "%0 = tensor.pad %x low[-9223372036854775808, 0] high[0, 0] {\n^bb0(%i: index, %j:"
+            " index):\n%c = arith.constant 0.0 : f32\ntensor.yield %c : f32\n} : tensor<4x3xf32> to"
+            " tensor<?x3xf32>",
+            "the number -9223372036854775808",
+        ),
+        (
+            f"%0 = arith.constant dense<1.0> : tensor<{2**40}x{2**40}xf32>",
+            "constants of this type cannot be read",
+        ),
+    ],
+)
+def test_what_iree_does_not_check_is_checked(body, said):
+    with pytest.raises(MlirError, match=said):
+        import_program(f"func.func @f(%x: tensor<4x3xf32>) {{\n{body}\nreturn }}")
+
+
+def test_a_name_that_cannot_be_printed():
+    with pytest.raises(MlirError, match=r"a function called 'a.x00b'"):
+        import_program('func.func @"a\\00b"(%x: tensor<4xf32>) { return }')

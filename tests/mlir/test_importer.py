@@ -86,3 +86,23 @@ def test_a_function_that_calls_itself_is_refused(imported):
     """
     with pytest.raises(MlirError, match="calls @f, which calls itself"):
         imported(text)
+
+
+def test_loops_over_nothing_leave_what_there_was(built):
+    text = """
+    func.func @f(%x: tensor<0x4xf32>) -> (tensor<4xf32>, tensor<0x2x2xf32>) {
+      %start = arith.constant dense<1.5> : tensor<4xf32>
+      %0 = linalg.reduce ins(%x : tensor<0x4xf32>) outs(%start : tensor<4xf32>) dimensions = [0]
+        (%in: f32, %init: f32) {
+          %1 = arith.addf %in, %init : f32
+          linalg.yield %1 : f32
+        }
+      %2 = math.exp %x : tensor<0x4xf32>
+      %3 = tensor.expand_shape %2 [[0], [1, 2]] output_shape [0, 2, 2]
+          : tensor<0x4xf32> into tensor<0x2x2xf32>
+      return %0, %3 : tensor<4xf32>, tensor<0x2x2xf32>
+    }
+    """
+    sums, none = built(text)(np.zeros((0, 4), "f4"))
+    assert sums.tolist() == [1.5] * 4
+    assert none.shape == (0, 2, 2)

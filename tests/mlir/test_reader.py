@@ -228,6 +228,8 @@ def test_attributes():
         ("tensor<f4E2M1FN>", form.TensorType((), "float4_e2m1fn")),
         ("vector<[4]xf32>", form.OtherType("vector<[4]xf32>")),
         ("i128", form.OtherType("i128")),
+        (f"tensor<{2**40}x?x{2**8}xi8>", form.TensorType((2**40, None, 2**8), "int8")),
+        (f"tensor<{2**40}x{2**9}xi8>", form.OtherType(f"tensor<{2**40}x{2**9}xi8>")),
         ("tensor<2xi128>", form.OtherType("tensor<2xi128>")),
         ("tensor<*xf32>", form.OtherType("tensor<*xf32>")),
         ("!hal.buffer_view", form.OtherType("!hal.buffer_view")),

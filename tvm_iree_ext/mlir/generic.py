@@ -163,6 +163,8 @@ def generic(scope: Scope, op: form.Operation) -> list[Value]:
 
 def emit(scope: Scope, loops: Loops, name: str) -> list[Value]:
     """A kernel for the loops, or one for each output where these are not over the same dims."""
+    if any(extent == 0 for extent in loops.extents if isinstance(extent, int)):
+        return list(loops.outputs)  # loops that nothing runs through
     if len({frozenset(dims_of(one)) for one in loops.output_maps}) > 1:
         return _one_by_one(scope, loops, name)
     for one in loops.output_maps:

@@ -68,8 +68,16 @@ def import_module(
     points: list[EntryPoint] = []
     common = list(program.problems)
     for name, op in entries.items():
-        before = len(program.problems)
-        point = _function(program, name, op)
+        before, point = len(program.problems), None
+        if not name.isprintable():
+            program.report(op, f"a function called {name!r}")
+            continue
+        try:
+            point = _function(program, name, op)
+        except Unsupported as reason:
+            program.report(op, str(reason))
+        except Exception as reason:
+            _unforeseen(program, op, reason)
         if failures is not None and len(program.problems) > before:
             failures[name] = "; ".join([*common, *program.problems[before:]])
             del program.problems[before:]
@@ -122,6 +130,12 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
     return EntryPoint(name, _signature(arguments, results), tuple(checks))
 
 
+def _unforeseen(program: Program, op: form.Operation, reason: Exception) -> None:
+    """Report an error of another kind: TVM has many, and what it is given came from the file."""
+    what = str(reason).strip().partition("\n")[0]
+    program.report(op, f"{UNFORESEEN}: {type(reason).__name__}: {what}")
+
+
 def _is_other(value: Value) -> bool:
     return isinstance(value, Other) and value.of is None
 
@@ -159,9 +173,7 @@ def perform(scope: Scope, op: form.Operation) -> list[Value]:
         scope.program.report(op, str(reason))
         return [Failed() for _ in op.results]
     except Exception as reason:
-        # TVM refuses in many kinds of error, and what it is given came from the file.
-        what = str(reason).strip().partition("\n")[0]
-        scope.program.report(op, f"{UNFORESEEN}: {type(reason).__name__}: {what}")
+        _unforeseen(scope.program, op, reason)
         return [Failed() for _ in op.results]
     return found if isinstance(found, list) else [found]
 

@@ -124,13 +124,21 @@ def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
     return Tensor(shape, tensor.element, tuple(parts))
 
 
+def _groups(op: form.Operation, rank: int) -> list[list[int]]:
+    """The axes that are one on the other side; which MLIR does not check to be all, in order."""
+    groups = [[int(axis) for axis in group] for group in op.attributes["reassociation"]]
+    if [axis for group in groups for axis in group] != list(range(rank)):
+        raise Unsupported(f"a reassociation that is not of the axes 0 to {rank - 1} in order")
+    return groups
+
+
 def _collapse(scope: Scope, op: form.Operation) -> Value:
     value = scope.any_tensor(op.operands[0])
     shape: list[Any] = []
-    for group in op.attributes["reassociation"]:
+    for group in _groups(op, len(value.shape)):
         product: Any = 1
         for axis in group:
-            product = product * value.shape[int(axis)]
+            product = product * value.shape[axis]
         shape.append(scope.simple(product))
     return reshaped(scope, value, tuple(shape))
 
@@ -140,10 +148,10 @@ def _expand(scope: Scope, op: form.Operation) -> Value:
     sizes = mixed(scope, op.attributes["static_output_shape"], op.operands[1:])
     shape = [as_extent(scope, one, "an extent") for one in sizes]
     cast = []
-    for group, own in zip(op.attributes["reassociation"], value.shape, strict=True):
+    for group, own in zip(_groups(op, len(shape)), value.shape, strict=True):
         product: Any = 1
         for axis in group:
-            product = product * shape[int(axis)]
+            product = product * shape[axis]
         product = scope.simple(product)
         cast.append(own if scope.same(product, own) else product)
     return reshaped(scope, scope.as_shape(value, tuple(cast)), tuple(shape))

@@ -10,6 +10,7 @@ from iree.compiler import ir
 from tvm_iree_ext.mlir import form, native
 
 _MOST_DEPTH = 64  # regions in regions; arrays in arrays; of an affine expression
+_MOST_ELEMENTS = 1 << 48  # of a tensor; none is as large, and sizes in bytes stay within 64 bits
 _MOST_TEXT = 400  # characters of what has no Python value
 
 _FLOATS = {
@@ -157,7 +158,9 @@ class Translator:
                 None if type_.is_dynamic_dim(axis) else type_.get_dim_size(axis)
                 for axis in range(type_.rank)
             )
-            if dtype := _dtype_of(type_.element_type):
+            static = [extent for extent in shape if extent is not None]
+            dtype = _dtype_of(type_.element_type)
+            if dtype and int(np.prod(static, dtype=object)) <= _MOST_ELEMENTS:
                 return form.TensorType(shape, dtype, vector)
         elif dtype := _dtype_of(type_):
             return form.ScalarType(dtype)
