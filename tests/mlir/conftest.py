@@ -1,49 +1,35 @@
-"""Imported programs on TVM's stock pipeline, as slow as it is: what tests of the importer run."""
+"""Imported programs, built as a user builds them: what tests of the importer run."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import tvm
-from tvm import relax
 
 from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.reader import read
+from tvm_iree_ext.program_builder import build_program
 
 
 class Built:
     """The functions of an imported program."""
 
-    def __init__(self, program: Imported) -> None:
+    def __init__(self, program: Imported, folder: Path) -> None:
         self.program = program
-        executable = relax.build(program.module, tvm.target.Target("llvm"), exec_mode="bytecode")
-        self.machine = relax.VirtualMachine(executable, tvm.cpu())
+        self.built = build_program(program, folder=folder)
 
     def __call__(self, *arguments: Any, function: str | None = None) -> list[np.ndarray]:
         """What a function, by default the only one, gives for arrays."""
-        (point,) = (p for p in self.program.functions if function is None or p.name == function)
-        func = self.program.module[point.name]
-        flat: list[np.ndarray] = []
-        for argument in map(np.asarray, arguments):
-            if argument.dtype.kind == "c":
-                flat += [np.ascontiguousarray(argument.real), np.ascontiguousarray(argument.imag)]
-            else:
-                flat.append(np.ascontiguousarray(argument).reshape(argument.shape))
-        for parameter in func.params[int(func.attrs["num_input"]) :]:
-            flat.append(self.program.parameters[parameter.name])
-        came = self.machine[point.name](*map(tvm.runtime.tensor, flat))
-        parts = [came] if hasattr(came, "numpy") else list(came)
-        arrays = [part.numpy() for part in parts]
-        results = []
-        for operand in point.signature.results:
-            if operand.dtype.startswith("complex"):
-                results.append(arrays.pop(0) + 1j * arrays.pop(0))
-            else:
-                results.append(arrays.pop(0))
-        assert not arrays
-        return results
+        called = self.built.main if function is None else self.built[function]
+        operands = called.signature.arguments
+        given = [
+            np.asarray(argument)[()] if operand.role == "scalar" else np.asarray(argument)
+            for argument, operand in zip(arguments, operands, strict=True)
+        ]
+        came = called(*given)
+        return list(came) if isinstance(came, tuple) else [came]
 
 
 @pytest.fixture(scope="session")
@@ -54,9 +40,13 @@ def imported() -> Callable[..., Imported]:
 
 
 @pytest.fixture(scope="session")
-def built(imported: Callable[..., Imported]) -> Callable[..., Built]:
+def built(
+    imported: Callable[..., Imported], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Built]:
     """Imports and builds."""
-    return lambda text, **options: Built(imported(text, **options))
+    return lambda text, **options: Built(
+        imported(text, **options), tmp_path_factory.mktemp("built") / "program"
+    )
 
 
 @pytest.fixture(scope="session")

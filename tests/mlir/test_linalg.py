@@ -184,7 +184,8 @@ def random(*shape, dtype="f4"):
 def test_parallel_loops(program):
     a, b = random(3, 4), random(4)
     (result,) = program(a, b, np.float32(2), function="broadcast")
-    np.testing.assert_array_equal(result, (a * b + np.float32(2)).T)
+    # One rounding less where multiply and add are one instruction.
+    np.testing.assert_allclose(result, (a * b + np.float32(2)).T, rtol=1e-6)
     c = np.arange(-5, 7, dtype="i4").reshape(3, 4)
     sums, positive = program(c, function="two")
     np.testing.assert_array_equal(sums, np.outer(range(3), range(4)) + c)
