@@ -9,7 +9,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.intrin.mma_functions import product_loops
 from tvm_iree_ext.intrin.wgmma import SharedOperand, WgmmaIntrins, wgmma_intrins
 from tvm_iree_ext.layout.analysis import Swizzle
-from tvm_iree_ext.target.mma import tvm_dtype
+from tvm_iree_ext.target.mma import Mma, tvm_dtype
 
 
 def warpgroup_product(
@@ -95,14 +95,13 @@ def warpgroup_product(
     return sch.mod["main"], swizzles
 
 
-def _widest(mma: Any, side: str, steps: int, k_major: bool) -> int:
-
+def _widest(mma: Mma, side: str, steps: int, k_major: bool) -> int:
+    """The widest swizzle whose rows fit the tile: exactly, where K is contiguous."""
     plain = SharedOperand(mma, side, steps, k_major, 16)
     row_bytes = plain.tile[1] * plain.bits // 8
     fitting = [size for size in (128, 64, 32) if row_bytes % size == 0]
     if k_major:
         fitting = [size for size in fitting if size == row_bytes]
-
     return fitting[0] if fitting else 16
 
 

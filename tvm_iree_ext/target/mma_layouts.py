@@ -129,7 +129,7 @@ class _Nest:
         """The layout over the whole nest, seen through the operand's ``dims``."""
         rank = len(self.roles)
         outer, thread, element = [1] * rank, [1] * rank, [1] * rank
-        threads_strides, subgroups = [0] * rank, list(self.counts)
+        thread_strides, subgroups = [0] * rank, list(self.counts)
         batch = list(self.batch)
         names = list(operand.dims)
         if swap:  # M's digits for N, and N's for M
@@ -139,7 +139,7 @@ class _Nest:
             if loop < 0:
                 continue  # the one block of a contraction without a batch
             outer[loop], thread[loop] = operand.outer[at], operand.thread[at]
-            threads_strides[loop], element[loop] = operand.tstrides[at], operand.element[at]
+            thread_strides[loop], element[loop] = operand.tstrides[at], operand.element[at]
             if self.mma.kind == "warpgroup" and name == "N":
                 # The repeats of N are slower than the rows: batch digits, which they extend.
                 batch[loop] *= outer[loop]
@@ -149,7 +149,7 @@ class _Nest:
             raise LayoutError(f"{self.mma.name}: an operand without M is not in registers")
         layout = NestedLayout(
             tuple(subgroups), tuple(batch), tuple(outer), tuple(thread), tuple(element),
-            self.strides, tuple(threads_strides),
+            self.strides, tuple(thread_strides),
         )  # fmt: skip
         return apply(layout, dims)
 
