@@ -52,10 +52,17 @@ def build_program(
         _write(imported, resolved, place)
 
     lazy = bool(obstacle(resolved))
-    if folder is None:
-        folder = cache.get_or_make(cache.key(_identity(imported, resolved)), make)
-    else:
-        make(Path(folder))
+    try:
+        if folder is None:
+            folder = cache.get_or_make(cache.key(_identity(imported, resolved)), make)
+        else:
+            make(Path(folder))
+    except ExtError:
+        raise
+    except (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        what = str(error).strip().partition("\n")[0]  # TVM's passes raise any of them
+        name = imported.name or "the program"
+        raise BuildError(f"{name} cannot be built: {type(error).__name__}: {what}") from error
     program = load(folder, lazy=lazy)
     assert isinstance(program, Program)
     return program

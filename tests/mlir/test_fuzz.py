@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from collections import Counter
 
 import pytest
@@ -103,3 +104,17 @@ def test_what_iree_does_not_check_is_checked(body, said):
 def test_a_name_that_cannot_be_printed():
     with pytest.raises(MlirError, match=r"a function called 'a.x00b'"):
         import_program('func.func @"a\\00b"(%x: tensor<4xf32>) { return }')
+
+
+def test_functions_that_call_one_another_ten_times_end_soon():
+    calls = "\n".join(
+        f"func.func private @f{n}() {{" + f"func.call @f{n - 1}() : () -> ()\n" * 10 + "return }"
+        for n in range(1, 9)
+    )
+    start = time.monotonic()
+    with pytest.raises(MlirError, match="operations, those of calls included"):
+        import_program(
+            f"func.func private @f0() {{ return }}\n{calls}\n"
+            "func.func @main() { func.call @f8() : () -> () return }"
+        )
+    assert time.monotonic() - start < 30

@@ -33,7 +33,9 @@ from tvm_iree_ext.mlir.values import (
 FUNCTIONS = ("func.func", "util.func")
 _ASYNC = "$async"
 _MOST_DEPTH = 64  # of calls in calls
-MOST_STEPS = 200_000  # operations, those of a called function counted at each call
+# Operations that are imported, those of a called function counted at each call: so many, and so
+# many for each that the text has, since functions that call one another twice double.
+LEAST_STEPS, STEPS_PER_OPERATION = 10_000, 8
 INDEX = element("index")
 _MOST_UNFOLDED = 1 << 20  # elements of a constant, of which the text has one
 

@@ -10,7 +10,8 @@ from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.errors import UNFORESEEN, Unsupported
 from tvm_iree_ext.mlir.functions import (
     FUNCTIONS,
-    MOST_STEPS,
+    LEAST_STEPS,
+    STEPS_PER_OPERATION,
     Argument,
     arguments_of,
     entry_name,
@@ -47,6 +48,8 @@ def import_module(
             an entry point.
     """
     program = Program(run, run_block)
+    count = sum(1 for top in module.operations for _ in top.walk())
+    program.most_steps = LEAST_STEPS + STEPS_PER_OPERATION * count
     for op in module.operations:
         name = str(op.attributes.get("sym_name", ""))
         if op.name in FUNCTIONS:
@@ -152,8 +155,9 @@ def run_block(scope: Scope, block: form.Block) -> list[Value]:
     *operations, last = block.operations
     for inner in operations:
         scope.function.steps += 1
-        if scope.function.steps > MOST_STEPS:
-            raise Unsupported(f"more than {MOST_STEPS} operations, those of calls included")
+        if scope.function.steps > scope.program.most_steps:
+            most = scope.program.most_steps
+            raise Unsupported(f"more than {most} operations, those of calls included")
         results = perform(scope, inner)
         for value, found in zip(inner.results, results, strict=True):
             scope.define(value, found)

@@ -54,6 +54,7 @@ class Program:
     inputs: dict[str, int] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
+    most_steps: int = 0
     _keys: dict[Any, str] = field(default_factory=dict)
     _ops: dict[str, tuple[str, ir.GlobalVar]] = field(default_factory=dict)
 
