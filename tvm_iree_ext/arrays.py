@@ -65,6 +65,8 @@ class Port:
         """
         if self.is_scalar:
             return None, self._number(value)
+        if isinstance(value, np.generic):  # as NumPy gives for an element
+            value = np.asarray(value)
         if isinstance(value, np.ndarray):
             self._check_numpy(value)
             if not (value.flags.c_contiguous and value.flags.aligned):

@@ -106,3 +106,39 @@ def test_loops_over_nothing_leave_what_there_was(built):
     sums, none = built(text)(np.zeros((0, 4), "f4"))
     assert sums.tolist() == [1.5] * 4
     assert none.shape == (0, 2, 2)
+
+
+def test_asserts_of_a_front_end_are_passed_over(built):
+    text = """
+    func.func @f(%table: tensor<4xf32>, %at: tensor<3xi64>) -> tensor<3xf32> {
+      %0 = tensor.empty() : tensor<3xf32>
+      %four = arith.constant 4 : i64
+      %1 = linalg.generic {
+        indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+        iterator_types = ["parallel"]
+      } ins(%at : tensor<3xi64>) outs(%0 : tensor<3xf32>) {
+      ^bb0(%in: i64, %out: f32):
+        %2 = arith.cmpi slt, %in, %four : i64
+        cf.assert %2, "index must be smaller than dim size"
+        %3 = arith.index_cast %in : i64 to index
+        %4 = tensor.extract %table[%3] : tensor<4xf32>
+        linalg.yield %4 : f32
+      } -> tensor<3xf32>
+      return %1 : tensor<3xf32>
+    }
+    """
+    (found,) = built(text)(np.arange(4, dtype="f4") * 2, np.array([3, 0, 1]))
+    assert found.tolist() == [6, 0, 2]
+
+
+def test_one_element_gets_axes_and_loses_them(built):
+    text = """
+    func.func @f(%x: tensor<f32>) -> (tensor<1x1xf32>, tensor<f32>) {
+      %0 = tensor.expand_shape %x [] output_shape [1, 1] : tensor<f32> into tensor<1x1xf32>
+      %1 = tensor.collapse_shape %0 [] : tensor<1x1xf32> into tensor<f32>
+      return %0, %1 : tensor<1x1xf32>, tensor<f32>
+    }
+    """
+    expanded, collapsed = built(text)(np.float32(3))
+    assert expanded.tolist() == [[3]]
+    assert collapsed.tolist() == 3

@@ -127,7 +127,8 @@ def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
 def _groups(op: form.Operation, rank: int) -> list[list[int]]:
     """The axes that are one on the other side; which MLIR does not check to be all, in order."""
     groups = [[int(axis) for axis in group] for group in op.attributes["reassociation"]]
-    if [axis for group in groups for axis in group] != list(range(rank)):
+    axes = [axis for group in groups for axis in group]
+    if axes != list(range(rank)) and groups:  # one element in no axes has no groups
         raise Unsupported(f"a reassociation that is not of the axes 0 to {rank - 1} in order")
     return groups
 
