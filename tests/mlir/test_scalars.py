@@ -356,3 +356,49 @@ def test_bools(built):
     a, b = np.arange(64) % 2 == 0, np.arange(64) % 3 == 0
     for name, compute in names.items():
         np.testing.assert_array_equal(program(a, b, function=name)[0], compute(a, b), name)
+
+
+def test_signs_are_seen_behind_every_operation(built):
+    """TVM must not take a value for one that is never below 0, or always in range."""
+    text = """
+    #id = affine_map<(d0) -> (d0)>
+    func.func @f(%a: tensor<64xi32>, %b: tensor<64xi64>) -> (tensor<64xi1>, tensor<64xi1>,
+        tensor<64xi1>, tensor<64xi1>, tensor<64xi1>) {
+      %e = tensor.empty() : tensor<64xi1>
+      %0:5 = linalg.generic {indexing_maps = [#id, #id, #id, #id, #id, #id, #id],
+          iterator_types = ["parallel"]} ins(%a, %b : tensor<64xi32>, tensor<64xi64>)
+          outs(%e, %e, %e, %e, %e
+            : tensor<64xi1>, tensor<64xi1>, tensor<64xi1>, tensor<64xi1>, tensor<64xi1>) {
+      ^bb0(%x: i32, %y: i64, %o: i1, %p: i1, %q: i1, %r: i1, %s: i1):
+        %zero = arith.constant 0 : i32
+        %zero64 = arith.constant 0 : i64
+        %zero8 = arith.constant 0 : i8
+        %c31 = arith.constant 31 : i32
+        %c5 = arith.constant 5 : index
+        %c59 = arith.constant 59 : index
+        %c4 = arith.constant 4 : index
+        %0 = arith.shli %x, %c31 : i32
+        %1 = arith.cmpi slt, %0, %zero : i32
+        %2 = arith.addi %y, %y : i64
+        %3 = arith.cmpi slt, %2, %zero64 : i64
+        %i = linalg.index 0 : index
+        %4 = arith.subi %i, %c5 : index
+        %5 = arith.cmpi ult, %4, %c59 : index
+        %6 = arith.muli %i, %c4 : index
+        %7 = arith.index_cast %6 : index to i8
+        %8 = arith.cmpi slt, %7, %zero8 : i8
+        %9 = arith.maxui %x, %c31 : i32
+        %10 = arith.cmpi slt, %9, %zero : i32
+        linalg.yield %1, %3, %5, %8, %10 : i1, i1, i1, i1, i1
+      } -> (tensor<64xi1>, tensor<64xi1>, tensor<64xi1>, tensor<64xi1>, tensor<64xi1>)
+      return %0#0, %0#1, %0#2, %0#3, %0#4
+        : tensor<64xi1>, tensor<64xi1>, tensor<64xi1>, tensor<64xi1>, tensor<64xi1>
+    }
+    """
+    a, b = integers("i32", 1), integers("i64", 2)
+    shifted, doubled, below, bytes_, largest = built(text)(a, b)
+    np.testing.assert_array_equal(shifted, a % 2 == 1)
+    np.testing.assert_array_equal(doubled, wrap((b.astype(object) * 2).tolist(), b.dtype) < 0)
+    np.testing.assert_array_equal(below, np.arange(64) >= 5)
+    np.testing.assert_array_equal(bytes_, (4 * np.arange(64)).astype("i1") < 0)
+    np.testing.assert_array_equal(largest, a < 0)

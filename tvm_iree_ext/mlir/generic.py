@@ -261,7 +261,8 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
 
     def places(one: form.AffineMap, at: Mapping[int, Any]) -> list[Expr]:
         return [
-            affine(result, [at[d] for d in range(len(loops.extents))], ()) for result in one.results
+            affine(result, [at[d] for d in range(len(loops.extents))], (), kernel.context)
+            for result in one.results
         ]
 
     def element(value: Any, one: form.AffineMap, argument: form.Value, at: Any) -> Any:

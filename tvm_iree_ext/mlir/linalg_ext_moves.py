@@ -14,7 +14,7 @@ from tvm_iree_ext.mlir.generic import outside
 from tvm_iree_ext.mlir.kernel import Kernel
 from tvm_iree_ext.mlir.regions import Evaluator
 from tvm_iree_ext.mlir.registry_ops import call_op, extent_names, region_of, type_of
-from tvm_iree_ext.mlir.scalars import Context
+from tvm_iree_ext.mlir.scalars import Context, on_index
 from tvm_iree_ext.mlir.scope import Scope
 from tvm_iree_ext.mlir.tensors import Place, as_extent, mixed, moved
 from tvm_iree_ext.mlir.values import TENSORS, AnyTensor, Number, Tensor, Value, plain
@@ -247,7 +247,10 @@ def _im2col(scope: Scope, op: form.Operation) -> list[Value]:
             valid = inside if valid is None else tirx.And(valid, inside)
             canonical = order[axis]
             place[canonical] = place[canonical] - low
-        place = [x + build.scalar(o) for x, o in zip(place, offsets, strict=True)]
+        place = [
+            on_index(build.context, "add", x, build.scalar(o))
+            for x, o in zip(place, offsets, strict=True)
+        ]
         index = windows.source_index(place, len(source.shape))
         low = pads[0] or [0] * len(index)
         index = [x - p for x, p in zip(index, low, strict=True)]
@@ -265,6 +268,9 @@ def _im2col(scope: Scope, op: form.Operation) -> list[Value]:
     return [moved(scope, op.name, reads, output.shape, output.element, part)]
 
 
+_MOST = 1 << 31  # of a stride, a dilation, an extent
+
+
 class _Windows:
     """How an im2col turns a position of its output into one of its input."""
 
@@ -278,6 +284,10 @@ class _Windows:
         self.kernel, self.sizes = list(kernel), [list(one) for one in sizes]
         if any(not isinstance(one, int) for group in self.sizes for one in group):
             raise Unsupported("output_sizes that are not numbers")
+        flat = [one for group in self.sizes for one in group]
+        every = [*self.strides, *self.dilations, *self.kernel, *flat]
+        if any(isinstance(one, int) and not 0 <= one < _MOST for one in every):
+            raise Unsupported(f"windows with numbers that are not from 0 to {_MOST}")
         ends, seen = [], 0
         for number, group in enumerate(self.sizes):
             if number < len(self.batch_pos):

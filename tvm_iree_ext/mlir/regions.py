@@ -12,7 +12,7 @@ from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.scalar_complex import COMPLEX
 from tvm_iree_ext.mlir.scalar_floats import FLOATS
 from tvm_iree_ext.mlir.scalar_math import MATH
-from tvm_iree_ext.mlir.scalars import INTEGERS, Context, Handler, results_of
+from tvm_iree_ext.mlir.scalars import INTEGERS, Context, Handler, on_index, results_of
 from tvm_iree_ext.mlir.values import SCALARS, TENSORS, Number, Value
 
 # TVM's passes walk expressions as trees, whose size may double with each use of a value.
@@ -39,8 +39,13 @@ def _dim(context: Context, op: form.Operation, operands: list[Any]) -> Any:
     return context.kernel.extent(tensor.shape[int(axis)])
 
 
-def affine(expression: form.AffineExpr, dims: Sequence[Any], symbols: Sequence[Any]) -> Any:
-    """An affine expression of int64 values."""
+def affine(
+    expression: form.AffineExpr,
+    dims: Sequence[Any],
+    symbols: Sequence[Any],
+    context: Context | None = None,
+) -> Any:
+    """An affine expression of int64 values, which wraps where there is a context."""
     match expression.kind:
         case "constant":
             return tirx.const(expression.value, "int64")
@@ -48,12 +53,11 @@ def affine(expression: form.AffineExpr, dims: Sequence[Any], symbols: Sequence[A
             return dims[expression.value]
         case "symbol":
             return symbols[expression.value]
-    a, b = (affine(part, dims, symbols) for part in expression.parts)
-    match expression.kind:
-        case "add":
-            return a + b
-        case "mul":
-            return a * b
+    a, b = (affine(part, dims, symbols, context) for part in expression.parts)
+    if expression.kind in ("add", "mul"):
+        if context is not None:
+            return on_index(context, expression.kind, a, b)
+        return a + b if expression.kind == "add" else a * b
     if not isinstance(b, tirx.IntImm) or int(b) <= 0:
         raise Unsupported(f"affine {expression.kind} by what is no constant from 1")
     match expression.kind:
@@ -68,7 +72,7 @@ def _affine(combine: Any) -> Handler:
     def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
         one = op.attributes["map"]
         dims, symbols = operands[: one.dims], operands[one.dims :]
-        found = [affine(result, dims, symbols) for result in one.results]
+        found = [affine(result, dims, symbols, context) for result in one.results]
         value = found[0]
         for other in found[1:]:
             value = combine(value, other)
@@ -98,7 +102,7 @@ def _linearized(context: Context, op: form.Operation, operands: list[Any]) -> An
         basis = basis[1:]
     found = indices[0]
     for index, size in zip(indices[1:], basis, strict=True):
-        found = found * size + index
+        found = on_index(context, "add", on_index(context, "mul", found, size), index)
     return found
 
 

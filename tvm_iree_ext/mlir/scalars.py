@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from tvm import sym, tirx
+from tvm import ir, sym, tirx
 
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.elements import Element, Expr, Held, Pair, element, integer
@@ -39,6 +39,11 @@ class Context:
             return value
         return kind.rounded(value)
 
+    def largest(self, value: Expr) -> int:
+        """What the absolute value of an int64 is certain not to exceed."""
+        bound = self.analyzer.const_int_bound(value)
+        return max(abs(int(bound.min_value)), abs(int(bound.max_value)))
+
     def fits(self, value: Expr, low: int, high: int) -> bool:
         """Whether an int64 is certain to lie in a range."""
         bound = self.analyzer.const_int_bound(value)
@@ -64,6 +69,22 @@ def known(value: Any) -> int | None:
     return int(value) if isinstance(value, tirx.IntImm) else None
 
 
+# TVM takes a cast between integers for one that changes no value: of a uint32 as int32 it knows
+# that it is not below 0.  So what may change the value is a reinterpretation, of which it knows
+# nothing.  Not of loop variables in 64 bits: TVM makes 32 of them, in a reinterpretation, too.
+
+
+def _has_variables(value: Any) -> bool:
+    """Whether variables are in an expression, other than in the places of what it loads."""
+    if isinstance(value, tirx.Var):
+        return True
+    if isinstance(value, ir.TensorLoad) or not isinstance(value, ir.Expr):
+        return False
+    parts = [getattr(value, n, None) for n in ("a", "b", "value", "condition")]
+    parts += [getattr(value, n, None) for n in ("true_value", "false_value")]
+    return any(_has_variables(one) for one in [*parts, *(getattr(value, "args", None) or ())])
+
+
 def as_unsigned(value: Expr, kind: Element) -> Expr:
     """The same bits as an unsigned number."""
     if kind.kind in ("uint", "bool"):
@@ -72,7 +93,9 @@ def as_unsigned(value: Expr, kind: Element) -> Expr:
     number = known(value)
     if number is not None:
         return integer(number & ((1 << kind.bits) - 1), word)
-    wide = tirx.Cast(word, value)
+    if kind.bits == 64 and _has_variables(value):
+        return tirx.Cast(word, value)
+    wide = tirx.reinterpret(word, value)
     return wide & integer((1 << kind.bits) - 1, word) if kind.bits < 8 else wide
 
 
@@ -81,19 +104,37 @@ def as_signed(value: Expr, kind: Element) -> Expr:
     if kind.kind == "bool":
         return tirx.Select(value, tirx.const(-1, "int8"), tirx.const(0, "int8"))
     if kind.kind == "uint":
-        return tirx.Cast(kind.held[1:], value)
+        return tirx.reinterpret(kind.held[1:], value)
     return value
 
 
-def narrowed(value: Expr, kind: Element) -> Expr:
+def narrowed(value: Expr, kind: Element, context: "Context | None" = None) -> Expr:
     """An integer of any width, with what its type has no bits for left out."""
     number = known(value)
+    came = str(value.ty.dtype)
     if number is not None and kind.bits >= 8:
         return integer(number, kind.held)
     if kind.kind == "bool":
-        return tirx.NE(value & integer(1, str(value.ty.dtype)), integer(0, str(value.ty.dtype)))
-    same = str(value.ty.dtype) == kind.held
-    return kind.rounded(value if same else tirx.Cast(kind.held, value))
+        return tirx.NE(tirx.bitwise_and(value, integer(1, came)), integer(0, came))
+    if came == kind.held:
+        return kind.rounded(value)
+    width, signed = int(kind.held.lstrip("uint")), kind.held.startswith("int")
+    if came.startswith("int") and signed:
+        fits = context is not None and context.fits(
+            value, -(1 << (width - 1)), (1 << (width - 1)) - 1
+        )
+        if fits or int(came[3:]) < width:
+            return kind.rounded(tirx.Cast(kind.held, value))
+    if came.startswith("uint") and int(came[4:]) < width:
+        return kind.rounded(tirx.Cast(kind.held, value))
+    low = (
+        tirx.bitwise_and(value, integer((1 << width) - 1, came))
+        if int(came.lstrip("uint")) > width
+        else value
+    )
+    word = f"uint{width}"
+    same = low if str(low.ty.dtype) == word else tirx.Cast(word, low)
+    return kind.rounded(tirx.reinterpret(kind.held, same) if signed else same)
 
 
 _PLAIN = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambda a, b: a * b}
@@ -111,11 +152,16 @@ def wrapping(context: "Context", name: str, a: Expr, b: Expr, kind: Element) -> 
         return narrowed(integer(exact(x, y), "int64"), kind)
     if kind.bits <= 32:
         word = "int32" if kind.bits <= 8 else "int64"
-        return narrowed(exact(tirx.Cast(word, a), tirx.Cast(word, b)), kind)
-    largest = 1 << (31 if name == "mul" else 62)
-    if all(context.fits(one, -largest, largest - 1) for one in (a, b)):
+        return narrowed(exact(tirx.Cast(word, a), tirx.Cast(word, b)), kind, context)
+    p, q = context.largest(a), context.largest(b)
+    if (p * q if name == "mul" else p + q) < 1 << 63:
         return exact(a, b)
     return narrowed(_wrapping_64(name, as_unsigned(a, kind), as_unsigned(b, kind)), kind)
+
+
+def on_index(context: Context, name: str, a: Any, b: Any) -> Expr:
+    """As :func:`wrapping`, of places: a hostile one must not overflow into what a check trusts."""
+    return wrapping(context, name, a, b, element("index"))
 
 
 def _wrapping_64(name: str, a: Expr, b: Expr) -> Expr:
@@ -239,32 +285,45 @@ def _shift(name: str) -> Handler:
     return handler
 
 
-def _integer_extreme(choose: Any, read: Any) -> Handler:
+def _unsigned_less(a: Expr, b: Expr, kind: Element, strict: bool) -> Expr:
+    """Whether a < b (or a <= b) as unsigned numbers."""
+    if kind.bits < 64 or not (_has_variables(a) or _has_variables(b)):
+        x, y = as_unsigned(a, kind), as_unsigned(b, kind)
+        return x < y if strict else x <= y
+    zero = integer(0, kind.held)
+    less = a < b if strict else a <= b
+    return tirx.Or(
+        tirx.And(a >= zero, tirx.Or(b < zero, less)), tirx.And(a < zero, tirx.And(b < zero, less))
+    )
+
+
+def _unsigned_extreme(largest: bool) -> Handler:
     def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-        kind = kind_of(op.results[0])
-        return narrowed(choose(*(read(one, kind) for one in operands)), kind)
+        a, b = operands
+        first = _unsigned_less(b, a, kind_of(op.results[0]), False)
+        return tirx.Select(first, a, b) if largest else tirx.Select(first, b, a)
 
     return handler
 
 
-_INTEGER_PREDICATES: tuple[tuple[Any, Any], ...] = (
-    (tirx.EQ, as_signed),
-    (tirx.NE, as_signed),
-    (tirx.LT, as_signed),
-    (tirx.LE, as_signed),
-    (tirx.GT, as_signed),
-    (tirx.GE, as_signed),
-    (tirx.LT, as_unsigned),
-    (tirx.LE, as_unsigned),
-    (tirx.GT, as_unsigned),
-    (tirx.GE, as_unsigned),
-)
+def _integer_extreme(choose: Any, read: Any) -> Handler:
+    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+        kind = kind_of(op.results[0])
+        return narrowed(choose(*(read(one, kind) for one in operands)), kind, context)
+
+    return handler
+
+
+_INTEGER_PREDICATES = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def _cmpi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-    compare, read = _INTEGER_PREDICATES[int(op.attributes["predicate"])]
-    kind = kind_of(op.operands[0])
-    return compare(*(read(one, kind) for one in operands))
+    predicate, kind = int(op.attributes["predicate"]), kind_of(op.operands[0])
+    if predicate < len(_INTEGER_PREDICATES):
+        a, b = (as_signed(one, kind) for one in operands)
+        return _INTEGER_PREDICATES[predicate](a, b)
+    a, b = operands if predicate < 8 else reversed(operands)  # ult, ule, ugt, uge
+    return _unsigned_less(a, b, kind, predicate in (6, 8))
 
 
 def _select(context: Context, op: form.Operation, operands: list[Any]) -> Held:
@@ -276,13 +335,14 @@ def _select(context: Context, op: form.Operation, operands: list[Any]) -> Held:
 
 def _extend(read: Any) -> Handler:
     def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-        return narrowed(read(operands[0], kind_of(op.operands[0])), kind_of(op.results[0]))
+        value = read(operands[0], kind_of(op.operands[0]))
+        return narrowed(value, kind_of(op.results[0]), context)
 
     return handler
 
 
 def _truncate(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-    return narrowed(operands[0], kind_of(op.results[0]))
+    return narrowed(operands[0], kind_of(op.results[0]), context)
 
 
 def _extended_sum(context: Context, op: form.Operation, operands: list[Any]) -> list[Expr]:
@@ -326,8 +386,8 @@ INTEGERS: dict[str, Handler] = {
     "arith.shrui": _shift("shrui"),
     "arith.maxsi": _integer_extreme(tirx.max, as_signed),
     "arith.minsi": _integer_extreme(tirx.min, as_signed),
-    "arith.maxui": _integer_extreme(tirx.max, as_unsigned),
-    "arith.minui": _integer_extreme(tirx.min, as_unsigned),
+    "arith.maxui": _unsigned_extreme(True),
+    "arith.minui": _unsigned_extreme(False),
     "arith.cmpi": _cmpi,
     "arith.select": _select,
     "arith.extsi": _extend(as_signed),

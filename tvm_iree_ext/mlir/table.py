@@ -69,3 +69,13 @@ def elementwise(scope: Scope, op: form.Operation) -> list[Value]:
     with kernel:
         kernel.block(op.name.rpartition(".")[2], shape, each)
     return list(kernel.results)
+
+
+def documented() -> str:
+    """The table of the page on import: the operations of each dialect."""
+    dialects: dict[str, list[str]] = {}
+    for name in supported():
+        dialect, _, op = name.partition(".")
+        dialects.setdefault(dialect, []).append(op)
+    rows = [f"| `{dialect}` | {', '.join(names)} |" for dialect, names in sorted(dialects.items())]
+    return "\n".join(["| dialect | operations |", "| --- | --- |", *rows])

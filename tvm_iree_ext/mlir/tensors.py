@@ -12,7 +12,7 @@ from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.generic import outside
 from tvm_iree_ext.mlir.kernel import ELEMENTWISE, INJECTIVE, OPAQUE, Kernel
 from tvm_iree_ext.mlir.scalar_floats import from_pattern, pattern_of
-from tvm_iree_ext.mlir.scalars import kind_of, tensor_kind
+from tvm_iree_ext.mlir.scalars import kind_of, on_index, tensor_kind
 from tvm_iree_ext.mlir.scope import Scope
 from tvm_iree_ext.mlir.values import (
     SCALARS,
@@ -229,7 +229,10 @@ def _extract_slice(scope: Scope, op: form.Operation) -> Value:
         for axis, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
             start = kernel.scalar(offset)
             step = kernel.scalar(stride)
-            place.append(start + inner[axis] * step if axis in inner else start)
+            if axis in inner:
+                away = on_index(kernel.context, "mul", inner[axis], step)
+                start = on_index(kernel.context, "add", start, away)
+            place.append(start)
         return kernel.clamped(value, place)
 
     return moved(scope, op.name, [value, *offsets, *strides], shape, value.element, part)
@@ -249,7 +252,7 @@ def _insert_slice(scope: Scope, op: form.Operation) -> Value:
         place = []
         for axis, (index, offset, stride) in enumerate(zip(at, offsets, strides, strict=True)):
             start, step = kernel.scalar(offset), kernel.scalar(stride)
-            away = index - start
+            away = on_index(kernel.context, "sub", index, start)
             if isinstance(step, tirx.IntImm) and int(step) == 1:
                 own, tests = away, []
             else:
@@ -288,7 +291,7 @@ def _pad(scope: Scope, op: form.Operation) -> Value:
     def part(kernel: Kernel, at: Place) -> list[Expr]:
         place, condition = [], None
         for axis, (index, before) in enumerate(zip(at, low, strict=True)):
-            own = index - kernel.scalar(before)
+            own = on_index(kernel.context, "sub", index, kernel.scalar(before))
             place.append(own)
             if isinstance(plain(shape[axis]), int) and plain(shape[axis]) == plain(
                 value.shape[axis]
