@@ -17,6 +17,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
 from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
+from tvm_iree_ext.device.narrow_zeros import reinterpret_narrow_zeros
 from tvm_iree_ext.device.pipeline import lower_device
 from tvm_iree_ext.device.rocm import compile_rocm
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
@@ -121,7 +122,11 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
         return DeviceCode(
             target, module, None, None, made.assembly, made.hsaco, launches, arguments, resources
         )
-    source = str(tvm.get_global_func("target.build.cuda")(module, target).inspect_source())
+    source = str(
+        tvm.get_global_func("target.build.cuda")(
+            reinterpret_narrow_zeros(module), target
+        ).inspect_source()
+    )
     code = functools.partial(DeviceCode, target, module, source)
     if obstacle := nvrtc_obstacle():
         return code(None, None, None, launches, arguments, {}, missing=f"PTX and cubin: {obstacle}")

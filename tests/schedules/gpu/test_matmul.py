@@ -6,6 +6,7 @@ from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config, matmul_kind
 from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
 
 from tvm_iree_ext.device.code import compile_device
+from tvm_iree_ext.device.cuda import nvrtc_obstacle
 from tvm_iree_ext.device.pipeline import lower_device
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.simt import device_functions, simulate
@@ -181,6 +182,18 @@ def test_compiled_loops_keep_everything_in_registers(chip):
     assert (resources.spills, resources.scratch_bytes) == (0, 0)
     m, n = config.tiles
     assert code.assembly.count("v_mfma_") % (m * n * config.k_tiles) == 0
+
+
+@pytest.mark.skipif(bool(nvrtc_obstacle()), reason=nvrtc_obstacle())
+@pytest.mark.parametrize("dtype", ["F32_16x8x16_F16", "F32_16x8x16_BF16", "I32_16x8x32_I8"])
+def test_edges_of_every_width_compile_for_cuda(dtype):
+    """Zeros beyond the edge are vectors of 8- and 16-bit elements."""
+    mma, target = mma_kind(f"NV_MMA_SYNC_{dtype}"), make_target("cuda:sm_80")
+    dtypes = [tvm_dtype(one) for one in (mma.a, mma.b, mma.c)]
+    for rhs_order in ((0, 1), (1, 0)):
+        shape = MatmulShape(60, 32, 200, *dtypes, rhs_order=rhs_order)
+        code = compile_device(schedule_matmul(shape, target, small(mma.name)).mod, target)
+        assert code.ptx
 
 
 @pytest.mark.parametrize(
