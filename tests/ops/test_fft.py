@@ -53,6 +53,7 @@ def test_names_and_numbers_of_both_parts_are_joined():
         (N8, N8, {"stage": 1.5}, "stage is 1.5; expected a number from 1, or 'operand'"),
         (N8, N8, {"stage": True}, "stage is True; expected a number from 1"),
         (N8, N8, {"stage": "last"}, "stage is 'last'; expected a number from 1, or 'operand'"),
+        (N8, N8, {"stage": 2**63}, "stage is 9223372036854775808; an extent has at most 62"),
         (N8, N8, {"stage": 4}, "stage is 4, of blocks of 16; the innermost extent is 8"),
         (N8, N8, {"stage": 1, "real_coeff": (1,)}, "real_coeff came without imag_coeff; inputs"),
         (N8, N8, {"stage": 1, "imag_coeff": (1,)}, "imag_coeff came without real_coeff; inputs"),

@@ -87,6 +87,7 @@ class Fft(Op):
 
 
 _PARTS = ("real", "imag")
+_MOST_STAGES = 62  # of an extent in 64 bits with a sign
 
 
 def fft(
@@ -164,6 +165,8 @@ def _check_stage(stage: object, length: Extent) -> None:
         return
     if not isinstance(stage, int) or isinstance(stage, bool) or stage < 1:
         raise OpError(f"{_NAME}: stage is {stage!r}; expected a number from 1, or 'operand'")
+    if stage > _MOST_STAGES:
+        raise OpError(f"{_NAME}: stage is {stage}; an extent has at most {_MOST_STAGES}")
     if isinstance(length, int) and 2**stage > length:
         raise OpError(
             f"{_NAME}: stage is {stage}, of blocks of {2**stage}; the innermost extent is {length}"
