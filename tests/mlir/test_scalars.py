@@ -6,6 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tvm_iree_ext.errors import MlirError
+
 INTS = {"i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64"}
 FLOATS = {"f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
 
@@ -402,3 +404,19 @@ def test_signs_are_seen_behind_every_operation(built):
     np.testing.assert_array_equal(below, np.arange(64) >= 5)
     np.testing.assert_array_equal(bytes_, (4 * np.arange(64)).astype("i1") < 0)
     np.testing.assert_array_equal(largest, a < 0)
+
+
+def test_powers_of_integers(built, imported):
+    text = """
+    func.func @f(%a: tensor<64xi32>) -> tensor<64xi32> {
+      %c = arith.constant dense<5> : tensor<64xi32>
+      %0 = math.ipowi %a, %c : tensor<64xi32>
+      return %0 : tensor<64xi32>
+    }
+    """
+    a = integers("i32", 1)
+    np.testing.assert_array_equal(
+        built(text)(a)[0], wrap((a.astype(object) ** 5).tolist(), a.dtype)
+    )
+    with pytest.raises(MlirError, match="an exponent that is no constant"):
+        imported(text.replace("%a, %c", "%a, %a"))

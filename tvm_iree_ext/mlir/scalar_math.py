@@ -6,7 +6,8 @@ from typing import Any
 from tvm import tirx
 
 from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.elements import Element, Expr, integer
+from tvm_iree_ext.mlir.elements import Expr, integer
+from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.scalar_floats import nan, negated, number
 from tvm_iree_ext.mlir.scalars import (
     Context,
@@ -72,28 +73,12 @@ def _ipowi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
     base, power = operands
     exponent = known(power)
     if exponent is None or not 0 <= exponent <= 64:
-        return _power_of_integers(context, base, power, kind)
+        # Squares of squares, each used twice, would be an expression of 2^31 nodes.
+        raise Unsupported("with an exponent that is no constant from 0 to 64; math.fpowi takes any")
     found = integer(1, kind.held)
     for _ in range(exponent):
         found = wrapping(context, "mul", found, base, kind)
     return found
-
-
-def _power_of_integers(context: Context, base: Expr, power: Expr, kind: Element) -> Expr:
-    """By squares, one step for each bit; of a negative power, what is left of 1 / base."""
-    one, zero, minus = (integer(n, kind.held) for n in (1, 0, -1))
-    found, square = one, base
-    for bit in range(kind.bits - 1):
-        taken = tirx.NE(tirx.bitwise_and(power, integer(1 << bit, kind.held)), zero)
-        found = tirx.Select(taken, wrapping(context, "mul", found, square, kind), found)
-        square = wrapping(context, "mul", square, square, kind)
-    odd = tirx.NE(tirx.bitwise_and(power, one), zero)
-    inverse = tirx.Select(
-        tirx.EQ(base, one),
-        one,
-        tirx.Select(tirx.EQ(base, minus), tirx.Select(odd, minus, one), zero),
-    )
-    return tirx.Select(power < zero, inverse, found)
 
 
 def _fpowi(context: Context, op: form.Operation, operands: list[Any]) -> Any:
