@@ -420,3 +420,23 @@ def test_powers_of_integers(built, imported):
     )
     with pytest.raises(MlirError, match="an exponent that is no constant"):
         imported(text.replace("%a, %c", "%a, %a"))
+
+
+def test_long_chains_of_sums_in_64_bits_do_not_grow_the_program(built):
+    steps = "\n".join(f"%x{i + 1} = arith.muli %x{i}, %c : i64" for i in range(60))
+    text = f"""
+    #id = affine_map<(d0) -> (d0)>
+    func.func @f(%a: tensor<64xi64>) -> tensor<64xi64> {{
+      %c = arith.constant 3 : i64
+      %0 = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel"]}}
+          ins(%a : tensor<64xi64>) outs(%a : tensor<64xi64>) {{
+      ^bb0(%x0: i64, %o: i64):
+        {steps}
+        linalg.yield %x60 : i64
+      }} -> tensor<64xi64>
+      return %0 : tensor<64xi64>
+    }}
+    """
+    a = integers("i64", 1)
+    want = wrap((a.astype(object) * 3**60).tolist(), a.dtype)
+    np.testing.assert_array_equal(built(text)(a)[0], want)

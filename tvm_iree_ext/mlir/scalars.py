@@ -156,7 +156,16 @@ def wrapping(context: "Context", name: str, a: Expr, b: Expr, kind: Element) -> 
     p, q = context.largest(a), context.largest(b)
     if (p * q if name == "mul" else p + q) < 1 << 63:
         return exact(a, b)
+    if context.kernel is not None:  # each is used several times: a chain of sums would grow so
+        a, b = (one if _is_plain(one) else context.kernel.kept(one) for one in (a, b))
     return narrowed(_wrapping_64(name, as_unsigned(a, kind), as_unsigned(b, kind)), kind)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether an expression is a load, a variable or a number, or one of these converted."""
+    if isinstance(value, tirx.Cast):
+        return _is_plain(value.value)
+    return isinstance(value, ir.TensorLoad | tirx.Var | tirx.IntImm)
 
 
 def on_index(context: Context, name: str, a: Any, b: Any) -> Expr:
