@@ -142,3 +142,21 @@ def test_one_element_gets_axes_and_loses_them(built):
     expanded, collapsed = built(text)(np.float32(3))
     assert expanded.tolist() == [[3]]
     assert collapsed.tolist() == 3
+
+
+def test_a_convolution_of_a_larger_image_than_its_result_needs(built):
+    text = """
+    func.func @f(%x: tensor<1x5x5x1xf32>, %w: tensor<2x2x1x1xf32>) -> tensor<1x3x3x1xf32> {
+      %zero = arith.constant dense<0.0> : tensor<1x3x3x1xf32>
+      %0 = linalg.conv_2d_nhwc_hwcf
+          {dilations = dense<1> : tensor<2xi64>, strides = dense<1> : tensor<2xi64>}
+          ins(%x, %w : tensor<1x5x5x1xf32>, tensor<2x2x1x1xf32>)
+          outs(%zero : tensor<1x3x3x1xf32>) -> tensor<1x3x3x1xf32>
+      return %0 : tensor<1x3x3x1xf32>
+    }
+    """
+    x = np.arange(25, dtype="f4").reshape(1, 5, 5, 1)
+    (found,) = built(text)(x, np.ones((2, 2, 1, 1), "f4"))
+    image = x[0, :, :, 0]
+    want = image[:3, :3] + image[1:4, :3] + image[:3, 1:4] + image[1:4, 1:4]
+    np.testing.assert_array_equal(found[0, :, :, 0], want)
