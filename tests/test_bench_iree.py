@@ -49,6 +49,12 @@ CASES = {
 }
 
 
+def require(*packages):
+    """The importer's extra has the compiler alone."""
+    for package in packages:
+        pytest.importorskip(f"iree.{package}", reason=INSTALLED)
+
+
 def peer_of(case):
     (found,) = [peer for peer in case.peers if peer.library is IREE]
     return found
@@ -56,7 +62,7 @@ def peer_of(case):
 
 @pytest.mark.parametrize("name", CASES)
 def test_iree_is_right(name):
-    pytest.importorskip("iree.compiler", reason=INSTALLED)
+    require("compiler", "runtime")
     case = CASES[name]()
     values = case.operands()
     assert case.check(values)(peer_of(case).make(values)()) is None
@@ -78,7 +84,7 @@ def test_all_compute_the_articles_programs(name, tmp_path, monkeypatch):
 
 
 def test_iree_follows_the_number_of_threads():
-    pytest.importorskip("iree.compiler", reason=INSTALLED)
+    require("compiler", "runtime")
     case = CASES["matmul"]()
     values = case.operands()
     check, call = case.check(values), peer_of(case).make(values)
@@ -88,7 +94,7 @@ def test_iree_follows_the_number_of_threads():
 
 
 def test_what_iree_does_not_compile_is_skipped():
-    pytest.importorskip("iree.compiler", reason=INSTALLED)
+    require("compiler")
     op = ops.matmul((2, 2), (2, 2))
     values = {name: np.zeros((2, 2), np.float32) for name in ("lhs", "rhs")}
     with pytest.raises(Skipped, match=r"does not compile: .*nonsense"):

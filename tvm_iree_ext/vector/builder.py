@@ -36,7 +36,7 @@ from tvm_iree_ext.vector.ops.structured import Structured
 from tvm_iree_ext.vector.ops.tensors import Tensors
 from tvm_iree_ext.vector.ops.transfer import Transfers
 from tvm_iree_ext.vector.tile_program import INPUT, OUTPUT, Program
-from tvm_iree_ext.vector.types import BufferType, Type, scalar
+from tvm_iree_ext.vector.types import BufferType, MemoryType, ScalarType, Type, VectorType, scalar
 
 
 class Builder(
@@ -64,6 +64,8 @@ class ProgramBuilder(Builder):
 
     def __init__(self, name: str) -> None:
         super().__init__(Block())
+        if not name.isidentifier():
+            raise VectorError("E_STRUCTURE", f"program {name!r}: expected an identifier")
         self._name = name
         self._roles: list[str] = []
         self._program: Program | None = None
@@ -86,11 +88,18 @@ class ProgramBuilder(Builder):
     def _add(self, name: str, type: Type | str, role: str) -> Value:
         if not name.isidentifier() or name in [one.hint for one in self.entry.arguments]:
             raise VectorError("E_STRUCTURE", f"argument {name!r}: expected a new identifier")
+        type = scalar(type) if isinstance(type, str) else type
+        if not isinstance(type, ScalarType | VectorType | MemoryType):
+            raise VectorError(
+                "E_STRUCTURE", f"argument {name!r} is {type!r}; expected a type, as vector.vector"
+            )
         self._roles.append(role)
-        return self.entry.add_argument(scalar(type) if isinstance(type, str) else type, name)
+        return self.entry.add_argument(type, name)
 
     def returns(self, *values: Value, **named: Value) -> None:
         """End the program: what it gives back, by name; ``result`` is the name of one without."""
+        if self._program is not None:
+            raise VectorError("E_STRUCTURE", f"program {self._name!r} returns twice")
         unnamed = ["result"] if len(values) == 1 else [f"result{i}" for i in range(len(values))]
         every = dict(zip(unnamed, values, strict=True)) | named
         self.create("func.return", {"values": list(every.values())}, {"names": tuple(every)})

@@ -1,6 +1,7 @@
 """Where new operations go: what every part of the builder stands on."""
 
 import contextlib
+import operator
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -104,6 +105,8 @@ class Insertion:
             raise VectorError("E_ELEMENT_TYPE", f"arith.constant: {type} has no constants")
         try:
             given = np.asarray(value)
+            if given.dtype.kind in "OSU":
+                raise TypeError(f"{value!r} for {type}")
             if type.dtype in INTEGERS and given.dtype.kind not in "bui":
                 raise TypeError(f"{given.dtype} for {type}")
             array = np.broadcast_to(given, type.shape).astype(numpy_type(type.dtype))
@@ -124,7 +127,12 @@ class Insertion:
         """A position: a value of type index, or a number."""
         if isinstance(value, Value):
             return value
-        return self.constant(int(value), INDEX)
+        try:
+            return self.constant(operator.index(value), INDEX)
+        except TypeError:
+            raise VectorError(
+                "E_ELEMENT_TYPE", f"a position is {value!r}; expected a whole number or a value"
+            ) from None
 
     def indices(self, values: Sequence[IndexLike]) -> list[Value]:
         """Several positions."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+from tvm_iree_ext.vector.errors import VectorError
 from tvm_iree_ext.vector.types import Type
 
 if TYPE_CHECKING:
@@ -84,5 +86,14 @@ def register_as(*names: str) -> Callable[[type[D]], type[D]]:
 
 
 def definition(name: str) -> Definition:
-    """The definition of a name; KeyError for an op that does not exist."""
+    """The definition of a name.
+
+    Raises:
+        VectorError: for an op that does not exist.
+    """
+    if name not in DEFINITIONS:
+        near = ", ".join(get_close_matches(name, DEFINITIONS, 3))
+        raise VectorError(
+            "E_STRUCTURE", f"there is no op {name!r}" + (f", but {near}" if near else "")
+        )
     return DEFINITIONS[name]

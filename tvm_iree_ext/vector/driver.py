@@ -213,6 +213,8 @@ def tiling_of(program: Program, target: Registers | Unit) -> Tiling:
     if not results:
         return Tiling((), ())
     result, is_window = results[-1], any(op.name in CONVOLUTIONS for op in sums)
+    if not result.rank:  # one number: there is no tile to share out, but its sum is cut
+        return Tiling((), (), (_STEP,) * max(nest_of(op).iterators.count(REDUCTION) for op in sums))
     group = (_WINDOW_GROUP if is_window else _GROUP)[-result.rank :]
     group = (1,) * (result.rank - len(group)) + group
     rows, step = (_COLUMNS, 0) if is_window else (_ROWS, _STEP)

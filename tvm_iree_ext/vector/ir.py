@@ -150,7 +150,9 @@ class Operation:
         regions: "Sequence[Block]" = (),
         hints: Sequence[str] = (),
     ) -> None:
-        groups = [_as_list(operands.get(one.rstrip("*?"))) for one in definition(name).operands]
+        groups = [
+            _group(name, one, operands.get(one.rstrip("*?"))) for one in definition(name).operands
+        ]
         self._set_up(
             name,
             [value for group in groups for value in group],
@@ -414,10 +416,20 @@ class Block:
         return copy
 
 
-def _as_list(values: Value | Sequence[Value] | None) -> list[Value]:
-    if values is None:
-        return []
-    return [values] if isinstance(values, Value) else list(values)
+def _group(op: str, operand: str, given: Any) -> list[Value]:
+    """The values that are given for an operand: as many as its name in the definition allows."""
+    several = given if isinstance(given, list | tuple) else [given]
+    values = [] if given is None else list(several)
+    name = operand.rstrip("*?")
+    for value in values:
+        if not isinstance(value, Value):
+            raise VectorError(
+                "E_STRUCTURE",
+                f"{op}: {name} is {value!r}; expected a value of the program, as b.constant makes",
+            )
+    if (operand == name and len(values) != 1) or (operand == f"{name}?" and len(values) > 1):
+        raise VectorError("E_STRUCTURE", f"{op}: {name} is {len(values)} values; expected one")
+    return values
 
 
 def _is_tensor(value: Value) -> bool:

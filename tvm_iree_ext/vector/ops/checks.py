@@ -143,5 +143,8 @@ def ints(op: Operation, name: str) -> tuple[int, ...]:
     values = tuple(op.attributes[name])
     for number, value in enumerate(values):
         if isinstance(value, bool) or not isinstance(value, int):
-            raise op.error("E_ELEMENT_TYPE", f"{name}[{number}] is {value!r}; expected a number")
+            code = "E_ELEMENT_TYPE"
+            if isinstance(value, Value):
+                code = "E_DYNAMIC_SHAPE" if name == "sizes" else "E_DYNAMIC_OUTER_INDEX"
+            raise op.error(code, f"{name}[{number}] is {value!r}; expected a number")
     return values

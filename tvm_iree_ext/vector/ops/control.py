@@ -8,6 +8,7 @@ import numpy as np
 
 from tvm_iree_ext.vector.building import IndexLike, Insertion
 from tvm_iree_ext.vector.definition import Definition, register, register_as
+from tvm_iree_ext.vector.errors import VectorError
 from tvm_iree_ext.vector.evaluation import Frame
 from tvm_iree_ext.vector.ir import Block, Operation, Value
 from tvm_iree_ext.vector.ops import checks
@@ -210,6 +211,12 @@ class Control(Insertion):
         bounds = dict(
             zip(("lower", "upper", "step"), self.indices([lower, upper, step]), strict=True)
         )
+        for init in carry:
+            if not isinstance(init, Value):
+                raise VectorError(
+                    "E_STRUCTURE",
+                    f"scf.for: carry has {init!r}; expected values, as b.constant makes",
+                )
         block = Block([scalar("index"), *(v.type for v in carry)], [hint], inductions=1)
         with self._body(block) as loop:
             yield loop

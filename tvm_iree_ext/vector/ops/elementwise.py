@@ -347,7 +347,13 @@ class Elementwise(Insertion):
     def elementwise(self, name: str, *operands: Value, **attributes: Any) -> Value:
         """An elementwise op such as ``arith.addf`` or ``math.exp``."""
         full = name if "." in name else f"arith.{name}"
-        named = dict(zip(definition(full).operands, operands, strict=True))
+        expected = definition(full).operands
+        if len(operands) != len(expected):
+            raise VectorError(
+                "E_ATTR_LENGTH",
+                f"{full}: {len(operands)} operands; expected {', '.join(expected)}",
+            )
+        named = dict(zip(expected, operands, strict=True))
         return self.create(full, named, attributes).result
 
     def compare(self, predicate: str, lhs: Any, rhs: Any) -> Value:

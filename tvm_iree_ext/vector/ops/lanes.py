@@ -6,6 +6,8 @@ Outer indices name registers and are numbers; only the lane of a 1-D vector may 
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tvm_iree_ext.vector.building import IndexLike, Insertion
 from tvm_iree_ext.vector.definition import Definition, register
 from tvm_iree_ext.vector.errors import VectorError
@@ -239,6 +241,9 @@ class Lanes(Insertion):
         if not isinstance(vector.type, VectorType):
             raise VectorError("E_RANK", f"{op}: {vector.type} cannot be indexed; expected a vector")
         for dim, entry in enumerate(entries):
+            if isinstance(entry, np.integer):
+                entries[dim] = int(entry)
+                continue
             if not isinstance(entry, Value):
                 if isinstance(entry, bool) or not isinstance(entry, int):
                     raise VectorError(

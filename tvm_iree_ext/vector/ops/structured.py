@@ -12,6 +12,7 @@ import numpy as np
 
 from tvm_iree_ext.vector.building import Insertion
 from tvm_iree_ext.vector.definition import Definition, register, register_as
+from tvm_iree_ext.vector.errors import VectorError
 from tvm_iree_ext.vector.evaluation import Frame
 from tvm_iree_ext.vector.ir import Block, Operation, Value
 from tvm_iree_ext.vector.kinds import combine
@@ -346,6 +347,11 @@ class Structured(Insertion):
         layout: str = "nhwc_hwcf",
     ) -> Value:
         """A convolution without padding; ``layout`` is nhwc_hwcf or nchw_fchw."""
+        known = [name.removeprefix("linalg.conv_2d_") for name in CONVOLUTIONS]
+        if layout not in known:
+            raise VectorError(
+                "E_MAP", f"linalg.conv_2d: layout is {layout!r}; expected one of {', '.join(known)}"
+            )
         operands = {"lhs": image, "rhs": filter, "out": out}
         attributes = {"strides": tuple(strides), "dilations": tuple(dilations)}
         return self.create(f"linalg.conv_2d_{layout}", operands, attributes).result
@@ -363,6 +369,8 @@ class Structured(Insertion):
 
         By default it is elementwise: all operands have one shape.
         """
+        if not outs:
+            raise VectorError("E_ATTR_LENGTH", "linalg.generic: no outs; expected at least one")
         rank = outs[0].rank
         maps = indexing_maps or [AffineMap.identity(rank)] * (len(ins) + len(outs))
         block = Block([scalar(value.dtype) for value in (*ins, *outs)])

@@ -7,6 +7,7 @@ import numpy as np
 
 from tvm_iree_ext.vector.building import IndexLike, Insertion
 from tvm_iree_ext.vector.definition import Definition, register
+from tvm_iree_ext.vector.errors import VectorError
 from tvm_iree_ext.vector.evaluation import Frame
 from tvm_iree_ext.vector.ir import Operation, Value
 from tvm_iree_ext.vector.ops import checks
@@ -28,6 +29,10 @@ def split(sizes: Sequence[IndexLike]) -> tuple[StaticSizes, list[Value]]:
     static: list[int | None] = []
     dynamic = []
     for size in sizes:
+        if not isinstance(size, Value | int | np.integer):
+            raise VectorError(
+                "E_ELEMENT_TYPE", f"a size is {size!r}; expected a whole number or a value"
+            )
         number = size.constant if isinstance(size, Value) else int(size)
         static.append(number)
         if number is None:

@@ -2,7 +2,8 @@
 
 elementwise   one extract and one insert for each element
 shuffle       flatten, one shuffle of all lanes, unflatten
-network       for n x n, n a power of two: log2(n) rounds of n shuffles of two registers each
+network       for n x n, n a power of two: log2(n) rounds of n shuffles of two registers each;
+              lanes of one register to registers of one lane, and back, element by element
 
 A transpose that leaves the innermost dim where it is moves no lane: it names registers anew.
 """
@@ -43,7 +44,7 @@ def lower_transpose(strategy: str) -> Pattern:
         vector, permutation = op.operand("vector"), op.attributes["permutation"]
         if vector.rank < 2 or permutation[-1] == vector.rank - 1:
             made = _registers(b, vector, permutation, op.result.shape)
-        elif strategy == ELEMENTWISE:
+        elif strategy == ELEMENTWISE or (strategy == NETWORK and _is_line(vector.shape, op)):
             made = _elements(b, vector, permutation, op.result.shape)
         elif strategy == NETWORK and _has_network(vector.shape, permutation):
             made = _network(b, vector, permutation, op.result)
@@ -95,6 +96,11 @@ def _one_shuffle(
 def _has_network(shape: Sequence[int], permutation: Sequence[int]) -> bool:
     lanes = shape[-1]
     return shape[permutation[-1]] == lanes and lanes > 1 and lanes & (lanes - 1) == 0
+
+
+def _is_line(shape: Sequence[int], op: Operation) -> bool:
+    """Whether a column of registers of one lane becomes lanes of one register, or the reverse."""
+    return 1 in (shape[-1], op.result.shape[-1])
 
 
 def _network(b: Builder, vector: Value, permutation: Sequence[int], like: Value) -> Value:
