@@ -25,6 +25,7 @@ from typing import Protocol
 
 from tvm_iree_ext.vector import costs
 from tvm_iree_ext.vector.counts import Counts, carried
+from tvm_iree_ext.vector.errors import VectorError
 from tvm_iree_ext.vector.ir import Operation
 from tvm_iree_ext.vector.ops.contract import REDUCTION
 from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, is_structured, nest_of
@@ -213,8 +214,12 @@ def tiling_of(program: Program, target: Registers | Unit) -> Tiling:
     if not results:
         return Tiling((), ())
     result, is_window = results[-1], any(op.name in CONVOLUTIONS for op in sums)
-    if not result.rank:  # one number: there is no tile to share out, but its sum is cut
-        return Tiling((), (), (_STEP,) * max(nest_of(op).iterators.count(REDUCTION) for op in sums))
+    if not result.rank:
+        raise VectorError(
+            "E_NO_LEGAL_SHAPE",
+            f"{program.name}: a result is {result.type}, one number; expected dims to tile, of 1 if"
+            " need be",
+        )
     group = (_WINDOW_GROUP if is_window else _GROUP)[-result.rank :]
     group = (1,) * (result.rank - len(group)) + group
     rows, step = (_COLUMNS, 0) if is_window else (_ROWS, _STEP)

@@ -105,3 +105,59 @@ def test_a_transposed_operand_and_a_batch_go_the_same_way(same):
         b.returns(b.matmul_transpose_b(x, y, b.fill(0, b.empty((8, 8)))))
     first, *_, last = vector.stages(b.program)
     assert same(first.program, last.program).of("fma 4") > 0
+
+
+def sums_of_products(b, outs, maps, iterators, *ins):
+    """A nest ``out += x * y`` of operands of these maps."""
+    (out,) = outs
+    zeros = b.fill(0, b.empty(out))
+    operands = [b.argument(name, vector.tensor(shape)) for name, shape in ins]
+    return b.generic(
+        operands, [zeros], lambda x, y, z: x * y + z, indexing_maps=maps, iterator_types=iterators
+    )[0]
+
+
+COLUMNS = {
+    "a vector by a matrix's rows": (
+        [(9,)],
+        ["(i, j) -> (i, j)", "(i, j) -> (j)", "(i, j) -> (i)"],
+        ["parallel", "reduction"],
+        ("x", (9, 7)),
+        ("y", (7,)),
+    ),
+    "a product that is written transposed": (
+        [(5, 9)],
+        ["(i, j, k) -> (i, k)", "(i, j, k) -> (k, j)", "(i, j, k) -> (j, i)"],
+        ["parallel", "parallel", "reduction"],
+        ("x", (9, 7)),
+        ("y", (7, 5)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_columns_of_an_operand_end_in_1d_vectors(name, same):
+    with vector.program("columns") as b:
+        b.returns(sums_of_products(b, *COLUMNS[name]))
+    first, *_, last = vector.stages(b.program)
+    counts = same(first.program, last.program)
+    assert counts.of("fma 4") > 0
+    assert counts.of("shape_cast") == 0
+    assert all(v.rank < 2 for op in last.program.walk() for v in op.results if v.is_vector)
+
+
+def test_a_result_that_is_one_number_is_refused():
+    maps = ["(i) -> (i)", "(i) -> (i)", "(i) -> ()"]
+    with vector.program("inner") as b:
+        given = ("x", (7,)), ("y", (7,))
+        b.returns(sums_of_products(b, [()], maps, ["reduction"], *given))
+    with pytest.raises(vector.VectorError, match=r"one number.*\[E_NO_LEGAL_SHAPE\]"):
+        list(vector.stages(b.program))
+
+
+def test_a_vector_of_rank_0_is_written_to_a_tensor_of_rank_0():
+    with vector.program("one") as b:
+        x = b.argument("x", vector.tensor(()))
+        one = b.transfer_read(x, [], ())
+        b.returns(b.transfer_write(b.elementwise("addf", one, one), b.empty(()), []))
+    assert b.program.evaluate(3.0)["result"] == 6

@@ -154,7 +154,10 @@ class TransferWrite(Definition):
         at, live = _places(op, dest, op.segment_of(values, "indices"), vector.shape, mask)
         if op.results:
             dest = dest.copy()
-        dest[tuple(m[live] for m in at)] = vector[live]
+        if dest.ndim:
+            dest[tuple(m[live] for m in at)] = vector[live]
+        elif live:
+            dest[()] = vector
         return [dest] if op.results else []
 
     def writes(self, op: Operation) -> Sequence[Value]:

@@ -44,8 +44,10 @@ def lower_transpose(strategy: str) -> Pattern:
         vector, permutation = op.operand("vector"), op.attributes["permutation"]
         if vector.rank < 2 or permutation[-1] == vector.rank - 1:
             made = _registers(b, vector, permutation, op.result.shape)
-        elif strategy == ELEMENTWISE or (strategy == NETWORK and _is_line(vector.shape, op)):
+        elif strategy == ELEMENTWISE:
             made = _elements(b, vector, permutation, op.result.shape)
+        elif strategy == NETWORK and _is_line(vector.shape, op):
+            made = _lines(b, vector, permutation, op.result.shape)
         elif strategy == NETWORK and _has_network(vector.shape, permutation):
             made = _network(b, vector, permutation, op.result)
         else:
@@ -81,6 +83,18 @@ def _elements(b: Builder, vector: Value, permutation: Sequence[int], shape: Sequ
     for place in product(*(range(extent) for extent in shape)):
         one = b.extract(vector, _moved(place, permutation))
         result = b.insert_at(one, result, place)
+    return result
+
+
+def _lines(b: Builder, vector: Value, permutation: Sequence[int], shape: Sequence[int]) -> Value:
+    """Element by element into one register, then register by register: each is 1-D at last."""
+    result = b.constant(0, VectorType(tuple(shape), vector.dtype))
+    for place in product(*(range(extent) for extent in shape[:-1])):
+        row = b.constant(0, VectorType((shape[-1],), vector.dtype))
+        for lane in range(shape[-1]):
+            one = b.extract(vector, _moved([*place, lane], permutation))
+            row = b.insert_at(one, row, [lane])
+        result = b.insert_at(row, result, place)
     return result
 
 
