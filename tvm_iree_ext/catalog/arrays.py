@@ -23,3 +23,12 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
     values = rng.standard_normal(shape)
     odd = rng.choice(np.array([np.nan, np.inf, -np.inf, -0.0]), shape)
     return np.where(rng.random(shape) < 0.05, odd, values).astype(kind)
+
+
+def finite_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Numbers to sum products of: normal floats, any bytes, words that leave room for sums."""
+    if dtype == "int8":
+        return rng.integers(-128, 128, shape, np.int8)
+    if dtype == "int32":
+        return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
+    return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))

@@ -1,17 +1,15 @@
 """Contraction: reference, tolerance, random cases."""
 
-from collections.abc import Mapping
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.arrays import pick
-from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.arrays import finite_array, pick
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Tolerance, Values, no_examples
 from tvm_iree_ext.catalog.epilogues import random_epilogue
 from tvm_iree_ext.catalog.regions import numpy_region
-from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.contraction import Contraction
 from tvm_iree_ext.signature import Extent, TensorType
@@ -123,28 +121,11 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     )
     given = dict(enumerate(sizes))
     operands = {
-        name: _numbers(rng, tuple(given[dim] for dim in op.maps[name].dims), kind.dtype)
+        name: finite_array(rng, tuple(given[dim] for dim in op.maps[name].dims), kind.dtype)
         for name, kind in op.types.items()
         if name != "result"
     }
     return op, operands
-
-
-def _numbers(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    if dtype == "int8":
-        return rng.integers(-128, 128, shape, np.int8)
-    if dtype == "int32":
-        return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
-    return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))
-
-
-def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
-    """The dialects have no such op, and so no examples.
-
-    Raises:
-        OpError: always.
-    """
-    raise OpError(f"{case['op']}: has no example cases")
 
 
 CONTRACTION = OpEntry(
@@ -154,5 +135,5 @@ CONTRACTION = OpEntry(
     reference=run_reference,
     tolerance=tolerance,
     random_case=random_case,
-    run_example=run_example,
+    run_example=no_examples,
 )

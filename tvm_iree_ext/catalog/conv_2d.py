@@ -1,17 +1,15 @@
 """Convolution: reference, tolerance, random cases."""
 
-from collections.abc import Mapping
 from math import prod, sqrt
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.arrays import pick
-from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.arrays import finite_array, pick
+from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Tolerance, Values, no_examples
 from tvm_iree_ext.catalog.epilogues import random_epilogue
 from tvm_iree_ext.catalog.regions import numpy_region
-from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.conv_2d import Conv2d
 from tvm_iree_ext.ops.winograd import MATRICES
@@ -139,27 +137,10 @@ def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
         [TensorType(tuple(shape), kind) for shape, _, kind in others],
         **attributes,
     )
-    operands = {"input": _numbers(rng, image, dtype), "filter": _numbers(rng, taps, dtype)}
+    operands = {"input": finite_array(rng, image, dtype), "filter": finite_array(rng, taps, dtype)}
     for number, (_, shape, kind) in enumerate(others):
-        operands[f"operand{number}"] = _numbers(rng, tuple(shape), kind)
+        operands[f"operand{number}"] = finite_array(rng, tuple(shape), kind)
     return op, operands
-
-
-def _numbers(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    if dtype == "int8":
-        return rng.integers(-128, 128, shape, np.int8)
-    if dtype == "int32":
-        return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
-    return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))
-
-
-def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
-    """The dialect has no such op, and so no examples.
-
-    Raises:
-        OpError: always.
-    """
-    raise OpError(f"{case['op']}: has no example cases")
 
 
 CONV_2D = OpEntry(
@@ -169,5 +150,5 @@ CONV_2D = OpEntry(
     reference=run_reference,
     tolerance=tolerance,
     random_case=random_case,
-    run_example=run_example,
+    run_example=no_examples,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.tolerance import EXACT, Tolerance
 
@@ -50,3 +51,12 @@ class OpEntry:
     random_case: Callable[[np.random.Generator], tuple[Op, dict[str, Any]]]
     run_example: Callable[[Mapping[str, Any], Run], dict[str, np.ndarray]]
     settled: Callable[[Op, Values], Values] = as_they_are
+
+
+def no_examples(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
+    """For an op that no dialect has, and so no file of examples.
+
+    Raises:
+        OpError: always.
+    """
+    raise OpError(f"{case['op']}: has no example cases")

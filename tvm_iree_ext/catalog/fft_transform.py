@@ -1,14 +1,12 @@
 """Whole transforms: reference, tolerance, random cases."""
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.catalog.entry import OpEntry, Tolerance, Values, no_examples
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.fft_transform import FftTransform
 from tvm_iree_ext.signature import Extent, TensorType
@@ -82,15 +80,6 @@ def random_case(rng: Generator) -> tuple[FftTransform, dict[str, Any]]:
     }
 
 
-def run_example(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:
-    """The dialect has no such op, and so no examples.
-
-    Raises:
-        OpError: always.
-    """
-    raise OpError(f"{case['op']}: has no example cases")
-
-
 FFT_TRANSFORM = OpEntry(
     name="tvm_iree_ext.fft_transform",
     summary="a whole discrete Fourier transform of any length along any axis",
@@ -98,5 +87,5 @@ FFT_TRANSFORM = OpEntry(
     reference=run_reference,
     tolerance=tolerance,
     random_case=random_case,
-    run_example=run_example,
+    run_example=no_examples,
 )
