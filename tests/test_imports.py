@@ -32,6 +32,7 @@ ALLOWED = {
     "signature": ".errors .dtypes",
     "expression": "",
     "versions": "",
+    "lazy": "",
     "example_programs": ".vector .target tvm",
     "layout": "numpy",
     "reference": ".expression numpy ml_dtypes",
@@ -81,7 +82,7 @@ ALLOWED = {
     "inspected": ".device .simulated .target tvm",
     "simulated": ".simt .device .intrin .target tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
-    "mlir": f"{REGISTRY} .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",
+    "mlir": f"{REGISTRY} .lazy .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",
     # Reading needs no TVM: the process that parses starts without it.
     "mlir.wire": ".mlir.form numpy ml_dtypes",

@@ -9,8 +9,9 @@ What needs TVM is imported when it is first used, so that a deployment, which ha
 alone, can use :func:`load`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.lazy import on_demand
 
 if TYPE_CHECKING:
     from tvm_iree_ext import (
@@ -92,14 +93,4 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
-    value = getattr(module, name) if name in _HOME else module
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)

@@ -4,8 +4,9 @@
 >>> imported = mlir.import_program("model.mlir")
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.lazy import on_demand
 
 if TYPE_CHECKING:
     from tvm_iree_ext.mlir import form
@@ -34,11 +35,5 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    # The process that parses imports modules of this package, and no TVM.
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"{__name__}.{_HOME.get(name, name)}")
-    value = getattr(module, name) if name in _HOME else module
-    globals()[name] = value
-    return value
+# The process that parses imports modules of this package, and no TVM.
+__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)

@@ -1,0 +1,27 @@
+"""Names of a package that are imported when they are first used."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def on_demand(
+    namespace: dict[str, Any], names: Sequence[str], homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A package's ``__getattr__`` and ``__dir__``.
+
+    Args:
+        namespace: the package's ``globals()``; what is found is kept there.
+        names: all that the package offers.
+        homes: the submodule in which a name lies; a name without one is a submodule.
+    """
+    package = namespace["__name__"]
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = importlib.import_module(f"{package}.{homes.get(name, name)}")
+        namespace[name] = getattr(module, name) if name in homes else module
+        return namespace[name]
+
+    return find, lambda: sorted({*namespace, *names})
