@@ -28,6 +28,12 @@ class LoweringConfig:
         promote: operands that are copied to a scratch tile before use.
         splits: how many tasks share one reduction; their partial results are merged.
         parallel: whether tasks go to the thread pool.
+        mma_kind: on a GPU the matrix instruction, by IREE's name for it.
+        subgroups: how many subgroups of a workgroup share each role.
+        stages: reduction tiles that are under way at once; 1 copies, waits and computes in turn.
+        column_major: whether lanes hold runs of the result's rows: A and B exchanged in the
+            instruction.
+        swizzle: whether rows in shared memory may be permuted; else they are padded alone.
     """
 
     algorithm: str = ""
@@ -38,6 +44,11 @@ class LoweringConfig:
     promote: tuple[str, ...] = ()
     splits: int = 1
     parallel: bool = True
+    mma_kind: str = ""
+    subgroups: Mapping[str, int] = field(default_factory=dict)
+    stages: int = 1
+    column_major: bool = False
+    swizzle: bool = True
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
