@@ -79,6 +79,7 @@ ALLOWED = {
     "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker .device tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
+    "gpu_table": ".schedules .device .target",
     "inspected": ".device .simulated .target tvm",
     "simulated": ".simt .device .intrin .target tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
+from tvm_iree_ext.cli.gpu_table import add_gpu_table
 from tvm_iree_ext.cli.inspect import add_inspect
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         add_bench,
         add_layout,
         add_inspect,
+        add_gpu_table,
         add_simulate,
         add_vector_stages,
     ):

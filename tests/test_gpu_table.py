@@ -1,0 +1,48 @@
+"""The table of hot loops: the bar's figures, rows, and both forms of print."""
+
+import pytest
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.gpu_table import CASES, ORDERS, TARGETS, bar, bars, gpu_table, table_text
+from tvm_iree_ext.target.names import make_target
+
+
+def test_the_bar_is_of_known_cases_and_chips():
+    chips = {name.partition(":")[2] for name in TARGETS}
+    for case, chip, order in bars():
+        assert (case in CASES, chip in chips, order in ORDERS) == (True, True, True)
+    assert all(one.per_mma > 1 for one in bars().values())
+
+
+def test_the_bar_is_the_better_order():
+    assert bar("matmul-f16", "gfx1100").per_mma == 3.75
+    assert bar("matmul-i8", "sm_80") is None  # IREE has no matrix instructions there
+
+
+def test_targets_are_targets():
+    assert all(make_target(name).kind.name in ("rocm", "cuda") for name in TARGETS)
+
+
+def test_a_row_counts_the_hot_loop():
+    (row,) = gpu_table(["skinny-f16"], ["rocm:gfx942"], ["NxK"])
+    assert row.hot_loop.mma > 0
+    assert row.resources.spills == 0
+    assert row.bar.per_mma == 4.8
+    assert row.verdict in ("ahead", "equal", "behind")
+    assert row.bound.limit == "bytes"  # 32 MB of B, and few operations on each
+    header, _, line = table_text([row], markdown=True).splitlines()
+    assert header.count("|") == line.count("|")
+    assert f"{row.hot_loop.per_mma:.2f}" in table_text([row])
+
+
+def test_a_type_that_the_chip_lacks_is_a_row_with_the_reason():
+    (row,) = gpu_table(["matmul-fp8"], ["rocm:gfx1100"], ["NxK"])
+    assert (row.hot_loop, row.verdict) == (None, "")
+    assert "gfx1100 has no instruction for float8_e4m3fn" in row.obstacle
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(ScheduleError, match="case conv is unknown; one of matmul-f16, "):
+        list(gpu_table(["conv"]))
+    with pytest.raises(ScheduleError, match="order MxN is unknown; one of NxK, KxN"):
+        list(gpu_table(orders=["MxN"]))

@@ -1,0 +1,44 @@
+"""``tvm-iree-ext gpu-table``: what our GPU code does in its hot loops, beside IREE's."""
+
+import argparse
+import json
+
+import tvm_iree_ext as ext
+
+
+def add_gpu_table(commands: argparse._SubParsersAction) -> None:
+    """Add the command ``gpu-table``."""
+    parser = commands.add_parser(
+        "gpu-table",
+        help="count the instructions of GPU products, chip by chip, beside IREE's",
+        description="Compile products for GPUs, without one, and print what a pass of the hot loop"
+        " takes: instructions by kind for each matrix instruction, widths, registers, spills, how"
+        " many subgroups are resident, and what bounds the product; beside IREE's figures.  Exit"
+        " status 1 where a cell is behind.",
+    )
+    parser.add_argument(
+        "--case", action="append", default=[], metavar="CASE", help="such as matmul-f16; repeatable"
+    )
+    parser.add_argument(
+        "--target", action="append", default=[], metavar="T", help="rocm:gfx942; repeatable"
+    )
+    parser.add_argument(
+        "--order", action="append", default=[], metavar="O", help="of B: NxK or KxN; repeatable"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--markdown", action="store_true", help="print a table of Markdown")
+    what.add_argument("--json", action="store_true", help="print a line of JSON for each row")
+    parser.set_defaults(run=run_gpu_table)
+
+
+def run_gpu_table(args: argparse.Namespace) -> int:
+    """Print the table; 1 where a cell is behind."""
+    table = ext.gpu_table
+    rows = []
+    for row in table.gpu_table(args.case, args.target, args.order):
+        rows.append(row)
+        if args.json:
+            print(json.dumps(table.row_data(row)), flush=True)
+    if not args.json:
+        print(table.table_text(rows, markdown=args.markdown))
+    return int(any(row.verdict == "behind" for row in rows))
