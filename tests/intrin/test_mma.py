@@ -35,7 +35,15 @@ def test_names_are_deterministic_and_registered_when_asked_for():
         (lambda: mma_intrins("MFMA_F32_1x1x1_F16"), "is unknown"),
         (
             lambda: mma_intrins("NV_WMMA_F32_16x16x16_F16"),
-            "are for native and virtual kinds; it is op",
+            "NV_WMMA_F32_16x16x16_F16: has no TensorIntrins of fragments: which lane holds",
+        ),
+        (
+            lambda: mma_intrins("NV_WGMMA_F32_64x64x16_F16"),
+            "has no TensorIntrins of fragments: its B is in shared memory",
+        ),
+        (
+            lambda: mma_intrins("VDMFMA_F32_8x16x64x2_F16", column_major=True),
+            "not each other's transposes",
         ),
         (
             lambda: mma_intrins("NV_MMA_SYNC_F32_16x8x16_F16", column_major=True),

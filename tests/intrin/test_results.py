@@ -15,7 +15,7 @@ from tvm_iree_ext.target.mma import tvm_dtype
 from tvm_iree_ext.target.mma_table import mma_kind, mma_table
 from tvm_iree_ext.target.names import make_target
 
-ROWS = [row for row in mma_table().values() if row.kind in ("native", "virtual")]
+ROWS = [row for row in mma_table().values() if row.kind not in ("warpgroup", "opaque")]
 STEPS = 2
 
 
@@ -34,6 +34,11 @@ def nibbles(array, axis):
     """Pairs along ``axis`` as bytes, the even one low."""
     low, high = (np.take(array, range(first, array.shape[axis], 2), axis) for first in (0, 1))
     return ((low & 15) | (high << 4)).astype(np.int8)
+
+
+def four_bit_floats(array):
+    """Small numbers as bits: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and the negative ones."""
+    return array.astype(ml_dtypes.float4_e2m1fn).view(np.uint8)
 
 
 def in_memory(array, dtype, k_axis, transposed):
@@ -63,9 +68,51 @@ def check(row, **how):
     np.testing.assert_array_equal(c.astype(np.float64), (a @ b).astype(np.float64))
 
 
+def check_scaled(row, transposed=(), **how):
+    """As :func:`check`; A is ``[M, blocks, block]``, B ``[blocks, block, N]``, scales are 2**i."""
+    rng = np.random.default_rng(1)
+    m, blocks, block = row.m, STEPS * row.k // row.scale_block, row.scale_block
+    a, b = (
+        rng.integers(-3, 4, extents) for extents in ((m, blocks, block), (blocks, block, row.n))
+    )
+    scales = rng.integers(124, 131, (m, blocks)), rng.integers(124, 131, (blocks, row.n))
+    c = np.zeros((m, row.n), "float32")
+    left, right = (nibbles(four_bit_floats(x), axis) for x, axis in ((a, 2), (b, 1)))
+    arguments = {"A": left, "B": right, "C": c}
+    for side, name, scale, order in (
+        ("lhs", "A", scales[0], (1, 2, 0)),
+        ("rhs", "B", scales[1], (2, 0, 1)),
+    ):
+        if side in transposed:
+            arguments[name] = np.ascontiguousarray(arguments[name].transpose(order))
+        arguments[f"{name}_scale"] = scale.astype(np.uint8).view(ml_dtypes.float8_e8m0fnu)
+    func = tile_product(row.name, steps=STEPS, transposed=transposed, **how)
+    (kernel,) = device_functions(lower_device(func, target_of(row)))
+    simulate(kernel, arguments).check()
+    up, down = (2.0 ** (scale - 127) for scale in scales)
+    np.testing.assert_array_equal(c, np.einsum("mst,ms,stn,sn->mn", a, up, b, down))
+
+
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_every_kind(row):
-    check(row)
+    (check_scaled if row.kind == "scaled" else check)(row)
+
+
+SCALED = [row for row in ROWS if row.kind == "scaled"]
+
+
+@pytest.mark.parametrize("row", SCALED, ids=lambda row: row.name)
+@pytest.mark.parametrize("column_major", [False, True])
+def test_scaled_from_shared_memory(row, column_major):
+    check_scaled(row, shared=True, column_major=column_major, transposed=("rhs",))
+
+
+SPARSE = [row for row in ROWS if row.kind == "virtual_sparse" and row.arch == ("gfx950",)]
+
+
+@pytest.mark.parametrize("row", SPARSE, ids=lambda row: row.name)
+def test_rows_on_sparse_instructions_from_shared_memory(row):
+    check(row, shared=True, transposed=("rhs",))
 
 
 @pytest.mark.parametrize(

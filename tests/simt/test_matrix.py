@@ -11,6 +11,7 @@ from tvm.target.codegen import llvm_lookup_intrinsic_id
 from tvm_iree_ext.simt import simulate
 from tvm_iree_ext.simt.findings import Findings
 from tvm_iree_ext.simt.matrix import decoded, kind_map, lane_map, product_of
+from tvm_iree_ext.simt.sparse import sparse_product
 from tvm_iree_ext.simt.traffic import Hardware, Traffic
 from tvm_iree_ext.simt.workgroup import Workgroup
 from tvm_iree_ext.target.mma_table import mma_kind, mma_table
@@ -161,3 +162,40 @@ def test_blocks_of_k_are_scaled(mma):
     up, down = (m.view(ml_dtypes.float8_e8m0fnu).astype("float64") for m in scales)
     want = np.einsum("mst,ms,stn,sn->mn", left, up, right, down)
     np.testing.assert_array_equal(found, in_lanes(mma, "acc", want).astype("float32"))
+
+
+SPARSE = [mma for mma in mma_table().values() if mma.kind == "virtual_sparse"]
+
+
+@pytest.mark.parametrize("mma", SPARSE[:1] + SPARSE[4:6], ids=lambda mma: mma.name)
+def test_two_of_four_elements_are_given(mma):
+    """Any two of every four, against a loop over lanes and registers."""
+    rng = np.random.default_rng(0)
+    product = sparse_product(mma.name)
+    depth = product.mma.k // 4  # of a lane
+    dtype = "int8" if mma.a == "i8" else "float16"
+    given = rng.integers(-8, 8, (64, depth // 2)).astype(dtype)
+    b = rng.integers(-8, 8, (64, depth)).astype(dtype)
+    first = rng.integers(0, 3, (64, depth // 4))
+    second = np.array([[rng.integers(one + 1, 4) for one in row] for row in first])
+    nibbles = (first | second << 2) << 4 * np.arange(depth // 4)
+    index = nibbles.sum(axis=1)
+    a, right = np.zeros((16, product.mma.k)), np.zeros((product.mma.k, 16))
+    for lane in range(64):
+        k = lane // 16 * depth
+        right[k : k + depth, lane % 16] = b[lane]
+        for group in range(depth // 4):
+            for at, place in enumerate((first[lane, group], second[lane, group])):
+                a[lane % 16, k + 4 * group + place] = given[lane, 2 * group + at]
+    c = np.zeros((4, 64), "int32" if mma.a == "i8" else "float32")
+    registers = [[np.ascontiguousarray(one.T)] for one in (given, b)]
+    words = [index.astype(np.uint32).view(np.int32)]
+    group = workgroup(64, 64)
+    found = product.sparse(group, *registers, [c], words, None, 0)
+    want = np.array(
+        [[(a @ right)[4 * (lane // 16) + r, lane % 16] for lane in range(64)] for r in range(4)]
+    )
+    np.testing.assert_array_equal(found, want)
+    assert not group.findings.list()
+    product.sparse(group, *registers, [c], [np.zeros(64, "int32")], None, 0)
+    assert [finding.kind for finding in group.findings.list()] == ["instruction"]

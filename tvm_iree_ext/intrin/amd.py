@@ -11,12 +11,13 @@ language, and which are linked into the kernel and inlined.
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tvm import ir, tirx
 from tvm.target import codegen as llvm
 
+from tvm_iree_ext.intrin import amd_sparse as sparse
 from tvm_iree_ext.target.mma import Mma
 from tvm_iree_ext.target.mma_table import mma_table
 
@@ -39,6 +40,11 @@ def ir_types(mma: Mma) -> tuple[str, str, str]:
     >>> ir_types(mma_kind("WMMAR3_I32_16x16x16_I8"))
     ('int32x4', 'int32x4', 'int32x8')
     """
+    if mma.kind == "virtual_sparse":
+        return sparse.ir_types(mma)
+    if mma.kind == "scaled":
+        words = [mma.operand(side).registers for side in ("lhs", "rhs", "acc")]
+        return f"int32x{words[0]}", f"int32x{words[1]}", f"float32x{words[2]}"
     types = []
     for count, vector, scalar in _TYPE.findall(mma.operand_ir_types):
         types.append(f"{_ELEMENT[vector]}x{count}" if count else _ELEMENT[scalar])
@@ -58,16 +64,18 @@ def spread(mma: Mma) -> bool:
     return mma.c in ("f16", "bf16") and 16 * acc.elements_per_lane < 32 * acc.registers
 
 
-def call(mma: Mma, a: Any, b: Any, c: Any) -> Any:
+def call(mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any] = ()) -> Any:
     """The accumulator after the instruction: an expression of the type of ``c``.
 
     Args:
-        mma: a native kind of AMD's.
+        mma: a native or scaled kind of AMD's.
         a, b, c: vectors of a lane's registers, in the instruction's order.
+        scales: of A and of B, for a scaled kind: a byte each.
     """
     a_type, b_type, c_type = map(_as_words, ir_types(mma))
     held_type = str(c.ty.dtype)
     count = mma.operand("acc").elements_per_lane
+    scales = [tirx.Cast("int32", _as(scale, "uint8")) for scale in scales]
     a, b = _as(a, a_type), _as(b, b_type)
     if spread(mma):
         c = _as(c, f"{c_type.partition('x')[0]}x{count}")
@@ -77,10 +85,20 @@ def call(mma: Mma, a: Any, b: Any, c: Any) -> Any:
     if _takes_bfloat(mma):
         result = tirx.call_pure_extern(c_type, bfloat_function(mma), a, b, c)
     else:
-        result = tirx.call_llvm_pure_intrin(c_type, mma.llvm, *_arguments(mma, a, b, c))
+        result = tirx.call_llvm_pure_intrin(c_type, mma.llvm, *_arguments(mma, a, b, c, scales))
     if spread(mma):
         result = tirx.Shuffle([result], [2 * register for register in range(count)])
     return _as(result, held_type)
+
+
+def sparse_call(mma: Mma, a: Any, b: Any, c: Any, index: Any) -> Any:
+    """What a sparse instruction makes of its own operands; see :mod:`.amd_sparse`."""
+    a_type, b_type, c_type = map(_as_words, ir_types(mma))
+    a, b = _as(a, a_type), _as(b, b_type)
+    if _takes_bfloat(mma):
+        return tirx.call_pure_extern(c_type, bfloat_function(mma), a, b, c, index)
+    zero = tirx.const(0, "int32")
+    return tirx.call_llvm_pure_intrin(c_type, mma.sparse_intrinsic, a, b, c, index, zero, zero)
 
 
 def bfloat_function(mma: Mma) -> str:
@@ -89,7 +107,7 @@ def bfloat_function(mma: Mma) -> str:
 
 
 def kinds_called(call: Any) -> list[Mma]:
-    """The native kinds that a call may mean; none for a call of something else.
+    """The native, scaled and sparse kinds that a call may mean; none for a call of something else.
 
     Several where one instruction serves several types: on one chip they differ in the formats that
     the call gives, or not at all.
@@ -102,10 +120,14 @@ def kinds_called(call: Any) -> list[Mma]:
         return [
             row
             for row in mma_table().values()
-            if row.kind == "native" and bfloat_function(row) == call.args[0].value
+            if row.kind in _CALLED and bfloat_function(row) == call.args[0].value
         ]
     return []
 
+
+_CALLED = ("native", "scaled", "virtual_sparse")
+_FORMATS = {"f4e2m1fn": 4}
+"""How scaled instructions name their operands' type."""
 
 _LLVM_CALL = ir.Op.get("tirx.call_llvm_pure_intrin")
 
@@ -114,13 +136,15 @@ _LLVM_CALL = ir.Op.get("tirx.call_llvm_pure_intrin")
 def _by_intrinsic() -> dict[int, list[Mma]]:
     found: dict[int, list[Mma]] = {}
     for row in mma_table().values():
-        if row.kind == "native" and row.llvm and row.vendor == "amd":
-            number = int(llvm.llvm_lookup_intrinsic_id(row.llvm))
+        if row.kind in _CALLED and row.vendor == "amd":
+            number = int(llvm.llvm_lookup_intrinsic_id(row.sparse_intrinsic or row.llvm))
             found.setdefault(number, []).append(row)
     return found
 
 
 def _takes_bfloat(mma: Mma) -> bool:
+    if mma.kind == "virtual_sparse":
+        return sparse.takes_bfloat(mma)
     return "bfloat" in mma.operand_ir_types
 
 
@@ -130,7 +154,7 @@ def _as_words(dtype: str) -> str:
 
 def bfloat_definitions(kinds: Iterable[Mma]) -> str:
     """LLVM IR of the functions for those of ``kinds`` that take bfloat operands."""
-    return "\n".join(_definition(mma) for mma in kinds if mma.llvm and _takes_bfloat(mma))
+    return "\n".join(_definition(mma) for mma in kinds if _takes_bfloat(mma))
 
 
 _LLVM_TYPES = {"bfloat16": "bfloat", "int16": "i16", "float32": "float"}
@@ -149,13 +173,17 @@ def _definition(mma: Mma) -> str:
         for name, given, type_ in zip("abc", outside, own, strict=True)
     ]
     a, b, c = (f"{type_} %{name}.own" for name, type_ in zip("abc", own, strict=True))
-    if "gfx1250" in mma.arch:
+    taken = [f"{t} %{n}" for t, n in zip(outside, "abc", strict=True)]
+    if mma.kind == "virtual_sparse":
+        mangled, arguments = str(mma.sparse_intrinsic), f"{a}, {b}, {c}, i32 %index, i32 0, i32 0"
+        taken.append("i32 %index")
+    elif "gfx1250" in mma.arch:
         mangled = f"{mma.llvm}.{_mangled(own[2])}.{_mangled(own[0])}"
         arguments = f"i1 0, {a}, i1 0, {b}, i16 0, {c}, i1 0, i1 0"
     else:
         mangled, arguments = str(mma.llvm), f"{a}, {b}, {c}, i32 0, i32 0, i32 0"
     declared = ", ".join(argument.rpartition(" ")[0] for argument in arguments.split(", "))
-    parameters = ", ".join(f"{t} %{n}" for t, n in zip(outside, "abc", strict=True))
+    parameters = ", ".join(taken)
     return "\n".join(
         (
             f"declare {own[2]} @{mangled}({declared})",
@@ -178,13 +206,14 @@ def _as(value: Any, dtype: str) -> Any:
     return value if str(value.ty.dtype) == dtype else tirx.reinterpret(dtype, value)
 
 
-def _arguments(mma: Mma, a: Any, b: Any, c: Any) -> list[Any]:
+def _arguments(mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any]) -> list[Any]:
     name = str(mma.llvm)
     zero, no, yes = (tirx.const(v, d) for v, d in ((0, "int32"), (0, "bool"), (1, "bool")))
     if name.startswith("llvm.amdgcn.mfma.scale."):
-        codes = mma.format_codes or {}
+        codes = mma.format_codes or dict.fromkeys(("cbsz_A", "blgp_B"), _FORMATS[mma.a])
         formats = [tirx.const(codes[key], "int32") for key in ("cbsz_A", "blgp_B")]
-        return [a, b, c, *formats, zero, zero, zero, zero]
+        left, right = scales or (zero, zero)
+        return [a, b, c, *formats, zero, left, zero, right]
     if name.startswith("llvm.amdgcn.mfma."):
         return [a, b, c, zero, zero, zero]
     newest = "gfx1250" in mma.arch

@@ -3,7 +3,8 @@
 A fragment is a ``local`` buffer ``[..., lane, register]`` (``[..., subgroup, lane, register]``
 where several subgroups share the instruction): every lane's registers of one instruction's
 operand, in the order that the instruction wants.  Lanes that hold the same elements are one: of 32
-lanes with 16 different parts the fragment has 16, and lane ``l`` uses part ``l mod 16``.
+lanes with 16 different parts the fragment has 16, and lane ``l`` uses part ``l mod 16``.  Adjacent
+lanes that share a run of elements each hold a part of it.
 """
 
 from collections.abc import Sequence
@@ -13,14 +14,14 @@ from math import prod
 from typing import Any
 
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.target.mma import MmaOperand
+from tvm_iree_ext.target.mma import MmaOperand, dtype_bits
 
 
 def packed(operand: MmaOperand) -> MmaOperand:
     """The operand as its buffers hold it: pairs of 4-bit elements along K are bytes."""
-    if operand.dtype != "i4":
+    if dtype_bits(operand.dtype) != 4:
         return operand
-    k = operand.dims.index("K")
+    k = max(dim for dim, name in enumerate(operand.dims) if name[0] == "K")
     element = tuple(e // 2 if dim == k else e for dim, e in enumerate(operand.element))
     count = operand.elements_per_lane // 2
     return replace(operand, dtype="i8", element=element, elements_per_lane=count)
@@ -28,7 +29,7 @@ def packed(operand: MmaOperand) -> MmaOperand:
 
 def fragment_lanes(operand: MmaOperand) -> int:
     """How many lanes hold different parts; they are the first ones of the subgroup."""
-    return prod(operand.thread)
+    return prod(operand.thread) * operand.element_split_lanes
 
 
 def fragment_shape(operand: MmaOperand) -> Ints:
@@ -73,6 +74,9 @@ def place(operand: MmaOperand, index: Sequence[Any]) -> list[Any]:
     for name in operand.reg_order:
         if tiles[name] > 1:
             register = register * tiles[name] + digits[name]
+    if operand.element_split_lanes > 1:
+        lane.append(register // operand.elements_per_lane)
+        register = register % operand.elements_per_lane
     found = [_sum(lane), register]
     return [_sum(group), *found] if prod(operand.subgroup) > 1 else found
 
@@ -84,9 +88,12 @@ def held(operand: MmaOperand, lane: Any, group: Any, register: int) -> list[Any]
     """
     tiles = {f"o{dim}": tile for dim, tile in enumerate(operand.outer)}
     tiles |= {f"e{dim}": tile for dim, tile in enumerate(operand.element)}
-    digits: dict[str, int] = {}
+    digits: dict[str, Any] = {}
     for name in reversed(operand.reg_order):
         register, digits[name] = divmod(register, tiles[name])
+    if (shares := operand.element_split_lanes) > 1:  # of the one digit that there is
+        name = next(name for name, tile in tiles.items() if tile > 1)
+        digits[name] = digits[name] + lane % shares * operand.elements_per_lane
     index = []
     for dim in range(len(operand.dims)):
         lanes, groups = operand.thread[dim], operand.subgroup[dim]
@@ -103,7 +110,9 @@ def held(operand: MmaOperand, lane: Any, group: Any, register: int) -> list[Any]
 def run(operand: MmaOperand, dim: int) -> int:
     """How many registers in a row hold neighbours along ``dim``, and nothing else."""
     fastest = [name for name in operand.reg_order if _tile(operand, name) > 1]
-    return operand.element[dim] if fastest and fastest[-1] == f"e{dim}" else 1
+    if not fastest or fastest[-1] != f"e{dim}":
+        return 1
+    return operand.element[dim] // operand.element_split_lanes
 
 
 def _tile(operand: MmaOperand, name: str) -> int:

@@ -2,7 +2,8 @@
 
 All four are generated from the kind's row by :mod:`.mma_functions`, and move each lane's registers
 in the widest accesses that its run allows.  Elements of 4 bits lie two to a byte, the even one low:
-their buffers are of int8, with half of K.
+their buffers are of int8, with half of K.  A scaled kind's K is two dims, the blocks and the
+elements of a block.
 """
 
 import functools
@@ -28,10 +29,13 @@ class MmaIntrins(MmaTile):
     """The names of a kind's TensorIntrins; each is registered when it is first asked for."""
 
     def __post_init__(self) -> None:
-        if self.mma.kind not in ("native", "virtual"):
+        if self.mma.kind in ("warpgroup", "opaque"):
+            reason = {
+                "warpgroup": "its B is in shared memory; see intrin.wgmma",
+                "opaque": "which lane holds which element is not documented",
+            }
             raise TargetError(
-                f"{self.mma.name}: these TensorIntrins are for native and virtual kinds; it is"
-                f" {self.mma.kind}"
+                f"{self.mma.name}: has no TensorIntrins of fragments: {reason[self.mma.kind]}"
             )
         super().__post_init__()
 
@@ -51,7 +55,7 @@ class MmaIntrins(MmaTile):
         """From memory into a fragment.
 
         Args:
-            side: ``lhs`` or ``rhs``.
+            side: ``lhs`` or ``rhs``, or ``lhs_scale`` or ``rhs_scale`` of a scaled kind.
             scope: of the memory.
             order: the operand's dims as they lie in memory, the contiguous one last; by default
                 in their order.
@@ -83,7 +87,7 @@ class MmaIntrins(MmaTile):
         return registered(f"{self._prefix}.fill", lambda: fill_functions(self))
 
     def multiply(self) -> str:
-        """``acc += lhs * rhs``, in fragments."""
+        """``acc += lhs * rhs``, in fragments; a scaled kind's scales follow ``lhs`` and ``rhs``."""
         return registered(f"{self._prefix}.mma", lambda: multiply_functions(self))
 
     def store(self, scope: str = "global", *, widest_bytes: int = WIDEST_BYTES) -> str:

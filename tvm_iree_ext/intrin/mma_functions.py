@@ -5,6 +5,8 @@ the product is.  An implementation binds ``threadIdx.x`` to the lanes of a subgr
 ``threadIdx.y`` to the subgroups that share the instruction.
 """
 
+import functools
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.errors import TargetError
-from tvm_iree_ext.intrin import amd, nvidia
+from tvm_iree_ext.intrin import amd, amd_sparse, nvidia
 from tvm_iree_ext.intrin.fragments import (
     fragment_lanes,
     fragment_shape,
@@ -83,6 +85,18 @@ class MmaTile:
             index[-2:] = index[:-3:-1]
         found = place(self.operand(side), index)
         return [tirx.const(x, "int32") if isinstance(x, int) else x for x in found]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The operands that are multiplied, in the order of the TensorIntrin's parameters."""
+        scaled = self.mma.kind == "scaled"
+        return ("lhs", "rhs", "lhs_scale", "rhs_scale") if scaled else ("lhs", "rhs")
+
+    def dims(self, side: str) -> tuple[str, ...]:
+        """The dims of an operand, by name."""
+        if self.mma.kind == "warpgroup" and side == "rhs":  # which is in no registers
+            return ("K", "N")
+        return self.mma.operand(side).dims
 
     def tile(self, side: str) -> Ints:
         """The extents of the operand's tile in memory."""
@@ -230,16 +244,18 @@ def _copy(
 
 
 @contextmanager
-def _axes(extents: Sequence[int], name: str, reduction: bool = False) -> Iterator[list[Any]]:
-    """A block over ``extents``, and its axes; one of extent 1 is no axis, as in a schedule."""
+def _axes(extents: Sequence[int], name: str, reductions: int = 0) -> Iterator[list[Any]]:
+    """A block over ``extents``, and its axes; one of extent 1 is no axis, as in a schedule.
+
+    The last ``reductions`` axes are summed over.
+    """
     with ExitStack() as stack:
         wide = [extent for extent in extents if extent > 1]
         loops = list(stack.enter_context(I.grid(*wide)))
         stack.enter_context(I.sblock(name))
         axes: list[Any] = []
         for at, extent in enumerate(extents):
-            last = reduction and at == len(extents) - 1
-            kind = I.axis.reduce if last else I.axis.spatial
+            kind = I.axis.spatial if at < len(extents) - reductions else I.axis.reduce
             axes.append(kind(extent, loops.pop(0)) if extent > 1 else tirx.const(0, "int32"))
         yield axes
 
@@ -308,52 +324,63 @@ def fill_functions(tile: MmaTile) -> Functions:
 def multiply_functions(tile: MmaTile) -> Functions:
     """The instruction, or the several of a virtual kind, on fragments."""
     mma = tile.mma
-    operands = [tile.operand(side) for side in ("lhs", "rhs", "acc")]
+    operands = {side: tile.operand(side) for side in (*tile.inputs, "acc")}
 
     def header() -> list[Any]:
-        names = ("lhs", "rhs", "acc")
-        return [fragment_argument(n, operand) for n, operand in zip(names, operands, strict=True)]
+        return [fragment_argument(name, operand) for name, operand in operands.items()]
 
     def description() -> None:
-        lhs, rhs, acc = buffers = header()
+        buffers = header()
         with I.sblock("root"):
             product_accesses(buffers)
-            _product(tile, lhs, rhs, acc)
+            product_loops(tile, buffers, lambda *at: tuple(tile.place(*at)), name="mma")
 
     def implementation() -> None:
-        lhs, rhs, acc = buffers = header()
+        buffers = header()
         with I.sblock("root"), ExitStack() as stack:
             product_accesses(buffers)
             lanes = Lanes(mma, stack)
-            a, b = (lanes.registers(x, o)[0] for x, o in zip((lhs, rhs), operands, strict=False))
-            load, store = lanes.registers(acc, operands[2])
-            for calls in range(_calls(mma)):
-                first, second = (
-                    _sliced(load_, calls, operand, mma)
-                    for load_, operand in ((a, operands[0]), (b, operands[1]))
-                )
-                kind = _base(exchanged(mma) if tile.column_major else mma)
-                if tile.column_major:
-                    first, second = second, first
-                if mma.vendor == "nvidia":
-                    nvidia.mma_sync(kind, first, second, load, store)
-                else:
-                    lhs_count, rhs_count = (
-                        operand.elements_per_lane // _calls(mma) for operand in operands[:2]
-                    )
-                    count = operands[2].elements_per_lane
-                    value = amd.call(
-                        kind, first(0, lhs_count), second(0, rhs_count), load(0, count)
-                    )
-                    store(0, count, value)
+            registers = {
+                side: lanes.registers(buffer, operand)
+                for buffer, (side, operand) in zip(buffers, operands.items(), strict=True)
+            }
+            _calls_of(tile, operands, registers, lanes)
 
     return make_function(description), make_function(implementation)
 
 
+def _calls_of(
+    tile: MmaTile,
+    operands: dict[str, MmaOperand],
+    registers: dict[str, tuple[nvidia.Load, nvidia.Store]],
+    lanes: Lanes,
+) -> None:
+    """Emit the instruction, or the several of a virtual kind."""
+    mma = tile.mma
+    load, store = registers["acc"]
+    if mma.kind == "virtual_sparse":
+        a, b = (registers[side][0] for side in ("lhs", "rhs"))
+        call = functools.partial(amd.sparse_call, mma)
+        amd_sparse.multiply(mma, a, b, load, store, lanes.lane, call)
+        return
+    kind = _base(exchanged(mma) if tile.column_major else mma)
+    sides = ["rhs", "lhs"] if tile.column_major else ["lhs", "rhs"]
+    for number in range(_calls(mma)):
+        first, second = (_sliced(registers[side][0], number, operands[side], mma) for side in sides)
+        if mma.vendor == "nvidia":
+            nvidia.mma_sync(kind, first, second, load, store)
+            continue
+        counts = [operands[side].elements_per_lane // _calls(mma) for side in sides]
+        scales = [registers[f"{side}_scale"][0](0, 1) for side in sides if mma.kind == "scaled"]
+        count = operands["acc"].elements_per_lane
+        value = amd.call(kind, first(0, counts[0]), second(0, counts[1]), load(0, count), scales)
+        store(0, count, value)
+
+
 def product_accesses(buffers: Sequence[Any]) -> None:
     """What a product of whole buffers reads and writes."""
-    lhs, rhs, acc = buffers
-    I.reads(*map(_whole, (acc, lhs, rhs)))
+    *inputs, acc = buffers
+    I.reads(*map(_whole, (acc, *inputs)))
     I.writes(_whole(acc))
 
 
@@ -371,15 +398,6 @@ def _sliced(load: nvidia.Load, call: int, operand: MmaOperand, mma: Mma) -> nvid
     return lambda start, count: load(first + start, count)
 
 
-def _product(tile: MmaTile, lhs: Any, rhs: Any, acc: Any) -> None:
-    """The loops that describe the product of fragments."""
-
-    def at(side: str, index: list[Any]) -> tuple[Any, ...]:
-        return tuple(tile.place(side, index))
-
-    product_loops(tile, (lhs, rhs, acc), at, name="mma")
-
-
 def product_loops(
     tile: MmaTile,
     buffers: Sequence[Any],
@@ -391,40 +409,52 @@ def product_loops(
 ) -> None:
     """Emit the product as one block over M, N and ``steps`` times K, after the blocks if any.
 
-    ``buffers`` are of lhs, rhs and acc; ``at`` gives the place in a side's buffer of an element by
-    its index in the operand's dims.
+    ``buffers`` are of the tile's inputs and acc; ``at`` gives the place in a side's buffer of an
+    element by its index in the operand's dims.
     """
     mma = tile.mma
-    lhs, rhs, acc = buffers
-    nibbles = mma.a == "i4"
-    depth = mma.k // 2 if nibbles else mma.k
-    extents = [mma.m, mma.n, depth * steps]
+    extents = {"M": mma.m, "N": mma.n}
     if "B" in tile.operand("acc").dims:
-        extents = [mma.blocks, *extents]
+        extents = {"B": mma.blocks} | extents
+    inside = dict(zip(tile.dims("lhs"), tile.tile("lhs"), strict=True))
+    depth = [dim for dim in inside if dim[0] == "K"]
+    extents |= {dim: inside[dim] * (steps if dim == depth[0] else 1) for dim in depth}
     dtype = tvm_dtype(mma.c)
-    with _axes(extents, name, reduction=True) as axes:
-        lead, (m, n, k) = axes[:-3], axes[-3:]
-        at_c = at("acc", [*lead, m, n])
-        at_a = at("lhs", [*lead, m, k])
-        at_b = at("rhs", [*lead, k, n])
-        I.reads(*([] if init else [acc[at_c]]), lhs[at_a], rhs[at_b])
-        I.writes(acc[at_c])
+    with _axes(list(extents.values()), name, reductions=len(depth)) as axes:
+        axis = dict(zip(extents, axes, strict=True))
+        sides = (*tile.inputs, "acc")
+        places = [at(side, [axis[dim] for dim in tile.dims(side)]) for side in sides]
+        *given, old = (buffer[where] for buffer, where in zip(buffers, places, strict=True))
+        I.reads(*([] if init else [old]), *given)
+        I.writes(old)
+        acc, at_c = buffers[-1], list(places[-1])
         if init:
             with I.init():
-                I.buffer_store(acc, tirx.const(0, dtype), list(at_c))
-        total = acc[at_c]
-        pairs = zip(_elements(lhs[at_a], nibbles), _elements(rhs[at_b], nibbles), strict=True)
-        for a, b in pairs:
-            total = total + _cast(a, dtype) * _cast(b, dtype)
-        I.buffer_store(acc, total, list(at_c))
+                I.buffer_store(acc, tirx.const(0, dtype), at_c)
+        total = old
+        lhs, rhs = map(_numbers, given, (mma.a, mma.b))
+        scales = [_cast(value, dtype) for value in given[2:]]
+        for a, b in zip(lhs, rhs, strict=True):
+            factors = [_cast(a, dtype), _cast(b, dtype), *scales]
+            total = total + functools.reduce(operator.mul, factors)
+        I.buffer_store(acc, total, at_c)
 
 
-def _elements(value: Any, nibbles: bool) -> list[Any]:
+def _numbers(value: Any, dtype: str) -> list[Any]:
     """The elements of a buffer's element: of a byte that holds two of 4 bits, low then high."""
-    if not nibbles:
+    if dtype_bits(dtype) != 4:
         return [value]
     four = tirx.const(4, "int8")
-    return [(value << four) >> four, value >> four]
+    if dtype == "i4":
+        return [(value << four) >> four, value >> four]
+    return [_four_bit_float(value), _four_bit_float(value >> four)]
+
+
+def _four_bit_float(value: Any) -> Any:
+    """The low four bits of a byte, a sign, two bits of exponent and one of fraction, as float32."""
+    word = tirx.Cast("int32", value)
+    bits = ((word & 8) << 28) | ((word & 7) << 22)
+    return tirx.reinterpret("float32", bits) * tirx.const(2.0**126, "float32")
 
 
 def _cast(value: Any, dtype: str) -> Any:

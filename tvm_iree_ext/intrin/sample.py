@@ -17,6 +17,8 @@ from tvm_iree_ext.target.mma import tvm_dtype
 
 Orders = dict[str, Sequence[int]]
 
+_NAMES = {"lhs": "A", "rhs": "B", "lhs_scale": "A_scale", "rhs_scale": "B_scale", "acc": "C"}
+
 
 def tile_product(
     name: str,
@@ -30,10 +32,11 @@ def tile_product(
     """A scheduled PrimFunc ``C = A * B`` for one instruction's M and N, and ``steps`` times its K.
 
     Args:
-        name: of a native or virtual kind.
+        name: of a kind with fragments.
         steps: how many instructions follow each other along K.
         shared: stage the operands in shared memory.
-        transposed: operands (``lhs``, ``rhs``) whose last two dims lie exchanged in memory.
+        transposed: operands (``lhs``, ``rhs``) whose last two dims lie exchanged in memory; of a
+            scaled kind those whose K, blocks and elements of them, comes last instead of first.
         ldmatrix: load them from shared memory by that instruction.
         column_major: with the transposed accumulator.
 
@@ -41,14 +44,11 @@ def tile_product(
         TargetError: where the kind does not allow it.
     """
     intrins = mma_intrins(name, column_major=column_major)
-    rank = len(intrins.operand("acc").dims)
-    orders: Orders = {side: list(range(rank)) for side in ("lhs", "rhs", "acc")}
-    for side in transposed:
-        orders[side] = [*range(rank - 2), rank - 1, rank - 2]
+    orders = {side: _order(intrins, side, side in transposed) for side in (*intrins.inputs, "acc")}
     sch = s_tir.Schedule(_product(intrins, steps, orders))
     block = sch.get_sblock("product")
     fragments = {}
-    for at, side in enumerate(("lhs", "rhs")):
+    for at, side in enumerate(intrins.inputs):
         if shared:
             staged = sch.cache_read(block, at, "shared")
             fragments[side + ".shared"] = staged
@@ -57,24 +57,26 @@ def tile_product(
     fragments["acc"] = sch.cache_write(block, 0, "local")
     _transform(sch, block, ("write", 0), intrins, "acc", orders["acc"])
 
-    *lead, m, n, k = sch.get_loops(block)
+    lead, (m, n, k, *inside) = _loops(sch, block, intrins)
     workgroup, m = sch.split(m, [1, None])
-    step, inside = k, []
-    if (width := intrins.tile("lhs")[-1]) > 1:
-        step, *inside = sch.split(k, [None, width])
+    step = k
+    if (width := _first_depth(intrins)) > 1:
+        step, k = sch.split(k, [None, width])
+        inside = [k, *inside]
     sch.reorder(workgroup, step, *lead, m, n, *inside)
     sch.bind(workgroup, "blockIdx.x")
     inner = lead[0] if lead else m
     sch.reverse_compute_at(fragments["acc"], workgroup, preserve_unit_loops=True)
-    for side in ("rhs", "lhs"):  # each goes to the front: copies of both, then fragments of both
+    sides = intrins.inputs
+    for side in reversed(sides):  # copies of all go to the front, their fragments follow
         sch.compute_at(fragments[side], step)
-    for side in ("rhs", "lhs") if shared else ():
+    for side in reversed(sides) if shared else ():
         staged = fragments[side + ".shared"]
         sch.compute_at(staged, step, preserve_unit_loops=True, index=-2)
         copied = sch.fuse(*sch.get_loops(staged)[2:])
         _, lane = sch.split(copied, [None, intrins.mma.subgroup_size])
         sch.bind(lane, "threadIdx.x")
-    for side in ("lhs", "rhs"):
+    for side in sides:
         loaded = sch.get_loops(fragments[side])[2]
         scope = "shared" if shared else "global"
         sch.tensorize(loaded, intrins.load(side, scope, order=orders[side], ldmatrix=ldmatrix))
@@ -85,19 +87,44 @@ def tile_product(
     return sch.mod["main"]
 
 
+def _order(intrins: MmaIntrins, side: str, transposed: bool) -> Sequence[int]:
+    """The dims of an operand as they lie in memory."""
+    rank = len(intrins.dims(side))
+    if not transposed:
+        return range(rank)
+    if intrins.mma.kind == "scaled":
+        return (1, 2, 0) if side == "lhs" else (2, 0, 1)
+    return [*range(rank - 2), rank - 1, rank - 2]
+
+
+def _loops(sch: s_tir.Schedule, block: Any, intrins: MmaIntrins) -> tuple[list[Any], list[Any]]:
+    """The product's loops: over blocks, then over M, N and K."""
+    loops = list(sch.get_loops(block))
+    count = intrins.mma.blocks > 1
+    return loops[:count], loops[count:]
+
+
+def _first_depth(intrins: MmaIntrins) -> int:
+    """The extent of the first dim of K in one instruction."""
+    dims = intrins.dims("lhs")
+    return intrins.tile("lhs")[next(at for at, dim in enumerate(dims) if dim[0] == "K")]
+
+
 def _product(intrins: MmaIntrins, steps: int, orders: Orders) -> tirx.PrimFunc:
     shapes = {}
-    for side, k_dim in (("lhs", -1), ("rhs", -2), ("acc", None)):
+    for side, order in orders.items():
         extents = list(intrins.tile(side))
-        if k_dim is not None:
-            extents[k_dim] *= steps
-        shapes[side] = [extents[dim] for dim in orders[side]]
+        dims = intrins.dims(side)
+        if (depth := next((at for at, dim in enumerate(dims) if dim[0] == "K"), None)) is not None:
+            extents[depth] *= steps
+        shapes[side] = [extents[dim] for dim in order]
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name("main")
-        buffers = [
-            I.arg(name, I.Buffer(shapes[side], tvm_dtype(intrins.operand(side).dtype), align=16))
-            for name, side in (("A", "lhs"), ("B", "rhs"), ("C", "acc"))
-        ]
+        buffers = []
+        for side, name in _NAMES.items():
+            if side in shapes:
+                dtype = tvm_dtype(intrins.operand(side).dtype)
+                buffers.append(I.arg(name, I.Buffer(shapes[side], dtype, align=16)))
 
         def at(side: str, index: list[Any]) -> tuple[Any, ...]:
             return tuple(index[dim] for dim in orders[side])
@@ -116,21 +143,18 @@ def _transform(
     order: Sequence[int],
 ) -> None:
     """Lay a cached operand out as fragments, one for each step of K."""
-    tile = intrins.tile(side)
-    dims = intrins.operand(side).dims
+    tile, dims = intrins.tile(side), intrins.dims(side)
+    depth = next((at for at, dim in enumerate(dims) if dim[0] == "K"), None)
 
     def index_map(*memory: Any) -> list[Any]:
         index: list[Any] = [None] * len(tile)
         for at, dim in enumerate(order):
             index[dim] = memory[at]
-        steps = [
-            x // extent for x, extent, dim in zip(index, tile, dims, strict=True) if dim == "K"
-        ]
-        inside = [
-            x % extent if dim == "K" else x
-            for x, extent, dim in zip(index, tile, dims, strict=True)
-        ]
-        return [*steps, *intrins.place(side, inside)]
+        steps = []
+        if depth is not None:
+            steps = [index[depth] // tile[depth]]
+            index[depth] = index[depth] % tile[depth]
+        return [*steps, *intrins.place(side, index)]
 
     sch.transform_layout(block, buffer, _with_arity(index_map, len(order)))
 

@@ -164,6 +164,10 @@ class Product:
             self.formula = "zmk,zkn->zmn"
         self.plain = self.formula == "zmk,zkn->zmn"
 
+    def map_of(self, side: str) -> LaneMap:
+        """The documented map of an operand."""
+        return kind_map(self.mma.name, side)
+
     def execute(
         self,
         rt: "Workgroup",
@@ -191,7 +195,7 @@ class Product:
 
     def result(self, rt: "Workgroup", left: Value, right: Value, begin: Value) -> Value:
         """The accumulator's elements ``[elements, lanes]`` of matrices ``[groups, ...]``."""
-        acc, where = self._required("acc"), kind_map(self.mma.name, "acc")
+        acc, where = self._required("acc"), self.map_of("acc")
         number, bad, origin = self._multiplied(left, right, begin)
         kind = element_type(tvm_dtype(acc.dtype))
         if kind.kind == "i":
@@ -246,7 +250,7 @@ class Product:
         self, rt: "Workgroup", side: str, values: list[Value], mask: Any, statement: int
     ) -> Value:
         """The operand in registers, ``[groups, *extents]``, as 64-bit floats."""
-        operand, where = self._required(side), kind_map(self.mma.name, side)
+        operand, where = self._required(side), self.map_of(side)
         numbers, bad, origin = parts(self._numbers(rt, side, values))
         groups = -(-rt.lanes // self.lanes)
         wide = self._padded(numbers.T.astype(np.float64), groups)

@@ -17,6 +17,7 @@ from tvm_iree_ext.simt.calls import (
 from tvm_iree_ext.simt.emission import Code
 from tvm_iree_ext.simt.expressions import Expressions, dtype_of, lanes_of
 from tvm_iree_ext.simt.matrix import kinds_of_llvm, kinds_of_ptx, ldmatrix, product_of
+from tvm_iree_ext.simt.sparse import sparse_kinds, sparse_product
 from tvm_iree_ext.simt.values import element_type
 from tvm_iree_ext.target.mma import Mma, MmaOperand
 from tvm_iree_ext.target.mma_table import mma_table
@@ -108,7 +109,33 @@ def _llvm_mma(tr: Expressions, node: Any) -> Code:
 def _function(tr: Expressions, node: Any) -> Code:
     name = str(node.args[0].value).removeprefix("tvm_iree_ext_")
     kinds = [mma for mma in mma_table().values() if mma.name.lower() == name]
+    if kinds and kinds[0].kind == "virtual_sparse":
+        return _sparse(tr, node, kinds)
     return _amd(tr, node, list(node.args[1:]), kinds, name)
+
+
+@intrinsic("amdgcn.smfmac.*")
+def _smfmac(tr: Expressions, node: Any) -> Code:
+    return _sparse(
+        tr, node, sparse_kinds(str(llvm.llvm_get_intrinsic_name(int(node.args[0].value))))
+    )
+
+
+def _sparse(tr: Expressions, node: Any, kinds: list[Mma]) -> Code:
+    """A call of A, B, C and the index, of which the lowest part is used."""
+    a, b, c, index, *rest = node.args[1:]
+    if any(int(arg.value) for arg in rest):
+        raise SimulationError(f"the simulator knows the lowest part of the index alone, not {node}")
+    fitting = [mma for mma in kinds if not tr.chip or mma.on(tr.chip)]
+    if not fitting:
+        raise SimulationError(f"the simulator does not know {node} of {tr.chip}")
+    product = sparse_product(fitting[0].name)
+    function = tr.emitter.object(("sparse", fitting[0].name), product.sparse, product.mma.name)
+    texts = ", ".join(operand_values(tr, [value]) for value in (a, b, c, index))
+    result = tr.emitter.here(f"{function}(rt, {texts}, {tr.mask}, {tr.statement})", False)
+    dtype = dtype_of(node)
+    kind = tr.dtype(element_type(dtype))
+    return tr.emitter.here(f"vector_of({result.text}, {lanes_of(dtype)}, {kind})", False)
 
 
 def _amd(tr: Expressions, node: Any, arguments: list[Any], kinds: list[Mma], name: str) -> Code:
@@ -143,8 +170,8 @@ def _fits(tr: Expressions, mma: Mma, a: Any, immediate: list[int | None]) -> boo
     dtype = dtype_of(a)
     bits = 8 * element_type(dtype).itemsize * lanes_of(dtype)
     registers = mma.lhs.registers * 32
-    if mma.lhs_scale is not None:  # smaller elements leave registers unused
-        return bits >= registers
+    if mma.lhs_scale is not None:  # formats and bytes of the scales; registers may be unused
+        return bits >= registers and [*immediate[3:6], immediate[7]] == [4, 4, 0, 0]
     if not (bits == registers or (registers == 32 and bits < 32)):
         return False
     codes = mma.format_codes or {}

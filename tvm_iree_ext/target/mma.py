@@ -207,6 +207,14 @@ class Mma:
         """Multiplications and additions of one instruction."""
         return 2 * self.m * self.n * self.k * self.blocks
 
+    @property
+    def sparse_intrinsic(self) -> str | None:
+        """LLVM's name of the sparse instruction of which a kind is calls, if it is."""
+        if self.kind != "virtual_sparse" or self.composed_of is None:
+            return None
+        base = str(self.composed_of["base"])  # v_smfmac_f32_16x16x32_f16
+        return "llvm.amdgcn." + base.removeprefix("v_").replace("_", ".")
+
     def on(self, chip: str) -> bool:
         """Whether a chip has it; ``sm_90a`` has what ``sm_90`` has, and more."""
         return chip in self.arch or chip.rstrip("a") in self.arch

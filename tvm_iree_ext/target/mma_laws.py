@@ -53,6 +53,8 @@ def _of_lanes(name: str, operand: MmaOperand, lanes: int) -> Iterator[tuple[str,
     """Every lane has a place, and every element as many lanes as the row says."""
     layout = operand.layout()
     split = operand.element_split_lanes
+    if split > 1 and sum(tile > 1 for tile in (*operand.outer, *operand.element)) != 1:
+        yield name, "lanes share a run of elements, and a lane has other digits, too"
     try:
         layout.verify()
     except LayoutError as error:
