@@ -1,8 +1,8 @@
 """From device TIR to AMDGPU assembly and a code object, with the plain TVM wheel.
 
 TVM's wheel has LLVM's AMDGPU back end, and asks two functions for what ROCm would bring: device
-libraries, for which our kernels need a few lines of LLVM IR (:mod:`.intrin.amd`), and a linker,
-which any ``ld.lld`` is.
+libraries, for which our kernels need a few lines of LLVM IR (:mod:`.intrin.amd`,
+:mod:`.amd_memory`), and a linker, which any ``ld.lld`` is.
 """
 
 import atexit
@@ -19,6 +19,7 @@ import tvm
 import tvm_ffi
 from tvm.target import Target
 
+from tvm_iree_ext.device.amd_memory import memory_definitions, rewrite_memory
 from tvm_iree_ext.errors import BuildError, TargetError
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.linker import find_lld
@@ -41,8 +42,8 @@ class CodeObject:
 def _register_callbacks() -> None:
     folder = tempfile.mkdtemp(prefix="tvm-iree-ext-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    library = Path(folder, "matrix_instructions.ll")
-    library.write_text(bfloat_definitions(mma_table().values()))
+    library = Path(folder, "functions.ll")
+    library.write_text(f"{bfloat_definitions(mma_table().values())}\n{memory_definitions()}\n")
     tvm_ffi.register_global_func(
         "tvm_callback_rocm_bitcode_path", lambda: [str(library)], override=True
     )
@@ -72,8 +73,9 @@ def compile_rocm(mod: tvm.IRModule, target: Target) -> CodeObject:
     _register_callbacks()
     find_lld()  # before LLVM's work, with a clear message where there is none
     _linked.clear()
+    rewritten = {name: rewrite_memory(func, target) for name, func in mod.functions.items()}
     try:
-        made = tvm.get_global_func("target.build.rocm")(mod, target)
+        made = tvm.get_global_func("target.build.rocm")(tvm.IRModule(rewritten), target)
     except (RuntimeError, ValueError, TypeError) as error:
         raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
     assembly = str(made.inspect_source("asm"))
