@@ -32,7 +32,7 @@ Loop = Any  # s_tir.schedule.LoopRV
 Replicas = Literal["first", "all"]
 
 _GRID = ("blockIdx.x", "blockIdx.y", "blockIdx.z")
-_MOST_PER_DIM = 65535  # workgroups along y and z, on every GPU here
+MOST_PER_DIM = 65535  # workgroups along y and z, on every GPU here
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ def bind_grid(sch: s_tir.Schedule, loops: Sequence[Loop]) -> list[Loop]:
     """Bind loops to the grid, the last to x; as one loop where they are too many or too long."""
     extents = [sch.get(loop).extent for loop in loops]
     slow = extents[:-1]
-    fits = all(isinstance(e, tirx.IntImm) and int(e) <= _MOST_PER_DIM for e in slow)
+    fits = all(isinstance(e, tirx.IntImm) and int(e) <= MOST_PER_DIM for e in slow)
     if loops and (len(loops) > len(_GRID) or not fits):
         loops = [sch.fuse(*loops)]
     for loop, axis in zip(reversed(loops), _GRID, strict=False):

@@ -17,7 +17,7 @@ from tvm_iree_ext.device.instructions import InstructionCounts
 from tvm_iree_ext.errors import BuildError, ScheduleError, TargetError
 from tvm_iree_ext.schedules.gpu.matmul import MatmulPlan, plan_matmul, schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 from tvm_iree_ext.target.gpu import GpuPart
 from tvm_iree_ext.target.mma import dtype_bits
 from tvm_iree_ext.target.names import make_target

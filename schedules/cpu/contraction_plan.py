@@ -8,72 +8,31 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.contraction_dims import Dims, FusedDims
 from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.ops.contraction import Contraction
-from tvm_iree_ext.ops.maps import IndexingMap, fuse_dims
 from tvm_iree_ext.ops.parameters import Parameters
-from tvm_iree_ext.signature import Extent
-
-Dims = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(FusedDims):
     """What is known of a contraction before code is emitted.
 
     ``most_rows``: for code that runs where ``m``, which is not known, is no larger.
     """
 
-    op: Contraction
     most_rows: int | None = None
-
-    @cached_property
-    def groups(self) -> tuple[Dims, ...]:
-        """The op's dims that are one dim here."""
-        return fuse_dims([one.dims for one in self.op.maps.values()], len(self.op.extents))
-
-    @cached_property
-    def maps(self) -> dict[str, IndexingMap]:
-        """The indexing maps over fused dims, but for those of extent 1."""
-        groups = enumerate(self.groups)
-        place = {group[0]: number for number, group in groups if self.count((number,)) != 1}
-        return {
-            name: IndexingMap(
-                len(self.groups), tuple((place[dim],) for dim in one.dims if dim in place) or ((),)
-            )
-            for name, one in self.op.maps.items()
-        }
-
-    @cached_property
-    def extents(self) -> tuple[tuple[Extent, ...], ...]:
-        """The extents that each fused dim is the product of."""
-        return tuple(tuple(self.op.extents[dim] for dim in group) for group in self.groups)
-
-    def count(self, dims: Sequence[int]) -> int | None:
-        """The points that some fused dims span, where that is known."""
-        extents = [extent for dim in dims for extent in self.extents[dim]]
-        if any(isinstance(extent, str) for extent in extents):
-            return None
-        return prod(int(extent) for extent in extents)
-
-    def _fused(self, *operands: str) -> Dims:
-        """The fused dims that just these of lhs, rhs and result have, but for those of extent 1."""
-        dims = self.op.dims(*operands)
-        found = (number for number, group in enumerate(self.groups) if group[0] in dims)
-        return tuple(dim for dim in found if self.count((dim,)) != 1)
 
     @cached_property
     def swapped(self) -> bool:
         """Whether ``b`` is lhs."""
-        rows, columns = self._fused("lhs", "result"), self._fused("rhs", "result")
+        rows, columns = self.fused("lhs", "result"), self.fused("rhs", "result")
         return bool(rows) and (not columns or self.maps["result"].dims[-1] in rows)
 
     @property
@@ -94,12 +53,12 @@ class Plan:
             count = self.count((dim,))
             return float("inf") if count is None else count
 
-        return max(self._fused(self.a, "result"), key=size, default=None)
+        return max(self.fused(self.a, "result"), key=size, default=None)
 
     @cached_property
     def n(self) -> int | None:
         """The dim of the result that ``b`` has and vectors go along; the others are slabs."""
-        dims = self._fused(self.b, "result")
+        dims = self.fused(self.b, "result")
         return next((dim for dim in reversed(self.maps["result"].dims) if dim in dims), None)
 
     @cached_property
@@ -110,7 +69,7 @@ class Plan:
     @cached_property
     def depth(self) -> Dims:
         """The dims that are reduced."""
-        return self._fused("lhs", "rhs")
+        return self.fused("lhs", "rhs")
 
     def extent(self, dim: int | None) -> int | None:
         """The extent of ``m`` or ``n``, 1 where there is none; None where it is not known.

@@ -25,10 +25,18 @@ _RUNS = 4  # accesses of a lane: enough to wait for at once
 
 
 def elementwise_layout(
-    shape: Sequence[Any], dtype_bits: int, target: Target, num_subgroups: int = _SUBGROUPS
+    shape: Sequence[Any],
+    dtype_bits: int,
+    target: Target,
+    num_subgroups: int = _SUBGROUPS,
+    *,
+    run: int | None = None,
 ) -> NestedLayout:
-    """A workgroup's part of a row-major tensor, of which extents may be known only later."""
-    run = vector_elements(dtype_bits, shape[-1])
+    """A workgroup's part of a row-major tensor, of which extents may be known only later.
+
+    ``run`` elements are one access; by default as many as 16 bytes and the rows allow.
+    """
+    run = run or vector_elements(dtype_bits, shape[-1])
     room = num_subgroups * subgroup_size(target) * _RUNS * run
     tile: list[int] = []
     for extent in reversed(shape):
@@ -67,18 +75,43 @@ def schedule_elementwise(
         ScheduleError: for more lanes than the chip's workgroups have.
         LayoutError: when the layout does not fit the block or the workgroup.
     """
+    sch = s_tir.Schedule(func)
+    schedule_elementwise_block(
+        sch, block, target, layout, num_subgroups=num_subgroups, replicas=replicas
+    )
+    return sch
+
+
+def schedule_elementwise_block(
+    sch: s_tir.Schedule,
+    block: str,
+    target: Target,
+    layout: NestedLayout | None = None,
+    *,
+    num_subgroups: int = _SUBGROUPS,
+    replicas: Replicas = "first",
+    run: int | None = None,
+) -> None:
+    """As :func:`schedule_elementwise`, for one block of several.
+
+    ``run`` elements may be one access; by default as many as what is written allows.
+
+    Raises:
+        ScheduleError: for more lanes than the chip's workgroups have.
+        LayoutError: when the layout does not fit the block or the workgroup.
+    """
     chip, size = gpu_chip(target), subgroup_size(target)
     if num_subgroups * size > chip.max_lanes:
         raise ScheduleError(
             f"elementwise: {num_subgroups} subgroups of {size} lanes; a workgroup of {chip.name}"
             f" has at most {chip.max_lanes} lanes"
         )
-    sch = s_tir.Schedule(func)
     part = sch.get_sblock(block)
     buffer = sch.get(part).writes[0].source
     bits = DataType(str(buffer.dtype)).bits
+    extents = [sch.get(loop).extent for loop in sch.get_loops(part)]
     if layout is None:
-        layout = elementwise_layout(list(buffer.shape), bits, target, num_subgroups)
-    run = vector_elements(bits, known_factor(buffer.shape[-1])) if buffer.shape else 1
+        layout = elementwise_layout(extents, bits, target, num_subgroups, run=run)
+    if run is None:
+        run = vector_elements(bits, known_factor(extents[-1])) if extents else 1
     distribute(sch, part, layout, num_subgroups, size, replicas=replicas, vector=run)
-    return sch

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from tvm import s_tir
+from tvm import DataType, s_tir
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.copies import (
     ChosenPlacement,
@@ -29,21 +29,28 @@ from tvm_iree_ext.schedules.gpu.copies import (
     copy_layout,
     transposing_layout,
 )
+from tvm_iree_ext.schedules.gpu.elementwise import schedule_elementwise_block
 from tvm_iree_ext.schedules.gpu.fragments import into_fragments, tensorize_tiles
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape, matmul_blocks, shared_name
-from tvm_iree_ext.schedules.layouts import bind_grid, distribute, vector_elements
+from tvm_iree_ext.schedules.gpu.matmul_shape import (
+    SIDES,
+    MatmulOperands,
+    MatmulShape,
+    PlainOperands,
+)
+from tvm_iree_ext.schedules.gpu.matmul_tiles import TilePlan, matmul_blocks, shared_name
+from tvm_iree_ext.schedules.layouts import MOST_PER_DIM, bind_grid, distribute, vector_elements
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form
 from tvm_iree_ext.intrin.swizzles import with_swizzles
+from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.layout.transform import permute
 from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
 from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
 
-_SIDES = ("lhs", "rhs")
 _OVERHEAD = 40  # registers for addresses and the like
 
 
@@ -62,6 +69,7 @@ class MatmulConfig:
         swizzle: whether rows in shared memory may be permuted; else they are padded alone.
         column_major: exchange A and B in the instruction, so that lanes hold runs of the result's
             rows instead of its columns.
+        splits: parts of K that are multiplied at once; a second kernel adds their sums.
     """
 
     mma_kind: str
@@ -71,6 +79,7 @@ class MatmulConfig:
     stages: int = 1
     column_major: bool = False
     swizzle: bool = True
+    splits: int = 1
 
     @property
     def num_subgroups(self) -> int:
@@ -105,16 +114,20 @@ class MatmulPlan:
 
     @property
     def asynchronous(self) -> bool:
-        """Whether copies go past the registers, where none can be transposed."""
-        transposing = any(map(self.transposes, _SIDES))
-        return "cp.async" in self.chip.async_copy_bits and not transposing
+        """Whether copies go past the registers, where nothing can be transposed or converted."""
+        worked = any(self.transposes(side) or self.converts(side) for side in SIDES)
+        return "cp.async" in self.chip.async_copy_bits and not worked
 
     @property
     def through_registers(self) -> frozenset[str]:
-        """The operands whose tiles stop in registers: to wait there, or to be transposed."""
+        """The operands whose tiles stop in registers: to wait there, or to be turned."""
         if self.config.stages > 1 and not self.asynchronous:
-            return frozenset(_SIDES)
-        return frozenset(side for side in _SIDES if self.transposes(side))
+            return frozenset(SIDES)
+        return frozenset(side for side in SIDES if self.transposes(side))
+
+    def converts(self, side: str) -> bool:
+        """Whether the copy of an operand's tile does."""
+        return self.shape.memory_dtype(side) != self.shape.dtype(side)
 
     def transposes(self, side: str) -> bool:
         """Whether the copy of an operand's tile does."""
@@ -141,7 +154,7 @@ class MatmulPlan:
         assert acc is not None
         lanes = self.config.num_subgroups * self.mma.subgroup_size
         waiting = sum(
-            -(-prod(self.tile_shape(side)) * self.element_bytes(side) // (4 * lanes))
+            -(-prod(self.tile_shape(side)) * self.memory_bits(side) // (32 * lanes))
             for side in self.through_registers
         )
         return m * n * acc.registers + m * lhs.registers + n * rhs.registers + waiting
@@ -156,11 +169,19 @@ class MatmulPlan:
         """Of an element of ``lhs`` or ``rhs``."""
         return dtype_bits(getattr(self.mma, side).dtype) // 8
 
+    def memory_bits(self, side: str) -> int:
+        """Of an element of ``lhs``, ``rhs`` or ``result`` in memory."""
+        return DataType(self.shape.memory_dtype(side)).bits
+
+    def shared_run(self, side: str) -> int:
+        """Elements that a lane of the copy writes to shared memory at once."""
+        return min(self.runs[side], WIDEST_ACCESS_BYTES // self.element_bytes(side))
+
     def copy(self, side: str) -> NestedLayout:
         """The layout of the copy of an operand's tile, as it lies in global memory."""
         make = transposing_layout if self.transposes(side) else copy_layout
         count, size = self.config.num_subgroups, self.mma.subgroup_size
-        bits = 8 * self.element_bytes(side)
+        bits = self.memory_bits(side)
         return make(self.tile_shape(side), bits, count, size, run=self.runs[side])
 
 
@@ -174,26 +195,27 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     _check(shape, target, chip, mma, config)
     (sm, sn), (tm, tn) = config.subgroups, config.tiles
     tile = (sm * tm * mma.m, sn * tn * mma.n, config.k_tiles * mma.k)
-    orders = {side: _shared_order(shape, mma, side) for side in _SIDES}
+    orders = {side: _shared_order(shape, mma, side) for side in SIDES}
     lhs, rhs = (
         tuple(loops[dim] for dim in orders[side])
-        for side, loops in zip(_SIDES, ((0, 2), (2, 1)), strict=True)
+        for side, loops in zip(SIDES, ((0, 2), (2, 1)), strict=True)
     )
     layouts = contraction_layouts(
         mma, "mnk", tile, (sm, sn, 1), lhs=lhs, rhs=rhs, column_major=config.column_major
     )
     plan = MatmulPlan(shape, config, mma, chip, tile, layouts, {}, {}, frozenset(), orders)
     runs, ldmatrix = {}, set()
-    for side in _SIDES:
+    for side in SIDES:
         operand = getattr(mma, side)
         runs[side] = vector_elements(
-            dtype_bits(operand.dtype), plan.tile_shape(side)[-1], shape.extents(side)[-1]
+            plan.memory_bits(side), plan.tile_shape(side)[-1], shape.row(side)
         )
         if mma.vendor == "nvidia" and ldmatrix_form(operand, orders[side]) is not None:
             ldmatrix.add(side)
-    runs["result"] = vector_elements(dtype_bits(mma.c), layouts.acc.element_tile[-1], shape.n)
+    widest = max(dtype_bits(mma.c), plan.memory_bits("result"), shape.epilogue_bits)
+    runs["result"] = vector_elements(widest, layouts.acc.element_tile[-1], shape.row("result"))
     plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
-    placements = {side: _placement(plan, side) for side in _SIDES}
+    placements = {side: _placement(plan, side) for side in SIDES}
     plan = replace(plan, placements=placements)
     _check_memory(plan)
     return plan
@@ -264,7 +286,7 @@ def _placement(plan: MatmulPlan, side: str) -> ChosenPlacement:
     shape, bits = plan.tile_shape(side, plan.orders[side]), 8 * plan.element_bytes(side)
     count, size = plan.config.num_subgroups, plan.mma.subgroup_size
     copy = permute(plan.copy(side), (1, 0)) if plan.transposes(side) else plan.copy(side)
-    run_bytes = copy.element_tile[-1] * bits // 8
+    run_bytes = min(copy.element_tile[-1] * bits // 8, WIDEST_ACCESS_BYTES)
     accesses = []
     if copy.undistributed_shape == shape:
         accesses.append(TileAccess(copy, count, size, run_bytes))
@@ -289,18 +311,25 @@ def _matrix_rows(shape: Ints, run: int) -> NestedLayout:
     return NestedLayout((1, 1), steps, (1, 1), (8, 1), (1, run), (0, 0), (1, 0))
 
 
-def schedule_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> s_tir.Schedule:
-    """The schedule of the product for a GPU.
+def schedule_matmul(
+    shape: MatmulShape,
+    target: Target,
+    config: MatmulConfig,
+    operands: MatmulOperands | None = None,
+) -> s_tir.Schedule:
+    """The schedule of the product for a GPU, by default of three matrices.
 
     Raises:
         ScheduleError: as :func:`plan_matmul`.
     """
     plan = plan_matmul(shape, target, config)
-    blocks = matmul_blocks(
-        shape, plan.tile, plan.runs, plan.scope, plan.orders, plan.through_registers
+    tiles = TilePlan(
+        plan.tile, plan.runs, plan.scope, plan.orders, plan.through_registers, config.splits
     )
-    sch = s_tir.Schedule(blocks)
+    sch = s_tir.Schedule(matmul_blocks(operands or PlainOperands(shape), tiles))
     _Scheduling(sch, plan).run()
+    if config.splits > 1:
+        schedule_elementwise_block(sch, "merged", target, run=plan.runs["result"])
     swizzles = {
         shared_name(side): one.placement.swizzle
         for side, one in plan.placements.items()
@@ -325,10 +354,10 @@ class _Scheduling:
         sch.reorder(
             i_grid, j_grid, i_subgroup, j_subgroup, k_step, k_tile, i_tile, j_tile, i_in, j_in, k_in
         )
-        bind_grid(sch, [i_grid, j_grid])
+        self._grid(i_grid, j_grid)
         subgroup = self._subgroups(i_subgroup, j_subgroup)
         fragments = {
-            side: sch.cache_read(self.product, at, "local") for at, side in enumerate(_SIDES)
+            side: sch.cache_read(self.product, at, "local") for at, side in enumerate(SIDES)
         }
         for side, block in fragments.items():
             sch.compute_at(block, k_tile)
@@ -360,6 +389,19 @@ class _Scheduling:
         self.sch.annotate(k_step, "software_pipeline_stage", stage)
         self.sch.annotate(k_step, "software_pipeline_order", order)
 
+    def _grid(self, *tiles: Any) -> None:
+        """Tiles along x and y, products along z; those along x where they may be many."""
+        sch, groups = self.sch, self.plan.shape.groups
+        if groups == 1 and self.plan.config.splits == 1:
+            bind_grid(sch, tiles)
+            return
+        (group,) = sch.get_loops(sch.get_sblock("group"))
+        few = groups is not None and groups * self.plan.config.splits <= MOST_PER_DIM
+        for loop, axis in zip(
+            (*tiles, group) if few else (group, *tiles), "yxz" if few else "xyz", strict=True
+        ):
+            sch.bind(loop, f"blockIdx.{axis}")
+
     def _subgroups(self, *loops: Any) -> Any:
         """One loop over the workgroup's subgroups, in the order of the accumulator's strides."""
         strides = self.plan.layouts.acc.subgroup_strides
@@ -380,7 +422,8 @@ class _Scheduling:
         count, size = plan.config.num_subgroups, plan.mma.subgroup_size
         for part, its in parts:
             sch.compute_at(part, at)
-            loops, run = sch.get_loops(part)[-2:], its.element_tile[-1]
+            run = its.element_tile[-1] if part is not block else plan.shared_run(side)
+            loops = sch.get_loops(part)[-2:]
             distribute(sch, part, its, count, size, loops=loops, grid=False, vector=run)
         if pad := plan.placements[side].placement.pad_bytes:
             row, pad = plan.tile_shape(side, plan.orders[side])[-1], pad // plan.element_bytes(side)

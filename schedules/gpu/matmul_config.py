@@ -4,7 +4,7 @@ from itertools import product
 
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, plan_matmul
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout.analysis import Placement, coalescing
@@ -18,6 +18,27 @@ _TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (32, 32), (1, 1))
 _SMALL = 64 * 64  # not worth making smaller to keep all cores busy
 _DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 banks
 _ACCESS_BITS = 128
+_LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more shapes
+_TYPICAL = 4096  # what an extent that is known at call time counts as
+
+
+_ROUNDING = ("tf32", "xf32")  # only where a config asks for them by name
+
+
+def multiplying_kinds(target: Target) -> dict[tuple[str, str, str], list[Mma]]:
+    """The instructions that a rule may choose, by the types that they multiply, and of sums."""
+    chip, size = gpu_chip(target), subgroup_size(target)
+    found: dict[tuple[str, str, str], list[Mma]] = {}
+    for mma in mma_table().values():
+        if not mma.on(chip.name) or mma.subgroup_size != size or mma.blocks > 1:
+            continue
+        if mma.kind not in ("native", "virtual") or not (mma.lhs and mma.rhs and mma.acc):
+            continue
+        if mma.a in _ROUNDING or mma.a == "i4" or max(mma.m, mma.n) > _LARGEST_SIDE:
+            continue
+        types = (tvm_dtype(mma.a), tvm_dtype(mma.b), tvm_dtype(mma.c))
+        found.setdefault(types, []).append(mma)
+    return found
 
 
 def matmul_kind(shape: MatmulShape, target: Target) -> Mma:
@@ -26,26 +47,15 @@ def matmul_kind(shape: MatmulShape, target: Target) -> Mma:
     Raises:
         ScheduleError: when the chip has none, naming the types that it multiplies.
     """
-    chip, size = gpu_chip(target), subgroup_size(target)
     wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
-    offered = [
-        mma
-        for mma in mma_table().values()
-        if mma.on(chip.name) and mma.subgroup_size == size and mma.blocks == 1
-        if mma.kind in ("native", "virtual") and mma.lhs and mma.rhs and mma.acc
-    ]
-    fitting = [mma for mma in offered if _dtypes(mma) == wanted and max(mma.m, mma.n) <= 16]
-    if not fitting:
-        types = sorted({"*".join(_dtypes(mma)[:2]) for mma in offered})
+    offered = multiplying_kinds(target)
+    if wanted not in offered:
+        types = sorted({"*".join(types[:2]) for types in offered})
         raise ScheduleError(
-            f"matmul: {chip.name} has no instruction for {wanted[0]} * {wanted[1]} in {wanted[2]};"
-            f" it multiplies {', '.join(types) or 'nothing'}"
+            f"matmul: {gpu_chip(target).name} has no instruction for {wanted[0]} * {wanted[1]} in"
+            f" {wanted[2]}; it multiplies {', '.join(types) or 'nothing'}"
         )
-    return max(fitting, key=lambda mma: (_run_bits(mma), mma.kind == "native", mma.flops))
-
-
-def _dtypes(mma: Mma) -> tuple[str, str, str]:
-    return tvm_dtype(mma.a), tvm_dtype(mma.b), tvm_dtype(mma.c)
+    return max(offered[wanted], key=lambda mma: (_run_bits(mma), mma.kind == "native", mma.flops))
 
 
 def _run_bits(mma: Mma) -> int:
@@ -61,18 +71,19 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
         ScheduleError: when nothing fits, with what the last attempt lacked.
     """
     mma = matmul_kind(shape, target)
+    m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
     bytes_per_k = mma.k * dtype_bits(mma.a) // 8
-    k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-shape.k // mma.k)))
+    k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // mma.k)))
     subgroups = (
-        2 if shape.m > mma.m else 1,
-        2 if shape.n > mma.n else 1,
+        2 if m > mma.m else 1,
+        2 if n > mma.n else 1,
     )
     column_major = _column_major(mma)
     error: ScheduleError | None = None
     for rows, columns in _TILES:
         tiles = (
-            _tiles(shape.m, subgroups[0], mma.m, rows),
-            _tiles(shape.n, subgroups[1], mma.n, columns),
+            _tiles(m, subgroups[0], mma.m, rows),
+            _tiles(n, subgroups[1], mma.n, columns),
         )
         if _workgroups(shape, rows, columns) < _cores(target) and rows * columns > _SMALL:
             continue
@@ -89,7 +100,8 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
 
 
 def _workgroups(shape: MatmulShape, rows: int, columns: int) -> int:
-    return -(-shape.m // rows) * -(-shape.n // columns)
+    m, n = (extent or _TYPICAL for extent in (shape.m, shape.n))
+    return (shape.groups or 1) * -(-m // rows) * -(-n // columns)
 
 
 def _cores(target: Target) -> int:

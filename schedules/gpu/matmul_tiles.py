@@ -1,123 +1,54 @@
 """The matrix product as blocks over whole tiles, before anything is scheduled.
 
+group                one product of several, or one part of K of a product
 lhs_registers, ...   the tiles of lhs and rhs on their way, where they stop in registers
 lhs_tile, rhs_tile   what is multiplied, in shared memory; 0 beyond the edge
 product              the accumulator, in registers
 result               the accumulator, as far as the result reaches
+merged               the sum of the parts of K, where it was split
 """
 
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulOperands, MatmulShape
 
 from tvm_iree_ext.layout.nested import Ints
 
 
 @dataclass(frozen=True)
-class MatmulShape:
-    """``result[m, n] = sum over k of lhs[m, k] * rhs[k, n]``.
+class TilePlan:
+    """What the blocks have to know of the schedule.
 
     Attributes:
-        m, n, k: extents.
-        lhs_dtype, rhs_dtype, result_dtype: TVM's names; sums are of the result's type.
-        lhs_order, rhs_order: the dims of an operand as they lie in memory, the contiguous one last:
-            ``(1, 0)`` for ``lhs[k, m]`` and ``rhs[n, k]``.
-    """
-
-    m: int
-    n: int
-    k: int
-    lhs_dtype: str
-    rhs_dtype: str
-    result_dtype: str
-    lhs_order: Ints = (0, 1)
-    rhs_order: Ints = (0, 1)
-
-    def extents(self, side: str) -> Ints:
-        """Extents of ``lhs`` or ``rhs``, as it lies in memory."""
-        own = (self.m, self.k) if side == "lhs" else (self.k, self.n)
-        return tuple(own[dim] for dim in self.order(side))
-
-    def order(self, side: str) -> Ints:
-        """The order of the dims of ``lhs`` or ``rhs`` in memory."""
-        return self.lhs_order if side == "lhs" else self.rhs_order
-
-
-def matmul_blocks(
-    shape: MatmulShape,
-    tile: Ints,
-    runs: dict[str, int],
-    scope: str,
-    orders: dict[str, Ints],
-    registers: frozenset[str],
-) -> tirx.PrimFunc:
-    """The func ``matmul(lhs, rhs, result)``.
-
-    Args:
-        shape: of the product.
         tile: of a workgroup: rows, columns and depth; operands are padded to multiples of it.
         runs: elements of ``lhs``, ``rhs`` and ``result`` that may be accessed at once: they divide
             the rows.
         scope: of shared memory; ``shared.dyn`` where a kernel has more than 48 KiB on CUDA.
         orders: of the dims of ``lhs`` and ``rhs`` in shared memory.
         registers: the operands whose tiles stop in registers on their way.
+        splits: parts of K, of which each is a product of its own; a second kernel adds them.
     """
-    rows, columns, depth = (
-        -(-extent // part) * part
-        for extent, part in zip((shape.m, shape.n, shape.k), tile, strict=True)
-    )
-    whole = {"lhs": (rows, depth), "rhs": (depth, columns)}
-    tiles: dict[str, Any] = {}
-    dtype = shape.result_dtype
+
+    tile: Ints
+    runs: dict[str, int]
+    scope: str
+    orders: dict[str, Ints]
+    registers: frozenset[str] = frozenset()
+    splits: int = 1
+
+
+def matmul_blocks(operands: MatmulOperands, plan: TilePlan) -> tirx.PrimFunc:
+    """The func of a product, over its operands."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name("matmul")
-        lhs = I.arg("lhs", _buffer(shape.extents("lhs"), shape.lhs_dtype))
-        rhs = I.arg("rhs", _buffer(shape.extents("rhs"), shape.rhs_dtype))
-        result = I.arg("result", _buffer((shape.m, shape.n), dtype))
+        operands.declare()
         with I.sblock("root"):
-            for side, source in (("lhs", lhs), ("rhs", rhs)):
-                dtype_of, order = str(source.dtype), shape.order(side)
-                if side in registers:
-                    padded = tuple(whole[side][dim] for dim in order)
-                    waiting = I.sblock_alloc_buffer(padded, dtype_of, scope="local")
-                    _copy_padded(f"{side}_registers", source, waiting, runs[side])
-                    source = waiting
-                padded = tuple(whole[side][dim] for dim in orders[side])
-                tiles[side] = I.sblock_alloc_buffer(padded, dtype_of, scope=scope)
-                IRBuilder.name(shared_name(side), tiles[side])
-                if order == orders[side]:
-                    _copy_padded(f"{side}_tile", source, tiles[side], runs[side])
-                else:
-                    _copy_transposed(f"{side}_tile", source, tiles[side])
-            accumulator = I.sblock_alloc_buffer((rows, columns), dtype, scope="local")
-            with I.grid(rows, columns, depth) as loops, I.sblock("product"):
-                i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
-                k = I.axis.reduce(depth, loops[2])
-                with I.init():
-                    I.buffer_store(accumulator, tirx.const(0, dtype), [i, j])
-                first, second = (
-                    _cast(tiles[side][tuple(index[dim] for dim in orders[side])], dtype)
-                    for side, index in (("lhs", (i, k)), ("rhs", (k, j)))
-                )
-                I.buffer_store(accumulator, accumulator[i, j] + first * second, [i, j])
-            # Over whole tiles, too, so that what a lane holds never depends on the edge.
-            with I.grid(rows, columns) as loops, I.sblock("result"):
-                i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
-                I.reads(accumulator[i, j])
-                I.writes(result[i, j])
-                # As wide numbers, of which the simplifier concludes nothing: else it would
-                # leave out of the accumulator's index what is 0 for all that are inside.
-                inside = _inside([i, j], accumulator, result, runs["result"], "int64")
-                with ExitStack() as stack:
-                    if inside is not None:
-                        stack.enter_context(I.If(inside))
-                        stack.enter_context(I.Then())
-                    I.buffer_store(result, accumulator[i, j], [i, j])
+            _Blocks(operands, plan).emit()
     return builder.get()
 
 
@@ -126,43 +57,176 @@ def shared_name(side: str) -> str:
     return f"{side}_shared"
 
 
-def _buffer(shape: Sequence[int], dtype: str) -> Any:
-    return I.Buffer(shape, dtype)
+class _Blocks:
+    def __init__(self, operands: MatmulOperands, plan: TilePlan) -> None:
+        self.operands, self.plan = operands, plan
+        self.shape: MatmulShape = operands.shape
+        self.groups, *extents = operands.extents()
+        self.extents = dict(zip("mnk", extents, strict=True))
+        self.index = operands.index_dtype
+        self.padded = {
+            role: -(-extent // part) * part
+            for (role, extent), part in zip(self.extents.items(), plan.tile, strict=True)
+        }
+        if plan.splits > 1:
+            per_split = plan.splits * plan.tile[2]
+            self.padded["k"] = -(-self.extents["k"] // per_split) * plan.tile[2]
+
+    def emit(self) -> None:
+        splits, dtype = self.plan.splits, self.shape.result_dtype
+        if splits > 1:
+            shape = [self.groups, splits, self.extents["m"], self.extents["n"]]
+            parts = I.sblock_alloc_buffer(self._consts(shape), dtype)
+            IRBuilder.name("parts", parts)
+        with self._group() as number:
+            group, split = (number, 0) if splits == 1 else (number // splits, number % splits)
+            self._product(group, split * self.padded["k"])
+
+            def store(i: Any, j: Any, value: Any) -> None:
+                if splits > 1:
+                    I.buffer_store(parts, value, [group, split, i, j])
+                else:
+                    self.operands.store(group, i, j, value)
+
+            self._result(store)
+        if splits > 1:
+            self._merged(parts)
+
+    @contextmanager
+    def _group(self) -> Any:
+        """The block of one product; none where there is one alone."""
+        count = self.groups * self.plan.splits
+        if isinstance(count, int) and count == 1:
+            yield tirx.const(0, self.index)
+            return
+        with I.serial(self._const(0), self._const(count)) as number, I.sblock("group"):
+            yield I.axis.spatial(self._const(count), number)
+
+    def _product(self, group: Any, first_k: Any) -> None:
+        shape, plan = self.shape, self.plan
+        roles = {"lhs": "mk", "rhs": "kn"}
+        tiles: dict[str, Any] = {}
+        for side in SIDES:
+            source = self._source(side, group, first_k)
+            order = shape.order(side)
+            if side in plan.registers:
+                extents = self._consts(self.padded[roles[side][dim]] for dim in order)
+                waiting = I.sblock_alloc_buffer(extents, shape.memory_dtype(side), scope="local")
+                _copy(f"{side}_registers", waiting, source)
+                source = _reads(waiting)
+            extents = self._consts(self.padded[roles[side][dim]] for dim in plan.orders[side])
+            tiles[side] = I.sblock_alloc_buffer(extents, shape.dtype(side), scope=plan.scope)
+            IRBuilder.name(shared_name(side), tiles[side])
+            turned = order != plan.orders[side]
+            _copy(f"{side}_tile", tiles[side], source, turned=turned)
+        dtype, (rows, columns, depth) = shape.result_dtype, self._consts(self.padded.values())
+        self.accumulator = I.sblock_alloc_buffer((rows, columns), dtype, scope="local")
+        with I.grid(rows, columns, depth) as loops, I.sblock("product"):
+            i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
+            k = I.axis.reduce(depth, loops[2])
+            with I.init():
+                I.buffer_store(self.accumulator, tirx.const(0, dtype), [i, j])
+            first, second = (
+                _cast(tiles[side][tuple(at[dim] for dim in plan.orders[side])], dtype)
+                for side, at in (("lhs", (i, k)), ("rhs", (k, j)))
+            )
+            I.buffer_store(self.accumulator, self.accumulator[i, j] + first * second, [i, j])
+
+    def _source(self, side: str, group: Any, first_k: Any) -> Any:
+        """Elements of an operand by their place in a whole matrix in its order; 0 outside."""
+        order, run = self.shape.order(side), self.plan.runs[side]
+        roles = "mk" if side == "lhs" else "kn"
+
+        def element(at: Sequence[Any]) -> Any:
+            own = {roles[dim]: x for dim, x in zip(order, at, strict=True)}
+            whole = dict(self.padded)
+            if self.plan.splits > 1:
+                own["k"] = own["k"] + first_k
+                whole["k"] = self.plan.splits * self.padded["k"]
+            limits = [
+                (own[roles[dim]], self.extents[roles[dim]], whole[roles[dim]]) for dim in order
+            ]
+            inside = _inside(limits, run)
+            value = self.operands.load(side, group, own)
+            if inside is None:
+                return value
+            zero = tirx.const(0, self.shape.memory_dtype(side))
+            return tirx.if_then_else(inside, value, zero)
+
+        return element
+
+    def _result(self, store: Any) -> None:
+        """Over whole tiles, too, so that what a lane holds never depends on the edge."""
+        rows, columns = self._consts(self.padded[role] for role in "mn")
+        with I.grid(rows, columns) as loops, I.sblock("result"):
+            i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
+            limits = [
+                (at, self.extents[role], self.padded[role])
+                for at, role in zip((i, j), "mn", strict=True)
+            ]
+            inside = _inside(limits, self.plan.runs["result"], hidden=True)
+            with ExitStack() as stack:
+                if inside is not None:
+                    stack.enter_context(I.If(inside))
+                    stack.enter_context(I.Then())
+                store(i, j, self.accumulator[i, j])
+
+    def _merged(self, parts: Any) -> None:
+        """The sum of the parts of K, in their order."""
+        extents = self._consts([self.groups, self.extents["m"], self.extents["n"]])
+        with I.grid(*extents) as loops, I.sblock("merged"):
+            g, i, j = (I.axis.spatial(e, loop) for e, loop in zip(extents, loops, strict=True))
+            total = parts[g, 0, i, j]
+            for split in range(1, self.plan.splits):
+                total = total + parts[g, split, i, j]
+            self.operands.store(g, i, j, total)
+
+    def _const(self, extent: Any) -> Any:
+        return tirx.const(extent, self.index) if isinstance(extent, int) else extent
+
+    def _consts(self, extents: Any) -> list[Any]:
+        return [self._const(extent) for extent in extents]
 
 
 def _cast(value: Any, dtype: str) -> Any:
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 
-def _copy_padded(name: str, source: Any, target: Any, run: int) -> None:
-    """``target = source``, and 0 beyond the source; ``run`` elements are inside, or all outside."""
-    with I.grid(*target.shape) as loops, I.sblock(name):
-        at = [I.axis.spatial(e, loop) for e, loop in zip(target.shape, loops, strict=True)]
-        value = source[tuple(at)]
-        inside = _inside(at, target, source, run)
-        if inside is not None:
-            value = tirx.if_then_else(inside, value, tirx.const(0, str(source.dtype)))
-        I.buffer_store(target, value, at)
+def _reads(buffer: Any) -> Any:
+    return lambda at: buffer[tuple(at)]
 
 
-def _copy_transposed(name: str, source: Any, target: Any) -> None:
+def _copy(name: str, target: Any, source: Any, *, turned: bool = False) -> None:
+    """``target = source``, of which the dims may be the other way round."""
     with I.grid(*target.shape) as loops, I.sblock(name):
         at = [I.axis.spatial(e, loop) for e, loop in zip(target.shape, loops, strict=True)]
-        I.buffer_store(target, source[tuple(reversed(at))], at)
+        value = source(list(reversed(at)) if turned else at)
+        I.buffer_store(target, _cast(value, str(target.dtype)), at)
 
 
 def _inside(
-    at: Sequence[Any], padded: Any, buffer: Any, run: int, dtype: str = "int32"
+    limits: Sequence[tuple[Any, Any, Any]], run: int, *, hidden: bool = False
 ) -> Any | None:
-    """Whether an index of ``padded`` is one of ``buffer``, the same for each run of elements."""
+    """Whether indices are below their extents, the same for each run of the last one's.
+
+    Those of which the padded extent is no larger are left out; None where all are.  ``hidden`` are
+    conditions of which the simplifier concludes nothing: else it would leave out of an
+    accumulator's index what is 0 for all that are inside.
+    """
     inside: Any = None
-    for dim, (index, extent) in enumerate(zip(at, buffer.shape, strict=True)):
-        if int(extent) == int(padded.shape[dim]):
+    for dim, (index, extent, padded) in enumerate(limits):
+        if isinstance(extent, int) and extent == padded:
             continue
-        step = run if dim == len(at) - 1 else 1
-        number = index // step
-        if dtype != "int32":
-            number = tirx.Cast(dtype, number)
-        condition = number < tirx.const(int(extent) // step, dtype)
+        step = run if dim == len(limits) - 1 else 1
+        number = index // step if step > 1 else index
+        kind = str(number.ty.dtype)
+        bound = tirx.const(extent // step, kind) if isinstance(extent, int) else extent // step
+        condition = _hidden_less(number, bound) if hidden else number < bound
         inside = condition if inside is None else tirx.And(inside, condition)
     return inside
+
+
+def _hidden_less(number: Any, bound: Any) -> Any:
+    narrow = [_cast(each, "int32") for each in (number, bound)]
+    first, second = (tirx.Cast("int64", each) for each in narrow)
+    return first < second

@@ -19,7 +19,8 @@ from tvm import s_tir
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.copies import copy_layout
 from tvm_iree_ext.schedules.gpu.fragments import into_fragments
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape, matmul_blocks, shared_name
+from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape, PlainOperands
+from tvm_iree_ext.schedules.gpu.matmul_tiles import TilePlan, matmul_blocks, shared_name
 from tvm_iree_ext.schedules.layouts import bind_grid, distribute, vector_elements
 
 from tvm_iree_ext.errors import ScheduleError, TargetError
@@ -31,7 +32,6 @@ from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 from tvm_iree_ext.target.mma_table import mma_kind
 
-_SIDES = ("lhs", "rhs")
 _SHARED_BYTES = 48 * 1024  # of a kernel, without asking for more
 _SWIZZLES = (128, 64, 32)
 
@@ -86,13 +86,13 @@ def plan_warpgroup_matmul(
     tile = (mma.m, mma.n, steps * mma.k)
     majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
     try:
-        operands = {side: _widest(mma, side, steps, majors[side]) for side in _SIDES}
+        operands = {side: _widest(mma, side, steps, majors[side]) for side in SIDES}
     except TargetError as error:
         raise ScheduleError(f"matmul by {error}") from error
     acc = contraction_layouts(mma, "mnk", tile, (1, 1, 1)).acc
     runs = {
         side: vector_elements(operands[side].bits, operands[side].width, shape.extents(side)[-1])
-        for side in _SIDES
+        for side in SIDES
     }
     runs["result"] = vector_elements(dtype_bits(mma.c), acc.element_tile[-1], shape.n)
     size = stages * sum(one.tile[0] * one.tile[1] * one.bits // 8 for one in operands.values())
@@ -123,8 +123,9 @@ def schedule_warpgroup_matmul(
         ScheduleError: as :func:`plan_warpgroup_matmul`.
     """
     plan = plan_warpgroup_matmul(shape, target, kind, steps=steps, stages=stages)
-    orders = {side: shape.order(side) for side in _SIDES}
-    sch = s_tir.Schedule(matmul_blocks(shape, plan.tile, plan.runs, "shared", orders, frozenset()))
+    orders = {side: shape.order(side) for side in SIDES}
+    tiles = TilePlan(plan.tile, plan.runs, "shared", orders)
+    sch = s_tir.Schedule(matmul_blocks(PlainOperands(shape), tiles))
     intrins, product = wgmma_intrins(kind), sch.get_sblock("product")
     i, j, k = sch.get_loops(product)
     rows, columns, depth = plan.tile
@@ -135,7 +136,7 @@ def schedule_warpgroup_matmul(
     sch.reorder(i_grid, j_grid, k_step, whole, i_in, j_in, k_in)
     *_, at = bind_grid(sch, [i_grid, j_grid])
     count, size = plan.mma.num_subgroups, plan.mma.subgroup_size
-    for side in _SIDES:
+    for side in SIDES:
         block, operand = sch.get_sblock(f"{side}_tile"), plan.operands[side]
         sch.compute_at(block, k_step)
         layout = copy_layout(plan.tile_shape(side), operand.bits, count, size, run=plan.runs[side])

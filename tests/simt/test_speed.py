@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.simt import simulate
 from tvm_iree_ext.target.names import make_target

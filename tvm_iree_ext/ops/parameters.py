@@ -21,8 +21,12 @@ class Parameters:
     scalars: Mapping[str, tirx.Var]
 
     @staticmethod
-    def declare(op: Op) -> "Parameters":
-        """Name the PrimFunc under construction, and add the parameters of ``op`` to it."""
+    def declare(op: Op, *, align: int = 0, index_dtype: str = "int64") -> "Parameters":
+        """Name the PrimFunc under construction, and add the parameters of ``op`` to it.
+
+        ``align`` are the bytes that addresses are multiples of.  By default an item's: any NumPy
+        array will do, and on a CPU vector moves cost no more.
+        """
         I.func_name(op.entry)
         I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
@@ -33,9 +37,10 @@ class Parameters:
                 var = tirx.Var(operand.name, passed_dtype(operand.dtype))
                 scalars[operand.name] = I.arg(operand.name, var)
                 continue
-            shape = [as_index(evaluate(e, symbols, tirx.ceildiv)) for e in operand.shape]
-            # Item-size alignment: any NumPy array will do, at no cost in vector moves.
-            buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+            extents = (evaluate(e, symbols, tirx.ceildiv) for e in operand.shape)
+            shape = [as_index(extent, index_dtype) for extent in extents]
+            align_bytes = max(align, item_bytes(operand.dtype))
+            buffer = I.buffer(shape, operand.dtype, align=align_bytes)
             buffers[operand.name] = I.arg(operand.name, buffer)
         return Parameters(symbols, buffers, scalars)
 
@@ -51,6 +56,6 @@ def passed_dtype(dtype: str) -> str:
     return "float64" if dtype.startswith(("float", "bfloat")) else "int64"
 
 
-def as_index(value: int | ir.Expr) -> ir.Expr:
+def as_index(value: int | ir.Expr, dtype: str = "int64") -> ir.Expr:
     """A number as an index expression."""
-    return tirx.const(value, "int64") if isinstance(value, int) else value
+    return tirx.const(value, dtype) if isinstance(value, int) else value

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, plan_matmul, schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config, matmul_kind
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.device.cuda import nvrtc_obstacle

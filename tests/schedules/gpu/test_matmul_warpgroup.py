@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.matmul_warpgroup import (
     plan_warpgroup_matmul,
     schedule_warpgroup_matmul,

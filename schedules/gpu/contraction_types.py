@@ -1,0 +1,45 @@
+"""In which types a contraction is multiplied on a chip: its own, or wider ones that hold them."""
+
+from tvm.target import Target
+from tvm_iree_ext.schedules.gpu.matmul_config import multiplying_kinds
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.contraction import Contraction
+
+Types = tuple[str, str, str]
+"""Of the op's lhs and rhs as they are multiplied, and of sums."""
+
+_HOLDING = {
+    "float16": ("float16", "float32"),
+    "bfloat16": ("bfloat16", "float32"),
+    "float32": ("float32",),
+    "int8": ("int8",),
+}
+"""The types that hold every number of a type, the narrowest first."""
+
+
+def multiplied_types(op: Contraction, target: Target) -> Types:
+    """The narrowest types in which the products are exact and that the chip multiplies.
+
+    Raises:
+        ScheduleError: when it has none, saying what it multiplies.
+    """
+    lhs, rhs = (op.types[name].dtype for name in ("lhs", "rhs"))
+    sums = op.accumulator_dtype
+    choices: list[Types] = []
+    if sums == "float64":
+        choices = [("float64", "float64", sums)]
+    else:
+        if lhs != rhs:
+            choices.append((lhs, rhs, sums))
+        common = [dtype for dtype in _HOLDING[lhs] if dtype in _HOLDING[rhs]]
+        choices += [(dtype, dtype, sums) for dtype in common]
+    offered = multiplying_kinds(target)
+    for types in choices:
+        if types in offered:
+            return types
+    known = sorted({f"{a} * {b}" for a, b, _ in offered})
+    raise ScheduleError(
+        f"no matrix instruction for {' or '.join(f'{a} * {b}' for a, b, _ in choices)} in {sums};"
+        f" it multiplies {', '.join(known) or 'nothing'}"
+    )

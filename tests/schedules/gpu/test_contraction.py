@@ -1,0 +1,137 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
+from tvm_iree_ext.schedules.gpu.contraction_matrices import ContractionMatrices
+
+from tvm_iree_ext import dtypes, ops
+from tvm_iree_ext.catalog.contraction import CONTRACTION, random_case
+from tvm_iree_ext.simulated import simulate_function
+from tvm_iree_ext.target.mma_table import mma_kind
+from tvm_iree_ext.target.names import make_target
+
+RULE = GpuContraction()
+CHIPS = [
+    *("cuda:sm_80", "cuda:sm_86", "cuda:sm_89", "cuda:sm_90", "cuda:sm_100"),
+    *("rocm:gfx90a", "rocm:gfx942", "rocm:gfx950", "rocm:gfx1100", "rocm:gfx1201"),
+]
+HALF = "float16"
+
+
+def check(op, operands, chip, config=None):
+    """Lower by the rule, simulate, and compare with the reference; the simulations."""
+    target = make_target(chip)
+    assert RULE.applies(op, target) is None
+    module = RULE.lower(op, target, config or RULE.heuristic(op, target))
+    want = CONTRACTION.reference(op, operands)
+    result = np.zeros(want["result"].shape, dtypes.numpy_dtype(op.types["result"].dtype))
+    done = simulate_function(module[op.entry], target, {**operands, "result": result})
+    for simulation in done:
+        simulation.check()
+    tolerance = CONTRACTION.tolerance(op, operands, want)["result"]
+    np.testing.assert_allclose(
+        result.astype("float64"),
+        want["result"].astype("float64"),
+        rtol=tolerance.relative,
+        atol=tolerance.absolute,
+    )
+    return done
+
+
+def arrays(op, seed=0, **extents):
+    """Operands of small integers, so that products are exact."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: rng.integers(-3, 4, [extents.get(e, e) for e in kind.shape]).astype(
+            dtypes.numpy_dtype(kind.dtype)
+        )
+        for name, kind in op.types.items()
+        if name != "result"
+    }
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_batches_tails_and_an_epilogue_on_every_chip(chip):
+    op = ops.matmul(
+        (2, 37, 40),
+        (2, 40, 50),
+        [ops.TensorType((50,), HALF), ops.TensorType((2, 37, 50), "float32")],
+        epilogue="max(arg0 * 0.5 + arg1, 0) + arg2",
+        dtype=HALF,
+    )
+    check(op, arrays(op), chip)
+
+
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"])
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "maps"),
+    [
+        # Several dims of each role, in any order.
+        (
+            (3, 8, 5, 8),
+            (8, 6, 8),
+            [
+                "(m0, k0, m1, k1, n) -> (m0, k0, m1, k1)",
+                "(m0, k0, m1, k1, n) -> (k0, n, k1)",
+                "(m0, k0, m1, k1, n) -> (m1, n, m0)",
+            ],
+        ),
+        # The result's last dim is of lhs.
+        ((24, 40), (40, 16), ["(a, b, c) -> (a, b)", "(a, b, c) -> (b, c)", "(a, b, c) -> (c, a)"]),
+        # Batches are contiguous, so that no run of memory is of one product.
+        (
+            (16, 16, 3),
+            (16, 8, 3),
+            ["(b, m, n, k) -> (m, k, b)", "(b, m, n, k) -> (k, n, b)", "(b, m, n, k) -> (b, m, n)"],
+        ),
+        # No rows, no columns, no depth.
+        ((40,), (40, 33), ["(n, k) -> (k)", "(n, k) -> (k, n)", "(n, k) -> (n)"]),
+        ((40,), (40,), ["(k) -> (k)", "(k) -> (k)", "(k) -> ()"]),
+        ((17,), (9,), ["(m, n) -> (m)", "(m, n) -> (n)", "(m, n) -> (m, n)"]),
+    ],
+    ids=["several", "swapped", "batch_last", "vector", "dot", "outer"],
+)
+def test_indexing_maps_of_any_kind(chip, lhs, rhs, maps):
+    op = ops.contraction(lhs, rhs, indexing_maps=maps, dtype=HALF, result_dtype="float32")
+    check(op, arrays(op), chip)
+
+
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
+def test_extents_known_at_call_time(chip):
+    op = ops.matmul(("b", "m", "k"), ("b", "k", "n"), dtype=HALF)
+    config = small(op, chip)
+    for m, n, k in ((1, 1, 1), (35, 18, 40)):
+        check(op, arrays(op, b=2, m=m, n=n, k=k), chip, config)
+
+
+def small(op, chip):
+    """A config of one instruction for each of four subgroups."""
+    config = RULE.heuristic(op, make_target(chip))
+    mma = mma_kind(config.mma_kind)
+    return replace(
+        config,
+        subgroups={"m": 2, "n": 2},
+        workgroup_tile={"m": 2 * mma.m, "n": 2 * mma.n},
+        reduction_tile={"k": mma.k},
+    )
+
+
+def test_rows_are_copied_in_runs_where_dims_allow():
+    """Two dims of k, the last of 8 elements: runs of 16 bytes, of either operand."""
+    maps = ["(m, n, a, b) -> (a, m, b)", "(m, n, a, b) -> (n, a, b)", "(m, n, a, b) -> (m, n)"]
+    op = ops.contraction((6, 64, 8), (64, 6, 8), indexing_maps=maps, dtype=HALF)
+    source = ContractionMatrices(op).source("lhs")
+    assert (source.name, source.contiguous, source.row) == ("lhs", "k", 8)
+    (done,) = check(op, arrays(op), "rocm:gfx942")
+    loads = {a.access_bytes for a in done.accesses if a.space == "global" and not a.store}
+    assert loads == {16}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_random_cases(seed):
+    rng = np.random.default_rng(1000 + seed)
+    for chip in ("cuda:sm_80", "rocm:gfx942"):
+        op, operands = random_case(rng)
+        if RULE.applies(op, make_target(chip)) is None:
+            check(op, operands, chip)
