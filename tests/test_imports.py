@@ -45,7 +45,9 @@ ALLOWED = {
     "registry": ".catalog .ops .reference .schedules numpy",
     "support": f"{REGISTRY} .machine numpy",
     "vector_math": "tvm tvm_ffi",
-    "pipeline": ".vector_math tvm tvm_ffi",
+    "narrow_storage": "tvm tvm_ffi",
+    "vectorization": "tvm tvm_ffi",
+    "pipeline": ".vector_math .vectorization .narrow_storage tvm tvm_ffi",
     "linker": ".target .machine .staging .versions tvm tvm_ffi",
     "staging": "",
     "machine": "",
@@ -55,7 +57,7 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".target .layout .intrin .linker .artifact .manifest .device.launcher"
+    "device": ".narrow_storage .target .layout .intrin .linker .artifact .manifest .device.launcher"
     " tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "kernel": ".arrays .calls .manifest .artifact .cache .machine .runtime numpy tvm_ffi",

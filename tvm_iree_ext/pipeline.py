@@ -8,7 +8,9 @@ from tvm import DataType, ir, s_tir, tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.tirx import compilation_pipeline
 
+from tvm_iree_ext.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.vector_math import lower_vector_math
+from tvm_iree_ext.vectorization import broadcast_words, compare_words_for_nan
 
 CPU_PIPELINE = "tvm_iree_ext.cpu"
 
@@ -71,11 +73,14 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         *([compact] if _allocates_by_variables(mod) else []),
         s_tir.transform.LowerMatchBuffer(),
         s_tir.transform.LowerOpaqueBlock(),
+        keep_narrow_storage,
         tirx.transform.FlattenBuffer(),
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),
+        compare_words_for_nan,
         tirx.transform.VectorizeLoop(True),
+        broadcast_words,
         tirx.transform.StorageRewrite(),
         tirx.transform.UnrollLoop(),
         tirx.transform.StmtSimplify(),

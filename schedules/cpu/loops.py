@@ -83,20 +83,35 @@ def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir
     What several places read is held, but not under a condition, where it is repeated.
     """
     depths: dict[ir.Var, int] = {}
-    sizes: dict[ir.Var, int] = {}
+    sizes: dict[ir.Var, int] = {}  # of what is held at most once, and of all written out
+    whole: dict[ir.Var, int] = {}
     kept: dict[ir.Var, Producer] = {}
     for buffer, producer in producers.items():  # in the order of the nests
-        loads: list[ir.TensorLoad] = []
-        calls: list[ir.Call] = []
-        for value in producer.nest.values():
-            tvm_ffi.structural_walk(value, [(ir.TensorLoad, loads.append), (ir.Call, calls.append)])
-        guarded = any(getattr(call.op, "name", "") == "tirx.if_then_else" for call in calls)
-        sources = [load.source for load in loads]
-        depth = 1 + max((depths.get(one, 0) for one in sources), default=0)
-        size = sum(sizes.get(s, 1) if guarded or s not in shared else 1 for s in sources)
-        if depth < _LONGEST_CHAIN and size < _LARGEST_TREE:
-            kept[buffer], depths[buffer], sizes[buffer] = producer, depth, size
+        cells: dict[ir.Var, int] = {}
+        for cell, value in producer.nest.cells.items():
+            cells[cell] = sum(cells.get(s, whole.get(s, 1)) for s in _sources(value))
+        held = [s for value in producer.nest.values() for s in _sources(value) if s not in cells]
+        is_guarded = any(_is_guarded(value) for value in producer.nest.values())
+        everything = sum(cells.get(s, whole.get(s, 1)) for s in _sources(producer.store.value))
+        size = sum(1 if s in shared else sizes.get(s, 1) for s in held)
+        depth = 1 + max((depths.get(one, 0) for one in held), default=0)
+        if depth < _LONGEST_CHAIN and (everything if is_guarded else size) < _LARGEST_TREE:
+            kept[buffer], depths[buffer] = producer, depth
+            sizes[buffer], whole[buffer] = size, everything
     return kept
+
+
+def _sources(value: Any) -> list[ir.Var]:
+    """What an expression loads from, each time."""
+    found: list[ir.Var] = []
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, lambda load: found.append(load.source)))
+    return found
+
+
+def _is_guarded(value: Any) -> bool:
+    calls: list[ir.Call] = []
+    tvm_ffi.structural_walk(value, (ir.Call, calls.append))
+    return any(getattr(call.op, "name", "") == "tirx.if_then_else" for call in calls)
 
 
 def _declared(parameter: ir.Var) -> Any:

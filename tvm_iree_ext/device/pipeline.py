@@ -12,10 +12,10 @@ from tvm import ir, s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import compilation_pipeline
 
-from tvm_iree_ext.device.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.narrow_storage import keep_narrow_storage
 
 DEVICE_PIPELINE = "tvm_iree_ext.device"
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import ml_dtypes
 import numpy as np
+import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_iree_ext.mlir import small_floats
@@ -59,6 +60,11 @@ class Element:
         return self.kind in ("int", "uint", "bool")
 
     @property
+    def rounds_by_words(self) -> bool:
+        """Whether a number is rounded by arithmetic on its bits, in which it stands often."""
+        return self.storage[0] == "bfloat16" or self.name in small_floats.FORMATS
+
+    @property
     def numpy(self) -> np.dtype:
         """NumPy's type of the constants of it."""
         return np.dtype(
@@ -84,11 +90,31 @@ class Element:
         want = self.storage[0]
         if want == self.held:
             return held
+        narrow = self._narrow(held)
+        if narrow is not None:
+            return narrow
         if self.name in small_floats.FORMATS:
             return small_floats.encoded(held, self.name)
         if want == "bfloat16":
             return tirx.reinterpret("bfloat16", bits(held, "bfloat16"))
         return cast(held, want)
+
+    def _narrow(self, held: Expr) -> Expr | None:
+        """What was loaded to be ``held``: rounded already, it is not rounded again."""
+        match held:
+            case tirx.Cast(value=narrow):  # of float16
+                pass
+            case ir.Call(args=[tirx.LShift(a=tirx.Cast(value=ir.Call(args=[narrow])))]):  # bfloat16
+                pass
+            case tirx.Select():  # of a float of 8 bits
+                words: list[Expr] = []
+                tvm_ffi.structural_walk(held, (ir.TensorLoad, words.append))
+                narrow = words[0] if words else held
+            case _:
+                return None
+        if str(narrow.ty.dtype) != self.storage[0]:
+            return None
+        return narrow if tvm_ffi.structural_equal(held, self.loaded(narrow)) else None
 
     def rounded(self, value: Any) -> Any:
         """A result of arithmetic in the held type, as a number of this type."""

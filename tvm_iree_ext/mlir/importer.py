@@ -7,6 +7,7 @@ from tvm import relax, tirx
 
 from tvm_iree_ext.errors import ExtError, MlirError
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.elements import Element
 from tvm_iree_ext.mlir.errors import UNFORESEEN, Unsupported
 from tvm_iree_ext.mlir.functions import (
     FUNCTIONS,
@@ -196,12 +197,12 @@ def _perform(scope: Scope, op: form.Operation) -> Any:
 
 
 def _signature(arguments: list[Argument], results: list[Tensor]) -> Signature:
-    operands = [Operand(one.name, one.extents, _dtype(one.element.name)) for one in arguments]
+    operands = [Operand(one.name, one.extents, _dtype(one.element)) for one in arguments]
     operands += [
         Operand(
             f"result{number}",
             tuple(_extent_text(extent) for extent in tensor.shape),
-            _dtype(tensor.element.name),
+            _dtype(tensor.element),
             "result",
         )
         for number, tensor in enumerate(results)
@@ -209,8 +210,9 @@ def _signature(arguments: list[Argument], results: list[Tensor]) -> Signature:
     return Signature(tuple(operands))
 
 
-def _dtype(name: str) -> str:
-    return "int64" if name == "index" else name
+def _dtype(kind: Element) -> str:
+    """The element type of an operand: where NumPy has none, that of the bytes that hold it."""
+    return kind.name if kind.is_complex else kind.storage[0]
 
 
 def _extent_text(one: Any) -> int | str:

@@ -37,7 +37,11 @@ class Context:
         """A result of float arithmetic, as a number of its type."""
         if self.wide and kind.is_float and kind.bits == 16:
             return value
-        return kind.rounded(value)
+        if self.kernel is None or not kind.rounds_by_words or _is_plain(value):
+            return kind.rounded(value)
+        # Rounding takes the number several times, and a chain of it would grow so.
+        stored = kind.stored(self.kernel.kept(value))
+        return kind.loaded(self.kernel.kept(stored) if kind.bits == 8 else stored)
 
     def largest(self, value: Expr) -> int:
         """What the absolute value of an int64 is certain not to exceed."""
@@ -165,7 +169,7 @@ def _is_plain(value: Any) -> bool:
     """Whether an expression is a load, a variable or a number, or one of these converted."""
     if isinstance(value, tirx.Cast):
         return _is_plain(value.value)
-    return isinstance(value, ir.TensorLoad | tirx.Var | tirx.IntImm)
+    return isinstance(value, ir.TensorLoad | tirx.Var | tirx.IntImm | tirx.FloatImm)
 
 
 def on_index(context: Context, name: str, a: Any, b: Any) -> Expr:
