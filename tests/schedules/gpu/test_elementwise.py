@@ -102,7 +102,7 @@ def test_loads_and_stores_of_16_bytes_are_in_the_assembly():
     schedule = schedule_elementwise(copy_of(shape, "float16"), "copy", GFX942)
     assembly = compile_device(schedule.mod, GFX942).assembly
     layout = elementwise_layout(shape, 16, GFX942)
-    assert assembly.count("global_load_dwordx4") == prod(layout.batch_tile)
+    assert assembly.count("buffer_load_dwordx4") == prod(layout.batch_tile)
     assert assembly.count("global_store_dwordx4") == prod(layout.batch_tile)
 
 
