@@ -79,6 +79,24 @@ def test_a_torch_module_of_any_batch():
             torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_torch_module_of_halves(dtype):
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = layer.to(getattr(torch, dtype)).eval()
+    x = torch.randn(2, 10, 32, dtype=getattr(torch, dtype))
+    program = ext.from_torch(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(program(x), model(x), rtol=3e-2, atol=3e-2)
+    again = torch.export.export(model, (x,))
+    assert program(x).equal(ext.from_torch(again)(x))
+    assert type(again.state_dict["linear1.weight"]) is torch.nn.Parameter
+    with pytest.raises(MlirError, match="takes no arguments to trace with"):
+        ext.from_torch(again, x)
+
+
 def test_text_of_stablehlo():
     imported = frontends.import_lowered(
         """

@@ -69,7 +69,7 @@ ALLOWED = {
     "program_sorts": ".ops .mlir tvm tvm_ffi",
     "program_builder": f"{BUILD} {PASSES} .mlir tvm tvm_ffi numpy",
     "program_checks": f"{PROGRAMS} .comparison .tolerance .recorded .workers .limits .target numpy",
-    "frontends": f"{PROGRAMS} .target jax iree",
+    "frontends": f"{PROGRAMS} .target jax torch iree",
     "fuzz": f"{PROGRAMS} .workers .limits",
     "builder": f"{BUILD} tvm tvm_ffi numpy",
     "comparison": ".tolerance numpy",

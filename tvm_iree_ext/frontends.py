@@ -6,7 +6,8 @@ asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pyto
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,8 @@ from tvm_iree_ext.program import Program
 from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.target.names import TargetLike
 
+_OF_TRACING = ("kwargs", "dynamic_shapes")  # options that are torch.export's
+_FLOATS_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
 _MOST_LINES = 20  # of what the compiler complains
 
 
@@ -94,11 +97,21 @@ def from_torch(
 def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
     """The same, imported and not built."""
     try:
+        import torch
         from iree.turbine import aot
     except ImportError as error:
         raise _absent("iree-turbine", "pytorch", error) from None
-    given: dict[str, Any] = {"args": examples} if examples else {}
-    exported = aot.export(module, **given, **options)
+    traced = module
+    if isinstance(module, torch.nn.Module):
+        tracing = {name: options.pop(name) for name in _OF_TRACING if name in options}
+        tracing["strict"] = options.pop("strict_export", True)
+        traced = torch.export.export(module, args=examples, **tracing)
+        if decompositions := aot.decompositions.current_aot_decompositions():
+            traced = traced.run_decompositions(decompositions)
+    elif examples:
+        raise MlirError("what is exported already takes no arguments to trace with")
+    with _weights_as_words(traced):
+        exported = aot.export(traced, **options)
 
     def write(place: Path) -> Path:
         path = place / "module.mlirbc"  # weights by their bytes
@@ -106,6 +119,37 @@ def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
         return path
 
     return _import(write, "torch")
+
+
+@contextmanager
+def _weights_as_words(exported: Any) -> Iterator[None]:
+    """Show weights of types that NumPy has not, such as bfloat16, to it as their words.
+
+    ``iree.turbine`` takes the bytes of weights through NumPy.
+    """
+    import torch
+
+    class Words(torch.Tensor):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            word = torch.int16 if self.itemsize == 2 else torch.uint8
+            return self.as_subclass(torch.Tensor).view(word).numpy()
+
+    weights = {
+        name: weight
+        for name, weight in getattr(exported, "state_dict", {}).items()
+        if weight.dtype.is_floating_point and str(weight.dtype) not in _FLOATS_OF_NUMPY
+    }
+    try:
+        for name, weight in weights.items():
+            words = weight.detach().as_subclass(Words)
+            is_parameter = isinstance(weight, torch.nn.Parameter)
+            exported.state_dict[name] = (
+                torch.nn.Parameter(words, requires_grad=False) if is_parameter else words
+            )
+        yield
+    finally:
+        for name, weight in weights.items():
+            exported.state_dict[name] = weight
 
 
 def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) -> Imported:
