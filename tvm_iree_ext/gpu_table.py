@@ -204,13 +204,13 @@ def _bound(plan: MatmulPlan) -> Bound | None:
     part: GpuPart | None = next((p for p in plan.chip.parts if dtype in p.peak_tflops), None)
     if part is None:
         return None
-    shape = plan.shape
-    workgroups = -(-shape.m // plan.tile[0]) * -(-shape.n // plan.tile[1])
+    m, n, k = (extent or 0 for extent in (plan.shape.m, plan.shape.n, plan.shape.k))
+    workgroups = -(-m // plan.tile[0]) * -(-n // plan.tile[1])
     rounds = -(-workgroups // part.cores)
-    depth = -(-shape.k // plan.tile[2]) * plan.tile[2]
+    depth = -(-k // plan.tile[2]) * plan.tile[2]
     operations = 2 * rounds * part.cores * prod(plan.tile[:2]) * depth
-    moved = shape.k * (shape.m * dtype_bits(plan.mma.a) + shape.n * dtype_bits(plan.mma.b)) // 8
-    moved += shape.m * shape.n * dtype_bits(plan.mma.c) // 8
+    moved = k * (m * dtype_bits(plan.mma.a) + n * dtype_bits(plan.mma.b)) // 8
+    moved += m * n * dtype_bits(plan.mma.c) // 8
     return Bound(
         part.name,
         operations / part.peak_tflops[dtype] / 1e6,

@@ -1,7 +1,7 @@
 """In which types a contraction is multiplied on a chip: its own, or wider ones that hold them."""
 
 from tvm.target import Target
-from tvm_iree_ext.schedules.gpu.matmul_config import multiplying_kinds
+from tvm_iree_ext.schedules.gpu.matmul_config import by_lanes, multiplying_kinds
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.contraction import Contraction
@@ -36,7 +36,7 @@ def multiplied_types(op: Contraction, target: Target) -> Types:
         choices += [(dtype, dtype, sums) for dtype in common]
     offered = multiplying_kinds(target)
     for types in choices:
-        if types in offered:
+        if types in offered or by_lanes(types, target):
             return types
     known = sorted({f"{a} * {b}" for a, b, _ in offered})
     raise ScheduleError(

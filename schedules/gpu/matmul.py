@@ -370,7 +370,9 @@ class _Scheduling:
         for side, block in fragments.items():
             self._load(side, block)
         fill_loops = sch.get_loops(fill)[-4:]
-        for loop in (*fill_loops[:2], k_tile, i_tile, j_tile):
+        # A step of lanes' own multiply-adds is code enough.
+        steps = () if mma.kind == "fma" else (k_tile,)
+        for loop in (*fill_loops[:2], *steps, i_tile, j_tile):
             sch.unroll(loop)
         self._pipeline(k_step)
         sch.tensorize(fill_loops[2], self.intrins.fill())
@@ -433,12 +435,15 @@ class _Scheduling:
         order = self.plan.orders[side]
         placement = self.plan.placements[side].placement
         pitch = placement.shape[-1] * placement.element_bytes + placement.pad_bytes
+        widest = min(WIDEST_ACCESS_BYTES, pitch & -pitch)
+        if placement.swizzle is not None:
+            widest = min(widest, placement.swizzle.access_elements * placement.element_bytes)
         name = self.intrins.load(
             side,
             self.plan.scope,
             order=order,
             ldmatrix=side in self.plan.ldmatrix,
-            widest_bytes=min(16, pitch & -pitch),
+            widest_bytes=widest,
         )
         tile = self.intrins.tile(side)
         extents = tuple(tile[dim] for dim in order)

@@ -8,6 +8,7 @@ from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout.analysis import Placement, coalescing
+from tvm_iree_ext.target.fma import FMA_TYPES, fma_kind, fma_lanes, fma_name
 from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
@@ -19,6 +20,7 @@ _SMALL = 64 * 64  # not worth making smaller to keep all cores busy
 _DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 banks
 _ACCESS_BITS = 128
 _LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more shapes
+_LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by itself
 _TYPICAL = 4096  # what an extent that is known at call time counts as
 
 
@@ -48,6 +50,8 @@ def matmul_kind(shape: MatmulShape, target: Target) -> Mma:
         ScheduleError: when the chip has none, naming the types that it multiplies.
     """
     wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    if by_lanes(wanted, target):
+        return _lanes_kind(shape, subgroup_size(target))
     offered = multiplying_kinds(target)
     if wanted not in offered:
         types = sorted({"*".join(types[:2]) for types in offered})
@@ -56,6 +60,25 @@ def matmul_kind(shape: MatmulShape, target: Target) -> Mma:
             f" {wanted[2]}; it multiplies {', '.join(types) or 'nothing'}"
         )
     return max(offered[wanted], key=lambda mma: (_run_bits(mma), mma.kind == "native", mma.flops))
+
+
+def by_lanes(types: tuple[str, str, str], target: Target) -> bool:
+    """Whether products of these types are multiply-adds of lanes: the chip has nothing better."""
+    same = types[0] == types[1] == types[2]
+    known = types[2] in map(tvm_dtype, FMA_TYPES)
+    return same and known and types not in multiplying_kinds(target)
+
+
+def _lanes_kind(shape: MatmulShape, size: int) -> Mma:
+    """As many rows and columns of a lane as the product has for it."""
+    dtype = next(one for one in FMA_TYPES if tvm_dtype(one) == shape.result_dtype)
+    most = _LANE_ROWS * 32 // dtype_bits(dtype)
+    rows, columns = (
+        min(most, 1 << (-(-(extent or _TYPICAL) // count) - 1).bit_length())
+        for extent, count in zip((shape.m, shape.n), fma_lanes(size), strict=True)
+    )
+    along = ("MK"[shape.lhs_order[-1]], "KN"[shape.rhs_order[-1]])
+    return fma_kind(fma_name(dtype, rows, columns, size, *along))
 
 
 def _run_bits(mma: Mma) -> int:
@@ -74,9 +97,10 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
     bytes_per_k = mma.k * dtype_bits(mma.a) // 8
     k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // mma.k)))
+    across = (4, 2) if mma.kind == "fma" else (2, 2)
     subgroups = (
-        2 if m > mma.m else 1,
-        2 if n > mma.n else 1,
+        min(across[0], -(-m // mma.m)),
+        min(across[1], -(-n // mma.n)),
     )
     column_major = _column_major(mma)
     error: ScheduleError | None = None

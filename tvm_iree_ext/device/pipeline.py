@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm.tirx import compilation_pipeline
 
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
+from tvm_iree_ext.device.shared_elements import count_shared_elements
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
@@ -52,6 +53,7 @@ def _passes(target: Target) -> list[Any]:
         s_tir.transform.InjectVirtualThread(),
         s_tir.transform.InjectDoubleBuffer(),
         tirx.transform.StorageRewrite(),
+        *([count_shared_elements] if cuda else []),
         *([s_tir.transform.LowerAsyncDMA()] if cuda else []),
         s_tir.transform.HoistIfThenElse(),
         unroll_local_indexing,

@@ -3,8 +3,9 @@
 A fragment is a ``local`` buffer ``[..., lane, register]`` (``[..., subgroup, lane, register]``
 where several subgroups share the instruction): every lane's registers of one instruction's
 operand, in the order that the instruction wants.  Lanes that hold the same elements are one: of 32
-lanes with 16 different parts the fragment has 16, and lane ``l`` uses part ``l mod 16``.  Adjacent
-lanes that share a run of elements each hold a part of it.
+lanes with 16 different parts the fragment has 16, and lane ``l`` uses part ``l mod 16``, or
+``l div 2`` where neighbours hold the same.  Adjacent lanes that share a run of elements each hold a
+part of it.
 """
 
 from collections.abc import Sequence
@@ -28,8 +29,28 @@ def packed(operand: MmaOperand) -> MmaOperand:
 
 
 def fragment_lanes(operand: MmaOperand) -> int:
-    """How many lanes hold different parts; they are the first ones of the subgroup."""
+    """How many lanes hold different parts."""
     return prod(operand.thread) * operand.element_split_lanes
+
+
+def fragment_lane(operand: MmaOperand, lane: Any) -> Any:
+    """Which of the fragment's parts a lane uses."""
+    strides = _part_strides(operand)
+    if all(strides[dim] == operand.tstrides[dim] for dim in strides):
+        return lane % fragment_lanes(operand)
+    digits = (lane // operand.tstrides[dim] % operand.thread[dim] for dim in strides)
+    parts = (_times(digit, stride) for digit, stride in zip(digits, strides.values(), strict=True))
+    return _sum(list(parts))
+
+
+def _part_strides(operand: MmaOperand) -> dict[int, int]:
+    """By dim, how many parts lie between those of neighbours along it."""
+    dims = [dim for dim, lanes in enumerate(operand.thread) if lanes > 1]
+    stride, found = operand.element_split_lanes, {}
+    for dim in sorted(dims, key=lambda dim: operand.tstrides[dim]):
+        found[dim] = stride
+        stride *= operand.thread[dim]
+    return found
 
 
 def fragment_shape(operand: MmaOperand) -> Ints:
@@ -47,6 +68,7 @@ def place(operand: MmaOperand, index: Sequence[Any]) -> list[Any]:
     digits: dict[str, Any] = {}
     lane: list[Any] = []
     group: list[Any] = []
+    parts = _part_strides(operand)
     for dim, x in enumerate(index):
         levels = (
             ("e", operand.element[dim]),
@@ -63,7 +85,7 @@ def place(operand: MmaOperand, index: Sequence[Any]) -> list[Any]:
                 digit = digit % tile
             span *= tile
             if level == "t":
-                lane.append(_times(digit, operand.tstrides[dim]))
+                lane.append(_times(digit, parts[dim]))
             elif level == "s":
                 group.append(_times(digit, operand.sstrides[dim]))
             else:

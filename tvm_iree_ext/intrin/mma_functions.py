@@ -18,8 +18,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.errors import TargetError
-from tvm_iree_ext.intrin import amd, amd_sparse, nvidia
+from tvm_iree_ext.intrin import amd, amd_sparse, fma, nvidia
 from tvm_iree_ext.intrin.fragments import (
+    fragment_lane,
     fragment_lanes,
     fragment_shape,
     held,
@@ -149,7 +150,7 @@ class Lanes:
     ) -> tuple[nvidia.Load, nvidia.Store]:
         """Access to a lane's registers; ``first`` are the indices before subgroup and lane."""
         parts = fragment_lanes(operand)
-        lane = self.lane if parts == self.size else self.lane % parts
+        lane = self.lane if parts == self.size else fragment_lane(operand, self.lane)
         lead = [*first, *([self.group] if prod(operand.subgroup) > 1 else []), lane]
 
         def load(start: int, count: int) -> Any:
@@ -362,6 +363,9 @@ def _calls_of(
         a, b = (registers[side][0] for side in ("lhs", "rhs"))
         call = functools.partial(amd.sparse_call, mma)
         amd_sparse.multiply(mma, a, b, load, store, lanes.lane, call)
+        return
+    if mma.kind == "fma":
+        fma.multiply_add(mma, registers["lhs"][0], registers["rhs"][0], load, store)
         return
     kind = _base(exchanged(mma) if tile.column_major else mma)
     sides = ["rhs", "lhs"] if tile.column_major else ["lhs", "rhs"]

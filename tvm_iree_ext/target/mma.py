@@ -10,6 +10,7 @@ checked when the table is read (:mod:`.mma_table`, :mod:`.mma_laws`).
     scaled          one instruction with a scale for each block of K
     warpgroup       one instruction of four subgroups, with B in shared memory
     opaque          registers without a documented layout
+    fma             multiply-adds of each lane (:mod:`.fma`); in no row of the table
 """
 
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ import numpy as np
 from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
-Kind = Literal["native", "virtual", "virtual_sparse", "scaled", "warpgroup", "opaque"]
+Kind = Literal["native", "virtual", "virtual_sparse", "scaled", "warpgroup", "opaque", "fma"]
 
 _TVM_DTYPES = {
     "f64": "float64",

@@ -7,6 +7,7 @@ from importlib.resources import files
 from tvm.target import Target
 
 from tvm_iree_ext.errors import TargetError
+from tvm_iree_ext.target.fma import fma_kind
 from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.target.mma import Kind, Mma, read_row
 from tvm_iree_ext.target.mma_laws import check_laws
@@ -28,11 +29,13 @@ def mma_table() -> dict[str, Mma]:
 
 
 def mma_kind(name: str) -> Mma:
-    """The kind of a name.
+    """The kind of a name: of the table, or of a lane's multiply-adds (:mod:`.fma`).
 
     Raises:
         TargetError: for an unknown name, with those alike.
     """
+    if str(name).startswith("FMA_"):
+        return fma_kind(name)
     table = mma_table()
     if name not in table:
         alike = [known for known in table if known.split("_")[0] == str(name).split("_")[0]]
