@@ -7,6 +7,7 @@ is needed, and ``tvm`` is not imported.
 
 import ctypes
 import functools
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
@@ -28,6 +29,7 @@ BYTECODE = "program.vm"
 PARAMETERS = "parameters.bin"
 ALIGNMENT = 64  # of each parameter in its file
 _TAKEN = (np.ndarray, tvm_ffi.Tensor, int, float, bool)
+_EXTENTS = re.compile(r"\((-?\d+) vs\. (-?\d+)\).*match_cast, ty=R\.Tensor\(\((.*?),?\), dtype")
 _CPU, _POOLED = 1, 2  # kDLCPU; the allocator that keeps what is freed for the next call
 
 
@@ -282,8 +284,16 @@ class Program(Mapping[str, ProgramFunction]):
         except CallError:
             raise
         except (RuntimeError, ValueError, TypeError) as error:
-            raise CallError(f"{function.name}: {error}") from error
+            raise CallError(f"{function.name}: {_said(error)}") from error
         return [returned] if isinstance(returned, tvm_ffi.Tensor) else list(returned)
+
+
+def _said(error: Exception) -> str:
+    """What the virtual machine complains of, in words; of extents that it compares itself."""
+    if (found := _EXTENTS.search(str(error))) is None:
+        return str(error)
+    came, expected, shape = found.groups()
+    return f"a tensor within has extent {came}; expected {expected}, of [{shape}]"
 
 
 def _constants(path: Path, parameters: Sequence[Parameter]) -> dict[str, Any]:

@@ -46,12 +46,15 @@ def _is_zero(index: Any) -> bool:
 def axes_of(load: ir.TensorLoad, nest: Nest, result: Axes) -> Axes | None:
     """The dims by which a load of a nest reads, where ``result`` are those of its store.
 
-    None for one that is not read by single dims.
+    None for one that is not read by single dims, or not all of which is read.
     """
-    places = {index: place for place, index in enumerate(nest.stores[0].indices)}
+    store = nest.stores[0]
+    places = {index: place for place, index in enumerate(store.indices)}
     axes: list[tuple[int, ...]] = []
     for index, extent in zip(load.indices, load.source.ty.shape, strict=True):
         if isinstance(index, ir.Var) and index in places:
+            if not tvm_ffi.structural_equal(extent, store.buffer.ty.shape[places[index]]):
+                return None
             axes.append(result[places[index]])
         elif _is_zero(index) and isinstance(extent, tirx.IntImm) and int(extent) == 1:
             axes.append(())

@@ -79,6 +79,26 @@ def test_bfloat16(built):
     np.testing.assert_allclose(result, x.astype("f4") @ y.astype("f4"), rtol=1e-5, atol=1e-5)
 
 
+def test_the_first_rows_of_a_weight_are_no_operand_in_place(run):
+    """As in the attention of a decoder, where one weight is sliced into three."""
+    text = """
+    func.func @f(%a: tensor<5x8xf32>, %w: tensor<24x8xf32>) -> tensor<5x8xf32> {
+      %q = tensor.extract_slice %w[0, 0] [8, 8] [1, 1] : tensor<24x8xf32> to tensor<8x8xf32>
+      %e = tensor.empty() : tensor<8x8xf32>
+      %t = linalg.transpose ins(%q : tensor<8x8xf32>) outs(%e : tensor<8x8xf32>)
+          permutation = [1, 0]
+      %zero = arith.constant 0.0 : f32
+      %o = tensor.empty() : tensor<5x8xf32>
+      %z = linalg.fill ins(%zero : f32) outs(%o : tensor<5x8xf32>) -> tensor<5x8xf32>
+      %0 = linalg.matmul ins(%a, %t : tensor<5x8xf32>, tensor<8x8xf32>)
+          outs(%z : tensor<5x8xf32>) -> tensor<5x8xf32>
+      return %0 : tensor<5x8xf32>
+    }
+    """
+    a, w = random((5, 8)), random((24, 8))
+    np.testing.assert_allclose(run(text, a, w)[0], a @ w[:8].T, rtol=1e-5, atol=1e-5)
+
+
 CONVOLUTION = """
 func.func @f(%x: tensor<{x}>, %k: tensor<{k}>) -> tensor<{y}> {{
   %zero = arith.constant 0.0 : f32

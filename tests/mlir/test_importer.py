@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.errors import CallError, MlirError
 
 DATA = Path(__file__).parents[1] / "data" / "ir"
 PROGRAMS = sorted(path.stem for path in DATA.glob("*.mlir"))
@@ -45,18 +45,88 @@ def test_everything_unsupported_is_listed_at_once(imported):
     ]
 
 
-def test_a_dynamic_extent_is_checked_against_the_others(built):
-    text = """
-    func.func @f(%a: tensor<?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
-      %0 = arith.addf %a, %b : tensor<?xf32>
-      return %0 : tensor<?xf32>
-    }
-    """
-    program = built(text)
-    (result,) = program(np.arange(5, dtype="f4"), np.ones(5, "f4"))
-    np.testing.assert_array_equal(result, np.arange(5) + 1)
-    with pytest.raises(Exception, match=r"(?i)match|shape|expect"):
-        program(np.arange(5, dtype="f4"), np.ones(4, "f4"))
+AGREEING = """
+func.func @add(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?x?xf32> {
+  %0 = arith.addf %a, %b : tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}
+func.func @rows(%a: tensor<?x?xf32>, %b: tensor<?xf32>) -> tensor<?x?xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m = tensor.dim %a, %c0 : tensor<?x?xf32>
+  %n = tensor.dim %a, %c1 : tensor<?x?xf32>
+  %e = tensor.empty(%m, %n) : tensor<?x?xf32>
+  %0 = linalg.broadcast ins(%b : tensor<?xf32>) outs(%e : tensor<?x?xf32>) dimensions = [0]
+  %1 = arith.addf %0, %a : tensor<?x?xf32>
+  return %1 : tensor<?x?xf32>
+}
+func.func @product(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>, %c: tensor<?x?xf32>)
+    -> tensor<?x?xf32> {
+  %0 = linalg.matmul ins(%a, %b : tensor<?x?xf32>, tensor<?x?xf32>)
+      outs(%c : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}
+func.func @joined(%a: tensor<?x2xf32>, %b: tensor<?x2xf32>, %c: tensor<?x2xf32>)
+    -> tensor<?x2xf32> {
+  %0 = tensor.concat dim(0) %a, %b : (tensor<?x2xf32>, tensor<?x2xf32>) -> tensor<?x2xf32>
+  %1 = arith.addf %0, %c : tensor<?x2xf32>
+  return %1 : tensor<?x2xf32>
+}
+func.func @flat(%a: tensor<?x?xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
+  %0 = tensor.collapse_shape %a [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+  %1 = arith.addf %0, %b : tensor<?xf32>
+  return %1 : tensor<?xf32>
+}
+func.func @both_flat(%a: tensor<?x?xf32>, %b: tensor<?x?xf32>) -> tensor<?xf32> {
+  %0 = tensor.collapse_shape %a [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+  %1 = tensor.collapse_shape %b [[0, 1]] : tensor<?x?xf32> into tensor<?xf32>
+  %2 = arith.addf %0, %1 : tensor<?xf32>
+  return %2 : tensor<?xf32>
+}
+func.func @known(%a: tensor<?x?xf32>) -> tensor<3x?xf32> {
+  %0 = tensor.cast %a : tensor<?x?xf32> to tensor<3x?xf32>
+  %1 = arith.addf %0, %0 : tensor<3x?xf32>
+  return %1 : tensor<3x?xf32>
+}
+func.func @sorted(%a: tensor<?xf32>, %b: tensor<?xi32>) -> tensor<?xi32> {
+  %0:2 = iree_linalg_ext.sort dimension(0) outs(%a, %b : tensor<?xf32>, tensor<?xi32>) {
+  ^bb0(%l: f32, %r: f32, %x: i32, %y: i32):
+    %1 = arith.cmpf olt, %l, %r : f32
+    iree_linalg_ext.yield %1 : i1
+  } -> tensor<?xf32>, tensor<?xi32>
+  return %0#1 : tensor<?xi32>
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def agreeing(built):
+    return built(AGREEING)
+
+
+@pytest.mark.parametrize(
+    ("function", "fitting", "wrong", "said"),
+    [
+        ("add", ["3x4", "3x4"], ["3x4", "3x5"], "arg1 axis 1 .* 5; expected 4 .*arg0 axis 1"),
+        ("rows", ["3x4", "4"], ["3x4", "3"], "arg1 axis 0 has extent 3; expected 4"),
+        ("product", ["3x4", "4x5", "3x5"], ["3x4", "5x5", "3x5"], "arg1 axis 0 .* 5; expected 4"),
+        ("product", ["1x1", "1x1", "1x1"], ["3x4", "4x5", "3x6"], "arg2 axis 1 .* 6; expected 5"),
+        ("joined", ["1x2", "3x2", "4x2"], ["1x2", "3x2", "5x2"], r"arg2 axis 0 .* 4 \(\(arg0_0 \+"),
+        ("flat", ["2x3", "6"], ["2x3", "5"], r"arg1 axis 0 .* 5; expected 6 \(\(arg0_0 \* arg0_1"),
+        ("both_flat", ["2x6", "3x4"], ["2x6", "2x4"], r"within .* 8; expected 12, of \[arg0_0 \*"),
+        ("known", ["3x2"], ["4x2"], "arg0 axis 0 has extent 4; expected 3"),
+        ("sorted", ["3", "3xi4"], ["3", "4xi4"], "arg1 axis 0 has extent 4; expected 3"),
+    ],
+)
+def test_dynamic_extents_that_must_agree_are_checked(agreeing, function, fitting, wrong, said):
+    def arrays(shapes):
+        for shape in shapes:
+            extents = [int(one) for one in shape.removesuffix("xi4").split("x")]
+            yield np.ones(extents, "i4" if shape.endswith("i4") else "f4")
+
+    assert np.all(agreeing(*arrays(fitting), function=function)[0] > 0)
+    with pytest.raises(CallError, match=f"^{function}: .*{said}"):
+        agreeing(*arrays(wrong), function=function)
 
 
 def test_calls_are_imported_in_their_place(run):

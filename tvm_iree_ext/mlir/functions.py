@@ -88,7 +88,6 @@ class Argument:
 
     name: str
     shape: Shape
-    extents: tuple[int | str, ...]
     element: Element
     parts: list[relax.Var]
     value: Value
@@ -105,7 +104,7 @@ def arguments_of(scope: Scope, op: form.Operation) -> list[Argument]:
                 behind = tensor_behind(scope.program, argument, block)
                 if behind is None:
                     raise Unsupported(f"{argument.name}, a buffer view, is never a tensor")
-                made = _argument(len(found), behind)
+                made = _argument(scope, len(found), behind)
                 found.append(made)
                 scope.define(argument, Other("buffer view", made.value))
             elif kind.text in ("!hal.fence", "!hal.device"):
@@ -113,22 +112,22 @@ def arguments_of(scope: Scope, op: form.Operation) -> list[Argument]:
             else:
                 raise Unsupported(f"{argument.name} of the type {kind.text}")
             continue
-        made = _argument(len(found), kind)
+        made = _argument(scope, len(found), kind)
         found.append(made)
         scope.define(argument, made.value)
     return found
 
 
-def _argument(number: int, kind: form.Type) -> Argument:
+def _argument(scope: Scope, number: int, kind: form.Type) -> Argument:
     name = f"arg{number}"
     if not isinstance(kind, form.ScalarType | form.TensorType):
         raise Unsupported(f"{name} of the type {kind}")
     own = element(kind.dtype)
-    extents = tuple(
-        one if one is not None else f"{name}_{axis}"
+    shape = tuple(
+        one if one is not None else tirx.Var(f"{name}_{axis}", "int64")
         for axis, one in enumerate(getattr(kind, "shape", ()))
     )
-    shape = tuple(tirx.Var(one, "int64") if isinstance(one, str) else one for one in extents)
+    scope.function.extents += [one for one in shape if isinstance(one, tirx.Var)]
     names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
     parts = [
         relax.Var(part, tensor_type(shape, dtype))
@@ -136,8 +135,8 @@ def _argument(number: int, kind: form.Type) -> Argument:
     ]
     tensor = Tensor(shape, own, tuple(parts))
     if isinstance(kind, form.TensorType):
-        return Argument(name, shape, extents, own, parts, tensor)
-    return Argument(name, shape, extents, own, parts, read_back(tensor))
+        return Argument(name, shape, own, parts, tensor)
+    return Argument(name, shape, own, parts, read_back(tensor))
 
 
 def call(scope: Scope, op: form.Operation) -> list[Value]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import relax
 
 from tvm_iree_ext.errors import ExtError, MlirError
 from tvm_iree_ext.mlir import form
@@ -26,7 +26,7 @@ from tvm_iree_ext.mlir.regions import SCALAR_OPS
 from tvm_iree_ext.mlir.scope import Dependent, Function, Program, Scope
 from tvm_iree_ext.mlir.symbols import scalar
 from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported
-from tvm_iree_ext.mlir.values import Failed, Other, Tensor, Value, plain
+from tvm_iree_ext.mlir.values import Failed, Other, Tensor, Value, extent_text
 from tvm_iree_ext.signature import Operand, Signature
 
 
@@ -131,7 +131,8 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
         program.dropped.add(name)
         return None
     program.inputs[name] = len(parameters)
-    return EntryPoint(name, _signature(arguments, results), tuple(checks))
+    program.settled[name] = function.settled
+    return EntryPoint(name, _signature(function, arguments, results), tuple(checks))
 
 
 def _unforeseen(program: Program, op: form.Operation, reason: Exception) -> None:
@@ -196,12 +197,15 @@ def _perform(scope: Scope, op: form.Operation) -> Any:
     raise Unsupported(f"is not supported{nearest(op.name, supported())}")
 
 
-def _signature(arguments: list[Argument], results: list[Tensor]) -> Signature:
-    operands = [Operand(one.name, one.extents, _dtype(one.element)) for one in arguments]
+def _signature(function: Function, arguments: list[Argument], results: list[Tensor]) -> Signature:
+    def shape(of: Argument | Tensor) -> tuple[int | str, ...]:
+        return tuple(extent_text(function.in_terms(one)) for one in of.shape)
+
+    operands = [Operand(one.name, shape(one), _dtype(one.element)) for one in arguments]
     operands += [
         Operand(
             f"result{number}",
-            tuple(_extent_text(extent) for extent in tensor.shape),
+            shape(tensor),
             _dtype(tensor.element),
             "result",
         )
@@ -213,23 +217,3 @@ def _signature(arguments: list[Argument], results: list[Tensor]) -> Signature:
 def _dtype(kind: Element) -> str:
     """The element type of an operand: where NumPy has none, that of the bytes that hold it."""
     return kind.name if kind.is_complex else kind.storage[0]
-
-
-def _extent_text(one: Any) -> int | str:
-    """An extent as a signature writes it."""
-    number = plain(one)
-    if isinstance(number, int):
-        return number
-    return _text(number)
-
-
-def _text(value: Any) -> str:
-    match value:
-        case tirx.Var():
-            return str(value.name)
-        case tirx.IntImm():
-            return str(int(value))
-        case tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv():
-            sign = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//"}[type(value)]
-            return f"({_text(value.a)} {sign} {_text(value.b)})"
-    raise Unsupported(f"a result with the extent {value}, which a signature cannot say")

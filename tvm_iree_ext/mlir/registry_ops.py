@@ -20,7 +20,6 @@ from tvm_iree_ext.mlir.values import (
     Shape,
     Value,
     extent,
-    plain,
 )
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.parameters import passed_dtype
@@ -32,7 +31,7 @@ def extent_names(scope: Scope, shape: Shape) -> tuple[Extent, ...]:
     names = scope.function.extent_names
     found: list[Extent] = []
     for one in shape:
-        number = plain(one)
+        number = scope.simple(one)
         if isinstance(number, int):
             found.append(number)
             continue
@@ -93,8 +92,25 @@ def call_op(
         if not isinstance(value, TENSORS):
             raise Unsupported(f"{operand.name} is no tensor")
         arguments += scope.tensor(value).parts
+    _settle(scope, op, operands, results)
     outputs = [(one.shape, one.element) for one in results]
     return list(scope.called_op(op, arguments, outputs))
+
+
+def _settle(
+    scope: Scope, op: Op, operands: Mapping[str, Value], results: Sequence[AnyTensor]
+) -> None:
+    """Have the extents be equal that the op takes for one, where a call's arguments say them."""
+    pairs = [(operand, operands[operand.name]) for operand in op.signature.arguments]
+    pairs += zip(op.signature.results, results, strict=True)
+    known: dict[Extent, Any] = {}
+    for operand, value in pairs:
+        if isinstance(value, TENSORS):
+            for wanted, came in zip(operand.shape, value.shape, strict=True):
+                if isinstance(wanted, int):
+                    scope.function.settle(came, wanted)
+                elif wanted.isidentifier():
+                    scope.function.settle(known.setdefault(wanted, came), came)
 
 
 def passed(scope: Scope, value: Scalar, dtype: str) -> Any:

@@ -6,6 +6,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 from tvm import ir, relax, sym, tirx
 from tvm.ir import IRModule
 
@@ -31,6 +32,8 @@ from tvm_iree_ext.mlir.values import (
     Symbol,
     Tensor,
     Value,
+    extent,
+    extent_text,
     plain,
 )
 from tvm_iree_ext.ops.base import Op
@@ -52,6 +55,7 @@ class Program:
     functions: dict[str, form.Operation] = field(default_factory=dict)
     constants: dict[str, Value] = field(default_factory=dict)
     inputs: dict[str, int] = field(default_factory=dict)
+    settled: dict[str, dict[tirx.Var, Any]] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     most_steps: int = 0
@@ -84,6 +88,8 @@ class Program:
             if isinstance(func, relax.Function):
                 if name not in names:
                     continue
+                settled = {v: extent(e) for v, e in self.settled[name].items()}
+                func = func.bind_symbolic_vars(settled) if settled else func
                 func = func.with_attr("num_input", self.inputs[name])
                 func = func.with_attr("global_symbol", name)
             functions[gvar] = func
@@ -113,7 +119,47 @@ class Function:
     padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
     from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)
     extent_names: dict[str, str] = field(default_factory=dict)
+    extents: list[tirx.Var] = field(default_factory=list)  # of the arguments, in order
+    settled: dict[tirx.Var, Any] = field(default_factory=dict)  # those that must equal others
     steps: int = 0
+
+    def in_terms(self, one: Any) -> Any:
+        """An extent by those of the arguments' that are not settled by others."""
+        if isinstance(one, int) or not self.settled:
+            return one
+        found = tvm_ffi.structural_map(one, (ir.Var, lambda var: self.settled.get(var, var)))
+        return plain(self.analyzer.simplify(found))
+
+    def settle(self, a: Any, b: Any) -> bool:
+        """Have two extents be equal in every call; False where no argument's own is one of them.
+
+        Of two arguments' extents that of the later is settled.  A call is checked before it runs.
+        """
+        a, b = self.in_terms(a), self.in_terms(b)
+        if not isinstance(a, int) or not isinstance(b, int):
+            if self.analyzer.can_prove_equal(extent(a), extent(b)):
+                return True
+            for own in reversed(self.extents):
+                for one, other in ((a, b), (b, a)):
+                    if own.same_as(one) and self._is_said(other, own):
+                        self.settled[own] = other
+                        self.settled = {v: self.in_terms(e) for v, e in self.settled.items()}
+                        return True
+        return False
+
+    def _is_said(self, one: Any, own: tirx.Var) -> bool:
+        """Whether the arguments' extents say an extent, ``own`` left out."""
+        used: list[tirx.Var] = []
+        if not isinstance(one, int):
+            tvm_ffi.structural_walk(one, (ir.Var, used.append))
+        known = [known for known in self.extents if not known.same_as(own)]
+        if not all(any(var.same_as(one) for one in known) for var in used):
+            return False
+        try:
+            extent_text(one)
+        except Unsupported:
+            return False
+        return True
 
 
 class Scope:
@@ -207,7 +253,7 @@ class Scope:
         """An extent in its simplest form, by which equal ones are known."""
         if isinstance(one, int):
             return one
-        return plain(self.function.analyzer.simplify(one))
+        return plain(self.function.analyzer.simplify(extent(self.function.in_terms(one))))
 
     def same(self, a: Any, b: Any) -> bool:
         """Whether two extents are certainly equal."""
@@ -315,14 +361,19 @@ class Scope:
         if all(_identical(a, b) for a, b in zip(value.shape, shape, strict=True)):
             return value
         for a, b in zip(value.shape, shape, strict=True):
+            a, b = self.simple(a), self.simple(b)
             if isinstance(a, int) and isinstance(b, int) and a != b:
                 raise Unsupported(f"an extent of {a} where {b} is due")
+        is_settled = [self.function.settle(a, b) for a, b in zip(value.shape, shape, strict=True)]
+        shape = tuple(self.simple(one) for one in shape)
         match value:
             case Splat():
                 return Splat(shape, value.element, value.scalar)
             case Empty():
                 return Empty(shape, value.element)
         tensor = self.tensor(value)
+        if all(is_settled):
+            return Tensor(shape, tensor.element, tensor.parts)
         builder = self.program.builder
         parts = tuple(
             builder.match_cast(part, tensor_type(shape, dtype))

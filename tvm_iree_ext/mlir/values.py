@@ -13,6 +13,7 @@ from tvm import ir, relax, tirx
 
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.elements import Element
+from tvm_iree_ext.mlir.errors import Unsupported
 
 Expr: TypeAlias = ir.Expr
 Shape: TypeAlias = tuple[Any, ...]
@@ -115,6 +116,28 @@ def extent(value: Any) -> Expr:
 def plain(value: Any) -> Any:
     """An extent as an int where it is a number."""
     return int(value) if isinstance(value, tirx.IntImm) else value
+
+
+def extent_text(value: Any) -> int | str:
+    """An extent as a signature writes it.
+
+    Raises:
+        Unsupported: for what is no sum, product or quotient of arguments' extents.
+    """
+    number = plain(value)
+    return number if isinstance(number, int) else _text(number)
+
+
+def _text(value: Any) -> str:
+    match value:
+        case tirx.Var():
+            return str(value.name)
+        case tirx.IntImm():
+            return str(int(value))
+        case tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv():
+            sign = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//"}[type(value)]
+            return f"({_text(value.a)} {sign} {_text(value.b)})"
+    raise Unsupported(f"a result with the extent {value}, which a signature cannot say")
 
 
 def inner(values: Sequence[Value]) -> list[Tensor | Constant | Symbol]:
