@@ -204,11 +204,11 @@ def _bound(plan: MatmulPlan) -> Bound | None:
     part: GpuPart | None = next((p for p in plan.chip.parts if dtype in p.peak_tflops), None)
     if part is None:
         return None
-    m, n, k = (extent or 0 for extent in (plan.shape.m, plan.shape.n, plan.shape.k))
-    workgroups = -(-m // plan.tile[0]) * -(-n // plan.tile[1])
+    m, n, k = (int(extent or 0) for extent in (plan.shape.m, plan.shape.n, plan.shape.k))
+    workgroups = -(-m // plan.tile[0]) * -(-n // plan.tile[1]) * plan.config.splits
     rounds = -(-workgroups // part.cores)
-    depth = -(-k // plan.tile[2]) * plan.tile[2]
-    operations = 2 * rounds * part.cores * prod(plan.tile[:2]) * depth
+    per_workgroup = -(-k // (plan.config.splits * plan.tile[2])) * prod(plan.tile)
+    operations = 2 * rounds * part.cores * per_workgroup
     moved = k * (m * dtype_bits(plan.mma.a) + n * dtype_bits(plan.mma.b)) // 8
     moved += m * n * dtype_bits(plan.mma.c) // 8
     return Bound(

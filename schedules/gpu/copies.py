@@ -86,14 +86,14 @@ def transposing_layout(
         dtype_bits: of an element.
         num_subgroups: of the workgroup.
         subgroup_size: lanes of a subgroup.
-        run: elements of a row that are read at once.
+        run: elements of a row that are read at once, or fewer where lanes would be idle.
 
     >>> layout = transposing_layout((64, 128), 16, 4, 64, run=8)
     >>> layout.element_tile, layout.thread_tile, layout.thread_strides
     ((4, 8), (16, 4), (1, 16))
     """
     rows, columns = shape
-    down = vector_elements(2 * dtype_bits, rows)  # half of the widest access
+    down, run = _block(shape, dtype_bits, num_subgroups * subgroup_size, run)
     across = max(1, _SEGMENT_BYTES * 8 // (run * dtype_bits))
     most = 1 << max(0, -(-rows // down) - 1).bit_length()
     lanes_down = min(max(1, subgroup_size // across), most)
@@ -108,6 +108,21 @@ def transposing_layout(
         subgroups, steps, (1, 1), lanes, (down, run),
         _strides(subgroups), (1 if lanes[0] > 1 else 0, lanes[0] if lanes[1] > 1 else 0),
     )  # fmt: skip
+
+
+def _block(shape: Sequence[int], dtype_bits: int, lanes: int, run: int) -> tuple[int, int]:
+    """Rows and columns of a lane's block: the most of which there is one for each lane.
+
+    It has words at least, for lanes to permute; half of the widest access along the rows at most.
+    """
+    down = vector_elements(2 * dtype_bits, shape[0])
+    least = min(down, max(1, 32 // dtype_bits))
+    while down * run * lanes > prod(shape) and (down > least or run > least):
+        if down > least:
+            down //= 2
+        else:
+            run //= 2
+    return down, run
 
 
 @dataclass(frozen=True)

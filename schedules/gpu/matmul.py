@@ -224,14 +224,15 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
 def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
     """The order in which a lane's run of K is contiguous.
 
-    ``ldmatrix`` may not need it, and CUDA's code generation has no vectors of bytes to transpose:
-    there a lane gathers its run.
+    ``ldmatrix`` transposes elements of 16 bits itself.
     """
     operand, order = getattr(mma, side), shape.order(side)
     along_k = operand.dims.index("K")
     if order[-1] == along_k or operand.element[along_k] == 1 or dtype_bits(operand.dtype) >= 32:
         return order
-    return order if mma.vendor == "nvidia" else order[::-1]
+    if mma.vendor == "nvidia" and dtype_bits(operand.dtype) > 8:
+        return order
+    return order[::-1]
 
 
 def _check(

@@ -12,6 +12,8 @@ from tvm import ir, s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import compilation_pipeline
 
+from tvm_iree_ext.device.move_words import move_words
+from tvm_iree_ext.device.permute_bytes import permute_bytes
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
 from tvm_iree_ext.device.shared_elements import count_shared_elements
 from tvm_iree_ext.device.swizzle import swizzle_shared
@@ -45,6 +47,7 @@ def _passes(target: Target) -> list[Any]:
         privatize_local,
         swizzle_shared,
         keep_narrow_storage,
+        *([move_words] if cuda else []),
         tirx.transform.FlattenBuffer(),
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
@@ -62,6 +65,7 @@ def _passes(target: Target) -> list[Any]:
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
+        permute_bytes,
         tirx.transform.CommonSubexprElim(),
         tirx.transform.FP8ComputeLegalize(),
         tirx.transform.VerifyMemory(),

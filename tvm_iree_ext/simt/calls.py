@@ -204,6 +204,24 @@ for _name, _text in {
     HANDLERS[_name] = _of_one(_text)
 
 
+def _permuted(first: int, second: int) -> Handler:
+    """Any four of the bytes of two words; ``first`` is the argument whose bytes are 0 to 3."""
+
+    def handler(tr: Expressions, node: Any) -> Code:
+        args = list(node.args)[-3:]
+        values = [tr(arg) for arg in args]
+        words = [tr.scalar(value, dtype_of(arg)) for value, arg in zip(values, args, strict=True)]
+        place = 8 if second < first else 4
+        picked = f"permuted_bytes({words[first]}, {words[second]}, {words[2]}, {place})"
+        return tr.compose(picked, *values)
+
+    return handler
+
+
+INTRINSICS["amdgcn.perm"] = _permuted(1, 0)
+HANDLERS["cuda.__byte_perm"] = _permuted(0, 1)
+
+
 @handles("ldexp")
 def _ldexp(tr: Expressions, node: Any) -> Code:
     a, b = tr(node.args[0]), tr(node.args[1])

@@ -149,6 +149,22 @@ def number_of_bits(value: Value) -> Value:
     return apply(count, value)
 
 
+def permuted_bytes(first: Value, second: Value, selector: Value, place: int) -> Value:
+    """A word of bytes of two words: for each, ``place`` bits of the selector name one of eight."""
+
+    def permute(first: Any, second: Any, selector: Any) -> Any:
+        words = [np.asarray(word).astype(np.int64) & 0xFFFFFFFF for word in (first, second)]
+        both = (words[0] | words[1] << 32).astype(np.uint64)
+        result = np.zeros(both.shape, np.uint64)
+        for at in range(4):
+            picked = np.asarray(selector).astype(np.int64) >> place * at & 7
+            byte = both >> (8 * picked).astype(np.uint64) & np.uint64(0xFF)
+            result = result | byte << np.uint64(8 * at)
+        return result.astype(np.uint32).view(np.int32)
+
+    return apply(permute, first, second, selector)
+
+
 def leading_zeros(value: Value) -> Value:
     """How many bits above the highest 1."""
 
@@ -209,6 +225,7 @@ NAMES: dict[str, Any] = {
     "truncated_quotient": truncated_quotient,
     "truncated_remainder": truncated_remainder,
     "number_of_bits": number_of_bits,
+    "permuted_bytes": permuted_bytes,
     "leading_zeros": leading_zeros,
     "shuffled": shuffled,
     "concatenated": concatenated,
