@@ -1,176 +1,298 @@
-"""Tiled matrix product on instructions of a whole warpgroup (``wgmma``), from the layouts.
+"""Tiled matrix product by warpgroups (``wgmma``): one copies, the others multiply.
 
-    for tile of rows, of columns in blockIdx:
-        accumulator fragments = 0
-        for tile of k:
-            all lanes copy the tiles of lhs and rhs to shared memory, swizzled as descriptors say
-            multiply them there
-        each lane stores what it holds of the accumulator, as far as the result reaches
+    for tile of rows and columns in blockIdx:
+        warpgroup 0, for step of k:                 the others, for step of k:
+            wait until slot ``step % stages`` is free    wait until the slot is full
+            copy the tiles of lhs and rhs into it        multiply them; wait for the step before
+            it is full when the copies have ended        its slot is free
+                                                    store the accumulators
 
-The four subgroups of a workgroup issue the instruction together; it is as wide as a workgroup's
-tile, and covers several steps along k.
+Each multiplying warpgroup has rows of its own.  Nobody waits for anybody but at the barriers of the
+slots, two for each: ``stages`` steps are under way at once.  Copies are by tensor maps, swizzled as
+the instruction's descriptors say and with zeros beyond the edges (``tma``); where rows are no
+multiples of 16 bytes, by ``cp.async`` of a warpgroup's lanes, or element by element (``async``).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from math import prod
 
-from tvm import s_tir
 from tvm.target import Target
-from tvm_iree_ext.schedules.gpu.copies import copy_layout
-from tvm_iree_ext.schedules.gpu.fragments import into_fragments
-from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape, PlainOperands
-from tvm_iree_ext.schedules.gpu.matmul_tiles import TilePlan, matmul_blocks, shared_name
-from tvm_iree_ext.schedules.layouts import bind_grid, distribute, vector_elements
+from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 
 from tvm_iree_ext.errors import ScheduleError, TargetError
-from tvm_iree_ext.intrin.swizzles import with_swizzles
-from tvm_iree_ext.intrin.wgmma import SharedOperand, wgmma_intrins
-from tvm_iree_ext.layout.nested import Ints, NestedLayout
+from tvm_iree_ext.intrin import mbarrier
+from tvm_iree_ext.intrin.wgmma import SharedOperand
+from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.target.gpu import gpu_chip
-from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
-from tvm_iree_ext.target.mma_layouts import contraction_layouts
-from tvm_iree_ext.target.mma_table import mma_kind
+from tvm_iree_ext.target.mma import Mma, tvm_dtype
+from tvm_iree_ext.target.mma_table import mma_kind, mma_table
 
-_SHARED_BYTES = 48 * 1024  # of a kernel, without asking for more
-_SWIZZLES = (128, 64, 32)
+WARPGROUP = 128  # lanes
+_STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
+_SWIZZLES = (128, 64, 32, 16)
+_ATOM_BYTES = 1024  # to which swizzled tiles are aligned
+_REGISTERS = 200  # of an accumulator, that leave a lane enough for the rest
+_MOST_CONSUMERS = 3
+_COPIES = ("tma", "async")
+_STEP_COST = 64  # of copying a row or column of a tile, in multiplications
+
+
+@dataclass(frozen=True)
+class WarpgroupConfig:
+    """The numbers of a product by warpgroups.
+
+    Attributes:
+        mma_kind: the instruction.
+        consumers: warpgroups that multiply, one below the other.
+        tiles: instructions of each along the rows.
+        stages: steps of k that are under way at once.
+        copies: ``tma`` or ``async``.
+    """
+
+    mma_kind: str
+    consumers: int = 2
+    tiles: int = 1
+    stages: int = 4
+    copies: str = "tma"
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """A tile of ``lhs`` or ``rhs`` in a slot: instructions' tiles one after the other.
+
+    Attributes:
+        operand: how an instruction's tile lies.
+        count: of them.
+        offset: of the first byte in a slot.
+    """
+
+    operand: SharedOperand
+    count: int
+    offset: int
+
+    @property
+    def bytes_each(self) -> int:
+        """Of an instruction's tile."""
+        return prod(self.operand.tile) * self.operand.bits // 8
+
+    @property
+    def nbytes(self) -> int:
+        """Of all."""
+        return self.count * self.bytes_each
+
+    @property
+    def boxes(self) -> list[tuple[Ints, Ints, int]]:
+        """What is copied at once: its first row and column, its extents, its first byte.
+
+        Rows and columns are those of the operand in memory, from the tile's first on.
+        """
+        rows, columns = self.operand.tile
+        width = self.operand.width
+        if self.operand.k_major and columns == width:  # one below the other without a gap
+            return _cut((self.count * rows, width), self.operand.swizzle_bytes)
+        size = rows * self.operand.swizzle_bytes
+        found: list[tuple[Ints, Ints, int]] = []
+        for number in range(self.count):
+            first = number * (rows if self.operand.k_major else columns)
+            for atom in range(columns // width):
+                corner = (
+                    (first, atom * width) if self.operand.k_major else (0, first + atom * width)
+                )
+                place = number * self.bytes_each + atom * size
+                found.append((corner, (rows, width), place))
+        return found
+
+
+def _cut(extents: Ints, row_bytes: int) -> list[tuple[Ints, Ints, int]]:
+    """Boxes of equally many rows, of at most 256."""
+    rows, width = extents
+    count = next(n for n in range(1, rows + 1) if rows % n == 0 and rows // n <= 256)
+    each = rows // count
+    return [((at * each, 0), (each, width), at * each * row_bytes) for at in range(count)]
 
 
 @dataclass(frozen=True)
 class WarpgroupPlan:
-    """What a product by a warpgroup's instruction is made of.
+    """What a product by warpgroups is made of.
 
     Attributes:
-        tile: rows, columns and depth of a workgroup's tile.
-        operands: how their tiles lie in shared memory.
-        acc: the layout of the accumulator.
-        runs: elements that a lane accesses at once in ``lhs``, ``rhs`` and ``result``.
+        extents: m, n and k of the product.
+        tile: rows, columns and depth of a workgroup's step.
+        shared: the tiles of ``lhs`` and ``rhs`` in a slot.
     """
 
     shape: MatmulShape
+    config: WarpgroupConfig
     mma: Mma
-    stages: int
+    extents: Ints
     tile: Ints
-    operands: dict[str, SharedOperand]
-    acc: NestedLayout
-    runs: dict[str, int]
+    shared: dict[str, SharedTile]
 
-    def tile_shape(self, side: str) -> Ints:
-        """The tile of ``lhs`` or ``rhs``, as it lies in memory."""
-        rows, columns, depth = self.tile
-        own = (rows, depth) if side == "lhs" else (depth, columns)
+    @property
+    def slot_bytes(self) -> int:
+        """Of a step's tiles."""
+        return sum(tile.nbytes for tile in self.shared.values())
+
+    @property
+    def lanes(self) -> int:
+        """Of a workgroup."""
+        return WARPGROUP * (1 + self.config.consumers)
+
+    @property
+    def steps(self) -> int:
+        """Along k."""
+        return -(-self.extents[2] // self.tile[2])
+
+    @property
+    def grid(self) -> Ints:
+        """Tiles of rows and of columns."""
+        return (-(-self.extents[0] // self.tile[0]), -(-self.extents[1] // self.tile[1]))
+
+    def matrix(self, side: str) -> Ints:
+        """Extents of ``lhs`` or ``rhs``, as it lies in memory."""
+        own = self.extents[::2] if side == "lhs" else self.extents[:0:-1]
         return tuple(own[dim] for dim in self.shape.order(side))
+
+    def tensor_map(self, side: str) -> mbarrier.TensorMap:
+        """Of ``lhs`` or ``rhs``.
+
+        Raises:
+            TargetError: where the tensor memory unit cannot copy it.
+        """
+        tile = self.shared[side]
+        _, box, _ = tile.boxes[0]
+        return mbarrier.TensorMap(
+            side, tvm_dtype(tile.operand.dtype), self.matrix(side), box,
+            tile.operand.swizzle_bytes,
+        )  # fmt: skip
 
 
 def plan_warpgroup_matmul(
-    shape: MatmulShape, target: Target, kind: str, *, steps: int = 4, stages: int = 1
+    shape: MatmulShape, target: Target, config: WarpgroupConfig
 ) -> WarpgroupPlan:
-    """Derive the layouts of a product, and check them against the chip.
-
-    Args:
-        shape: of the product.
-        target: a chip that has the instruction.
-        kind: of a warpgroup.
-        steps: instructions along k between two copies to shared memory.
-        stages: tiles of k that are under way at once.
+    """Derive the tiles of a product, and check them against the chip.
 
     Raises:
         ScheduleError: for what the chip, the instruction or shared memory cannot have.
     """
+    kind = config.mma_kind
     chip, mma = gpu_chip(target), mma_kind(kind)
-    if mma.kind != "warpgroup" or not mma.on(chip.name):
-        raise ScheduleError(f"matmul by {kind}: {chip.name} has no such warpgroup instruction")
+    where = f"matmul by {kind}"
+    if mma.kind != "warpgroup" or not mma.on(str(target.attrs["arch"])):
+        raise ScheduleError(f"{where}: {target.attrs['arch']} has no such warpgroup instruction")
     dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
     if dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype):
-        raise ScheduleError(f"matmul by {kind}: its types are {', '.join(dtypes)}")
-    tile = (mma.m, mma.n, steps * mma.k)
+        raise ScheduleError(f"{where}: its types are {', '.join(dtypes)}")
+    extents = tuple(extent for extent in (shape.m, shape.n, shape.k) if extent is not None)
+    if len(extents) < 3 or shape.groups != 1 or shape.memory or shape.rows:
+        raise ScheduleError(
+            f"{where}: it takes one product of matrices of fixed extents, in the types that it"
+            " multiplies"
+        )
+    if config.copies not in _COPIES:
+        raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(_COPIES)}")
+    if not 1 <= config.consumers <= _MOST_CONSUMERS or config.tiles < 1 or config.stages < 2:
+        raise ScheduleError(
+            f"{where}: {config.consumers} consumers, {config.tiles} tiles, {config.stages} stages;"
+            f" expected 1 to {_MOST_CONSUMERS}, 1 or more, and 2 or more"
+        )
+    held = config.tiles * mma.operand("acc").registers
+    limit = min(_REGISTERS, 65536 // (WARPGROUP * (1 + config.consumers)))
+    if config.consumers > 1:  # the copying warpgroup gives of its own
+        limit = _REGISTERS if config.consumers == 2 else 128
+    if held > limit:
+        raise ScheduleError(
+            f"{where}: accumulators take {held} registers of a lane; there are {limit}"
+        )
     majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
+    counts = {"lhs": config.consumers * config.tiles, "rhs": 1}
+    shared, offset = {}, 0
     try:
-        operands = {side: _widest(mma, side, steps, majors[side]) for side in SIDES}
+        for side in SIDES:
+            operand = _widest(mma, side, majors[side])
+            shared[side] = SharedTile(operand, counts[side], offset)
+            offset += -(-shared[side].nbytes // _ATOM_BYTES) * _ATOM_BYTES
     except TargetError as error:
         raise ScheduleError(f"matmul by {error}") from error
-    acc = contraction_layouts(mma, "mnk", tile, (1, 1, 1)).acc
-    runs = {
-        side: vector_elements(operands[side].bits, operands[side].width, shape.extents(side)[-1])
-        for side in SIDES
-    }
-    runs["result"] = vector_elements(dtype_bits(mma.c), acc.element_tile[-1], shape.n)
-    size = stages * sum(one.tile[0] * one.tile[1] * one.bits // 8 for one in operands.values())
-    if size > _SHARED_BYTES:
+    tile = (counts["lhs"] * mma.m, mma.n, _STEPS * mma.k)
+    plan = WarpgroupPlan(shape, config, mma, extents, tile, shared)
+    size = shared_bytes(plan)
+    if size > chip.shared_memory_bytes:
         raise ScheduleError(
-            f"matmul by {kind}: {stages} stages of tiles take {size} bytes of shared memory;"
-            f" there are {_SHARED_BYTES}"
+            f"{where}: {config.stages} stages of tiles take {size} bytes of shared memory;"
+            f" there are {chip.shared_memory_bytes}"
         )
-    return WarpgroupPlan(shape, mma, stages, tile, operands, acc, runs)
+    if config.copies == "tma":
+        for side in SIDES:
+            try:
+                plan.tensor_map(side)
+            except TargetError as error:
+                raise ScheduleError(f"{where}: {error}") from error
+    return plan
 
 
-def _widest(mma: Mma, side: str, steps: int, k_major: bool) -> SharedOperand:
+def slot_stride(plan: WarpgroupPlan) -> int:
+    """Bytes from a slot to the next: atoms of swizzled rows are aligned to what they span."""
+    last = plan.shared["rhs"]
+    return -(-(last.offset + last.nbytes) // _ATOM_BYTES) * _ATOM_BYTES
+
+
+def shared_bytes(plan: WarpgroupPlan) -> int:
+    """Of a workgroup: the slots, and two barriers for each."""
+    return plan.config.stages * (slot_stride(plan) + 2 * mbarrier.BYTES)
+
+
+def _widest(mma: Mma, side: str, k_major: bool) -> SharedOperand:
     """The operand in the widest atoms of which its rows are multiples."""
-    plain = SharedOperand(mma, side, steps, k_major, 16)
+    plain = SharedOperand(mma, side, _STEPS, k_major, _SWIZZLES[-1])
     row_bytes = plain.tile[1] * plain.bits // 8
-    for swizzle_bytes in _SWIZZLES:
+    for swizzle_bytes in _SWIZZLES[:-1]:
         if row_bytes == swizzle_bytes or (not k_major and row_bytes % swizzle_bytes == 0):
-            return SharedOperand(mma, side, steps, k_major, swizzle_bytes)
+            return SharedOperand(mma, side, _STEPS, k_major, swizzle_bytes)
     return plain
 
 
-def schedule_warpgroup_matmul(
-    shape: MatmulShape, target: Target, kind: str, *, steps: int = 4, stages: int = 1
-) -> s_tir.Schedule:
-    """The schedule of the product.
+def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
+    """The config for a product: the largest tile of which all cores get one, and what fits it.
 
     Raises:
-        ScheduleError: as :func:`plan_warpgroup_matmul`.
+        ScheduleError: where the chip has no warpgroup instruction for its types.
     """
-    plan = plan_warpgroup_matmul(shape, target, kind, steps=steps, stages=stages)
-    orders = {side: shape.order(side) for side in SIDES}
-    tiles = TilePlan(plan.tile, plan.runs, "shared", orders)
-    sch = s_tir.Schedule(matmul_blocks(PlainOperands(shape), tiles))
-    intrins, product = wgmma_intrins(kind), sch.get_sblock("product")
-    i, j, k = sch.get_loops(product)
-    rows, columns, depth = plan.tile
-    i_grid, i_in = sch.split(i, [None, rows])
-    j_grid, j_in = sch.split(j, [None, columns])
-    # One loop around the product, which is one of the statements that are pipelined.
-    k_step, whole, k_in = sch.split(k, [None, 1, depth])
-    sch.reorder(i_grid, j_grid, k_step, whole, i_in, j_in, k_in)
-    *_, at = bind_grid(sch, [i_grid, j_grid])
-    count, size = plan.mma.num_subgroups, plan.mma.subgroup_size
-    for side in SIDES:
-        block, operand = sch.get_sblock(f"{side}_tile"), plan.operands[side]
-        sch.compute_at(block, k_step)
-        layout = copy_layout(plan.tile_shape(side), operand.bits, count, size, run=plan.runs[side])
-        loops = sch.get_loops(block)[-2:]
-        distribute(sch, block, layout, count, size, loops=loops, grid=False, vector=plan.runs[side])
-        sch.transform_layout(block, ("write", 0), _shared_map(operand))
-    result = sch.get_sblock("result")
-    sch.reverse_compute_at(result, at)
-    loops = sch.get_loops(result)[-2:]
-    distribute(
-        sch, result, plan.acc, count, size, loops=loops, grid=False, vector=plan.runs["result"]
-    )
-    fill = sch.decompose_reduction(product, k_step)
-    into_fragments(sch, product, intrins, "acc")
-    if stages > 1:
-        sch.annotate(k_step, "software_pipeline_stage", [0, 0, stages - 1])
-        sch.annotate(k_step, "software_pipeline_order", [0, 1, 2])
-        sch.annotate(k_step, "software_pipeline_async_stages", [0])
-    sch.tensorize(sch.get_loops(fill)[-2], intrins.fill())
-    sch.tensorize(i_in, intrins.multiply(plan.operands["rhs"], plan.operands["lhs"]))
-    swizzles = {
-        shared_name(side): swizzle
-        for side, operand in plan.operands.items()
-        if (swizzle := operand.swizzle) is not None
-    }
-    return s_tir.Schedule(with_swizzles(sch.mod["main"], swizzles))
+    chip = gpu_chip(target)
+    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    kinds = [
+        mma
+        for mma in mma_table().values()
+        if mma.kind == "warpgroup" and mma.on(str(target.attrs["arch"]))
+        if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
+    ]
+    if not kinds:
+        raise ScheduleError(
+            f"matmul: {target.attrs['arch']} has no warpgroup instruction for"
+            f" {wanted[0]} * {wanted[1]} in {wanted[2]}"
+        )
+    cores = chip.parts[0].cores if chip.parts else 1
+    found, error = [], None
+    for mma in kinds:
+        for consumers in (2, 1):
+            for stages in (4, 3, 2):
+                for copies in _COPIES:
+                    config = WarpgroupConfig(mma.name, consumers, 1, stages, copies)
+                    try:
+                        plan = plan_warpgroup_matmul(shape, target, config)
+                    except ScheduleError as refused:
+                        error = refused
+                        continue
+                    found.append((_cost(plan, cores), config))
+    if not found:
+        assert error is not None
+        raise error
+    return min(found, key=lambda one: one[0])[1]
 
 
-def _shared_map(operand: SharedOperand) -> Callable[..., list[Any]]:
-    """From a place in the padded matrix to its tile, and the place in there."""
-    rows, columns = operand.tile
-
-    def places(row: Any, column: Any) -> list[Any]:
-        tile = [row // rows, column // columns]
-        return [*tile, *operand.place(row % rows, column % columns)]
-
-    return places
+def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
+    """Less is better: copies by tensor maps, the busiest core's work, then more stages."""
+    rows, columns, _ = plan.tile
+    waves = -(-prod(plan.grid) // cores)
+    work = rows * columns + _STEP_COST * (rows + columns)
+    return (plan.config.copies != "tma", waves * work, -plan.config.stages)

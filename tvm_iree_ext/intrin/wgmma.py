@@ -288,7 +288,7 @@ def _issue(
         else:
             left = [_descriptor(a, lhs, step)]
         right = _descriptor(b, rhs, step)
-        I.evaluate(T.ptx[mma.ptx](*registers, *left, right, True, *_immediates(mma, lhs, rhs)))
+        I.evaluate(T.ptx[mma.ptx](*registers, *left, right, True, *immediates(mma, lhs, rhs)))
     I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
     I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
     if not in_place:
@@ -298,7 +298,7 @@ def _issue(
             store(each * place, each, tirx.reinterpret(dtype, register))
 
 
-def _immediates(mma: Mma, lhs: SharedOperand | None, rhs: SharedOperand) -> list[int]:
+def immediates(mma: Mma, lhs: SharedOperand | None, rhs: SharedOperand) -> list[int]:
     """Signs, and which operands have M or N contiguous, as far as the instruction has them."""
     if mma.c == "i32":
         return []
@@ -311,8 +311,15 @@ def _immediates(mma: Mma, lhs: SharedOperand | None, rhs: SharedOperand) -> list
 
 def _descriptor(buffer: Any, operand: SharedOperand, step: int) -> Any:
     words_ = I.alloc_buffer((1,), "uint64", scope="local")
+    encode_descriptor(words_, buffer.access_ptr("r", offset=operand.first(step)), operand)
+    return words_[0]
+
+
+def encode_descriptor(words_: Any, pointer: Any, operand: SharedOperand) -> None:
+    """Put into ``words_[0]`` what the instruction is to know of a tile that begins at a pointer.
+
+    Adding n moves the tile by 16 n bytes.
+    """
     leading, stride = operand.strides
-    pointer = buffer.access_ptr("r", offset=operand.first(step))
     mode = _MODES[operand.swizzle_bytes]
     I.evaluate(T.cuda.wgmma.encode_matrix_descriptor(words_.data, pointer, leading, stride, mode))
-    return words_[0]

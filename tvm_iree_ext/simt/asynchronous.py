@@ -87,6 +87,10 @@ class Copies:
         if mask is not NOBODY:
             self._arrive(self._rt.active(mask), self._groups + 1, statement)
 
+    def end(self, lanes: np.ndarray, statement: int) -> None:
+        """Whatever lanes started arrives now, and is announced to others."""
+        self._arrive(lanes, self._groups + 1, statement)
+
     def _arrive(self, active: np.ndarray, before: np.ndarray, statement: int) -> None:
         rt = self._rt
         for copy in self._under_way:

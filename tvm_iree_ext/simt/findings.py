@@ -15,7 +15,7 @@ INSTRUCTION = "instruction"
 
 KINDS = {
     RACE: "two lanes, one element, no barrier between, one of them writes",
-    BARRIER: "some lanes of the workgroup do not reach a barrier",
+    BARRIER: "some lanes of the workgroup do not reach a barrier, or wait for ever",
     SHUFFLE: "a subgroup operation takes from, or names, lanes that do not take part",
     UNINITIALISED: "a branch, an address or a result depends on memory that nobody wrote",
     BOUNDS: "an index is outside its buffer",

@@ -14,6 +14,7 @@ from tvm_iree_ext.simt.expressions import Expressions, lanes_of, operator_name
 from tvm_iree_ext.simt.functions import NAMES
 from tvm_iree_ext.simt.launch import Simulation, simulate
 from tvm_iree_ext.simt.lookahead import base_of, look_ahead
+from tvm_iree_ext.simt.mbarrier import TensorMap
 from tvm_iree_ext.simt.values import element_type
 
 
@@ -52,6 +53,7 @@ class _Host:
         self.arrays: dict[Any, np.ndarray] = {}
         self.roots: dict[Any, Any] = {}
         self.written: dict[Any, np.ndarray] = {}  # bytes with contents
+        self.maps: dict[Any, TensorMap] = {}
         self.done: list[Simulation] = []
 
     def run(self) -> list[Simulation]:
@@ -125,6 +127,10 @@ class _Host:
         if kind == "SeqStmt":
             for part in node.seq:
                 self._visit(part)
+        elif kind == "Bind" and operator_name(node.value) == "tvm_stack_alloca":
+            pass  # a tensor map, which is made before it is used
+        elif kind == "Evaluate" and operator_name(node.value) == "tensormap_encode_tiled":
+            self._encode(node.value)
         elif kind == "Bind":
             self.numbers[node.var] = self._number(node.value)
         elif kind == "AttrStmt":
@@ -155,6 +161,26 @@ class _Host:
         self.arrays[buffer] = array = np.zeros(count, element_type(dtype))
         self.written[buffer] = np.zeros(array.nbytes, bool)
 
+    def _encode(self, call: Any) -> None:
+        """A tensor map; its dims, strides and box have the fastest first, which here come last."""
+        made, data, *numbers = call.args
+        rank = int(call.attrs.rank)
+        values = [self._number(number) for number in numbers]
+        extents, strides = values[:rank], values[rank : 2 * rank - 1]
+        box, steps = values[2 * rank - 1 : 3 * rank - 1], values[3 * rank - 1 :]
+        base = base_of(data)
+        root = self.roots.get(base, base)
+        array, size = self.arrays[root], self.arrays[root].itemsize
+        packed = [size * int(np.prod(extents[: dim + 1])) for dim in range(rank - 1)]
+        if strides != packed or set(steps) != {1}:
+            raise SimulationError(f"the simulator takes tensor maps of whole arrays, not {call}")
+        self.maps[made] = TensorMap(
+            array.reshape(extents[::-1]),
+            tuple(box[::-1]),
+            16 << int(call.attrs.swizzle),
+            self.written[root],
+        )
+
     def _launch(self, call: Any) -> None:
         name = str(call.args[0].value)
         kernel = self.kernels[name]
@@ -163,6 +189,9 @@ class _Host:
         roots: dict[str, Any] = {}
         for argument, parameter in zip(call.args[1:], kernel.params, strict=False):
             short = str(parameter.name).removesuffix("_ptr")
+            if argument in self.maps:
+                given[short] = self.maps[argument]
+                continue
             if not isinstance(parameter.ty, ir.PointerType):
                 given[short] = self._number(argument)
                 continue

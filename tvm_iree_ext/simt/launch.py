@@ -12,9 +12,11 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.simt.findings import Finding, Findings
+from tvm_iree_ext.simt.mbarrier import TensorMap
 from tvm_iree_ext.simt.memory import Memory
+from tvm_iree_ext.simt.strands import Stuck
 from tvm_iree_ext.simt.traffic import Access, Hardware, Traffic
-from tvm_iree_ext.simt.translate import Parameter, Translation, translate
+from tvm_iree_ext.simt.translate import TENSOR_MAP, Parameter, Translation, translate
 from tvm_iree_ext.simt.values import element_type
 from tvm_iree_ext.simt.workgroup import Workgroup
 from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
@@ -136,8 +138,13 @@ def simulate(
         for number, index in enumerate(chosen):
             if not all(0 <= i < extent for i, extent in zip(index, grid, strict=True)):
                 raise SimulationError(f"workgroup {index} is outside the grid {grid}")
-            rt = Workgroup(index, number, block, traffic, findings, counts, memories)
-            translation.run(rt, parameters)
+            rt = Workgroup(
+                index, number, block, traffic, findings, counts, memories, translation.ordered
+            )
+            try:
+                translation.run(rt, parameters)
+            except Stuck:  # a finding says where
+                continue
             rt.finish()
     return Simulation(
         translation.name,
@@ -178,6 +185,14 @@ def _bound(
     values: list[Any] = []
     memories: list[Memory] = []
     for at, (parameter, value) in enumerate(zip(translation.parameters, arguments, strict=True)):
+        if parameter.dtype == TENSOR_MAP:
+            if not isinstance(value, TensorMap):
+                raise SimulationError(
+                    f"{translation.name}: {parameter.name} is {type(value).__name__}; expected a"
+                    " simt.TensorMap"
+                )
+            values.append(value)
+            continue
         if not parameter.pointer:
             values.append(int(value) if "int" in parameter.dtype else value)
             continue

@@ -11,7 +11,8 @@ from tvm import ir, tirx
 from tvm_iree_ext.simt.expressions import dtype_of, operator_name
 from tvm_iree_ext.simt.values import element_type
 
-_READERS = {"ptx.cp_async_ca": 1, "ptx.cp_async_cg": 1, "cuda.ldg": 0}
+_COPIES = [f"ptx.cp_async_{cache}{form}" for cache in ("ca", "cg") for form in ("", "_src_size")]
+_READERS = {"cuda.ldg": 0} | dict.fromkeys(_COPIES, 1)
 """Calls that only read what one of their arguments points to."""
 
 
@@ -24,6 +25,7 @@ class Uses:
         aliased: what is read or written as several types.
         loaded, stored: what the kernel reads, and what it writes.
         warpgroups: whether the kernel has instructions that read shared memory asynchronously.
+        barriers: whether it makes barriers in shared memory.
     """
 
     units: dict[Any, int]
@@ -31,6 +33,7 @@ class Uses:
     loaded: set[Any]
     stored: set[Any]
     warpgroups: bool
+    barriers: bool
 
 
 def look_ahead(body: Any) -> Uses:
@@ -84,7 +87,8 @@ def look_ahead(body: Any) -> Uses:
     units = {base: min(kind.itemsize for kind in kinds) for base, kinds in types.items()}
     aliased = {base for base, kinds in types.items() if len(kinds) > 1}
     warpgroups = any(name.startswith("ptx.wgmma") for name in names)
-    return Uses(units, aliased, loaded, stored, warpgroups)
+    barriers = "ptx.mbarrier_init" in names
+    return Uses(units, aliased, loaded, stored, warpgroups, barriers)
 
 
 def base_of(data: Any) -> Any:
@@ -99,7 +103,24 @@ def base_of(data: Any) -> Any:
     return data
 
 
+WAIT = "cuda.mbarrier_wait"
+"""What ends when another lane has done something."""
+
 _EXITS = ("break_loop", "continue_loop", "thread_return")
+
+
+def wait_for_each_other(one: Any, other: Any) -> bool:
+    """Whether lanes that go two ways meet at barriers in shared memory, and wait there."""
+    names = (_called(one), _called(other))
+    return all(any("mbarrier" in name for name in each) for each in names) and any(
+        WAIT in each for each in names
+    )
+
+
+def _called(body: Any) -> set[str]:
+    names: set[str] = set()
+    tvm_ffi.structural_walk(body, (ir.Call, lambda node: names.add(operator_name(node))))
+    return names
 
 
 def may_leave(body: Any) -> bool:

@@ -30,7 +30,8 @@ class Memory:
     """The bytes of a buffer in shared or global memory.
 
     Attributes:
-        touches: the log since the last barrier; None for what the kernel only reads.
+        touches: the log since the last barrier, or what takes its place (:mod:`.order`); None for
+            what the kernel only reads.
         unfenced: units that were stored since the last fence before asynchronous readers; None
             where there are none of those.
         address: of the first byte, in the address space of its scope.
@@ -51,7 +52,7 @@ class Memory:
         self.units = len(data) // unit
         self.valid = np.full(self.units, written)
         self.complete = written
-        self.touches: list[Touch] | None = [] if logged else None
+        self.touches: Any = [] if logged else None
         self.writer = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
         self.reader = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
         self.poison: Origin | None = None

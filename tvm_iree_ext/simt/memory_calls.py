@@ -70,7 +70,9 @@ def _start(tr: Expressions, to: Pointer, origin: Pointer, nbytes: int, elements:
     return NOTHING
 
 
-@handles("ptx.cp_async_ca", "ptx.cp_async_cg")
+@handles(
+    "ptx.cp_async_ca", "ptx.cp_async_cg", "ptx.cp_async_ca_src_size", "ptx.cp_async_cg_src_size"
+)
 def _cp_async(tr: Expressions, node: Any) -> Code:
     operands, _ = tokens_of(node)
     target, source, nbytes, *kept = operands

@@ -12,16 +12,26 @@ import numpy as np
 from tvm import ir, tirx
 
 from tvm_iree_ext.errors import SimulationError
-from tvm_iree_ext.simt import calls, lane_calls, matrix_calls, memory_calls, warpgroup_calls
+from tvm_iree_ext.simt import (
+    calls,
+    lane_calls,
+    matrix_calls,
+    mbarrier_calls,
+    memory_calls,
+    warpgroup_calls,
+)
 from tvm_iree_ext.simt.emission import Code, Emitter
 from tvm_iree_ext.simt.expressions import Binding, Expressions, dtype_of, lanes_of, operator_name
 from tvm_iree_ext.simt.functions import NAMES
-from tvm_iree_ext.simt.lookahead import base_of, look_ahead, may_leave
+from tvm_iree_ext.simt.lookahead import base_of, look_ahead, may_leave, wait_for_each_other
 from tvm_iree_ext.simt.memory import NOBODY
 from tvm_iree_ext.simt.traffic import Hardware
 from tvm_iree_ext.simt.values import element_type
 
-_REGISTERED = (lane_calls, matrix_calls, memory_calls, warpgroup_calls)  # their handlers
+# Their handlers:
+_REGISTERED = (lane_calls, matrix_calls, mbarrier_calls, memory_calls, warpgroup_calls)
+TENSOR_MAP = "tensormap"
+"""The type of a parameter that is a tensor map."""
 _AXES = {"x": 0, "y": 1, "z": 2}
 
 
@@ -54,6 +64,7 @@ class Translation:
     Attributes:
         run: ``run(rt, parameters)``, one workgroup.
         grid, block: extents of the launch in x, y, z, as functions of the scalar parameters.
+        ordered: whether barriers in shared memory order what its subgroups do.
     """
 
     name: str
@@ -63,6 +74,7 @@ class Translation:
     grid: Callable[[list[Any]], tuple[int, int, int]]
     block: Callable[[list[Any]], tuple[int, int, int]]
     statements: list[Any] = field(default_factory=list)
+    ordered: bool = False
 
     def statement_text(self, number: int) -> str:
         """A statement as TVMScript, and its number."""
@@ -82,6 +94,12 @@ def _is_declaration(line: str) -> bool:
     declares = ("T.int32()", "T.int64()", "T.bool()", "T.handle(", "T.decl_buffer(", "T.Buffer(",
                 "T.alloc_", "T.float", "T.uint32()")  # fmt: skip
     return line.startswith("#") or (right.startswith(declares) and "[" not in line.split(" = ")[0])
+
+
+def _is_tensor_map(var: Any) -> bool:
+    return isinstance(var.ty, ir.PointerType) and isinstance(
+        var.ty.element_type, tirx.TensorMapType
+    )
 
 
 def translate(function: Any, hardware: Hardware) -> Translation:
@@ -125,6 +143,7 @@ class _Statements:
             self._extents("blockIdx"),
             self._extents("threadIdx"),
             self.statements,
+            self.uses.barriers,
         )
 
     def _extents(self, kind: str) -> Callable[[list[Any]], tuple[int, int, int]]:
@@ -132,7 +151,7 @@ class _Statements:
         emitter = Emitter()
         values = Expressions(emitter, calls.call)
         for at, var in enumerate(self.function.params):
-            if not self.parameters[at].pointer:
+            if not self.parameters[at].pointer and self.parameters[at].dtype != TENSOR_MAP:
                 values.variables[var] = emitter.here(f"int(parameters[{at}])", True)._replace(
                     depth=0
                 )
@@ -147,7 +166,10 @@ class _Statements:
         for at, var in enumerate(self.function.params):
             name = self.emitter.name(str(var.name))
             self.emitter.line(f"{name} = parameters[{at}]")
-            if isinstance(var.ty, ir.PointerType):
+            if _is_tensor_map(var):
+                self.values.variables[var] = Code(name, True, 0)
+                self.parameters.append(Parameter(str(var.name), TENSOR_MAP, False))
+            elif isinstance(var.ty, ir.PointerType):
                 element = str(getattr(var.ty.element_type, "dtype", "uint8"))
                 self.values.pointers[var] = name
                 self.values.pointer_types[var] = element
@@ -337,17 +359,33 @@ class _Statements:
         if node.else_case is not None:
             other = self.emitter.name("m")
             self.emitter.line(f"{other} = rt.without({outer}, {inner})")
+            if wait_for_each_other(node.then_case, node.else_case):
+                self._strands([(inner, node.then_case), (other, node.else_case)])
+                return
         self._branch(inner, node.then_case)
         if other is not None:
             self._branch(other, node.else_case)
 
-    def _branch(self, mask: str, body: Any) -> None:
+    def _strands(self, sides: list[tuple[str, Any]]) -> None:
+        """Sides that may wait for one another: functions that run by turns."""
+        names = []
+        for mask, body in sides:
+            if may_leave(body):
+                raise SimulationError("the simulator takes no return where lanes wait for others")
+            names.append((self.emitter.name("side"), mask))
+            self._branch(mask, body, f"def {names[-1][0]}():")
+        pairs = ", ".join(f"({name}, {mask})" for name, mask in names)
+        self.emitter.line(
+            f"rt.strands.together([side for side, mask in [{pairs}] if mask is not NOBODY])"
+        )
+
+    def _branch(self, mask: str, body: Any, header: str = "") -> None:
         outer = self.values.mask
         self.masks.append(mask)
         self.values.mask = mask
         self.emitter.open()
         self._visit(body)
-        self.emitter.close(f"if {mask} is not NOBODY:")
+        self.emitter.close(header or f"if {mask} is not NOBODY:")
         self.values.mask = outer
         self.masks.pop()
 

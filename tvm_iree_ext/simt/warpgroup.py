@@ -16,6 +16,7 @@ from tvm_iree_ext.simt.findings import BOUNDS, INSTRUCTION, UNWAITED
 from tvm_iree_ext.simt.functions import register_of
 from tvm_iree_ext.simt.matrix import Product, rounded
 from tvm_iree_ext.simt.memory import Memory
+from tvm_iree_ext.simt.order import OrderedLog
 from tvm_iree_ext.simt.races import READ, Touch
 from tvm_iree_ext.simt.values import Origin, Poison, Value, element_type, over_lanes, poisoned
 from tvm_iree_ext.target.mma import dtype_bits, tvm_dtype
@@ -101,12 +102,6 @@ class Warpgroup:
         rt, mma = self._rt, product.mma
         if not rt.whole(mask, statement, mma.name, mma.num_subgroups):
             return
-        if mask is not None:
-            rt.found(
-                INSTRUCTION, statement, np.flatnonzero(~rt.active(mask)),
-                f"{mma.name} is executed by some warpgroups only, which is not simulated",
-            )  # fmt: skip
-            return
         add, sign_a, sign_b, major_a, major_b = flags
         held = [self._current(*target) for target in targets]
         begin = product.matrix(rt, "acc", held, mask, statement)
@@ -115,8 +110,8 @@ class Warpgroup:
         if isinstance(a, list):
             left = product.matrix(rt, "lhs", a, mask, statement)
         else:
-            left = self._tile(a, mma.m, mma.k, mma.a, not major_a, statement)
-        right = self._tile(b, mma.n, mma.k, mma.b, not major_b, statement)
+            left = self._tile(a, mma.m, mma.k, mma.a, not major_a, mask, statement)
+        right = self._tile(b, mma.n, mma.k, mma.b, not major_b, mask, statement)
         if type(right) is Poison:
             right = Poison(
                 right.value.swapaxes(-1, -2), np.asarray(right.bad).swapaxes(-1, -2), right.origin
@@ -124,17 +119,18 @@ class Warpgroup:
         else:
             right = right.swapaxes(-1, -2)
         result = product.result(rt, left * sign_a, right * sign_b, begin)
-        rt.counts[mma.name] += rt.subgroups // mma.num_subgroups
+        rt.counts[mma.name] += rt.subgroups_of(mask) // mma.num_subgroups
         kind = [target.dtype for target, _ in targets]
         for number, (target, index) in enumerate(targets):
             value = register_of(result, number, len(targets), kind[number])
+            value = rt.merged(mask, value, held[number])
             self._pending[id(target), index] = _Pending(target, index, value, self._committed)
             unready = Poison(
                 np.zeros(rt.lanes, target.dtype),
                 True,
                 Origin("an accumulator of wgmma before its group is waited for", -1, statement),
             )
-            self._put(target, index, unready)
+            self._put(target, index, rt.merged(mask, unready, held[number]))
 
     def _current(self, target: Any, index: int) -> Value:
         pending = self._pending.get((id(target), index))
@@ -149,14 +145,25 @@ class Warpgroup:
             target.set(self._rt, index, value, None)
 
     def _tile(
-        self, descriptor: Value, outer: int, k: int, dtype: str, k_major: bool, statement: int
+        self,
+        descriptor: Value,
+        outer: int,
+        k: int,
+        dtype: str,
+        k_major: bool,
+        mask: Any,
+        statement: int,
     ) -> Value:
-        """A tile ``[groups, outer, k]`` from shared memory."""
-        rt = self._rt
-        words = over_lanes(rt.decided("a matrix descriptor", descriptor, None, statement), rt.lanes)
+        """A tile ``[groups, outer, k]`` from shared memory; 0 for warpgroups that take no part."""
+        rt, active = self._rt, self._rt.active(mask)
+        words = over_lanes(rt.decided("a matrix descriptor", descriptor, mask, statement), rt.lanes)
         tiles, wrong = [], []
         origin = None
         for start in range(0, rt.lanes, LANES):
+            if not active[start]:
+                tiles.append(np.zeros((outer, k)))
+                wrong.append(np.zeros((outer, k), bool))
+                continue
             group = words[start : start + LANES]
             if (group != group[0]).any():
                 lanes = start + np.flatnonzero(group != group[0])
@@ -214,6 +221,10 @@ class Warpgroup:
         if memory.touches is None:
             return
         flat = np.unique(units)
+        if isinstance(memory.touches, OrderedLog):
+            subgroup = first_lane // rt.subgroup_size
+            memory.touches.read_by_products(flat, subgroup, self._committed + 1, statement)
+            return
         for shift in (0, LANES // 2):
             for part in range(0, len(flat), LANES):
                 here = flat[part : part + LANES]
@@ -229,9 +240,10 @@ class Warpgroup:
         """Close a group."""
         self._committed += 1
 
-    def wait(self, newest: int) -> None:
+    def wait(self, newest: int, mask: Any) -> None:
         """All groups but the ``newest`` last are done."""
         done = self._committed - newest
+        self._rt.order.products_done(self._rt.active(mask), done)
         for key, pending in list(self._pending.items()):
             if pending.group < done:
                 self._put(pending.target, pending.index, pending.value)

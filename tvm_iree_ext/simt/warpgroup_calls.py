@@ -59,7 +59,7 @@ def _commit(tr: Expressions, node: Any) -> Code:
 @handles("ptx.wgmma_wait_group*")
 def _wait(tr: Expressions, node: Any) -> Code:
     newest = tr(tokens_of(node)[0][0])
-    tr.emitter.line(f"rt.warpgroup.wait({newest.text})")
+    tr.emitter.line(f"rt.warpgroup.wait({newest.text}, {tr.mask})")
     return NOTHING
 
 

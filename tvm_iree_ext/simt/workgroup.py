@@ -12,24 +12,18 @@ import numpy as np
 from tvm_iree_ext.simt.asynchronous import Copies
 from tvm_iree_ext.simt.findings import (
     BARRIER,
-    RACE,
     SHUFFLE,
     UNINITIALISED,
-    UNWAITED,
     Findings,
     some,
 )
+from tvm_iree_ext.simt.intervals import report_races, report_races_between_workgroups
+from tvm_iree_ext.simt.mbarrier import Barriers
 from tvm_iree_ext.simt.memory import NOBODY, Memory, View
-from tvm_iree_ext.simt.races import (
-    ATOMIC,
-    READ,
-    SUBGROUP_SYNC,
-    WRITE,
-    Touch,
-    conflicts,
-    units_and_lanes,
-)
+from tvm_iree_ext.simt.order import Order, OrderedLog
+from tvm_iree_ext.simt.races import SUBGROUP_SYNC, Touch
 from tvm_iree_ext.simt.registers import LaneBytes, Registers
+from tvm_iree_ext.simt.strands import Strands
 from tvm_iree_ext.simt.traffic import Pattern, Traffic
 from tvm_iree_ext.simt.values import (
     Origin,
@@ -44,8 +38,6 @@ from tvm_iree_ext.simt.values import (
 from tvm_iree_ext.simt.warpgroup import Warpgroup
 
 SHARED_GAP = 2048  # between buffers, in the address space of shared memory
-_NONE, _ATOMICALLY, _SEVERAL = -1, -2, -3  # instead of the number of a workgroup
-_ACTIONS = {READ: "read", WRITE: "written", ATOMIC: "updated"}
 
 
 class Workgroup:
@@ -67,6 +59,7 @@ class Workgroup:
         findings: Findings,
         counts: Counter,
         global_memories: list[Memory],
+        ordered: bool = False,
     ) -> None:
         self.index, self.number = index, number
         self.traffic, self.findings, self.counts = traffic, findings, counts
@@ -82,6 +75,9 @@ class Workgroup:
         self.exited = np.zeros(self.lanes, bool)
         self.copies = Copies(self)
         self.warpgroup = Warpgroup(self)
+        self.ordered = ordered  # by barriers in shared memory, not those of the workgroup alone
+        self.order, self.barriers = Order(self), Barriers(self)
+        self.strands = Strands(self.barriers.blocked)
         self._shared_top = SHARED_GAP
         self._sources: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
 
@@ -98,6 +94,8 @@ class Workgroup:
         memory = Memory(name, "shared", data, unit, written=False, logged=True, address=address)
         if fenced:
             memory.unfenced = np.zeros(memory.units, bool)
+        if self.ordered:
+            memory.touches = OrderedLog(self.order, memory, self)
         self._shared_top += (-(-nbytes // SHARED_GAP) + 2) * SHARED_GAP
         self.memories.append(memory)
         return memory
@@ -247,6 +245,7 @@ class Workgroup:
                 f"{some(missing)} of {self.lanes} do not reach the barrier that the others wait at",
             )
         self.counts["barrier"] += self.subgroups
+        self.order.join(self.active(mask))
         self.settle()
 
     def subgroup_barrier(self, mask: Any, statement: int) -> None:
@@ -265,75 +264,14 @@ class Workgroup:
             if memory.touches is None:
                 continue
             if memory.touches:
-                self._races(memory)
-                self._races_between_workgroups(memory)
+                report_races(self, memory)
+                report_races_between_workgroups(self, memory)
                 memory.touches.clear()
             if not memory.complete:
                 memory.complete = bool(memory.valid.all())
-        self.copies.log_those_under_way()
-        self.warpgroup.log_those_under_way()
-
-    def _races(self, memory: Memory) -> None:
-        for conflict in conflicts(
-            memory.touches or [], memory.units, self.lanes, self.subgroup_size
-        ):
-            earlier, later = conflict.earlier, conflict.later
-            one, two = conflict.earlier_lane, conflict.later_lane
-            where = f"byte {conflict.unit * memory.unit} of {memory.name}"
-            if memory.unit > 1:
-                where = f"{memory.unit}-byte element {conflict.unit} of {memory.name}"
-            first = self.findings.statement_text(earlier.statement)
-            if one == two:
-                self.found(
-                    UNWAITED,
-                    later.statement,
-                    (two,),
-                    f"{where} is {_ACTIONS[later.kind]} by lane {two} while the copy into it that"
-                    f" lane {one} started is under way; started at {first}",
-                    memory.name,
-                    conflict.unit,
-                )
-            else:
-                self.found(
-                    RACE,
-                    later.statement,
-                    (one, two),
-                    f"{where} is {_ACTIONS[earlier.kind]} by lane {one} and {_ACTIONS[later.kind]}"
-                    f" by lane {two} with no barrier between; first at {first}",
-                    memory.name,
-                    conflict.unit,
-                )
-
-    def _races_between_workgroups(self, memory: Memory) -> None:
-        writer, reader = memory.writer, memory.reader
-        if writer is None or reader is None:
-            return
-        for touch in memory.touches or []:
-            if touch.kind == SUBGROUP_SYNC:
-                continue
-            unit, lane = units_and_lanes(touch, self.lanes)
-            other = (writer[unit] != _NONE) & (writer[unit] != self.number)
-            if touch.kind == ATOMIC:
-                other &= writer[unit] != _ATOMICALLY
-            if touch.kind != READ:
-                other |= (reader[unit] != _NONE) & (reader[unit] != self.number)
-            if other.any():
-                at = int(np.argmax(other))
-                self.found(
-                    RACE,
-                    touch.statement,
-                    (int(lane[at]),),
-                    f"{memory.unit}-byte element {int(unit[at])} of {memory.name} is"
-                    f" {_ACTIONS[touch.kind]} by lane {int(lane[at])}, and another workgroup"
-                    " has to do with it, one of them writes",
-                    memory.name,
-                    int(unit[at]),
-                )
-            if touch.kind == READ:
-                mine = (reader[unit] == _NONE) | (reader[unit] == self.number)
-                reader[unit] = np.where(mine, self.number, _SEVERAL)
-            else:
-                writer[unit] = _ATOMICALLY if touch.kind == ATOMIC else self.number
+        if not self.ordered:
+            self.copies.log_those_under_way()
+            self.warpgroup.log_those_under_way()
 
     # Subgroups.
 
@@ -489,4 +427,5 @@ class Workgroup:
         """The end of the kernel."""
         self.copies.finish()
         self.warpgroup.finish()
+        self.barriers.finish()
         self.settle()

@@ -1,0 +1,128 @@
+"""Barriers in shared memory, and copies by the tensor memory unit that complete on them (sm_90).
+
+A barrier counts, in phases: a phase ends when as many arrivals came as the barrier was made for,
+and as many bytes as were expected.  Who waits names the parity of the phase: 0 for the first.
+
+Addresses are elements of a buffer of ``shared.dyn`` memory, taken by ``address_of``: TVM sees no
+access, and puts no barriers of its own between lanes that wait for one another here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script import tirx as T
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.errors import TargetError
+from tvm_iree_ext.layout.nested import Ints
+
+_SWIZZLE = {16: 0, 32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle
+_MOST_BOX = 256  # elements of a dim
+_ALIGNMENT = 16  # bytes, of rows and of the array
+_L2_128 = 2  # CUtensorMapL2promotion: lines of 128 bytes
+BYTES = 8  # of a barrier
+
+
+def init(barrier: Any, count: int) -> None:
+    """Make a barrier whose phases take ``count`` arrivals."""
+    I.evaluate(T.ptx["mbarrier.init.shared::cta.b64"](barrier, count))
+
+
+def fence_init() -> None:
+    """Barriers that were made are there for copies, too."""
+    I.evaluate(T.ptx["fence.mbarrier_init.release.cluster"]())
+
+
+def arrive(barrier: Any) -> None:
+    """One arrival; what the lane did before is done for those that wait."""
+    I.evaluate(T.ptx["mbarrier.arrive.shared::cta.b64"](barrier))
+
+
+def arrive_expecting(barrier: Any, nbytes: int) -> None:
+    """One arrival, after which copies bring so many bytes."""
+    I.evaluate(T.ptx["mbarrier.arrive.expect_tx.shared::cta.b64"](barrier, nbytes))
+
+
+def arrive_with_copies(barrier: Any) -> None:
+    """One arrival once the ``cp.async`` that the lane started have ended."""
+    I.evaluate(T.ptx["cp.async.mbarrier.arrive.noinc.shared::cta.b64"](barrier))
+
+
+def wait(barrier: Any, parity: Any) -> None:
+    """Until the phase of a parity has ended."""
+    I.evaluate(T.cuda.mbarrier_wait(barrier, parity))
+
+
+def registers_of_warpgroup(count: int, *, more: bool) -> None:
+    """From here on the lanes of a warpgroup have ``count`` registers each."""
+    form = "inc" if more else "dec"
+    I.evaluate(T.ptx[f"setmaxnreg.{form}.sync.aligned.u32"](count))
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """What the tensor memory unit has to know of a matrix and of the boxes that it copies.
+
+    Attributes:
+        name: of the matrix.
+        dtype: TVM's name of the elements.
+        extents: rows and columns of the matrix, columns contiguous.
+        box: rows and columns of what is copied at once; beyond the matrix are zeros.
+        swizzle_bytes: of a row of the box in shared memory: 16 (not swizzled), 32, 64 or 128.
+    """
+
+    name: str
+    dtype: str
+    extents: Ints
+    box: Ints
+    swizzle_bytes: int
+
+    def __post_init__(self) -> None:
+        row = self.extents[1] * self.itemsize
+        if row % _ALIGNMENT:
+            raise TargetError(
+                f"tensor map of {self.name}: rows of {row} bytes; expected a multiple of"
+                f" {_ALIGNMENT}"
+            )
+        if max(self.box) > _MOST_BOX:
+            raise TargetError(
+                f"tensor map of {self.name}: a box of {list(self.box)}; at most {_MOST_BOX} each"
+            )
+        if self.swizzle_bytes > _ALIGNMENT and self.box[1] * self.itemsize > self.swizzle_bytes:
+            raise TargetError(
+                f"tensor map of {self.name}: rows of {self.box[1] * self.itemsize} bytes in a"
+                f" swizzle of {self.swizzle_bytes}"
+            )
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return tirx.const(0, self.dtype).ty.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Of a box."""
+        return self.box[0] * self.box[1] * self.itemsize
+
+    def encode(self, data: Any) -> Any:
+        """Emit, on the host, the descriptor of the matrix at ``data``; gives its variable."""
+        found = tirx.Var(f"{self.name}_map", T.handle("tensormap").ty)
+        I.Bind(I.tvm_stack_alloca("tensormap", 1), var=found)
+        rows, columns = self.extents
+        numbers = [tirx.const(n, "int64") for n in (columns, rows, columns * self.itemsize)]
+        call = I.tensormap_encode_tiled(
+            found, data, *numbers, self.box[1], self.box[0], 1, 1,
+            descriptor_dtype=self.dtype, rank=2, swizzle=_SWIZZLE[self.swizzle_bytes],
+            l2_promotion=_L2_128,
+        )  # fmt: skip
+        I.evaluate(call)
+        return found
+
+
+def copy_box(target: Any, tensor_map: Any, at: Sequence[Any], barrier: Any) -> None:
+    """Start copying the box from row and column ``at`` to ``target``; its bytes count there."""
+    row, column = at
+    name = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    I.evaluate(T.ptx[name](target, T.address_of(tensor_map), column, row, barrier))
