@@ -24,6 +24,8 @@ from tvm_iree_ext.schedules.cpu.topk import CpuTopk
 from tvm_iree_ext.schedules.cpu.transfer import CpuTransfer
 from tvm_iree_ext.schedules.cpu.vector_program import CpuVectorProgram
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
+from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
+from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -70,6 +72,8 @@ RULES: tuple[Rule, ...] = (
     CpuDistribution(),
     CpuToLayout(),
     CpuVectorProgram(),
+    GpuContraction(),
+    GpuDataMovement(),
 )
 """Every rule, the most special first."""
 

@@ -18,11 +18,14 @@ PACKAGE = "tvm_iree_ext"
 # Every row may import the standard library; all but these three may import these three.
 ANYONE = ".errors .dtypes .signature"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
-DEPLOYED = ".kernel .program .calls .manifest .artifact .cache .arrays .machine .runtime .staging"
+DEPLOYED = (
+    ".kernel .gpu_function .program .calls .manifest .artifact .cache .arrays .machine .runtime"
+    " .staging .device.launcher"
+)
 REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
 )
-BUILD = f"{REGISTRY} .vector_math .pipeline .linker .versions {DEPLOYED} .builder"
+BUILD = f"{REGISTRY} .vector_math .pipeline .linker .device .versions {DEPLOYED} .builder"
 PASSES = ".program_passes .program_sorts .program_contractions"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
 VERIFY = ".comparison .examples .verify"
@@ -43,7 +46,7 @@ ALLOWED = {
     "schedules": ".ops .vector .target .intrin .layout .vector_math tvm tvm_ffi numpy",
     "catalog": ".tolerance .layout .ops .reference .expression numpy ml_dtypes",
     "registry": ".catalog .ops .reference .schedules numpy",
-    "support": f"{REGISTRY} .machine numpy",
+    "support": f"{REGISTRY} .machine .gpu_function tvm numpy",
     "vector_math": "tvm tvm_ffi",
     "narrow_storage": "tvm tvm_ffi",
     "vectorization": "tvm tvm_ffi",
@@ -60,7 +63,9 @@ ALLOWED = {
     "device": ".narrow_storage .target .layout .intrin .linker .artifact .manifest .device.launcher"
     " tvm tvm_ffi cuda",
     "device.launcher": "numpy",
-    "kernel": ".arrays .calls .manifest .artifact .cache .machine .runtime numpy tvm_ffi",
+    "gpu_function": ".arrays .manifest .device.launcher numpy",
+    "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"
+    " numpy tvm_ffi",
     "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
     "program_relax": ".mlir .program_passes tvm",
@@ -78,12 +83,12 @@ ALLOWED = {
     "examples": f"{REGISTRY} .comparison numpy ml_dtypes",
     "workers": "",
     "limits": "",
-    "verify": f"{BUILD} {VERIFY} .workers tvm tvm_ffi numpy ml_dtypes",
+    "verify": f"{BUILD} {VERIFY} .simulated .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker .device tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "gpu_table": ".schedules .device .target",
     "inspected": ".device .simulated .target tvm",
-    "simulated": ".simt .device .intrin .target tvm numpy",
+    "simulated": f"{REGISTRY} .simt .device tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
     "mlir": f"{REGISTRY} .lazy .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",

@@ -2,9 +2,11 @@
 
 A kernel takes contiguous arrays of native byte order, aligned to their item size. An input that is
 not so is copied; read-only memory is passed as it is, because a kernel never writes its inputs.
+One for a GPU also takes arrays there, aligned to the widest access.
 """
 
 import ctypes
+import functools
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +19,7 @@ from tvm_iree_ext.errors import CallError
 from tvm_iree_ext.signature import Operand
 
 _CPU = 1  # kDLCPU
+_GPU_ALIGNMENT = 16  # of an array on a GPU: its widest access
 _BFLOAT16 = numpy_dtype("bfloat16")
 _NO_DTYPE = np.dtype([("none", "V1")])  # equals no array's; None would equal float64
 _DLPACK_BFLOAT16 = 4 | 16 << 8 | 1 << 16  # a DLDataType: code kDLBfloat, 16 bits, 1 lane
@@ -43,9 +46,13 @@ class _Memory:
 
 
 class Port:
-    """One operand of a kernel: turns what a caller brings for it into what the kernel takes."""
+    """One operand of a kernel: turns what a caller brings for it into what the kernel takes.
 
-    def __init__(self, op: str, operand: Operand) -> None:
+    ``gpu`` is DLPack's number of the kind of device, of a kernel that takes arrays there, too.
+    """
+
+    def __init__(self, op: str, operand: Operand, gpu: int | None = None) -> None:
+        self.gpu = gpu
         self.operand = operand.name
         self.name = f"{op}: {operand.name}"  # as messages begin
         self.dtype = operand.dtype
@@ -76,12 +83,20 @@ class Port:
         if torch is not None and isinstance(value, torch.Tensor):
             return tuple(value.shape), self._from_torch(value, torch)
         tensor = self._from_dlpack(value)
-        shape = tensor.shape
-        if tensor.is_contiguous() and tensor.data_ptr() % self.item == 0:
+        shape, alignment = tensor.shape, self._alignment(tensor)
+        if tensor.is_contiguous() and tensor.data_ptr() % alignment == 0:
             return shape, tensor
+        if tensor.__dlpack_device__()[0] != _CPU:
+            raise CallError(
+                f"{self.name} is on {tensor.device}; expected it contiguous there, at a multiple"
+                f" of {alignment} bytes"
+            )
         strides = tuple(self.item * stride for stride in tensor.strides)
         memory = _Memory(tensor, tensor.data_ptr(), shape, strides, self.item)
         return shape, as_tensor(np.array(memory, order="C").view(self.numpy))
+
+    def _alignment(self, tensor: Any) -> int:
+        return self.item if tensor.__dlpack_device__()[0] == _CPU else _GPU_ALIGNMENT
 
     def take_out(self, value: Any) -> tuple[Shape, Any]:
         """The shape of an array that the caller wants filled, and what the kernel takes for it.
@@ -89,7 +104,7 @@ class Port:
         Raises:
             CallError: for one that the kernel cannot write in place.
         """
-        torch = torch_module()
+        torch, alignment = torch_module(), self.item
         if isinstance(value, np.ndarray):
             self._check_numpy(value)
             if not value.flags.writeable:
@@ -99,11 +114,13 @@ class Port:
         elif torch is not None and isinstance(value, torch.Tensor):
             self._check_torch(value, torch)
             contiguous = value.is_contiguous() and not value.is_neg()
-            aligned = value.data_ptr() % self.item == 0
+            alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
+            aligned = value.data_ptr() % alignment == 0
             tensor = value.detach() if value.requires_grad else value
         elif isinstance(value, tvm_ffi.Tensor):
             tensor = self._from_dlpack(value)
-            contiguous, aligned = tensor.is_contiguous(), tensor.data_ptr() % self.item == 0
+            alignment = self._alignment(tensor)
+            contiguous, aligned = tensor.is_contiguous(), tensor.data_ptr() % alignment == 0
         else:
             raise CallError(
                 f"{self.name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor"
@@ -112,8 +129,15 @@ class Port:
         if not contiguous:
             raise CallError(f"{self.name} is not contiguous; expected row-major order")
         if not aligned:
-            raise CallError(f"{self.name} is misaligned; expected a multiple of {self.item} bytes")
+            raise CallError(f"{self.name} is misaligned; expected a multiple of {alignment} bytes")
         return tuple(value.shape), tensor
+
+    @property
+    def _wanted(self) -> str:
+        """Where arrays are expected, for a message."""
+        if self.gpu is None:
+            return "this kernel runs on the CPU"
+        return "this kernel takes arrays of the CPU and of the GPU that it is for"
 
     def _number(self, value: Any) -> int | float | bool:
         if isinstance(value, np.ndarray) and value.ndim == 0:
@@ -156,8 +180,8 @@ class Port:
         if array.dtype is not getattr(torch, self.dtype, None):
             came = str(array.dtype).removeprefix("torch.")
             raise CallError(f"{self.name} is {came}; expected {self.dtype}")
-        if not array.is_cpu:
-            raise CallError(f"{self.name} is on {array.device}; this kernel runs on the CPU")
+        if not array.is_cpu and not (self.gpu and array.is_cuda):
+            raise CallError(f"{self.name} is on {array.device}; {self._wanted}")
         if array.layout is not torch.strided:
             raise CallError(f"{self.name} is {array.layout}; expected a dense tensor")
         if array.requires_grad and torch.is_grad_enabled():
@@ -172,7 +196,8 @@ class Port:
             array = array.detach()
         if not array.is_contiguous() or array.is_neg():
             return array.resolve_neg().contiguous()
-        return array.clone() if array.data_ptr() % self.item else array
+        alignment = self.item if array.is_cpu else _GPU_ALIGNMENT
+        return array.clone() if array.data_ptr() % alignment else array
 
     def _from_dlpack(self, value: Any) -> Any:
         if not hasattr(value, "__dlpack__"):
@@ -184,8 +209,8 @@ class Port:
             tensor = tvm_ffi.from_dlpack(value)
         except (BufferError, TypeError, ValueError, RuntimeError) as error:  # libraries differ
             raise CallError(f"{self.name} cannot be read by DLPack: {error}") from error
-        if tensor.__dlpack_device__()[0] != _CPU:
-            raise CallError(f"{self.name} is on {tensor.device}; this kernel runs on the CPU")
+        if tensor.__dlpack_device__()[0] not in (_CPU, self.gpu):
+            raise CallError(f"{self.name} is on {tensor.device}; {self._wanted}")
         if str(tensor.dtype) != self.dtype:
             raise CallError(f"{self.name} is {tensor.dtype}; expected {self.dtype}")
         return tensor
@@ -206,7 +231,9 @@ def allocator(like: Any) -> Allocator:
     if like is None or isinstance(like, np.ndarray):
         return numpy_results
     if torch is not None and isinstance(like, torch.Tensor):
-        return _torch_results
+        if like.is_cpu:
+            return _torch_results
+        return functools.partial(_torch_results, device=like.device)
     return _dlpack_results
 
 
@@ -220,10 +247,12 @@ def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[
     return arrays, tensors
 
 
-def _torch_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+def _torch_results(
+    shapes: Sequence[Shape], ports: Sequence[Port], **how: Any
+) -> tuple[list[Any], list[Any]]:
     torch = torch_module()
     arrays = [
-        torch.empty(shape, dtype=getattr(torch, port.dtype))
+        torch.empty(shape, dtype=getattr(torch, port.dtype), **how)
         for shape, port in zip(shapes, ports, strict=True)
     ]
     return arrays, arrays

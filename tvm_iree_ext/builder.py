@@ -1,14 +1,21 @@
 """From an op to a kernel: rule, lowering config, compilation, cache."""
 
+import dataclasses
 import functools
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tvm import ir
+from tvm.target import Target
+
 from tvm_iree_ext import cache, pipeline
 from tvm_iree_ext.artifact import LIBRARY, write
+from tvm_iree_ext.device.code import compile_device, device_tools
+from tvm_iree_ext.device.export import device_resources, write_files
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.gpu_function import DLPACK_DEVICES
 from tvm_iree_ext.kernel import Kernel, load
 from tvm_iree_ext.linker import compile_library
 from tvm_iree_ext.manifest import Manifest, Provenance, installed_versions
@@ -18,6 +25,8 @@ from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
 from tvm_iree_ext.versions import check_pair
+
+_SOURCES = (".py", ".json", ".h", ".cpp")  # tables of chips and what is exported among them
 
 
 def build(
@@ -36,7 +45,8 @@ def build(
         folder: where to write the artifact, past the cache; by default the cache keeps it.
 
     Returns:
-        A kernel to be called or exported.  One for another machine can only be exported.
+        A kernel to be called or exported.  One for another machine, or for a GPU that is not here,
+        can only be exported.
 
     Raises:
         TargetError: for a target that is not known.
@@ -61,17 +71,15 @@ def build(
         provenance=provenance,
     )
 
+    on_gpu = resolved.kind.name in DLPACK_DEVICES
+
     def make(folder: Path) -> None:
         module = rule.lower(op, resolved, config)
-        pipeline.register()
-
-        def fill(path: Path) -> dict[str, Any]:
-            return compile_library(module, resolved, path / LIBRARY, pipeline.CPU_PIPELINE)
-
-        write(folder, manifest, fill)
+        write_kernel = _write_gpu if on_gpu else _write_cpu
+        write_kernel(folder, manifest, module, resolved)
 
     # A kernel for another machine can be exported here, and is not opened.
-    lazy = bool(obstacle(resolved))
+    lazy = on_gpu or bool(obstacle(resolved))
     if folder is not None:
         make(Path(folder))
         return load(folder, lazy=lazy)
@@ -82,8 +90,25 @@ def build(
         "config": manifest.config,
         "provenance": provenance,
         "versions": {**installed_versions(), "source": source_fingerprint()},
+        **({"tools": device_tools(resolved)} if on_gpu else {}),
     }
     return load(cache.get_or_make(cache.key(identity), make), lazy=lazy)
+
+
+def _write_cpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Target) -> None:
+    pipeline.register()
+
+    def fill(path: Path) -> dict[str, Any]:
+        return compile_library(module, target, path / LIBRARY, pipeline.CPU_PIPELINE)
+
+    write(folder, manifest, fill)
+
+
+def _write_gpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Target) -> None:
+    code = compile_device(module, target)
+    plan = code.plan()
+    manifest = dataclasses.replace(manifest, launch=plan, resources=device_resources(code))
+    write(folder, manifest, lambda place: write_files(code, plan, manifest.entry, place))
 
 
 def _config(config: LoweringConfig | Mapping[str, Any]) -> LoweringConfig:
@@ -103,6 +128,7 @@ def source_fingerprint() -> str:
 
     folders = {package, Path(tvm_iree_ext.schedules.__file__).parent}
     for folder in sorted(folders):
-        for path in sorted(folder.rglob("*.py")):
-            digest.update(path.read_bytes())
+        for path in sorted(folder.rglob("*.*")):
+            if path.suffix in _SOURCES:
+                digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

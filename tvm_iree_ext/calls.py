@@ -16,15 +16,18 @@ Shape = tuple[int, ...]
 
 
 class Caller:
-    """The calling side of one function, whose ``name`` begins the messages."""
+    """The calling side of one function, whose ``name`` begins the messages.
 
-    def __init__(self, name: str, signature: Signature) -> None:
+    ``gpu`` is as of :class:`~tvm_iree_ext.arrays.Port`.
+    """
+
+    def __init__(self, name: str, signature: Signature, gpu: int | None = None) -> None:
         self.op = name
         self.signature = signature
         self.arguments = signature.arguments
         self._results = signature.results
-        self._ports = tuple(Port(name, operand) for operand in self.arguments)
-        self.result_ports = tuple(Port(name, operand) for operand in self._results)
+        self._ports = tuple(Port(name, operand, gpu) for operand in self.arguments)
+        self.result_ports = tuple(Port(name, operand, gpu) for operand in self._results)
         places = [place for place, port in enumerate(self._ports) if not port.is_scalar]
         self._first_array = places[0] if places else None
         self._shaped_by_out = bool(signature.result_symbols)

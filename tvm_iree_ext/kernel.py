@@ -13,6 +13,7 @@ from tvm_iree_ext import arrays, artifact, machine, runtime
 from tvm_iree_ext.artifact import LIBRARY
 from tvm_iree_ext.calls import Caller, ordered
 from tvm_iree_ext.errors import KERNEL_ERROR, ArtifactError, CallError
+from tvm_iree_ext.gpu_function import DLPACK_DEVICES, GpuFunction
 from tvm_iree_ext.manifest import Contents, DeviceManifest, Manifest, Provenance
 from tvm_iree_ext.signature import Signature, shape_text
 
@@ -45,13 +46,19 @@ class Kernel:
       otherwise, since the result would silently have no gradient.
     - Where all results are empty they are returned without a call. An empty input is refused
       where a result is not empty: the reduction over nothing has no value.
+
+    A kernel for a GPU is loaded by the driver at the first call. It takes arrays of the CPU, which
+    are copied there and back, and arrays on the GPU, which are used where they are; results are
+    where the first array is. With PyTorch's tensors on the GPU it is launched on the current
+    stream, and is not waited for.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, function: Any = None) -> None:
         self.folder = folder
         self.manifest = manifest
         self._function = function
-        self._caller = Caller(manifest.op, manifest.signature)
+        gpu = DLPACK_DEVICES.get(str(manifest.target.get("kind")))
+        self._caller = Caller(manifest.op, manifest.signature, gpu)
 
     @property
     def op(self) -> str:
@@ -86,7 +93,7 @@ class Kernel:
     def __repr__(self) -> str:
         operands = ", ".join(map(str, self.signature.arguments))
         results = ", ".join(f"{o.dtype}{shape_text(o.shape)}" for o in self.signature.results)
-        target = " ".join(str(self.target[k]) for k in ("kind", "mcpu") if k in self.target)
+        target = " ".join(str(self.target[k]) for k in ("kind", "arch", "mcpu") if k in self.target)
         return f"<Kernel {self.op}({operands}) -> {results} for {target}, {self.provenance} config>"
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -127,7 +134,8 @@ class Kernel:
         """Write the artifact to ``folder``: ``kernel.so`` and ``manifest.json``.
 
         An artifact that stands there is replaced in one step. With ``runtime`` the TVM runtime
-        (``libtvm_runtime``, ``libtvm_ffi``) goes with it: all that a C++ program needs.
+        (``libtvm_runtime``, ``libtvm_ffi``) goes with it: all that a C++ program needs. One for a
+        GPU needs no runtime, and has launchers in Python and C++ instead.
 
         Raises:
             ArtifactError: where the folder cannot be written or holds something else, where this
@@ -141,7 +149,7 @@ def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
     """The kernel of the artifact at ``folder``. No compiler is needed, only the TVM runtime.
 
     A ``lazy`` one opens its library at the first call: what is for another machine can be looked
-    at and exported here, and only not be called.
+    at and exported here, and only not be called.  What is for a GPU always is so.
 
     Raises:
         ArtifactError: for an artifact that is absent, damaged or foreign; and, here or at the
@@ -161,6 +169,8 @@ def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
 
 def _open(folder: Path, manifest: Manifest) -> Any:
     """The function of an artifact whose files have been checked."""
+    if manifest.target.get("kind") in DLPACK_DEVICES:
+        return GpuFunction(folder, manifest)
     library = open_library(folder, manifest)
     try:
         return library[manifest.entry]
@@ -216,7 +226,9 @@ def export(source: Path | str, folder: Path | str, *, runtime: bool = False) -> 
     """
     source = artifact.as_folder(source)
     manifest = artifact.read(source)
-    libraries = _runtime_libraries(source / LIBRARY) if runtime else []
+    # Kernels for a GPU are launched by the driver alone.
+    needed = runtime and manifest.target.get("kind") not in DLPACK_DEVICES
+    libraries = _runtime_libraries(source / LIBRARY) if needed else []
 
     def fill(place: Path) -> None:
         for name in manifest.files:

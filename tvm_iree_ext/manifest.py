@@ -38,6 +38,7 @@ class Contents:
     """
 
     kind: ClassVar[str]
+    may_lack: ClassVar[frozenset[str]] = frozenset()  # fields that came later
 
     target: Mapping[str, Any]
     resources: Mapping[str, Any]
@@ -56,6 +57,7 @@ class Contents:
                 f"has format {data.get('format')!r}; this version of tvm_iree_ext reads {_FORMAT}"
             )
         names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+        names -= cls.may_lack - data.keys()
         if missing := sorted(names - data.keys()):
             raise ArtifactError(f"lacks {', '.join(missing)}")
         for name, is_sound in _SOUND.items():
@@ -105,11 +107,11 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "signature": lambda value: isinstance(value, list),
     "attributes": _is_object,
     "config": _is_object,
+    "launch": _is_object,
     "provenance": lambda value: value in get_args(Provenance),
     "name": _is_text,
     "functions": lambda value: isinstance(value, list) and len(value) > 0,
     "parameters": lambda value: isinstance(value, list),
-    "kernels": lambda value: isinstance(value, list) and all(map(_is_object, value)),
     "target": _is_object,
     "resources": _is_resources,
     "versions": _is_texts,
@@ -123,9 +125,11 @@ class Manifest(Contents):
 
     ``attributes``, ``target``, ``config``, ``resources`` are JSON: what the op was made with, the
     TVM target, the lowering config, and what :func:`tvm_iree_ext.linker.compile_library` found.
+    ``launch`` is the plan by which the kernels of a GPU are launched; that of a CPU has none.
     """
 
     kind = "tvm_iree_ext.artifact"
+    may_lack = frozenset({"launch"})
 
     op: str  # "iree_linalg_ext.attention"
     entry: str  # the function's name in the library
@@ -134,6 +138,7 @@ class Manifest(Contents):
     target: Mapping[str, Any]
     config: Mapping[str, Any]
     provenance: Provenance
+    launch: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
     files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
@@ -246,26 +251,20 @@ class ProgramManifest(Contents):
 
 @dataclass(frozen=True)
 class DeviceManifest(Contents):
-    """What the artifact of GPU kernels holds; each of ``kernels`` is JSON.
+    """What the artifact of GPU kernels holds that are no op's.
 
-    A kernel has its ``name``, ``grid`` and ``block`` (x, y, z), ``arguments`` (name, dtype, shape)
-    and ``resources``, the compiler's own figures.
+    ``launch`` is the plan by which they are launched, ``resources`` the compiler's own figures.
     """
 
     kind = "tvm_iree_ext.device_code"
 
     name: str
-    kernels: tuple[Mapping[str, Any], ...]
+    launch: Mapping[str, Any]
     target: Mapping[str, Any]
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
     files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
     format: int = _FORMAT
-
-    @classmethod
-    def converted(cls, data: dict[str, Any]) -> dict[str, Any]:
-        """The fields, with the kernels."""
-        return {**data, "kernels": tuple(data["kernels"])}
 
 
 _KINDS = {kind.kind: kind for kind in (Manifest, ProgramManifest, DeviceManifest)}

@@ -1,4 +1,4 @@
-"""Kernels for the simulator by name, lowered for a target, with random operands.
+"""Kernels for the simulator: of ops, by the rule that builds them; by name, with random operands.
 
 ``mma:KIND`` is the smallest kernel of a matrix instruction; ``FILE.py:NAME`` a function of a file:
 TensorIR with its thread bindings.
@@ -15,8 +15,13 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.pipeline import lower_device, lower_with_host
+from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.intrin.sample import tile_product
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.signature import extent_value
 from tvm_iree_ext.simt.host import simulate_host
 from tvm_iree_ext.simt.launch import Simulation, device_functions, hardware_of, simulate
 from tvm_iree_ext.simt.translate import Translation, translate
@@ -26,6 +31,7 @@ from tvm_iree_ext.target.mma_table import mma_kind
 from tvm_iree_ext.target.names import TargetLike, make_target
 
 _MMA = "mma:"
+_UNWRITTEN = 77  # what results hold before: no plausible value
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,66 @@ def simulate_function(
     (host,) = hosts.functions.values()
     by_name = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
     return simulate_host(host, by_name, arguments, written=written)
+
+
+@dataclass(frozen=True)
+class SimulatedOp:
+    """The results of an op's kernels by name, and a simulation for each launch."""
+
+    results: dict[str, np.ndarray]
+    simulations: tuple[Simulation, ...]
+
+    def check(self) -> "SimulatedOp":
+        """This, if nothing was found.
+
+        Raises:
+            SimulationError: naming every finding.
+        """
+        for simulation in self.simulations:
+            simulation.check()
+        return self
+
+
+def simulate_op(
+    op: Op,
+    target: TargetLike,
+    operands: Mapping[str, Any],
+    config: LoweringConfig | None = None,
+) -> SimulatedOp:
+    """Lower an op by the rule that builds it, and run its kernels on the simulator.
+
+    Args:
+        op: what :mod:`tvm_iree_ext.ops` makes.
+        target: a GPU, such as ``cuda:sm_80``.
+        operands: arrays and numbers by name, as the signature's arguments.
+        config: by default the rule's heuristic.
+
+    Raises:
+        ScheduleError: when no rule builds the op, or the config does not fit.
+        BuildError: where TVM cannot lower the kernels.
+        CallError: for operands that do not fit the signature.
+        SimulationError: for what the simulator does not know.
+    """
+    resolved = make_target(target)
+    rule = choose(op, resolved)
+    module = rule.lower(op, resolved, config or rule.heuristic(op, resolved))
+    signature = op.signature
+    shapes = [
+        None if operand.role == "scalar" else operands[operand.name].shape
+        for operand in signature.arguments
+    ]
+    bound = signature.bind(op.name, shapes)
+    arguments = {
+        name: np.array(value, order="C") if isinstance(value, np.ndarray) else value
+        for name, value in operands.items()
+    }
+    results = {}
+    for operand in signature.results:
+        shape = [extent_value(extent, bound) for extent in operand.shape]
+        results[operand.name] = np.full(shape, _UNWRITTEN).astype(numpy_dtype(operand.dtype))
+    ((_, function),) = module.functions.items()
+    done = simulate_function(function, resolved, {**arguments, **results})
+    return SimulatedOp(results, tuple(done))
 
 
 def named_kernel(name: str) -> tirx.PrimFunc:

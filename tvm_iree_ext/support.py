@@ -3,14 +3,16 @@
 from typing import Literal
 
 import numpy as np
+from tvm.target import Target
 
 from tvm_iree_ext.catalog.entry import OpEntry
-from tvm_iree_ext.errors import ScheduleError, TargetError
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
 from tvm_iree_ext.machine import this_machine
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.target.host import obstacle
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.target.names import make_target, target_json
 
 Support = Literal["runs", "compiles", "no"]
 """``compiles``: a kernel can be built and exported here, and is run elsewhere."""
@@ -24,9 +26,9 @@ _FOREIGN_CPUS = {
 
 
 def usual_targets() -> tuple[str, ...]:
-    """This machine's CPU, one of another architecture, and the kinds of GPU."""
+    """This machine's CPU, one of another architecture, and a GPU of each kind."""
     foreign = _FOREIGN_CPUS.get(this_machine(), _FOREIGN_CPUS["x86_64"])
-    return "llvm", foreign, "cuda", "rocm"
+    return "llvm", foreign, "cuda:sm_80", "rocm:gfx942"
 
 
 def support() -> dict[str, dict[str, Support]]:
@@ -39,15 +41,20 @@ def support() -> dict[str, dict[str, Support]]:
 
 
 def _support_of(entry: OpEntry, name: str) -> Support:
-    try:
-        target = make_target(name)
-    except TargetError:
-        return "no"
+    target = make_target(name)
     for seed in range(_SAMPLES):
         op, _ = entry.random_case(np.random.default_rng(seed))
         try:
             choose(op, target)
         except ScheduleError:
             continue
-        return "compiles" if obstacle(target) else "runs"
+        return "compiles" if _obstacle(target) else "runs"
     return "no"
+
+
+def _obstacle(target: Target) -> str:
+    """Why kernels for a target do not run here, for a message; empty when they do."""
+    kind = target.kind.name
+    if kind in DLPACK_DEVICES:
+        return gpu_obstacle(kind, chip_of(target_json(target)))
+    return obstacle(target)

@@ -23,10 +23,12 @@ from tvm_iree_ext.catalog.entry import OpEntry, Run, Values
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import CallError, ExtError, OpError, ScheduleError, TargetError
 from tvm_iree_ext.examples import NotSupported, read_examples
+from tvm_iree_ext.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.registry import ENTRIES, find
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.simulated import simulate_op
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
 
@@ -48,6 +50,15 @@ class Case(Protocol):
 
     def check(self, run: Run) -> str:
         """What is wrong, for a message, when ops are computed by ``run``; empty when nothing is."""
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A case for a target as plain JSON: to be sent to another process."""
+
+    case: Case
+    target: Mapping[str, Any]
+    simulate: bool
 
 
 @dataclass(frozen=True)
@@ -134,33 +145,45 @@ def random_cases(
     return [RandomCase(entry.name, seed, i) for entry in entries for i in indices]
 
 
-def check(cases: Iterable[Case], target: TargetLike = "llvm", *, jobs: int = 0) -> Iterator[Result]:
+def check(
+    cases: Iterable[Case],
+    target: TargetLike = "llvm",
+    *,
+    simulate: bool = False,
+    jobs: int = 0,
+) -> Iterator[Result]:
     """The result of each case in order; no failure stops the others.
 
     Args:
         cases: as :func:`example_cases` and :func:`random_cases` make them.
-        target: what kernels are built for; it must run here.
+        target: what kernels are built for; it must run here, or be a GPU that is simulated.
+        simulate: run the kernels of a GPU on the simulator.  What it finds, such as a race, is a
+            failure, too.
         jobs: how many processes build and run the cases, so that a kernel that crashes or hangs
             is a failed case; 0 means this process.
 
     Raises:
-        TargetError: for a target that is unknown or does not run here.
+        TargetError: for a target that is unknown or does not run here, or is no GPU and simulated.
         ExtError: for jobs below 0.
     """
     _at_least(0, "jobs", jobs)
     resolved = make_target(target)
-    _check_runs_here(resolved)
-    tasks = [(case, target_json(resolved)) for case in cases]
+    _check_runs_here(resolved, simulate)
+    tasks = [_Task(case, target_json(resolved), simulate) for case in cases]
     if jobs == 0:
         return map(_result, tasks)
     return workers.each(_result, _died, tasks, jobs, _LIMIT_S)
 
 
 def check_examples(
-    path: Path | str, target: TargetLike = "llvm", ops: Collection[str] | None = None
+    path: Path | str,
+    target: TargetLike = "llvm",
+    ops: Collection[str] | None = None,
+    *,
+    simulate: bool = False,
 ) -> Report:
     """Check kernels against a file of examples; see :func:`example_cases` and :func:`check`."""
-    return Report(tuple(check(example_cases(path, ops), target)))
+    return Report(tuple(check(example_cases(path, ops), target, simulate=simulate)))
 
 
 def check_random(
@@ -170,9 +193,10 @@ def check_random(
     count: int = 20,
     seed: int = 0,
     index: int | None = None,
+    simulate: bool = False,
 ) -> Report:
     """Check kernels of random ops; see :func:`random_cases` and :func:`check`."""
-    return Report(tuple(check(random_cases(ops, count, seed, index), target)))
+    return Report(tuple(check(random_cases(ops, count, seed, index), target, simulate=simulate)))
 
 
 def check_op(
@@ -180,8 +204,12 @@ def check_op(
     operands: Values,
     target: TargetLike = "llvm",
     config: LoweringConfig | None = None,
+    *,
+    simulate: bool = False,
 ) -> Result:
     """Build ``op``, run it on ``operands`` (arrays by name), and compare with the reference.
+
+    With ``simulate`` its kernels for a GPU are run on the simulator.
 
     Raises:
         ExtError: when it cannot be built or called, or has no reference.
@@ -194,9 +222,11 @@ def check_op(
         what = "is missing" if wrong[0] in names else "is not one of its operands"
         raise CallError(f"{op.name}: {wrong[0]} {what}; they are {', '.join(names)}")
     resolved = make_target(target)
-    _check_runs_here(resolved)
+    _check_runs_here(resolved, simulate)
 
     def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
+        if simulate:
+            return simulate_op(op, resolved, operands, config).check().results
         return _build_and_call(op, operands, resolved, config)
 
     difference = _compare(entry, op, operands, run)
@@ -217,16 +247,17 @@ def _compare(entry: OpEntry, op: Op, operands: Values, run: Run) -> str:
     return next(filter(None, found), "")
 
 
-def _result(task: tuple[Case, Mapping[str, Any]]) -> Result:
+def _result(task: _Task) -> Result:
     """The result of a case; whatever goes wrong in it is its result."""
-    case, target = task
-    resolved = make_target(target)
+    case, resolved = task.case, make_target(task.target)
 
     def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
         try:
             choose(op, resolved)
         except ScheduleError as error:
             raise NotSupported(str(error)) from None
+        if task.simulate:
+            return simulate_op(op, resolved, operands).check().results
         return _build_and_call(op, operands, resolved, None)
 
     try:
@@ -241,9 +272,8 @@ def _result(task: tuple[Case, Mapping[str, Any]]) -> Result:
     return Result(case.id, case.op, "failed" if wrong else "passed", wrong)
 
 
-def _died(task: tuple[Case, Mapping[str, Any]], error: workers.WorkerDied) -> Result:
-    case, _ = task
-    return Result(case.id, case.op, "failed", str(error))
+def _died(task: _Task, error: workers.WorkerDied) -> Result:
+    return Result(task.case.id, task.case.op, "failed", str(error))
 
 
 def _build_and_call(
@@ -258,6 +288,11 @@ def _build_and_call(
     return dict(zip(names, several, strict=True))
 
 
-def _check_runs_here(target: Target) -> None:
-    if why := obstacle(target):
-        raise TargetError(f"{why}; verify there, or build and export here")
+def _check_runs_here(target: Target, simulate: bool) -> None:
+    data, kind = target_json(target), target.kind.name
+    if simulate:
+        if kind not in DLPACK_DEVICES:
+            raise TargetError(f"{kind} is no GPU target: its kernels run here, or nowhere")
+    elif why := gpu_obstacle(kind, chip_of(data)) if kind in DLPACK_DEVICES else obstacle(target):
+        there = ", or simulate here" if kind in DLPACK_DEVICES else ", or build and export here"
+        raise TargetError(f"{why}; verify there{there}")

@@ -21,7 +21,8 @@ from tvm_iree_ext.schedules.cpu.matmul import (
     few_rows_tile,
     register_tile,
 )
-from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.contraction import Contraction

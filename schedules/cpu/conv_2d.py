@@ -14,7 +14,8 @@ from tvm_iree_ext.schedules.cpu.conv_2d_im2col_nchw import ColumnLoops
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import ConvLoops, product_dtype
 from tvm_iree_ext.schedules.cpu.conv_2d_winograd import WinogradLoops
 from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, RegisterTile, depth_tile, register_tile
-from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d

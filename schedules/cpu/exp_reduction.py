@@ -12,7 +12,8 @@ from tvm_iree_ext.schedules.cpu.exp_reduction_operands import Operands
 from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Plan
 from tvm_iree_ext.schedules.cpu.exp_reduction_splits import Parts
 from tvm_iree_ext.schedules.cpu.exp_reduction_tiles import CHAINS, Tiles
-from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.exp_reduction import ExpReduction

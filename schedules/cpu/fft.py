@@ -9,7 +9,8 @@ from tvm_iree_ext.schedules.cpu.fft_lanes import radices
 from tvm_iree_ext.schedules.cpu.fft_row import split
 from tvm_iree_ext.schedules.cpu.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft_transform import complex_length, transform_kernel
-from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft import Fft

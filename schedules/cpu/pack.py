@@ -6,7 +6,8 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.pack_kernel import Run, pack_kernel, runs
-from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.pack import Packing

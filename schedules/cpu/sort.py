@@ -5,11 +5,12 @@ import math
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.rule import ConfigCheck, CpuRule
+from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.sort_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.cpu.sort_network import network_kernel, shows_ties
 from tvm_iree_ext.schedules.cpu.sort_radix import radix_kernel
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.sort import Sort

@@ -8,6 +8,7 @@ from tvm_iree_ext.schedules.gpu.contraction_types import multiplied_types
 from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.rule import GpuRule
 
 from tvm_iree_ext.errors import ScheduleError, TargetError
 from tvm_iree_ext.ops.base import Op
@@ -17,7 +18,7 @@ from tvm_iree_ext.target.mma_table import mma_kind
 _MMA = "mma"
 
 
-class GpuContraction:
+class GpuContraction(GpuRule):
     """Contractions on NVIDIA's and AMD's GPUs."""
 
     name = "gpu.contraction"
@@ -25,10 +26,9 @@ class GpuContraction:
 
     def applies(self, op: Op, target: Target) -> str | None:
         """None, or why the rule does not apply."""
-        if not isinstance(op, Contraction):
-            return f"{op.name} is not {self.lowers.__name__}"
-        if target.kind.name not in ("cuda", "rocm"):
-            return f"{target.kind.name} is not a GPU target"
+        if reason := super().applies(op, target):
+            return reason
+        assert isinstance(op, Contraction)
         try:
             multiplied_types(op, target)
         except ScheduleError as error:

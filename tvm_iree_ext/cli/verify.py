@@ -30,7 +30,16 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         "--op", metavar="NAME", action="append", help="only this op; may be repeated"
     )
     parser.add_argument(
-        "--target", default="llvm", metavar="T", help="one that runs here (default: %(default)s)"
+        "--target",
+        default="llvm",
+        metavar="T",
+        help="one that runs here, or with --simulate a GPU (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="run the kernels of a GPU, such as cuda:sm_80 or rocm:gfx942, on the simulator; races"
+        " and the like are failures",
     )
     parser.add_argument(
         "--cases",
@@ -74,7 +83,7 @@ def run_verify(args: argparse.Namespace) -> int:
         cases += ext.verify.random_cases(args.op, args.cases or _COUNT, args.seed, args.case)
     results = []
     with _progress(len(cases)) as advance:
-        for result in ext.verify.check(cases, args.target, jobs=args.jobs):
+        for result in ext.verify.check(cases, args.target, simulate=args.simulate, jobs=args.jobs):
             results.append(result)
             if result.status == "failed" and not args.json:
                 print(f"FAILED {result.id}: {result.message}", flush=True)

@@ -7,19 +7,20 @@ CUDA   source always; PTX where NVRTC is found; cubin, registers and spills wher
 
 import functools
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import DataType, ir, tirx
+from tvm import ir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
 from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
 from tvm_iree_ext.device.narrow_zeros import reinterpret_narrow_zeros
-from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.device.pipeline import lower_with_host
+from tvm_iree_ext.device.plan import Plan, launch_plan
 from tvm_iree_ext.device.rocm import compile_rocm
+from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
 
 
@@ -66,37 +67,36 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Argument:
-    """An array that a kernel takes: by the name, type and shape of the scheduled function."""
-
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def bytes(self) -> int:
-        """In memory."""
-        return -(-prod(self.shape) * DataType(self.dtype).bits // 8)
-
-
-@dataclass(frozen=True)
 class DeviceCode:
     """Compiled GPU kernels: texts, binary and figures; what could not be made is None, and why.
 
     ``assembly`` is AMDGPU assembly, or SASS; ``binary`` a code object (``hsaco``) or a cubin;
-    ``missing`` says what is absent for want of which tool.
+    ``missing`` says what is absent for want of which tool.  ``module`` has the kernels as they were
+    compiled, ``hosts`` the functions that launch them.
     """
 
     target: Target
+    hosts: ir.IRModule = field(repr=False)
     module: ir.IRModule = field(repr=False)
     source: str | None = field(repr=False)
     ptx: str | None = field(repr=False)
     assembly: str | None = field(repr=False)
     binary: bytes | None = field(repr=False)
     launches: dict[str, Launch]
-    arguments: dict[str, tuple[Argument, ...]]
     resources: dict[str, KernelResources]
     missing: str = ""
+
+    def plan(self) -> Plan:
+        """How the kernels are launched, as data.
+
+        Raises:
+            BuildError: for several functions, or one that does more than a plan can say.
+        """
+        hosts = list(self.hosts.functions.values())
+        if len(hosts) != 1:
+            raise BuildError(f"{len(hosts)} functions launch kernels; a plan is of one")
+        kernels = {str(name.name_hint): kernel for name, kernel in self.module.functions.items()}
+        return launch_plan(hosts[0], kernels)
 
     def instructions(self, kernel: str) -> KernelInstructions | None:
         """What a kernel's code does; None where there is no assembly."""
@@ -113,62 +113,44 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
         BuildError: where a compiler refuses, with what it says.
     """
     chip = gpu_chip(target)
-    module = lower_device(mod, target)
-    launches, arguments = _launches(module), _arguments(mod, module)
+    hosts, module = lower_with_host(mod, target)
+    launches = _launches(module)
     if target.kind.name == "rocm":
         made = compile_rocm(module, target)
         usage = {name: _of_amd(figures) for name, figures in made.usage.items()}
         resources = _resources(target, launches, usage)
         return DeviceCode(
-            target, module, None, None, made.assembly, made.hsaco, launches, arguments, resources
+            target, hosts, module, None, None, made.assembly, made.hsaco, launches, resources
         )
     source = str(
         tvm.get_global_func("target.build.cuda")(
             reinterpret_narrow_zeros(module), target
         ).inspect_source()
     )
-    code = functools.partial(DeviceCode, target, module, source)
+    code = functools.partial(DeviceCode, target, hosts, module, source)
     if obstacle := nvrtc_obstacle():
-        return code(None, None, None, launches, arguments, {}, missing=f"PTX and cubin: {obstacle}")
+        return code(None, None, None, launches, {}, missing=f"PTX and cubin: {obstacle}")
     ptx = compile_ptx(source, chip.name)
     if find_tool("ptxas") is None:
-        return code(ptx, None, None, launches, arguments, {}, missing="cubin: no ptxas")
+        return code(ptx, None, None, launches, {}, missing="cubin: no ptxas")
     assembled = assemble(ptx, chip.name)
     sass = disassemble(assembled.cubin) if find_tool("nvdisasm") else None
     usage = {name: _of_nvidia(figures) for name, figures in assembled.usage.items()}
     resources = _resources(target, launches, usage)
     missing = "" if sass else "SASS: no nvdisasm"
-    return code(ptx, sass, assembled.cubin, launches, arguments, resources, missing=missing)
+    return code(ptx, sass, assembled.cubin, launches, resources, missing=missing)
+
+
+def device_tools(target: Target) -> list[str]:
+    """Which of the tools that are not always there :func:`compile_device` finds."""
+    if target.kind.name == "rocm":
+        return []
+    found = [] if nvrtc_obstacle() else ["nvrtc"]
+    return found + [tool for tool in ("ptxas", "nvdisasm") if find_tool(tool)]
 
 
 def _launches(module: ir.IRModule) -> dict[str, Launch]:
     return {str(name.name_hint): _launch(func) for name, func in module.functions.items()}
-
-
-def _arguments(
-    mod: ir.IRModule | tirx.PrimFunc, module: ir.IRModule
-) -> dict[str, tuple[Argument, ...]]:
-    """The kernels' parameters by the buffers that the scheduled functions call so."""
-    functions = [mod] if isinstance(mod, tirx.PrimFunc) else list(mod.functions.values())
-    buffers = {
-        str(buffer.name): buffer
-        for func in functions
-        for buffer in func.params
-        if _is_buffer(buffer)
-    }
-    found = {}
-    for name, kernel in module.functions.items():
-        names = [str(parameter.name).removesuffix("_ptr") for parameter in kernel.params]
-        found[str(name.name_hint)] = tuple(
-            Argument(one, str(buffers[one].dtype), tuple(int(e) for e in buffers[one].shape))
-            for one in names
-            if one in buffers and all(isinstance(e, tirx.IntImm) for e in buffers[one].shape)
-        )
-    return found
-
-
-def _is_buffer(parameter: Any) -> bool:
-    return isinstance(parameter.ty, tirx.BufferType)
 
 
 def _launch(func: tirx.PrimFunc) -> Launch:

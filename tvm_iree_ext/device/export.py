@@ -2,8 +2,9 @@
 
 kernel.hsaco, kernel.s                    ROCm: the code object and its assembly
 kernel.cu, .ptx, .cubin, .sass            CUDA: as far as the tools at hand went
-manifest.json                             target, kernels: launch extents, arguments, resources
-launch.py, launch.cpp, kernels.h          launchers by the driver's own interface
+manifest.json                             target, resources, and the launch plan: see :mod:`.plan`
+launch.py                                 follows the plan, by NumPy and the driver
+launch.h, kernels.h, launch.cpp           the same in C++
 """
 
 import dataclasses
@@ -14,11 +15,10 @@ from typing import Any
 from tvm_iree_ext.artifact import as_folder, write
 from tvm_iree_ext.device import launcher
 from tvm_iree_ext.device.code import DeviceCode
-from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.device.header import header
+from tvm_iree_ext.device.plan import Plan
 from tvm_iree_ext.manifest import DeviceManifest
 from tvm_iree_ext.target.names import target_json
-
-_AXES = "xyz"
 
 
 def export_device(code: DeviceCode, folder: Path | str, *, name: str = "kernel") -> Path:
@@ -27,48 +27,29 @@ def export_device(code: DeviceCode, folder: Path | str, *, name: str = "kernel")
     Args:
         code: what :func:`~tvm_iree_ext.device.code.compile_device` made.
         folder: where to.
-        name: of the artifact, for the manifest.
+        name: of the artifact, for the manifest and for C++.
 
     Raises:
-        BuildError: for a grid that depends on the arguments, which the launchers do not compute.
+        BuildError: for launches that a plan cannot say.
         ArtifactError: where the folder cannot be written, or holds something else.
     """
-    kernels = [_kernel(code, kernel) for kernel in code.launches]
-    target = target_json(code.target)
-    manifest = DeviceManifest(name=name, kernels=tuple(kernels), target=target)
-    contents = _contents(code, kernels)
-
-    def fill(place: Path) -> None:
-        for file, content in contents.items():
-            if isinstance(content, bytes):
-                (place / file).write_bytes(content)
-            else:
-                (place / file).write_text(content)
-
-    write(folder, manifest, fill)
+    plan = code.plan()
+    manifest = DeviceManifest(
+        name=name, launch=plan, target=target_json(code.target), resources=device_resources(code)
+    )
+    write(folder, manifest, lambda place: write_files(code, plan, name, place))
     return as_folder(folder)
 
 
-def _kernel(code: DeviceCode, name: str) -> dict[str, Any]:
-    launch = code.launches[name]
-    if launch.dynamic:
-        raise BuildError(
-            f"{name}: {', '.join(launch.dynamic)} depends on the arguments; launchers take numbers"
-        )
-    resources = code.resources.get(name)
-    return {
-        "name": name,
-        "grid": [launch.extents.get(f"blockIdx.{axis}", 1) for axis in _AXES],
-        "block": [launch.extents.get(f"threadIdx.{axis}", 1) for axis in _AXES],
-        "arguments": [
-            {"name": argument.name, "dtype": argument.dtype, "shape": list(argument.shape)}
-            for argument in code.arguments[name]
-        ],
-        "resources": dataclasses.asdict(resources) if resources else {},
-    }
+def device_resources(code: DeviceCode) -> dict[str, Any]:
+    """What the kernels take, for a manifest: the compiler's figures by kernel."""
+    figures = {name: dataclasses.asdict(one) for name, one in code.resources.items()}
+    missing = {"missing": code.missing} if code.missing else {}
+    return {"binary_bytes": len(code.binary or b""), "kernels": figures, **missing}
 
 
-def _contents(code: DeviceCode, kernels: list[dict[str, Any]]) -> dict[str, str | bytes]:
+def write_files(code: DeviceCode, plan: Plan, name: str, place: Path) -> None:
+    """Write all but the manifest to a folder."""
     rocm = code.target.kind.name == "rocm"
     assembly, binary = ("kernel.s", "kernel.hsaco") if rocm else ("kernel.sass", "kernel.cubin")
     made: dict[str, str | bytes | None] = {
@@ -77,43 +58,15 @@ def _contents(code: DeviceCode, kernels: list[dict[str, Any]]) -> dict[str, str 
         assembly: code.assembly,
         binary: code.binary,
         "launch.py": Path(launcher.__file__).read_text(),
-        "launch.cpp": files("tvm_iree_ext.device").joinpath("launch.cpp").read_text(),
-        "kernels.h": _header(code, kernels, binary),
+        **{file: files("tvm_iree_ext.device").joinpath(file).read_text() for file in _CPP},
     }
-    return {file: content for file, content in made.items() if content is not None}
+    loaded = [file for file in launcher.BINARIES if made.get(file) is not None]
+    made["kernels.h"] = header(name, plan, code.target.kind.name, loaded)
+    for file, content in made.items():
+        if isinstance(content, bytes):
+            (place / file).write_bytes(content)
+        elif content is not None:
+            (place / file).write_text(content)
 
 
-def _header(code: DeviceCode, kernels: list[dict[str, Any]], binary: str) -> str:
-    """The launch extents and arguments as C++ constants."""
-    names = launcher.DRIVERS[code.target.kind.name]
-    lines = ["// Made with the kernels: how they are launched.", "#include <cstddef>", ""]
-    if code.target.kind.name == "cuda":
-        lines.append("#define FOR_CUDA")
-    lines += [
-        "struct Argument { const char* name; std::size_t bytes; };",
-        "struct Kernel {",
-        "  const char* name; unsigned grid[3], block[3];",
-        "  const Argument* arguments; int num_arguments;",
-        "};",
-        "",
-    ]
-    rows = []
-    for kernel, arguments in ((k, code.arguments[k["name"]]) for k in kernels):
-        listed = ", ".join(f'{{"{a.name}", {a.bytes}}}' for a in arguments)
-        lines.append(f"static const Argument {kernel['name']}_arguments[] = {{{listed}}};")
-        extents = (", ".join(map(str, kernel[key])) for key in ("grid", "block"))
-        grid, block = extents
-        rows.append(
-            f'  {{"{kernel["name"]}", {{{grid}}}, {{{block}}}, {kernel["name"]}_arguments,'
-            f" {len(arguments)}}},"
-        )
-    libraries = ", ".join(f'"{library}"' for library in names["libraries"])
-    lines += ["static const Kernel kernels[] = {", *rows, "};", ""]
-    lines += [f"static const char* const driver_libraries[] = {{{libraries}}};"]
-    lines += [f'static const char* const binary_file = "{binary}";']
-    lines += [
-        f'static const char* const driver_{key} = "{function}";'
-        for key, function in names.items()
-        if key not in ("libraries", "free")
-    ]
-    return "\n".join(lines) + "\n"
+_CPP = ("launch.h", "launch.cpp")

@@ -1,82 +1,70 @@
-// Launches a GPU kernel of this folder on zeros: a start for a host program of your own.
+// Calls the GPU kernels of this folder: a start for a host program of your own.
 //
-//     c++ -std=c++17 launch.cpp -ldl -o launch && ./launch [KERNEL]
+//     c++ -std=c++17 launch.cpp -ldl -o launch && ./launch [NAME=NUMBER | NAME=FILE ...]
 //
-// kernels.h has the launch extents and the arguments.  The driver is opened when the program runs,
-// so that it compiles without HIP or CUDA.
-#include <dlfcn.h>
-
+// A number is that of an extent or of a parameter; a file has the bytes of an array, which is zeros
+// without one.  What the kernels leave in the arrays is written to NAME.bin.  kernels.h says what
+// is taken and has the launches, as a function `enqueue` to call.
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <vector>
 
 #include "kernels.h"
 
-static void* driver;
+namespace kernels = KERNELS;
 
-template <typename... Arguments>
-static void call(const char* name, Arguments... arguments) {
-  auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(driver, name));
-  if (!function) {
-    std::fprintf(stderr, "the driver has no %s\n", name);
-    std::exit(1);
-  }
-  if (int status = function(arguments...)) {
-    std::fprintf(stderr, "%s failed with status %d\n", name, status);
-    std::exit(1);
-  }
+static const char* value_of(const char* name, int count, char** words) {
+  const std::string start = std::string(name) + "=";
+  for (int i = 1; i < count; ++i)
+    if (!start.compare(0, start.size(), words[i], std::min(start.size(), std::strlen(words[i]))))
+      return words[i] + start.size();
+  return nullptr;
 }
 
-int main(int count, char** arguments) {
-  const Kernel* kernel = &kernels[0];
-  for (const Kernel& one : kernels)
-    if (count > 1 && !std::strcmp(one.name, arguments[1])) kernel = &one;
-
-  for (const char* name : driver_libraries)
-    if (!driver) driver = dlopen(name, RTLD_NOW);
-  if (!driver) {
-    std::fprintf(stderr, "no GPU driver: looked for %s\n", driver_libraries[0]);
-    return 1;
+static int run(int count, char** words) {
+  Gpu gpu(kernels::driver, ".", kernels::binaries);
+  std::vector<Int> symbols;
+  for (const char* name : kernels::symbol_names) {
+    const char* given = value_of(name, count, words);
+    if (!given) throw std::runtime_error(std::string("give the extent ") + name + ", as NAME=NUMBER");
+    symbols.push_back(std::atoll(given));
   }
-  call(driver_init, 0u);
-#ifdef FOR_CUDA
-  int device = 0;
-  void* context = nullptr;
-  call("cuDeviceGet", &device, 0);
-  call("cuDevicePrimaryCtxRetain", &context, device);
-  call("cuCtxSetCurrent", context);
-#endif
-
-  std::ifstream file(binary_file, std::ios::binary);
-  std::string image((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (image.empty()) {
-    std::fprintf(stderr, "cannot read %s\n", binary_file);
-    return 1;
+  const std::vector<Int> sizes = kernels::sizes(symbols);
+  std::vector<Pointer> arrays;
+  std::vector<double> numbers;
+  for (std::size_t i = 0; i < kernels::parameters.size(); ++i) {
+    const char* given = value_of(kernels::parameters[i].name, count, words);
+    numbers.push_back(given && !kernels::parameters[i].is_array ? std::atof(given) : 0);
+    arrays.push_back(nullptr);
+    if (!kernels::parameters[i].is_array) continue;
+    std::string content(static_cast<std::size_t>(sizes[i]), '\0');
+    if (given) {
+      std::ifstream file(given, std::ios::binary);
+      file.read(&content[0], sizes[i]);
+      if (file.gcount() != sizes[i])
+        throw std::runtime_error(std::string(given) + " has fewer than " + std::to_string(sizes[i]) +
+                                 " bytes");
+    }
+    arrays[i] = gpu.allocate(sizes[i]);
+    gpu.write(arrays[i], content.data(), sizes[i]);
   }
-  void *module = nullptr, *function = nullptr;
-  call(driver_load, &module, static_cast<const void*>(image.c_str()));
-  call(driver_function, &function, module, kernel->name);
-
-  std::vector<void*> buffers(kernel->num_arguments);
-  std::vector<void*> parameters(kernel->num_arguments);
-  for (int i = 0; i < kernel->num_arguments; ++i) {
-    std::vector<char> zeros(kernel->arguments[i].bytes);
-    call(driver_allocate, &buffers[i], zeros.size());
-    call(driver_to_device, buffers[i], static_cast<const void*>(zeros.data()), zeros.size());
-    parameters[i] = &buffers[i];
-  }
-  const unsigned *grid = kernel->grid, *block = kernel->block;
-  call(driver_launch, function, grid[0], grid[1], grid[2], block[0], block[1], block[2], 0u,
-       static_cast<void*>(nullptr), parameters.data(), static_cast<void**>(nullptr));
-  call(driver_wait);
-  for (int i = 0; i < kernel->num_arguments; ++i) {
-    std::vector<char> result(kernel->arguments[i].bytes);
-    call(driver_from_device, static_cast<void*>(result.data()), buffers[i], result.size());
-    std::printf("%s: %zu bytes\n", kernel->arguments[i].name, result.size());
+  kernels::enqueue(gpu, arrays, numbers, symbols);
+  gpu.wait();
+  for (std::size_t i = 0; i < kernels::parameters.size(); ++i) {
+    if (!kernels::parameters[i].is_array) continue;
+    std::string content(static_cast<std::size_t>(sizes[i]), '\0');
+    gpu.read(&content[0], arrays[i], sizes[i]);
+    gpu.free(arrays[i]);
+    std::ofstream(std::string(kernels::parameters[i].name) + ".bin", std::ios::binary) << content;
+    std::printf("%s: %lld bytes\n", kernels::parameters[i].name, static_cast<long long>(sizes[i]));
   }
   return 0;
+}
+
+int main(int count, char** words) {
+  try {
+    return run(count, words);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
 }

@@ -1,15 +1,20 @@
-"""Launch the GPU kernels of the folder that this file lies in, with NumPy and the driver.
+"""Call the GPU kernels of the folder that this file lies in, with NumPy and the driver.
 
-    python launch.py                     lists the kernels
-    python launch.py KERNEL [A.npy ...]  runs one on arrays (zeros where none are given), and writes
-                                         what it leaves in them to KERNEL_ARGUMENT.npy
+    python launch.py                          says what is taken, and what is launched
+    python launch.py X.npy 0.5 n=100 ...      runs it on arrays and numbers in that order (zeros for
+                                              those that are not given), and writes all arrays,
+                                              results among them, to NAME.npy
 
-From Python: ``Device(folder).launch(name, *arrays)`` changes the arrays in place.
+From Python: ``Kernels(folder)(x, 0.5, y)`` changes the arrays in place.
 """
 
+import ast
+import contextlib
 import ctypes
+import functools
 import json
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,7 @@ import numpy as np
 _HIP = {
     "libraries": ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7"),
     "init": "hipInit",
+    "count": "hipGetDeviceCount",
     "load": "hipModuleLoadData",
     "function": "hipModuleGetFunction",
     "allocate": "hipMalloc",
@@ -30,6 +36,7 @@ _HIP = {
 _CUDA = {
     "libraries": ("libcuda.so.1", "libcuda.so"),
     "init": "cuInit",
+    "count": "cuDeviceGetCount",
     "load": "cuModuleLoadData",
     "function": "cuModuleGetFunction",
     "allocate": "cuMemAlloc_v2",
@@ -42,111 +49,359 @@ _CUDA = {
 DRIVERS: dict[str, dict[str, Any]] = {"rocm": _HIP, "cuda": _CUDA}
 """The driver's libraries and functions, by the kind of target."""
 
+BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
+"""What a driver loads; PTX where the cubin is for another chip."""
+
+_OTHER_CHIP = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
+_SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR
+_USUAL_SHARED = 48 << 10  # bytes for which it need not be raised
+
 # Types that NumPy lacks are moved as integers of their width.
 _WORDS = {"bfloat16": "uint16", "float8": "uint8", "int4": "uint8", "bool": "uint8"}
 
 
-def _numpy_type(dtype: str) -> np.dtype:
+class DriverError(RuntimeError):
+    """There is no driver, or it refused."""
+
+
+def numpy_type(dtype: str) -> np.dtype:
+    """The type of the elements, or integers of their width."""
     return np.dtype(_WORDS.get(dtype.partition("_")[0], dtype))
 
 
-class Device:
-    """The first GPU, with the kernels of an artifact loaded."""
+_ARITHMETIC = (
+    ast.Expression, ast.Constant, ast.Name, ast.Load, ast.BinOp, ast.operator, ast.UnaryOp,
+    ast.unaryop, ast.BoolOp, ast.boolop, ast.Compare, ast.cmpop, ast.IfExp, ast.Call,
+)  # fmt: skip
+_FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "int": int, "float": float}
 
-    def __init__(self, folder: Path | str = Path(__file__).parent) -> None:
-        folder = Path(folder)
-        manifest = json.loads((folder / "manifest.json").read_text())
-        self.kernels = {kernel["name"]: kernel for kernel in manifest["kernels"]}
-        self._names: dict[str, Any] = DRIVERS[manifest["target"]["kind"]]
-        binary = next(
-            (folder / name for name in ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
-             if (folder / name).exists()),
-            None,
-        )  # fmt: skip
-        if binary is None:
-            raise RuntimeError(f"{folder} has the source only; compile kernel.cu to kernel.cubin")
+
+@functools.cache
+def _compiled(text: str) -> Any:
+    tree = ast.parse(text, mode="eval")
+    for node in ast.walk(tree):
+        known = isinstance(node, _ARITHMETIC)
+        if isinstance(node, ast.Call):
+            known = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
+        if not known:
+            raise ValueError(f"the launch plan has {text!r}: {ast.unparse(node)} is no arithmetic")
+    return compile(tree, "<launch plan>", "eval")
+
+
+def number(value: int | str, names: Mapping[str, Any]) -> Any:
+    """What a number of a plan stands for, by the values of names."""
+    if not isinstance(value, str):
+        return value
+    return eval(_compiled(value), {"__builtins__": {}, **_FUNCTIONS}, names)
+
+
+def bind(plan: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The extents that the arrays' shapes give, all of which must fit."""
+    names: dict[str, int] = {}
+    arrays = [one for one in plan["parameters"] if "shape" in one]
+    for one in arrays:
+        name, shape = one["name"], shapes[one["name"]]
+        if len(shape) != len(one["shape"]):
+            raise ValueError(f"{name} has rank {len(shape)}; expected {len(one['shape'])}")
+        for extent, came in zip(one["shape"], shape, strict=True):
+            if extent in plan["symbols"]:
+                names.setdefault(extent, came)
+    for one in arrays:
+        for axis, (extent, came) in enumerate(zip(one["shape"], shapes[one["name"]], strict=True)):
+            if came != (wanted := number(extent, names)):
+                raise ValueError(f"{one['name']} axis {axis} has extent {came}; expected {wanted}")
+    return names
+
+
+class Gpu:
+    """A GPU, by its driver."""
+
+    def __init__(self, kind: str, ordinal: int = 0) -> None:
+        self.names, self.ordinal, self.cuda = DRIVERS[kind], ordinal, kind == "cuda"
         self._library = self._open()
-        self._call("init", 0)
-        if self._names is _CUDA:
-            device, context = ctypes.c_int(), ctypes.c_void_p()
-            self._check("cuDeviceGet", self._library.cuDeviceGet(ctypes.byref(device), 0))
-            retained = self._library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
-            self._check("cuDevicePrimaryCtxRetain", retained)
-            self._check("cuCtxSetCurrent", self._library.cuCtxSetCurrent(context))
-        self._module = ctypes.c_void_p()
-        self._image = binary.read_bytes() + b"\0"
-        self._call("load", ctypes.byref(self._module), self._image)
+        self.call("init", 0)
+        count = ctypes.c_int()
+        self.call("count", ctypes.byref(count))
+        if ordinal >= count.value:
+            raise DriverError(f"no GPU {ordinal}: the driver has {count.value}")
+        self._context = ctypes.c_void_p()
+        if self.cuda:
+            device = ctypes.c_int()
+            self.named("cuDeviceGet", ctypes.byref(device), ordinal)
+            self.named("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
 
-    def launch(self, name: str, *arrays: np.ndarray) -> None:
-        """Run a kernel on contiguous arrays, one for each argument, and wait for it."""
-        kernel = self.kernels[name]
-        wanted = [(argument["dtype"], argument["shape"]) for argument in kernel["arguments"]]
-        if len(arrays) != len(wanted):
-            raise ValueError(f"{name} takes {len(wanted)} arrays; {len(arrays)} came")
-        for array, (dtype, shape) in zip(arrays, wanted, strict=True):
-            fits = array.dtype.itemsize == _numpy_type(dtype).itemsize
-            if not fits or list(array.shape) != shape or not array.flags.c_contiguous:
-                raise ValueError(
-                    f"{name} takes a contiguous {dtype}{shape}; {array.dtype}{list(array.shape)}"
-                    " came"
-                )
-        pointers = [self._copied(array) for array in arrays]
+    def capability(self) -> tuple[int, int] | None:
+        """NVIDIA's number of the chip; None for others."""
+        if not self.cuda:
+            return None
+        parts = ctypes.c_int(), ctypes.c_int()
+        for part, attribute in zip(parts, _CAPABILITY, strict=True):
+            self.named("cuDeviceGetAttribute", ctypes.byref(part), attribute, self.ordinal)
+        return parts[0].value, parts[1].value
+
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Make it this thread's GPU, and afterwards that which was."""
+        before = ctypes.c_int()
+        if self.cuda:
+            self.named("cuCtxPushCurrent_v2", self._context)
+        else:
+            self.named("hipGetDevice", ctypes.byref(before))
+            self.named("hipSetDevice", self.ordinal)
+        try:
+            yield
+        finally:
+            if self.cuda:
+                self.named("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+            else:
+                self.named("hipSetDevice", before)
+
+    def load(self, images: Sequence[bytes]) -> ctypes.c_void_p:
+        """The module of the first image that is for this chip."""
+        module = ctypes.c_void_p()
+        name, status = self.names["load"], 0
+        for image in images:
+            status = getattr(self._library, name)(ctypes.byref(module), image + b"\0")
+            if status != _OTHER_CHIP:
+                break
+        self._check(name, status)
+        return module
+
+    def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
+        """A kernel of a module."""
         function = ctypes.c_void_p()
-        self._call("function", ctypes.byref(function), self._module, name.encode())
-        places = [ctypes.addressof(pointer) for pointer in pointers]
-        parameters = (ctypes.c_void_p * len(places))(*places)
-        self._call("launch", function, *kernel["grid"], *kernel["block"], 0, None, parameters, None)
-        self._call("wait")
-        for array, pointer in zip(arrays, pointers, strict=True):
-            self._call(
-                "from_device", array.ctypes.data_as(ctypes.c_void_p), pointer,
-                ctypes.c_size_t(array.nbytes),
-            )  # fmt: skip
-            self._call("free", pointer)
+        self.call("function", ctypes.byref(function), module, name.encode())
+        return function
 
-    def _copied(self, array: np.ndarray) -> ctypes.c_void_p:
+    def allocate(self, size: int) -> int:
+        """The address of new memory, which :meth:`free` gives back."""
         pointer = ctypes.c_void_p()
-        self._call("allocate", ctypes.byref(pointer), ctypes.c_size_t(array.nbytes))
-        source = array.ctypes.data_as(ctypes.c_void_p)
-        self._call("to_device", pointer, source, ctypes.c_size_t(array.nbytes))
-        return pointer
+        self.call("allocate", ctypes.byref(pointer), ctypes.c_size_t(max(size, 1)))
+        return pointer.value or 0
 
-    def _open(self) -> ctypes.CDLL:
-        for name in self._names["libraries"]:
-            try:
-                return ctypes.CDLL(name)
-            except OSError:
-                continue
-        raise RuntimeError(f"no GPU driver: looked for {', '.join(self._names['libraries'])}")
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        self.call("free", ctypes.c_void_p(address))
 
-    def _call(self, what: str, *arguments: Any) -> None:
-        name = self._names[what]
+    def write(self, address: int, source: int, size: int) -> None:
+        """Copy from the host's memory."""
+        if size:
+            places = ctypes.c_void_p(address), ctypes.c_void_p(source)
+            self.call("to_device", *places, ctypes.c_size_t(size))
+
+    def read(self, target: int, address: int, size: int) -> None:
+        """Copy to the host's memory."""
+        if size:
+            places = ctypes.c_void_p(target), ctypes.c_void_p(address)
+            self.call("from_device", *places, ctypes.c_size_t(size))
+
+    def launch(
+        self, function: Any, step: Mapping[str, Any], values: Sequence[Any], stream: int
+    ) -> None:
+        """Launch a kernel with numbers for extents and ctypes values for arguments."""
+        places = [ctypes.addressof(value) for value in values]
+        parameters = (ctypes.c_void_p * len(places))(*places)
+        shared = step["shared"]
+        if self.cuda and shared > _USUAL_SHARED:
+            self.named("cuFuncSetAttribute", function, _SHARED_LIMIT, shared)
+        extents = map(ctypes.c_uint, (*step["grid"], *step["block"], shared))
+        self.call("launch", function, *extents, ctypes.c_void_p(stream), parameters, None)
+
+    def wait(self) -> None:
+        """Wait until all that was launched is done."""
+        self.call("wait")
+
+    def call(self, what: str, *arguments: Any) -> None:
+        """Call a function that both drivers have."""
+        self.named(self.names[what], *arguments)
+
+    def named(self, name: str, *arguments: Any) -> None:
+        """Call a function of the driver by its own name."""
         self._check(name, getattr(self._library, name)(*arguments))
+
+    def _open(self) -> Any:
+        for name in self.names["libraries"]:
+            with contextlib.suppress(OSError):
+                return ctypes.CDLL(name)
+        raise DriverError(f"no GPU driver: looked for {', '.join(self.names['libraries'])}")
 
     @staticmethod
     def _check(name: str, status: int) -> None:
         if status:
-            raise RuntimeError(f"{name} failed with status {status}")
+            raise DriverError(f"{name} failed with status {status}")
+
+
+_SCALARS: dict[str, Any] = {
+    "bool": ctypes.c_bool, "float32": ctypes.c_float, "float64": ctypes.c_double,
+    **{f"int{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": getattr(ctypes, f"c_uint{bits}") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+def scalar(value: Any, dtype: str) -> Any:
+    """A number as a kernel takes it."""
+    if dtype in _SCALARS:
+        return _SCALARS[dtype](value)
+    if dtype == "float16":
+        bits = int(np.float16(value).view(np.uint16))
+    elif dtype == "bfloat16":  # rounded to even
+        whole = int(np.float32(value).view(np.uint32))
+        bits = (whole + 0x7FFF + (whole >> 16 & 1)) >> 16
+    else:
+        raise ValueError(f"a kernel takes no number of {dtype}")
+    return ctypes.c_uint16(bits)
+
+
+class Kernels:
+    """The kernels of an artifact on a GPU, and the plan by which they are launched."""
+
+    def __init__(self, folder: Path | str = Path(__file__).parent, ordinal: int = 0) -> None:
+        folder = Path(folder)
+        manifest = json.loads((folder / "manifest.json").read_text())
+        self.plan: Mapping[str, Any] = manifest["launch"]
+        images = [(folder / name).read_bytes() for name in BINARIES if (folder / name).exists()]
+        if not images:
+            raise DriverError(f"{folder} has the source only; compile kernel.cu to kernel.cubin")
+        self.gpu = Gpu(manifest["target"]["kind"], ordinal)
+        with self.gpu.current():
+            self._module = self.gpu.load(images)
+        self._functions: dict[str, ctypes.c_void_p] = {}
+
+    def enqueue(
+        self,
+        arrays: Mapping[str, int],
+        numbers: Mapping[str, Any],
+        *,
+        allocate: Callable[[int], int],
+        stream: int = 0,
+    ) -> None:
+        """Launch what the plan says, on a stream, and do not wait.
+
+        Args:
+            arrays: addresses on the GPU, by the parameters' names.
+            numbers: the other parameters, and the extents that shapes give (:func:`bind`).
+            allocate: what gives addresses of so many bytes that live until all is done.
+            stream: of the driver's; 0 is the default stream.
+        """
+        self._follow(self.plan["steps"], dict(arrays), dict(numbers), allocate, stream)
+
+    def _follow(
+        self,
+        steps: Sequence[Mapping[str, Any]],
+        arrays: dict[str, int],
+        names: dict[str, Any],
+        allocate: Callable[[int], int],
+        stream: int,
+    ) -> None:
+        for step in steps:
+            if "let" in step:
+                names[step["let"]] = number(step["value"], names)
+            elif "allocate" in step:
+                arrays[step["allocate"]] = allocate(number(step["bytes"], names))
+            elif "launch" in step:
+                self._launch(step, arrays, names, stream)
+            elif "if" in step:
+                chosen = step["then"] if number(step["if"], names) else step["else"]
+                self._follow(chosen, arrays, names, allocate, stream)
+            else:
+                start = number(step["from"], names)
+                for count in range(number(step["count"], names)):
+                    names[step["for"]] = start + count
+                    self._follow(step["steps"], arrays, names, allocate, stream)
+
+    def _launch(
+        self, step: Mapping[str, Any], arrays: Mapping[str, int], names: Any, stream: int
+    ) -> None:
+        grid, block = ([number(one, names) for one in step[key]] for key in ("grid", "block"))
+        if 0 in grid:
+            return
+        values = [
+            ctypes.c_void_p(arrays[one["array"]])
+            if "array" in one
+            else scalar(number(one["value"], names), one["dtype"])
+            for one in step["arguments"]
+        ]
+        name = step["launch"]
+        if name not in self._functions:
+            self._functions[name] = self.gpu.function(self._module, name)
+        extents = {"grid": grid, "block": block, "shared": number(step["shared"], names)}
+        self.gpu.launch(self._functions[name], extents, values, stream)
+
+    def __call__(self, *arguments: Any) -> None:
+        """Run it on contiguous arrays, changed in place, and numbers, and wait for it."""
+        parameters = self.plan["parameters"]
+        if len(arguments) != len(parameters):
+            raise ValueError(f"{len(parameters)} arguments are taken; {len(arguments)} came")
+        numbers: dict[str, Any] = {}
+        given: dict[str, np.ndarray] = {}
+        for one, value in zip(parameters, arguments, strict=True):
+            if "shape" not in one:
+                numbers[one["name"]] = value
+                continue
+            wanted = numpy_type(one["dtype"]).itemsize
+            if value.dtype.itemsize != wanted or not value.flags.c_contiguous:
+                raise ValueError(
+                    f"{one['name']} is {value.dtype}; expected {one['dtype']}, contiguous"
+                )
+            given[one["name"]] = value
+        numbers |= bind(self.plan, {name: value.shape for name, value in given.items()})
+        with self.gpu.current(), self.memory() as allocate:
+            addresses = {name: allocate(value.nbytes) for name, value in given.items()}
+            for name, value in given.items():
+                self.gpu.write(addresses[name], value.ctypes.data, value.nbytes)
+            self.enqueue(addresses, numbers, allocate=allocate)
+            self.gpu.wait()
+            for name, value in given.items():
+                if value.flags.writeable:
+                    self.gpu.read(value.ctypes.data, addresses[name], value.nbytes)
+
+    @contextlib.contextmanager
+    def memory(self) -> Iterator[Callable[[int], int]]:
+        """What allocates on the GPU; all of it is freed at the end."""
+        taken: list[int] = []
+
+        def allocate(size: int) -> int:
+            taken.append(self.gpu.allocate(size))
+            return taken[-1]
+
+        try:
+            yield allocate
+        finally:
+            for address in taken:
+                self.gpu.free(address)
+
+
+def _described(plan: Mapping[str, Any]) -> str:
+    operands = ", ".join(
+        f"{one['name']}: {one['dtype']}{one.get('shape', '')}" for one in plan["parameters"]
+    )
+    return f"({operands})\n" + "\n".join(map(json.dumps, plan["steps"]))
 
 
 def main(arguments: list[str]) -> None:
     """The command: see the top of the file."""
     folder = Path(__file__).parent
-    kernels = {k["name"]: k for k in json.loads((folder / "manifest.json").read_text())["kernels"]}
+    plan = json.loads((folder / "manifest.json").read_text())["launch"]
     if not arguments:
-        for kernel in kernels.values():
-            operands = ", ".join(
-                f"{a['name']}: {a['dtype']}{a['shape']}" for a in kernel["arguments"]
-            )
-            print(f"{kernel['name']}({operands}), grid {kernel['grid']}, block {kernel['block']}")
+        print(_described(plan))
         return
-    name, *files = arguments
-    wanted = kernels[name]["arguments"]
-    arrays = [np.load(file) for file in files]
-    arrays += [np.zeros(a["shape"], _numpy_type(a["dtype"])) for a in wanted[len(files) :]]
-    Device(folder).launch(name, *arrays)
-    for argument, array in zip(wanted, arrays, strict=True):
-        np.save(f"{name}_{argument['name']}.npy", array)
+    sizes = dict(one.split("=") for one in arguments if "=" in one)
+    names: dict[str, Any] = {name: int(value) for name, value in sizes.items()}
+    given = [one for one in arguments if "=" not in one]
+    values: list[Any] = []
+    for one, text in zip(plan["parameters"], given, strict=False):
+        values.append(np.load(text) if "shape" in one else ast.literal_eval(text))
+        if "shape" in one:
+            known = zip(one["shape"], values[-1].shape, strict=False)
+            names |= {extent: came for extent, came in known if extent in plan["symbols"]}
+    for one in plan["parameters"][len(values) :]:
+        shape = [number(extent, names) for extent in one.get("shape", ())]
+        values.append(np.zeros(shape, numpy_type(one["dtype"])) if "shape" in one else 0)
+    Kernels(folder)(*values)
+    for one, value in zip(plan["parameters"], values, strict=True):
+        if "shape" in one:
+            np.save(f"{one['name']}.npy", value)
 
 
 if __name__ == "__main__":

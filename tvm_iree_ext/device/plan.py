@@ -1,0 +1,265 @@
+"""The host side of GPU kernels as data: what is allocated and launched, in which order.
+
+A launch plan is JSON, so that a deployment follows it without TVM:
+
+    {"parameters": [{"name": "x", "dtype": "float16", "shape": ["n", 64]},
+                    {"name": "scale", "dtype": "float32"}, ...],       without a shape: a number
+     "symbols": ["n"],                                      extents that the arrays' shapes give
+     "steps": [{"let": "tiles", "value": "(n + 7) // 8"},
+               {"allocate": "partial", "bytes": "tiles * 256"},
+               {"launch": "kernel", "grid": ["tiles", 1, 1], "block": [64, 4, 1], "shared": 0,
+                "arguments": [{"array": "x"}, {"array": "partial"},
+                              {"value": "scale", "dtype": "float32"}]},
+               {"if": "n > 1", "then": [...], "else": [...]},
+               {"for": "i", "from": 0, "count": "n", "steps": [...]}]}
+
+Numbers are integers, or texts in Python's arithmetic over names: ``+ - * / // % & | ^ << >>``,
+comparisons, ``and or not``, ``a if c else b``, ``min``, ``max``, ``int`` and ``float``.
+"""
+
+import ast
+import keyword
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm import DataType, ir, tirx
+
+from tvm_iree_ext.errors import BuildError
+
+Plan = dict[str, Any]
+
+_RESERVED = {"min", "max", "int", "float", "gpu", "stream", "Int", "Pointer", "Stream", "Gpu"}
+# Of C++, in which a plan is written out, too.
+_CPP = (
+    "auto bool case catch char const default delete do double enum explicit export extern friend"
+    " goto inline long mutable namespace new operator private protected public register short"
+    " signed sizeof static struct switch template this throw typedef typename union unsigned using"
+    " virtual void volatile"
+)
+_RESERVED |= {*_CPP.split()}
+_AXES = "xyz"
+_SHARED = "tirx.use_dyn_shared_memory"
+
+_BINARY: dict[str, Callable[[], ast.operator]] = {
+    "Add": ast.Add,
+    "Sub": ast.Sub,
+    "Mul": ast.Mult,
+    "FloorDiv": ast.FloorDiv,
+    "FloorMod": ast.Mod,
+    "bitwise_and": ast.BitAnd,
+    "bitwise_or": ast.BitOr,
+    "bitwise_xor": ast.BitXor,
+    "shift_left": ast.LShift,
+    "shift_right": ast.RShift,
+}
+_COMPARE: dict[str, Callable[[], ast.cmpop]] = {
+    "EQ": ast.Eq,
+    "NE": ast.NotEq,
+    "LT": ast.Lt,
+    "LE": ast.LtE,
+    "GT": ast.Gt,
+    "GE": ast.GtE,
+}
+_LOGIC: dict[str, Callable[[], ast.boolop]] = {"And": ast.And, "Or": ast.Or}
+
+
+def launch_plan(host: tirx.PrimFunc, kernels: Mapping[str, tirx.PrimFunc]) -> Plan:
+    """The plan of a function that launches kernels, its parameters still buffers.
+
+    Raises:
+        BuildError: for what a plan cannot say: another statement or expression on the host, an
+            extent that no array's shape gives, a launch parameter that drivers do not take.
+    """
+    return _Planner(kernels).plan(host)
+
+
+class _Planner:
+    def __init__(self, kernels: Mapping[str, tirx.PrimFunc]) -> None:
+        self.kernels = kernels
+        self.names: dict[Any, str] = {}
+        self.taken: set[str] = set()
+        self.roots: dict[Any, Any] = {}  # an alias's buffer
+
+    def plan(self, host: tirx.PrimFunc) -> Plan:
+        for parameter in host.params:
+            self.name(parameter)
+        symbols = []
+        for parameter in host.params:
+            if isinstance(parameter.ty, tirx.BufferType):
+                for extent in parameter.shape:
+                    if isinstance(extent, ir.Var) and extent not in self.names:
+                        symbols.append(self.name(extent))
+        parameters = [self.parameter(parameter) for parameter in host.params]
+        return {"parameters": parameters, "symbols": symbols, "steps": self.steps(host.body)}
+
+    def parameter(self, parameter: Any) -> dict[str, Any]:
+        name = self.names[parameter]
+        if not isinstance(parameter.ty, tirx.BufferType):
+            return {"name": name, "dtype": str(parameter.ty.dtype)}
+        shape = [self.number(extent) for extent in parameter.shape]
+        return {"name": name, "dtype": str(parameter.dtype), "shape": shape}
+
+    def name(self, variable: Any) -> str:
+        """A name that neither Python, C++ nor the plan has taken."""
+        base = re.sub(r"\W", "_", str(variable.name)) or "workspace"
+        if base[0].isdigit() or keyword.iskeyword(base) or base in _RESERVED:
+            base = f"_{base}"
+        name, count = base, 1
+        while name in self.taken:
+            count += 1
+            name = f"{base}_{count}"
+        self.taken.add(name)
+        self.names[variable] = name
+        return name
+
+    def steps(self, node: Any) -> list[dict[str, Any]]:
+        kind = type(node).__name__
+        if kind == "SeqStmt":
+            return [step for part in node.seq for step in self.steps(part)]
+        if kind == "Bind":
+            value = self.number(node.value)
+            return [{"let": self.name(node.var), "value": value}]
+        if kind == "AttrStmt":
+            return self.steps(node.body)
+        if kind == "AllocBuffer":
+            return [self.allocation(node.buffer)]
+        if kind == "DeclBuffer":
+            base = _pointed_to(node.data)
+            self.roots[node.buffer] = self.roots.get(base, base)
+            return []
+        if kind == "For":
+            start, count = self.number(node.min), self.number(node.extent)
+            variable = self.name(node.loop_var)
+            return [
+                {"for": variable, "from": start, "count": count, "steps": self.steps(node.body)}
+            ]
+        if kind == "IfThenElse":
+            otherwise = [] if node.else_case is None else self.steps(node.else_case)
+            condition = self.number(node.condition)
+            return [{"if": condition, "then": self.steps(node.then_case), "else": otherwise}]
+        if kind == "Evaluate" and isinstance(node.value, tirx.IntImm):
+            return []
+        if kind == "Evaluate" and _called(node.value) == "call_ffi_kernel":
+            return [self.launch(node.value)]
+        raise BuildError(f"a launch plan has no {kind}: {_line(node)}")
+
+    def allocation(self, buffer: Any) -> dict[str, Any]:
+        elements: Any = tirx.const(1, "int64")
+        for extent in buffer.shape:
+            elements = elements * tirx.Cast("int64", extent)
+        dtype = DataType(str(buffer.dtype))
+        size = elements * tirx.const(-(-dtype.bits * dtype.lanes // 8), "int64")
+        return {"allocate": self.name(buffer), "bytes": self.number(size)}
+
+    def launch(self, call: Any) -> dict[str, Any]:
+        name = str(call.args[0].value)
+        kernel = self.kernels[name]
+        given = list(call.args[1:])
+        arguments = [
+            self.argument(value, parameter)
+            for value, parameter in zip(given, kernel.params, strict=False)
+        ]
+        tags = [str(tag) for tag in kernel.attrs["tirx.kernel_launch_params"]]
+        extents = dict(zip(tags, map(self.number, given[len(arguments) :]), strict=True))
+        step = {
+            "launch": name,
+            "grid": [extents.pop(f"blockIdx.{axis}", 1) for axis in _AXES],
+            "block": [extents.pop(f"threadIdx.{axis}", 1) for axis in _AXES],
+            "shared": extents.pop(_SHARED, 0),
+            "arguments": arguments,
+        }
+        if extents:
+            raise BuildError(f"{name}: a launch plan has no {', '.join(extents)}")
+        return step
+
+    def argument(self, value: Any, parameter: Any) -> dict[str, Any]:
+        if not isinstance(parameter.ty, ir.PointerType):
+            return {"value": self.number(value), "dtype": str(parameter.ty.dtype)}
+        base = _pointed_to(value)
+        root = self.roots.get(base, base)
+        if root not in self.names:
+            raise BuildError(f"a launch plan has no {value}")
+        return {"array": self.names[root]}
+
+    def number(self, value: Any) -> int | str:
+        """A number, or the text of an expression."""
+        node = self.expression(value)
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return node.value
+        return ast.unparse(ast.fix_missing_locations(node))
+
+    def expression(self, node: Any) -> ast.expr:
+        kind = type(node).__name__
+        if kind in ("IntImm", "FloatImm"):
+            return ast.Constant(float(node.value) if kind == "FloatImm" else int(node.value))
+        if isinstance(node, ir.Var):
+            if node not in self.names:
+                raise BuildError(
+                    f"a launch plan has no value for {node.name}: no array's shape gives it"
+                )
+            return ast.Name(self.names[node])
+        if kind in _BINARY:
+            return self.binary(_BINARY[kind](), node.a, node.b)
+        if kind in _COMPARE:
+            return ast.Compare(
+                self.expression(node.a), [_COMPARE[kind]()], [self.expression(node.b)]
+            )
+        if kind in _LOGIC:
+            return ast.BoolOp(_LOGIC[kind](), [self.expression(node.a), self.expression(node.b)])
+        if kind == "Not":
+            return ast.UnaryOp(ast.Not(), self.expression(node.a))
+        if kind in ("Min", "Max"):
+            return self.call(kind.lower(), node.a, node.b)
+        if kind == "Div":
+            whole = "int" in str(node.ty.dtype)
+            # Python has no division towards 0; extents are not below it.
+            return self.binary(ast.FloorDiv() if whole else ast.Div(), node.a, node.b)
+        if kind == "Mod":
+            return self.binary(ast.Mod(), node.a, node.b)
+        if kind == "Select":
+            return self.choice(node.condition, node.true_value, node.false_value)
+        if kind == "Cast":
+            return self.cast(node)
+        called = _called(node)
+        if called in _BINARY:
+            return self.binary(_BINARY[called](), *node.args)
+        if called == "if_then_else":
+            return self.choice(*node.args)
+        raise BuildError(f"a launch plan has no {called or kind}: {node}")
+
+    def binary(self, operator: ast.operator, a: Any, b: Any) -> ast.expr:
+        return ast.BinOp(self.expression(a), operator, self.expression(b))
+
+    def choice(self, condition: Any, yes: Any, no: Any) -> ast.expr:
+        return ast.IfExp(self.expression(condition), self.expression(yes), self.expression(no))
+
+    def call(self, name: str, *arguments: Any) -> ast.expr:
+        return ast.Call(ast.Name(name), [self.expression(one) for one in arguments], [])
+
+    def cast(self, node: Any) -> ast.expr:
+        """A conversion between integers and floats; widths matter only to what is launched."""
+        source, target = (_is_float(str(one.ty.dtype)) for one in (node.value, node))
+        if source == target:
+            return self.expression(node.value)
+        return self.call("float" if target else "int", node.value)
+
+
+def _is_float(dtype: str) -> bool:
+    return "float" in dtype
+
+
+def _called(node: Any) -> str:
+    name = str(getattr(getattr(node, "op", None), "name", ""))
+    return name.removeprefix("tirx.").removeprefix("prim.")
+
+
+def _pointed_to(data: Any) -> Any:
+    """The buffer, or the variable, that a pointer to its first element is of."""
+    while _called(data) in ("buffer_data", "reinterpret") or isinstance(data, tirx.Cast):
+        data = data.value if isinstance(data, tirx.Cast) else data.args[0]
+    return data
+
+
+def _line(node: Any) -> str:
+    return " ".join(str(node).split())[:200]
