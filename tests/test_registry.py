@@ -138,7 +138,10 @@ def test_support_is_what_the_rules_say(monkeypatch):
     here, foreign, *gpus = support.usual_targets()
     table = support.support()
     assert table.keys() == ENTRIES.keys()
-    for targets in table.values():
-        assert targets == {here: "runs", foreign: "compiles", **dict.fromkeys(gpus, "no")}
+    for name, targets in table.items():
+        assert (targets[here], targets[foreign]) == ("runs", "compiles")
+        on_gpus = {targets[gpu] for gpu in gpus}
+        assert on_gpus in ({"no"}, {"compiles"}) or "runs" in on_gpus  # where there is a GPU
+        assert on_gpus != {"no"} or name != "tvm_iree_ext.contraction"
     monkeypatch.setattr("tvm_iree_ext.schedules.dispatch.RULES", ())
     assert {one for targets in support.support().values() for one in targets.values()} == {"no"}
