@@ -215,6 +215,7 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     widest = max(dtype_bits(mma.c), plan.memory_bits("result"), shape.epilogue_bits)
     runs["result"] = vector_elements(widest, layouts.acc.element_tile[-1], shape.row("result"))
     plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
+    _check_registers(plan)
     placements = {side: _placement(plan, side) for side in SIDES}
     plan = replace(plan, placements=placements)
     _check_memory(plan)
@@ -263,22 +264,26 @@ def _check(
             raise ScheduleError(f"matmul by {mma.name}: {reason}")
 
 
-def _check_memory(plan: MatmulPlan) -> None:
+def _check_registers(plan: MatmulPlan) -> None:
     chip, most = plan.chip, 8 if plan.asynchronous else 2
     if not 1 <= plan.config.stages <= most:
         raise ScheduleError(
             f"matmul by {plan.mma.name}: {plan.config.stages} stages; expected 1 to {most},"
             f" as the copies are {'' if plan.asynchronous else 'not '}asynchronous"
         )
-    if plan.shared_memory_bytes > chip.shared_memory_bytes:
-        raise ScheduleError(
-            f"matmul by {plan.mma.name}: tiles of {plan.shared_memory_bytes} bytes;"
-            f" a workgroup of {chip.name} has {chip.shared_memory_bytes} of shared memory"
-        )
     if plan.registers + _OVERHEAD > chip.max_registers:
         raise ScheduleError(
             f"matmul by {plan.mma.name}: {plan.registers} registers of a lane for fragments;"
             f" {chip.name} has {chip.max_registers}, of which {_OVERHEAD} are for the rest"
+        )
+
+
+def _check_memory(plan: MatmulPlan) -> None:
+    chip = plan.chip
+    if plan.shared_memory_bytes > chip.shared_memory_bytes:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: tiles of {plan.shared_memory_bytes} bytes;"
+            f" a workgroup of {chip.name} has {chip.shared_memory_bytes} of shared memory"
         )
 
 

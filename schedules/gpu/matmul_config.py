@@ -1,10 +1,13 @@
 """Which instruction and which tiles, for a product that was never tuned."""
 
+from dataclasses import replace
 from itertools import product
 
+from tvm import DataType
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, plan_matmul
-from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_cost import Tiling, cost_us
+from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout.analysis import Placement, coalescing
@@ -14,14 +17,18 @@ from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 from tvm_iree_ext.target.mma_table import mma_table
 
-_TILES = ((256, 128), (128, 128), (128, 64), (64, 64), (32, 32), (1, 1))
-"""Rows and columns of a workgroup, the best for large products first."""
-_SMALL = 64 * 64  # not worth making smaller to keep all cores busy
+_TILES = ((256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64), (32, 32), (1, 1))
+"""The most rows and columns of a workgroup."""
+# Parts of K; of whole tiles only such as need no predicates.
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_STAGES = 2  # for which costs are compared
+_LEAST_STEPS = 4  # tiles of K in each part of it
 _DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 banks
 _ACCESS_BITS = 128
 _LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more shapes
 _LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by itself
 _TYPICAL = 4096  # what an extent that is known at call time counts as
+_TYPICAL_GROUPS = 16
 
 
 _ROUNDING = ("tf32", "xf32")  # only where a config asks for them by name
@@ -93,44 +100,53 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     Raises:
         ScheduleError: when nothing fits, with what the last attempt lacked.
     """
-    mma = matmul_kind(shape, target)
+    mma, chip = matmul_kind(shape, target), gpu_chip(target)
     m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
     bytes_per_k = mma.k * dtype_bits(mma.a) // 8
     k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // mma.k)))
-    across = (4, 2) if mma.kind == "fma" else (2, 2)
-    subgroups = (
-        min(across[0], -(-m // mma.m)),
-        min(across[1], -(-n // mma.n)),
-    )
+    subgroups = _subgroups(mma, m, n)
     column_major = _column_major(mma)
-    error: ScheduleError | None = None
-    for rows, columns in _TILES:
+    bits = [DataType(shape.memory_dtype(side)).bits for side in SIDES]
+    typical = replace(shape, m=m, n=n, k=k, groups=shape.groups or _TYPICAL_GROUPS)
+    most = max(1, k // (_LEAST_STEPS * k_tiles * mma.k)) if _known(shape) else 1
+    costs: dict[tuple[tuple[int, int], int], float] = {}
+    for (rows, columns), splits in product(_TILES, _SPLITS):
         tiles = (
             _tiles(m, subgroups[0], mma.m, rows),
             _tiles(n, subgroups[1], mma.n, columns),
         )
-        if _workgroups(shape, rows, columns) < _cores(target) and rows * columns > _SMALL:
-            continue
+        tile = (subgroups[0] * tiles[0] * mma.m, subgroups[1] * tiles[1] * mma.n)
+        whole = k % (k_tiles * mma.k) == 0
+        if splits <= most and not (whole and k // (k_tiles * mma.k) % splits):
+            tiling = Tiling(*tile, k_tiles * mma.k, _STAGES, splits)
+            costs[tiles, splits] = cost_us(typical, chip, tiling, (bits[0] / 8, bits[1] / 8))
+    refused: ScheduleError | None = None
+    for tiles, splits in sorted(costs, key=lambda key: costs[key]):
         for stages, depth in product((3, 2, 1), (k_tiles, -(-k_tiles // 2))):
-            config = MatmulConfig(mma.name, subgroups, tiles, depth, stages, column_major)
+            config = MatmulConfig(
+                mma.name, subgroups, tiles, depth, stages, column_major, splits=splits
+            )
             try:
                 plan_matmul(shape, target, config)
-            except ScheduleError as refused:
-                error = refused
+            except ScheduleError as error:
+                refused = error
             else:
                 return config
-    assert error is not None
-    raise error
+    assert refused is not None
+    raise refused
 
 
-def _workgroups(shape: MatmulShape, rows: int, columns: int) -> int:
-    m, n = (extent or _TYPICAL for extent in (shape.m, shape.n))
-    return (shape.groups or 1) * -(-m // rows) * -(-n // columns)
+def _known(shape: MatmulShape) -> bool:
+    return None not in (shape.m, shape.n, shape.k, shape.groups)
 
 
-def _cores(target: Target) -> int:
-    parts = gpu_chip(target).parts
-    return parts[0].cores if parts else 1
+def _subgroups(mma: Mma, m: int, n: int) -> tuple[int, int]:
+    """A workgroup's, where the product has room for them.
+
+    Few rows have no more of them instead: what a subgroup loads of lhs serves all its columns.
+    """
+    across = (4, 2) if mma.kind == "fma" else (2, 2)
+    return min(across[0], -(-m // mma.m)), min(across[1], -(-n // mma.n))
 
 
 def _column_major(mma: Mma) -> bool:

@@ -178,6 +178,31 @@ def small(op, chip):
     )
 
 
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942", "rocm:gfx1100"])
+def test_parts_of_k_are_added_by_a_second_kernel(chip):
+    bias = ops.TensorType((18,), "float32")
+    op = ops.matmul((2, 5, 100), (2, 100, 18), [bias], epilogue="max(arg0 + arg1, 0)", dtype=HALF)
+    for splits in (2, 3):
+        first, _ = check(op, arrays(op), chip, replace(small(op, chip), splits=splits))
+        assert first.grid[2] == 2 * splits
+
+
+def test_parts_of_k_of_a_length_known_at_call_time():
+    op = ops.matmul((5, "k"), ("k", 18), dtype=HALF)
+    for k in (1, 50):
+        check(op, arrays(op, k=k), "cuda:sm_80", replace(small(op, "cuda:sm_80"), splits=2))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_k_is_split_where_tiles_are_few(chip):
+    """Only there: a large product has tiles for all cores."""
+    target = make_target(chip)
+    few = RULE.heuristic(ops.matmul((16, 16384), (16384, 512), dtype=HALF), target)
+    many = RULE.heuristic(ops.matmul((4096, 4096), (4096, 4096), dtype=HALF), target)
+    assert few.splits > 1 == many.splits
+    assert 256 % few.splits == 0  # tiles of K are whole
+
+
 def test_rows_are_copied_in_runs_where_dims_allow():
     """Two dims of k, the last of 8 elements: runs of 16 bytes, of either operand."""
     maps = ["(m, n, a, b) -> (a, m, b)", "(m, n, a, b) -> (n, a, b)", "(m, n, a, b) -> (m, n)"]
