@@ -51,8 +51,11 @@ class AttentionOperands:
     scaling: ScoreScaling
 
     @staticmethod
-    def declare(op: Attention) -> "AttentionOperands":
-        """Name the PrimFunc under construction and add the parameters of ``op`` to it."""
+    def declare(op: Attention, align: int | None = None) -> "AttentionOperands":
+        """Name the PrimFunc under construction and add the parameters of ``op`` to it.
+
+        ``align`` is of the buffers in bytes; by default any array of their elements will do.
+        """
         attributes = {"global_symbol": op.entry, "tirx.noalias": True}
         if op.region is None:
             attributes[NEGATIVE_EXP2] = True  # every weight is of a score less the maximum
@@ -68,8 +71,8 @@ class AttentionOperands:
                 scale = emit.cast(var, op.compute_dtype)
                 continue
             shape = [i64(symbols[e] if isinstance(e, str) else e) for e in operand.shape]
-            # Item-size alignment: any NumPy array will do, at no cost in vector moves.
-            buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+            # Item-size alignment: any NumPy array will do, at no cost in vector moves of a CPU.
+            buffer = I.buffer(shape, operand.dtype, align=align or item_bytes(operand.dtype))
             buffer = I.arg(operand.name, buffer)
             views[operand.name] = View(buffer, op.maps[operand.name.removesuffix("_init")], space)
         return AttentionOperands(op, space, views, scale, ScoreScaling.of(op))

@@ -7,7 +7,7 @@ the product is.  An implementation binds ``threadIdx.x`` to the lanes of a subgr
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
@@ -345,24 +345,22 @@ def multiply_functions(tile: MmaTile) -> Functions:
                 side: lanes.registers(buffer, operand)
                 for buffer, (side, operand) in zip(buffers, operands.items(), strict=True)
             }
-            _calls_of(tile, operands, registers, lanes)
+            multiply(tile, registers, lanes.lane)
 
     return make_function(description), make_function(implementation)
 
 
-def _calls_of(
-    tile: MmaTile,
-    operands: dict[str, MmaOperand],
-    registers: dict[str, tuple[nvidia.Load, nvidia.Store]],
-    lanes: Lanes,
+def multiply(
+    tile: MmaTile, registers: Mapping[str, tuple[nvidia.Load, nvidia.Store]], lane: Any
 ) -> None:
-    """Emit the instruction, or the several of a virtual kind."""
+    """Emit the instruction, or the several of a virtual kind, on a lane's registers by side."""
     mma = tile.mma
+    operands = {side: tile.operand(side) for side in registers}
     load, store = registers["acc"]
     if mma.kind == "virtual_sparse":
         a, b = (registers[side][0] for side in ("lhs", "rhs"))
         call = functools.partial(amd.sparse_call, mma)
-        amd_sparse.multiply(mma, a, b, load, store, lanes.lane, call)
+        amd_sparse.multiply(mma, a, b, load, store, lane, call)
         return
     if mma.kind == "fma":
         fma.multiply_add(mma, registers["lhs"][0], registers["rhs"][0], load, store)

@@ -49,7 +49,7 @@ class _Host:
     ) -> None:
         self.host, self.kernels, self.arguments = host, kernels, arguments
         self.initial = None if initial is None else set(initial)
-        self.numbers: dict[Any, int] = {}
+        self.numbers: dict[Any, int | float] = {}
         self.arrays: dict[Any, np.ndarray] = {}
         self.roots: dict[Any, Any] = {}
         self.written: dict[Any, np.ndarray] = {}  # bytes with contents
@@ -66,7 +66,8 @@ class _Host:
         for parameter, name in zip(self.host.params, names, strict=True):
             value = self.arguments[name]
             if not isinstance(value, np.ndarray):
-                self.numbers[parameter] = int(value)
+                whole = "int" in str(parameter.ty.dtype)
+                self.numbers[parameter] = int(value) if whole else float(value)
                 continue
             self._match(parameter, name, value)
             self.arrays[parameter] = value
@@ -110,12 +111,15 @@ class _Host:
             elif (expected := self._number(extent)) != given:
                 raise SimulationError(f"{name} has shape {array.shape}; expected {expected}")
 
-    def _number(self, node: Any) -> int:
+    def _number(self, node: Any) -> Any:
+        if isinstance(node, ir.Var):
+            return self.numbers[node]
         emitter = Emitter()
         values = Expressions(emitter, calls.call)
         values.variables = {
             variable: Code(f"({number})", True, 0, number)
             for variable, number in self.numbers.items()
+            if isinstance(number, int)
         }
         emitter.line(f"return {values(node).text}")
         names = NAMES | emitter.objects

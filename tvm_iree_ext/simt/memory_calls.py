@@ -52,7 +52,7 @@ def start_copy(tr: Expressions, target: Any, source: Any, nbytes: int, kept: Any
     """Start a copy of ``nbytes`` a lane from global to shared memory."""
     to, origin = pointer(tr, target), pointer(tr, source)
     size = element_type(to.dtype).itemsize
-    if element_type(origin.dtype).itemsize != size:
+    if element_type(origin.dtype) != element_type(to.dtype):  # bytes are copied, not values
         origin = retyped(tr, origin, to.dtype, ZERO)
     elements = str(nbytes // size)
     if kept is not None:

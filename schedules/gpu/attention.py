@@ -1,0 +1,51 @@
+"""The GPU rule for attention and online attention: one kernel for both vendors.
+
+Scores, softmax and output stay in registers; what differs from chip to chip is the row of the MMA
+table, and what follows from it (:mod:`.attention_plan`).
+"""
+
+from tvm import ir
+from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.attention_config import attention_config
+from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
+from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.ops.attention import Attention
+from tvm_iree_ext.ops.base import Op
+
+
+class GpuAttention:
+    """Attention on NVIDIA's and AMD's GPUs, by the online softmax over tiles of keys."""
+
+    name = "gpu.attention"
+    lowers = Attention
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, self.lowers):
+            return f"{op.name} is not {self.lowers.__name__}"
+        if target.kind.name not in ("cuda", "rocm"):
+            return f"{target.kind.name} is not a GPU target"
+        for role in ("k1", "n"):
+            for dim in op.dims[role]:
+                if isinstance(op.extents[dim], str):
+                    return f"{role} extent {op.extents[dim]} is dynamic; it must be a number"
+        try:
+            attention_config(op, target)
+        except ScheduleError as error:
+            return str(error)
+        return None
+
+    def heuristic(self, op: Attention, target: Target) -> LoweringConfig:
+        """The largest tiles that fit the chip and keep it busy."""
+        return attention_config(op, target)
+
+    def lower(self, op: Attention, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the function of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        return ir.IRModule({op.entry: attention_kernel(plan_attention(op, target, config))})

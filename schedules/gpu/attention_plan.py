@@ -1,0 +1,419 @@
+"""What the layouts say of attention before anything is emitted.
+
+    S[m, k2] = Q[m, k1] K[k2, k1]      the first product; its accumulator becomes P by the softmax
+    O[m, n]  = P[m, k2] V[k2, n]       the second, which takes P as its left operand
+
+Each subgroup has rows of its own, and all keys of a tile: the softmax stays inside a subgroup.  A
+lane holds of S what the first accumulator's layout says, and has to hold of P what the second left
+operand's says.  The sum over keys has no order: *which* key is which row of the first product is
+free, and is chosen so that the two agree.  Then P never leaves its registers.  Where no order will
+do (lanes that replicate P, multiply-adds), P goes by shuffles, or through shared memory.
+"""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cached_property
+
+import numpy as np
+from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.attention_kinds import (
+    acc_coordinates,
+    is_multiply_add,
+    product_kinds,
+)
+
+from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
+from tvm_iree_ext.layout.nested import Ints, NestedLayout
+from tvm_iree_ext.ops.attention import Attention
+from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
+from tvm_iree_ext.target.mma import Mma, tvm_dtype
+from tvm_iree_ext.target.mma_layouts import contraction_layouts
+
+_ACCESS_BYTES = 16
+_WORDS = {"bfloat16": "uint16"}
+_OVERHEAD = 48  # registers for addresses and the like
+
+
+class Feed(Enum):
+    """How weights reach the second product."""
+
+    REGISTERS = "registers"
+    SHUFFLE = "shuffle"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Keys or values of one step in shared memory: ``[key, column]``, or the transposed.
+
+    Attributes:
+        keys, columns: its extents; columns are padded to whole instructions.
+        dtype: of an element there.
+        key_rows: whether a row is of one key; else of one column.
+        pitch: elements from row to row.
+    """
+
+    keys: int
+    columns: int
+    dtype: str
+    key_rows: bool
+    pitch: int
+
+    @property
+    def elements(self) -> int:
+        """That it takes, padding included."""
+        return (self.keys if self.key_rows else self.columns) * self.pitch
+
+    @property
+    def bytes(self) -> int:
+        """That it takes."""
+        return self.elements * item_bytes(self.dtype)
+
+    def address(self, key: np.ndarray, column: np.ndarray) -> np.ndarray:
+        """Where an element lies."""
+        row, place = (key, column) if self.key_rows else (column, key)
+        return row * self.pitch + place
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Which rows of an instruction's tile a lane has.
+
+    Attributes:
+        held: ``[lanes, slots]``: the rows.
+        slots: of each register of the accumulator.
+        masks: lanes that differ by an exclusive or with these have the same rows.
+    """
+
+    held: np.ndarray
+    slots: Ints
+    masks: Ints
+
+    @property
+    def count(self) -> int:
+        """Of a lane."""
+        return self.held.shape[1]
+
+
+def rows_of(coordinates: np.ndarray) -> Rows:
+    """The rows of an accumulator's coordinates ``[lanes, registers, 2]``."""
+    rows = coordinates[..., 0]
+    slots: list[int] = []
+    firsts: list[int] = []
+    for register in range(rows.shape[1]):
+        same = (
+            at for at, first in enumerate(firsts) if (rows[:, first] == rows[:, register]).all()
+        )
+        slot = next(same, len(firsts))
+        if slot == len(firsts):
+            firsts.append(register)
+        slots.append(slot)
+    held = rows[:, firsts]
+    lanes = np.arange(len(held))
+    bits = (1 << bit for bit in range(len(held).bit_length() - 1))
+    masks = tuple(mask for mask in bits if (held[lanes ^ mask] == held).all())
+    return Rows(held, tuple(slots), masks)
+
+
+def side_by_side(columns: np.ndarray, slots: Ints, most: int) -> list[tuple[int, int]]:
+    """Registers of one row whose columns follow each other in every lane: first and count.
+
+    Counts are powers of two, at most ``most``, and the first column a multiple of the count.
+    """
+    found, at = [], 0
+    while at < len(slots):
+        count = 1
+        while 2 * count <= most and at + 2 * count <= len(slots):
+            both = slice(at, at + 2 * count)
+            run = columns[:, both] - columns[:, at : at + 1]
+            aligned = not (columns[:, at] % (2 * count)).any()
+            if (run != np.arange(2 * count)).any() or len(set(slots[both])) > 1 or not aligned:
+                break
+            count *= 2
+        found.append((at, count))
+        at += count
+    return found
+
+
+@dataclass(frozen=True)
+class AttentionPlan:
+    """A kernel's tiles and products.
+
+    Attributes:
+        op: what is computed.
+        config: its numbers.
+        chip, lanes: of the target; ``lanes`` of a subgroup.
+        first, second: the kinds of the products.
+        column_major: whether their operands are exchanged.
+        row_tiles: instructions of a subgroup along the rows.
+    """
+
+    op: Attention
+    config: LoweringConfig
+    chip: GpuChip
+    lanes: int
+    first: Mma
+    second: Mma
+    column_major: bool
+    row_tiles: int
+
+    @property
+    def subgroups(self) -> int:
+        """Of a workgroup."""
+        return self.config.subgroups["m"]
+
+    @property
+    def rows(self) -> int:
+        """Of a workgroup."""
+        return self.config.workgroup_tile["m"]
+
+    @property
+    def keys(self) -> int:
+        """Of a step."""
+        return self.config.reduction_tile["k2"]
+
+    @property
+    def query_in_shared(self) -> bool:
+        """Whether the query is read again for each step, instead of being kept in registers."""
+        return "query" in self.config.promote
+
+    @property
+    def depth_steps(self) -> int:
+        """Instructions of the first product along k1."""
+        return -(-self.op.count("k1") // self.first.k)
+
+    @property
+    def column_tiles(self) -> int:
+        """Instructions of the second product along n."""
+        return -(-self.config.workgroup_tile["n"] // self.second.n)
+
+    @property
+    def score_tiles(self) -> int:
+        """Instructions of the first product along the keys."""
+        return self.keys // self.first.n
+
+    @property
+    def weight_steps(self) -> int:
+        """Instructions of the second product along the keys."""
+        return self.keys // self.second.k
+
+    @property
+    def product_dtypes(self) -> tuple[str, str]:
+        """What the two products multiply."""
+        return tvm_dtype(self.first.a), tvm_dtype(self.second.a)
+
+    @property
+    def held_dtypes(self) -> tuple[str, str]:
+        """What buffers of these have: bfloat16 as words, which TVM would make float32."""
+        first, second = (_WORDS.get(dtype, dtype) for dtype in self.product_dtypes)
+        return first, second
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """Row and column of the first accumulator, ``[lanes, registers, 2]``, of all keys."""
+        one = acc_coordinates(self.first, self.column_major)
+        tiles = [one + np.array([0, tile * self.first.n]) for tile in range(self.score_tiles)]
+        return np.concatenate(tiles, axis=1)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Row and key of the second left operand, ``[lanes, registers, 2]``, of all keys."""
+        one = self.second.operand("lhs").coordinates(self.lanes)
+        steps = [one + np.array([0, step * self.second.k]) for step in range(self.weight_steps)]
+        return np.concatenate(steps, axis=1)
+
+    @cached_property
+    def score_rows(self) -> Rows:
+        """The rows of a lane's scores, which its statistics are of."""
+        return rows_of(self.scores)
+
+    @cached_property
+    def output_slots(self) -> Ints | None:
+        """The slot of each register of the second accumulator; None where a row has none."""
+        rows = acc_coordinates(self.second, self.column_major)[..., 0]
+        held = self.score_rows.held
+        found = []
+        for register in range(rows.shape[1]):
+            same = (held == rows[:, register, None]).all(axis=0)
+            if not same.any():
+                return None
+            found.append(int(same.argmax()))
+        return tuple(found)
+
+    @cached_property
+    def _order_for_registers(self) -> np.ndarray | None:
+        """The key of each column of the scores, if weights can stay where scores are."""
+        scores, weights = self.scores, self.weights
+        if scores.shape != weights.shape or not (scores[..., 0] == weights[..., 0]).all():
+            return None
+        order = np.full(self.keys, -1)
+        order[scores[..., 1].reshape(-1)] = weights[..., 1].reshape(-1)
+        return order if (order[scores[..., 1]] == weights[..., 1]).all() else None
+
+    @cached_property
+    def key_order(self) -> np.ndarray:
+        """The key of a tile that each column of the scores is of."""
+        if self._order_for_registers is not None:
+            return self._order_for_registers
+        outer, lanes, element = self._key_digits
+        column = np.arange(self.keys)
+        tile, inside = column // self.first.n, column % self.first.n
+        out, thread, part = inside // (lanes * element), inside // element % lanes, inside % element
+        return tile * self.first.n + (thread * outer + out) * element + part
+
+    @property
+    def _key_digits(self) -> Ints:
+        acc = self.first.operand("acc")
+        dim = 0 if self.column_major else 1
+        return acc.outer[dim], acc.thread[dim], acc.element[dim]
+
+    @cached_property
+    def conversion(self) -> tuple[NestedLayout, NestedLayout]:
+        """The layouts of a row tile's weights: as scores are held, and as they are multiplied."""
+        ones = (1, 1, 1)
+        acc = contraction_layouts(
+            self.first, "mnk", (self.first.m, self.keys, self.first.k), ones,
+            column_major=self.column_major,
+        ).acc  # fmt: skip
+        outer, element = acc.outer_tile, acc.element_tile
+        acc = replace(
+            acc, outer_tile=(outer[0], 1), element_tile=(element[0], outer[1] * element[1])
+        )
+        lhs = contraction_layouts(
+            self.second, "mnk", (self.second.m, self.second.n, self.keys), ones
+        ).lhs
+        return acc, lhs
+
+    @cached_property
+    def feed(self) -> Feed:
+        """How weights reach the second product."""
+        if self._order_for_registers is not None:
+            return Feed.REGISTERS
+        if is_multiply_add(self.first):
+            return Feed.SHARED
+        movement = analyse_conversion(*self.conversion, 1, self.lanes, packed=True).movement
+        return Feed.SHARED if movement is Movement.SHARED else Feed.SHUFFLE
+
+    @cached_property
+    def key_tile(self) -> Tile:
+        """Of the key."""
+        return self._tile("key", self.depth_steps * self.first.k, self.held_dtypes[0])
+
+    @cached_property
+    def value_tile(self) -> Tile:
+        """Of the value."""
+        return self._tile("value", self.column_tiles * self.second.n, self.held_dtypes[1])
+
+    @cached_property
+    def query_tile(self) -> Tile | None:
+        """Of the query, where it is in shared memory; its rows are the keys of this tile."""
+        if not self.query_in_shared:
+            return None
+        depth, dtype = self.depth_steps * self.first.k, self.held_dtypes[0]
+        return Tile(self.rows, depth, dtype, True, _pitch(depth, dtype))
+
+    @cached_property
+    def weight_tile(self) -> Tile | None:
+        """Of the weights, where they go through shared memory; its rows are of queries."""
+        if self.feed is not Feed.SHARED:
+            return None
+        dtype = self.held_dtypes[1]
+        return Tile(self.rows, self.keys, dtype, True, _pitch(self.keys, dtype))
+
+    def _tile(self, name: str, columns: int, dtype: str) -> Tile:
+        key_rows = self.key_rows(name)
+        if item_bytes(dtype) == 2 and self.chip.kind == "rocm":
+            key_rows = name == "key"  # a lane's run along the sum is contiguous
+        row = columns if key_rows else self.keys
+        return Tile(self.keys, columns, dtype, key_rows, _pitch(row, dtype))
+
+    def key_rows(self, name: str) -> bool:
+        """Whether rows of key or value in memory are of one key each."""
+        axes = [axis for axis in self.op.maps[name].axes if axis]
+        return not axes or axes[-1][-1] not in self.op.dims["k2"]
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """Of a workgroup."""
+        tiles = (self.key_tile, self.value_tile, self.query_tile, self.weight_tile)
+        return sum(tile.bytes for tile in tiles if tile)
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers of a lane for what is multiplied and summed."""
+        first, second = self.first, self.second
+        words = item_bytes(self.op.compute_dtype) // 4
+        scores = self.score_tiles * first.operand("acc").elements_per_lane
+        per_row = words * scores
+        per_row += words * self.column_tiles * second.operand("acc").elements_per_lane
+        if self.product_dtypes[1] != self.op.compute_dtype:
+            per_row += scores * item_bytes(self.product_dtypes[1]) // 4
+        if self.feed is Feed.SHUFFLE:
+            per_row += self.weight_steps * second.operand("lhs").registers
+        if not self.query_in_shared:
+            per_row += self.depth_steps * first.operand("lhs").registers
+        fragments = max(
+            mma.operand("rhs").registers * (1 if is_multiply_add(mma) else 4)
+            + (mma.operand("lhs").registers if self.query_in_shared else 0)
+            for mma in (first, second)
+        )
+        return self.row_tiles * per_row + fragments + _OVERHEAD
+
+
+def _pitch(row: int, dtype: str) -> int:
+    """Elements from row to row: columns of a tile lie on all banks, and accesses are aligned.
+
+    Rows of odd multiples of 16 bytes: lanes that read 16 bytes each from consecutive rows pass
+    over all banks before they meet.
+    """
+    size = item_bytes(dtype)
+    length = -(-row * size // _ACCESS_BYTES)
+    return (length + 1 - length % 2) * _ACCESS_BYTES // size
+
+
+def plan_attention(op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:
+    """Derive a kernel's layouts and check them against the chip.
+
+    Raises:
+        ScheduleError: for a config that the chip or the op cannot have, saying why.
+    """
+    chip, size = gpu_chip(target), subgroup_size(target)
+    first, second, column_major = product_kinds(chip, size, op, config.mma_kind)
+    subgroups, rows, keys = (
+        config.subgroups["m"], config.workgroup_tile["m"], config.reduction_tile["k2"],
+    )  # fmt: skip
+    row_tiles = rows // (subgroups * first.m)
+    plan = AttentionPlan(op, config, chip, size, first, second, column_major, row_tiles)
+    lanes = subgroups * size
+    reasons = {
+        f"{first.name} is not on {chip.name}": not (is_multiply_add(first) or first.on(chip.name)),
+        f"{first.name} is for subgroups of {first.subgroup_size} lanes, not {size}": (
+            first.subgroup_size != size
+        ),
+        f"{rows} rows are no multiple of {subgroups} subgroups of {first.m}": (
+            rows % (subgroups * first.m) != 0 or rows < 1
+        ),
+        f"{keys} keys are no multiple of {first.n} and {second.k}": (
+            keys % first.n != 0 or keys % second.k != 0 or keys < 1
+        ),
+        f"{lanes} lanes; a workgroup has at most {chip.max_lanes}": lanes > chip.max_lanes,
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise ScheduleError(f"gpu.attention: {reason}")
+    if plan.output_slots is None:
+        raise ScheduleError(f"gpu.attention: {first.name} and {second.name} spread rows unalike")
+    if plan.shared_memory_bytes > chip.shared_memory_bytes:
+        raise ScheduleError(
+            f"gpu.attention: tiles of {keys} keys take {plan.shared_memory_bytes} bytes of shared"
+            f" memory; a workgroup of {chip.name} has {chip.shared_memory_bytes}"
+        )
+    if plan.registers > chip.max_registers:
+        raise ScheduleError(
+            f"gpu.attention: a lane needs some {plan.registers} registers for {plan.row_tiles} x"
+            f" {first.m} rows and {keys} keys; {chip.name} has {chip.max_registers}"
+        )
+    return plan

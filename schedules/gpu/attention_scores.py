@@ -1,0 +1,150 @@
+"""What becomes of products before the softmax: scale, region, mask, and the keys a row sees."""
+
+import math
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
+from tvm_iree_ext.schedules.cpu.emit import Index
+from tvm_iree_ext.schedules.gpu.attention_math import held
+from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
+from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain
+from tvm_iree_ext.schedules.gpu.attention_tiles import Lanes, wide
+
+from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.ops.expressions import cast, i64, known
+
+_LOG2E = math.log2(math.e)
+
+
+class ScoreMask:
+    """Scores of a step, from products to what the softmax takes."""
+
+    def __init__(
+        self,
+        plan: AttentionPlan,
+        operands: AttentionOperands,
+        lanes: Lanes,
+        outer: dict[int, Any],
+        row_dims: Ints,
+        first_row: Any,
+        row_count: Index,
+    ) -> None:
+        self.plan, self.operands, self.lanes, self.op = plan, operands, lanes, plan.op
+        self.outer, self.row_dims = outer, row_dims
+        self.key_count = operands.space.count(self.op.dims["k2"])
+        self.whole_keys = (known(self.key_count) or 1) % plan.keys == 0
+        self.row_count, self.first_row = row_count, first_row
+        self.masked = "mask" in self.op.maps
+        self.needs_rows = self.masked or self.op.band is not None
+        self.rows = self._rows() if self.needs_rows else {}
+        self.keys = plan.key_order[plan.scores[..., 1]]
+        if self.needs_rows or not self.whole_keys:
+            for register in range(self.keys.shape[1]):
+                lanes.table(self.keys[:, register])
+
+    def _rows(self) -> dict[tuple[int, int], Any]:
+        """The row of each slot, bound."""
+        plan = self.plan
+        subgroup = np.arange(plan.subgroups)[:, None] * plan.row_tiles * plan.first.m
+        found = {}
+        for tile in range(plan.row_tiles):
+            for slot in range(plan.score_rows.count):
+                held = plan.score_rows.held[None, :, slot]
+                row = self.first_row + wide(self.lanes.table(subgroup + tile * plan.first.m + held))
+                if (known(self.row_count) or 1) % plan.rows:
+                    row = tirx.min(row, i64(self.row_count) - 1)
+                found[tile, slot] = I.Bind(row)
+        return found
+
+    def emit(self, first_key: Any, scores: Any, registers: int, domain: ScoreDomain) -> None:
+        """Scale, change and mask the scores of a step; at the edges of what rows see, hide keys."""
+        plan, op = self.plan, self.op
+        slots = plan.score_rows.slots
+        base = 1.0 if op.score_domain == "natural" else _LOG2E
+        factor = self.operands.scale * self.operands.const(base)
+        if op.scale is None and not domain.products:
+            factor = I.Bind(factor)
+        for tile in range(plan.row_tiles):
+            for register in range(registers):
+                at = tile * registers + register
+                score = scores[at]
+                if not domain.products:
+                    score = score * factor
+                if op.region is not None:
+                    score = op.region(held(score))
+                if self.masked:
+                    score = score + self._mask(
+                        self.rows[tile, slots[register]], first_key, register
+                    )
+                if not domain.products or self.masked:
+                    I.buffer_store(scores, score, [at])
+        edge = self._edge(first_key)
+        if edge is None:
+            return
+        with I.If(edge), I.Then():
+            for tile in range(plan.row_tiles):
+                for register in range(registers):
+                    at = tile * registers + register
+                    seen = self._seen(tile, slots[register], first_key, register)
+                    hidden = self.operands.const(-math.inf)
+                    I.buffer_store(scores, tirx.Select(seen, scores[at], hidden), [at])
+
+    def _mask(self, row: Any, first_key: Any, register: int) -> Any:
+        operands = self.operands
+        key = first_key + wide(self.lanes.table(self.keys[:, register]))
+        if not self.whole_keys:
+            key = tirx.min(key, i64(self.key_count) - 1)
+        space = operands.space
+        at = {**self.outer, **space.spread(row, self.row_dims)}
+        at |= space.spread(key, self.op.dims["k2"])
+        view = operands.views["mask"]
+        loaded = cast(view.buffer[tuple(view.index(at))], view.loaded)
+        return operands.mask_value(loaded)
+
+    def _position(self, row: Any) -> Any:
+        """The position of a row along the last of the row dims."""
+        if len(self.row_dims) < 2:
+            return row
+        last = self.row_dims[-1]
+        return self.operands.space.spread(row, self.row_dims)[last]
+
+    def _seen(self, tile: int, slot: int, first_key: Any, register: int) -> Any:
+        key = first_key + wide(self.lanes.table(self.keys[:, register]))
+        bounds = []
+        if not self.whole_keys:
+            bounds.append(key < self.key_count)
+        band = self.op.band
+        if band is not None:
+            position = i64(self._position(self.rows[tile, slot])) + self.operands.band_offset
+            if band.right is not None:
+                bounds.append(key <= position + band.right)
+            if band.left is not None:
+                bounds.append(key >= position - band.left)
+        seen = bounds[0]
+        for bound in bounds[1:]:
+            seen = tirx.And(seen, bound)
+        return seen
+
+    def _edge(self, first_key: Any) -> Any | None:
+        """Whether some row of the workgroup does not see some key of the step."""
+        plan, band = self.plan, self.op.band
+        edges = []
+        if not self.whole_keys:
+            edges.append(first_key + plan.keys > self.key_count)
+        if band is not None and len(self.row_dims) > 1:
+            return tirx.const(True, "bool")
+        if band is not None:
+            first = self.first_row + self.operands.band_offset
+            if band.right is not None:
+                edges.append(first_key + (plan.keys - 1) > first + band.right)
+            if band.left is not None:
+                edges.append(first_key < first + (plan.rows - 1) - band.left)
+        if not edges:
+            return None
+        edge = edges[0]
+        for other in edges[1:]:
+            edge = tirx.Or(edge, other)
+        return edge

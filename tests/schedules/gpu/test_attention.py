@@ -1,0 +1,159 @@
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.gpu.attention import GpuAttention
+from tvm_iree_ext.schedules.gpu.attention_plan import Feed, plan_attention
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.catalog.attention import run_reference, tolerance
+from tvm_iree_ext.device.code import compile_device
+from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.signature import TensorType
+from tvm_iree_ext.simulated import simulate_function
+from tvm_iree_ext.target.names import make_target
+
+RULE = GpuAttention()
+CHIPS = ("cuda:sm_80", "rocm:gfx942", "rocm:gfx1100", "rocm:gfx1201")
+
+
+def simulated(op, target, seed=0):
+    """The op's results on random operands, against the reference; no finding is allowed."""
+    target = make_target(target)
+    rng = np.random.default_rng(seed)
+    operands = {}
+    for operand in op.signature.arguments:
+        dtype = numpy_dtype(operand.dtype)
+        if operand.role == "scalar":
+            operands[operand.name] = 0.3
+        elif operand.dtype == "bool":
+            operands[operand.name] = rng.random(operand.shape) < 0.7
+        else:
+            operands[operand.name] = rng.standard_normal(operand.shape).astype(dtype)
+    if "sum_init" in operands:
+        operands["sum_init"] = np.abs(operands["sum_init"])
+    want = run_reference(op, operands)
+    got = {
+        operand.name: np.zeros(operand.shape, numpy_dtype(operand.dtype))
+        for operand in op.signature.results
+    }
+    module = RULE.lower(op, target, RULE.heuristic(op, target))
+    done = simulate_function(module[op.entry], target, {**operands, **got})
+    assert [finding for one in done for finding in one.findings] == []
+    allowed = tolerance(op, operands, want)
+    for name, value in want.items():
+        limits = allowed[name]
+        np.testing.assert_allclose(
+            got[name].astype(np.float64), value, limits.relative, limits.absolute
+        )
+    return done
+
+
+@pytest.mark.parametrize("target", CHIPS)
+@pytest.mark.parametrize("causal", [False, True], ids=["all_keys", "causal"])
+def test_agrees_with_the_reference(target, causal):
+    shape = (1, 1, 128, 64)
+    simulated(ops.attention(shape, shape, shape, dtype="float16", causal=causal), target)
+
+
+OPTIONS = {
+    "odd extents, grouped heads": lambda: ops.attention(
+        (1, 2, 37, 40), (1, 1, 70, 40), (1, 1, 70, 24), dtype="float16", causal="lower_right"
+    ),
+    "a window, and several heads in a row": lambda: ops.attention(
+        (1, 40, 2, 16), (1, 50, 2, 16), (1, 50, 2, 16), dtype="bfloat16", layout="bshd",
+        window=(7, 9),
+    ),
+    "a bool mask, scale at call time": lambda: ops.attention(
+        (1, 1, 17, 16), (1, 1, 33, 16), (1, 1, 33, 16), dtype="float16", mask=(17, 33),
+        scale="operand",
+    ),
+    "a float mask and a region": lambda: ops.attention(
+        (1, 1, 17, 16), (1, 1, 33, 16), (1, 1, 33, 16), dtype="float16",
+        mask=TensorType((33,), "float32"), region="30 * tanh(arg0 / 30)", score_domain="log2",
+    ),
+    "everything transposed": lambda: ops.attention(
+        (2, 16, 24), (2, 16, 40), (2, 32, 40), dtype="float16",
+        indexing_maps=[
+            "(b,m,n,k,l)->(b,k,m)", "(b,m,n,k,l)->(b,k,l)", "(b,m,n,k,l)->(b,n,l)",
+            "(b,m,n,k,l)->()", "(b,m,n,k,l)->(b,n,m)",
+        ],
+    ),
+    "running state": lambda: ops.online_attention(
+        (1, 2, 17, 16), (1, 2, 33, 16), (1, 2, 33, 16), dtype="float16", causal=True
+    ),
+    "float32": lambda: ops.attention((1, 1, 9, 12), (1, 1, 70, 12), (1, 1, 70, 20)),
+    "float64": lambda: ops.attention(
+        (1, 1, 9, 12), (1, 1, 35, 12), (1, 1, 35, 20), dtype="float64"
+    ),
+    "three types": lambda: ops.attention(
+        TensorType((1, 1, 9, 12), "float16"), TensorType((1, 1, 35, 12), "float32"),
+        TensorType((1, 1, 35, 20), "bfloat16"),
+    ),
+    "wide heads": lambda: ops.attention(
+        (1, 1, 16, 256), (1, 1, 32, 256), (1, 1, 32, 320), dtype="float16"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+@pytest.mark.parametrize("target", CHIPS[:3])
+def test_every_option_agrees_with_the_reference(target, option):
+    simulated(OPTIONS[option](), target)
+
+
+def test_rows_without_a_key_are_not_numbers():
+    op = ops.attention((1, 1, 8, 16), (1, 1, 4, 16), (1, 1, 4, 16), dtype="float16", window=(2, 0))
+    simulated(op, "rocm:gfx942")  # rows from 6 on see no key
+
+
+@pytest.mark.parametrize(
+    ("target", "feed"),
+    [
+        ("cuda:sm_80", Feed.REGISTERS),
+        ("rocm:gfx942", Feed.REGISTERS),
+        ("rocm:gfx950", Feed.REGISTERS),
+        ("rocm:gfx1201", Feed.REGISTERS),
+        ("rocm:gfx1100", Feed.SHUFFLE),
+    ],
+)
+def test_weights_stay_in_registers_where_the_layouts_allow_it(target, feed):
+    shape = (1, 1, 64, 64)
+    op = ops.attention(shape, shape, shape, dtype="float16")
+    target = make_target(target)
+    assert plan_attention(op, target, RULE.heuristic(op, target)).feed is feed
+
+
+def test_the_hot_loop_of_a_code_object_is_lean():
+    shape = (1, 1, 256, 64)
+    op, target = ops.attention(shape, shape, shape, dtype="float16"), make_target("rocm:gfx1201")
+    code = compile_device(RULE.lower(op, target, RULE.heuristic(op, target)), target)
+    (kernel,) = code.resources
+    hot = code.instructions(kernel).hot_loop
+    assert (code.resources[kernel].spills, code.resources[kernel].scratch_bytes) == (0, 0)
+    assert hot.flops_per_instruction > 610  # what IREE's code does
+    assert (hot.narrowest("shared"), hot.narrowest("global")) == (16, 16)
+    assert "v_exp_f32" in code.assembly
+
+
+def refusal(text, op, target="rocm:gfx1100"):
+    assert re.search(text, RULE.applies(op, make_target(target)) or "")
+
+
+def test_what_does_not_apply_says_why():
+    shape = (1, 1, 64, 64)
+    dynamic = ops.attention((1, 1, 64, "d"), (1, 1, 64, "d"), shape, dtype="float16", scale=1.0)
+    refusal("k1 extent d is dynamic; it must be a number", dynamic)
+    wide = (1, 1, 64, 8192)
+    refusal("shared memory", ops.attention(wide, wide, wide, dtype="float16"))
+    refusal("llvm is not a GPU target", ops.attention(shape, shape, shape), "llvm")
+
+
+def test_a_config_that_does_not_fit_is_refused():
+    shape = (1, 1, 64, 64)
+    op, target = ops.attention(shape, shape, shape, dtype="float16"), make_target("rocm:gfx942")
+    config = replace(RULE.heuristic(op, target), reduction_tile={"k2": 24})
+    with pytest.raises(ScheduleError, match="24 keys are no multiple of 32 and 16"):
+        RULE.lower(op, target, config)
