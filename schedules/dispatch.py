@@ -24,6 +24,7 @@ from tvm_iree_ext.schedules.cpu.topk import CpuTopk
 from tvm_iree_ext.schedules.cpu.transfer import CpuTransfer
 from tvm_iree_ext.schedules.cpu.vector_program import CpuVectorProgram
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
+from tvm_iree_ext.schedules.gpu.attention import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
 from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement
 
@@ -72,6 +73,7 @@ RULES: tuple[Rule, ...] = (
     CpuDistribution(),
     CpuToLayout(),
     CpuVectorProgram(),
+    GpuAttention(),
     GpuContraction(),
     GpuDataMovement(),
 )

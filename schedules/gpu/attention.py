@@ -10,13 +10,14 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.attention_config import attention_config
 from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
 from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
+from tvm_iree_ext.schedules.gpu.rule import GpuRule
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.ops.base import Op
 
 
-class GpuAttention:
+class GpuAttention(GpuRule):
     """Attention on NVIDIA's and AMD's GPUs, by the online softmax over tiles of keys."""
 
     name = "gpu.attention"
@@ -24,10 +25,8 @@ class GpuAttention:
 
     def applies(self, op: Op, target: Target) -> str | None:
         """None, or why the rule does not apply."""
-        if not isinstance(op, self.lowers):
-            return f"{op.name} is not {self.lowers.__name__}"
-        if target.kind.name not in ("cuda", "rocm"):
-            return f"{target.kind.name} is not a GPU target"
+        if (reason := super().applies(op, target)) is not None or not isinstance(op, Attention):
+            return reason
         for role in ("k1", "n"):
             for dim in op.dims[role]:
                 if isinstance(op.extents[dim], str):
