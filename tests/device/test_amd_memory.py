@@ -91,3 +91,15 @@ def test_loads_beyond_4_gib_have_addresses_of_64_bits():
     config = MatmulConfig(KINDS["gfx942"], tiles=(2, 2), k_tiles=2, stages=2)
     code = compile_device(schedule_matmul(shape, target, config).mod, target)
     assert code.resources["matmul_kernel"].spills == 0
+
+
+@pytest.mark.parametrize("chip", KINDS)
+def test_what_was_loaded_is_waited_for_once(chip):
+    """Four loads go to shared memory behind a barrier, one step after they began."""
+    target = make_target(f"rocm:{chip}")
+    shape = MatmulShape(512, 512, 512, "float16", "float16", "float32", rhs_order=(1, 0))
+    config = MatmulConfig(KINDS[chip], tiles=(2, 2), k_tiles=4, stages=2)
+    code = compile_device(schedule_matmul(shape, target, config).mod, target)
+    hot = code.assembly.partition(".LBB0_1:")[2].partition("s_cbranch")[0]
+    assert len(re.findall(r"s_wait(cnt vmcnt\(|_loadcnt)", hot)) == 1
+    assert len(re.findall(r"ds_(store|write)_b128", hot)) >= 4

@@ -6,6 +6,8 @@ value changes:
 * *Barriers.*  ``s_barrier`` alone does not wait for a subgroup's own accesses of shared memory:
   others could read before it has written.  A barrier gets fences around it, of shared memory alone:
   loads from global memory stay under way.
+  Where what was loaded long ago goes from registers to shared memory behind a barrier, one wait for
+  all of it stands before the barrier, instead of one for each store.
 * *The subgroup's number.*  Where rows of ``threadIdx.x`` are whole subgroups, ``threadIdx.y`` is
   the same for all lanes of one, which LLVM does not know: it is read from the first lane, and what
   follows from it is computed once for the subgroup.
@@ -33,10 +35,17 @@ from tvm.target import Target
 from tvm_iree_ext.target.gpu import subgroup_size
 
 _BARRIER = "tvm_iree_ext_barrier"
+_LOADED_BARRIER = "tvm_iree_ext_barrier_after_loads"
 _STORAGE_SYNC = ir.Op.get("tirx.tvm_storage_sync")
 _LOAD_BYTES = {1: "i8", 2: "i16", 4: "i32", 8: "<2 x i32>", 16: "<4 x i32>"}
 _MOST = 1 << 31  # bytes that offsets of 32 bits reach, whichever way they are extended
 _UNITS = {"rdna": ("gfx11", "gfx120"), "cdna": ("gfx9",)}
+# Waits for all loads from global memory; counters of other kinds are at their most.
+_WAITS = {
+    "gfx9": "call void @llvm.amdgcn.s.waitcnt(i32 3952)",
+    "gfx11": "call void @llvm.amdgcn.s.waitcnt(i32 1015)",
+    "gfx120": "call void @llvm.amdgcn.s.wait.loadcnt(i16 0)",
+}
 # The resource's last word: any valid format; RDNA: a bit that must be set, and no bounds check.
 _FORMAT = 7 << 12 | 4 << 15
 _FLAGS = {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 2 << 28}
@@ -47,18 +56,35 @@ def memory_definitions() -> str:
     return "\n".join(
         [
             "declare void @llvm.amdgcn.s.barrier()",
-            f"define linkonce_odr i32 @{_BARRIER}() alwaysinline convergent {{",
-            '  fence syncscope("workgroup") release, !mmra !0',
-            "  call void @llvm.amdgcn.s.barrier()",
-            '  fence syncscope("workgroup") acquire, !mmra !0',
-            "  ret i32 0",
-            "}",
+            "declare void @llvm.amdgcn.s.waitcnt(i32)",
+            "declare void @llvm.amdgcn.s.wait.loadcnt(i16)",
+            "declare void @llvm.amdgcn.sched.barrier(i32)",
+            _barrier_definition(_BARRIER, []),
+            *(
+                _barrier_definition(
+                    f"{_LOADED_BARRIER}_{chips}",
+                    [wait, "call void @llvm.amdgcn.sched.barrier(i32 0)"],
+                )
+                for chips, wait in _WAITS.items()
+            ),
             '!0 = !{!"amdgpu-synchronize-as", !"local"}',
             "declare ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1"
             "(ptr addrspace(1), i16, i64, i32)",
             *(_load_definition(unit, count) for unit in _UNITS for count in _LOAD_BYTES),
         ]
     )
+
+
+def _barrier_definition(name: str, before: list[str]) -> str:
+    calls = [
+        *before,
+        'fence syncscope("workgroup") release, !mmra !0',
+        "call void @llvm.amdgcn.s.barrier()",
+        'fence syncscope("workgroup") acquire, !mmra !0',
+        "ret i32 0",
+    ]
+    body = "".join(f"  {call}\n" for call in calls)
+    return f"define linkonce_odr i32 @{name}() alwaysinline convergent {{\n{body}}}"
 
 
 def _load_definition(unit: str, count: int) -> str:
@@ -104,6 +130,7 @@ class _Rewriter:
         self.size = subgroup_size(target)
         chip = str(target.attrs["mcpu"])
         self.unit = next((u for u, names in _UNITS.items() if chip.startswith(names)), "")
+        self.waits = next((names for names in _WAITS if chip.startswith(names)), "")
         self.analyzer = sym.Analyzer()
         self.threads: dict[int, tuple[str, Any, int]] = {}  # tag, variable, extent
         self.values: dict[int, Any] = {}  # of variables that are plain integers
@@ -121,6 +148,8 @@ class _Rewriter:
             order="pre",
         )
         rules: list[Any] = [(ir.Call, self._call)]
+        if self.waits:
+            rules.append((tirx.SeqStmt, self._sequence))
         if self.unit:
             rules.append((TensorLoad, self._load))
         body = tvm_ffi.structural_map(self.func.body, rules)
@@ -174,6 +203,15 @@ class _Rewriter:
         if call.op.same_as(_STORAGE_SYNC) and str(call.args[0].value).startswith("shared"):
             return tirx.call_extern("int32", _BARRIER)
         return call
+
+    def _sequence(self, sequence: Any) -> Any:
+        """One wait before a barrier, for all that is stored behind it from registers."""
+        statements = list(sequence.seq)
+        for at, statement in enumerate(statements):
+            if _is_barrier(statement) and _stores_of_registers(statements[at + 1 :]) > 1:
+                name = f"{_LOADED_BARRIER}_{self.waits}"
+                statements[at] = tirx.Evaluate(tirx.call_extern("int32", name))
+        return tirx.SeqStmt(statements)
 
     def _load(self, load: Any) -> Any:
         buffer, (*outer, index) = load.source, load.indices
@@ -250,6 +288,41 @@ class _Rewriter:
             )
 
         return tvm_ffi.structural_map(body, (tirx.AttrStmt, bound))
+
+
+def _is_barrier(statement: Any) -> bool:
+    call = statement.value if isinstance(statement, tirx.Evaluate) else None
+    name = call.args[0] if isinstance(call, ir.Call) and call.args else None
+    return isinstance(name, ir.StringImm) and name.value == _BARRIER
+
+
+def _stores_of_registers(statements: list[Any]) -> int:
+    """How many stores to shared memory come first, of what was loaded before."""
+    count = 0
+    for statement in statements:
+        if isinstance(statement, tirx.Bind):
+            continue
+        if not isinstance(statement, tirx.BufferStore):
+            break
+        if not statement.buffer.scope().startswith("shared"):
+            break
+        if not _of_registers(statement.value):
+            break
+        count += 1
+    return count
+
+
+def _of_registers(value: Any) -> bool:
+    found: list[bool] = []
+
+    def see(call: Any) -> None:
+        found.append(bool(call.args) and str(getattr(call.args[0], "value", "")).startswith("tvm_"))
+
+    tvm_ffi.structural_walk(
+        value,
+        [(TensorLoad, lambda load: found.append(load.source.scope() != "local")), (ir.Call, see)],
+    )
+    return not any(found)
 
 
 def _plain(value: Any) -> bool:
