@@ -104,13 +104,13 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
     bytes_per_k = mma.k * dtype_bits(mma.a) // 8
     k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // mma.k)))
-    subgroups = _subgroups(mma, m, n)
     column_major = _column_major(mma)
     bits = [DataType(shape.memory_dtype(side)).bits for side in SIDES]
     typical = replace(shape, m=m, n=n, k=k, groups=shape.groups or _TYPICAL_GROUPS)
     most = max(1, k // (_LEAST_STEPS * k_tiles * mma.k)) if _known(shape) else 1
-    costs: dict[tuple[tuple[int, int], int], float] = {}
+    costs: dict[tuple[tuple[int, int], tuple[int, int], int], float] = {}
     for (rows, columns), splits in product(_TILES, _SPLITS):
+        subgroups = _subgroups(mma, m, n, rows)
         tiles = (
             _tiles(m, subgroups[0], mma.m, rows),
             _tiles(n, subgroups[1], mma.n, columns),
@@ -119,9 +119,11 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
         whole = k % (k_tiles * mma.k) == 0
         if splits <= most and not (whole and k // (k_tiles * mma.k) % splits):
             tiling = Tiling(*tile, k_tiles * mma.k, _STAGES, splits)
-            costs[tiles, splits] = cost_us(typical, chip, tiling, (bits[0] / 8, bits[1] / 8))
+            costs[subgroups, tiles, splits] = cost_us(
+                typical, chip, tiling, (bits[0] / 8, bits[1] / 8)
+            )
     refused: ScheduleError | None = None
-    for tiles, splits in sorted(costs, key=lambda key: costs[key]):
+    for subgroups, tiles, splits in sorted(costs, key=lambda key: costs[key]):
         for stages, depth in product((3, 2, 1), (k_tiles, -(-k_tiles // 2))):
             config = MatmulConfig(
                 mma.name, subgroups, tiles, depth, stages, column_major, splits=splits
@@ -140,13 +142,15 @@ def _known(shape: MatmulShape) -> bool:
     return None not in (shape.m, shape.n, shape.k, shape.groups)
 
 
-def _subgroups(mma: Mma, m: int, n: int) -> tuple[int, int]:
+def _subgroups(mma: Mma, m: int, n: int, rows: int) -> tuple[int, int]:
     """A workgroup's, where the product has room for them.
 
-    Few rows have no more of them instead: what a subgroup loads of lhs serves all its columns.
+    Those of 32 lanes have registers for 64 rows and columns of sums, and more of them share what is
+    copied.  Few rows have no more of them instead: what a subgroup loads of lhs serves all its
+    columns.
     """
-    across = (4, 2) if mma.kind == "fma" else (2, 2)
-    return min(across[0], -(-m // mma.m)), min(across[1], -(-n // mma.n))
+    down = 4 if mma.kind == "fma" or (mma.subgroup_size == 32 and rows >= 256) else 2
+    return min(down, -(-m // mma.m)), min(2, -(-n // mma.n))
 
 
 def _column_major(mma: Mma) -> bool:
