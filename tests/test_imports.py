@@ -41,7 +41,7 @@ ALLOWED = {
     "reference": ".expression numpy ml_dtypes",
     "target": ".layout .machine tvm numpy",
     "intrin": ".layout .target tvm tvm_ffi numpy",
-    "ops": ".layout .expression tvm tvm_ffi numpy",
+    "ops": ".layout .expression tvm tvm_ffi numpy ml_dtypes",
     "vector": ".layout .ops tvm tvm_ffi numpy",
     "schedules": ".ops .vector .target .intrin .layout .vector_math tvm tvm_ffi numpy",
     "catalog": ".tolerance .layout .ops .reference .expression numpy ml_dtypes",

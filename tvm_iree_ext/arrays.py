@@ -20,9 +20,20 @@ from tvm_iree_ext.signature import Operand
 
 _CPU = 1  # kDLCPU
 _GPU_ALIGNMENT = 16  # of an array on a GPU: its widest access
-_BFLOAT16 = numpy_dtype("bfloat16")
+# What NumPy does not export goes as integers of its width; its DLDataType (code, bits, 1 lane) is
+# put right.
+_CODES = {
+    "bfloat16": 4,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+}
+_EXPORTED = {
+    numpy_dtype(name): code | 8 * numpy_dtype(name).itemsize << 8 | 1 << 16
+    for name, code in _CODES.items()
+}
 _NO_DTYPE = np.dtype([("none", "V1")])  # equals no array's; None would equal float64
-_DLPACK_BFLOAT16 = 4 | 16 << 8 | 1 << 16  # a DLDataType: code kDLBfloat, 16 bits, 1 lane
 _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
@@ -60,7 +71,7 @@ class Port:
         self.numpy = numpy_dtype(operand.dtype)
         self.is_scalar = operand.role == "scalar"
         # What can be passed as it is: NumPy arrays that can be exported, and Python floats.
-        exported = not self.is_scalar and self.numpy != _BFLOAT16
+        exported = not self.is_scalar and self.numpy not in _EXPORTED
         self.plain_array = self.numpy if exported else _NO_DTYPE
         self.plain_number = float if self.is_scalar and operand.dtype.startswith("float") else None
 
@@ -286,22 +297,22 @@ def _as_numpy(tensor: Any, port: Port) -> np.ndarray:
 
 
 def as_tensor(array: np.ndarray) -> Any:
-    """A DLPack tensor over the memory of a NumPy array, read-only and bfloat16 ones included."""
+    """A DLPack tensor over the memory of a NumPy array, of any type, read-only or not."""
     dtype = array.dtype
     if not array.flags.writeable:  # which NumPy does not export
         address = array.__array_interface__["data"][0]
         memory = _Memory(array, address, array.shape, array.strides, array.itemsize)
         array = np.asarray(memory)
-        if dtype != _BFLOAT16:
+        if dtype not in _EXPORTED:
             array = array.view(dtype)
-    elif dtype == _BFLOAT16:
-        array = array.view(np.uint16)
-    if dtype != _BFLOAT16:
+    elif dtype in _EXPORTED:
+        array = array.view(f"u{dtype.itemsize}")
+    if dtype not in _EXPORTED:
         return tvm_ffi.from_dlpack(array)
     capsule = array.__dlpack__()
     # The capsule points to a DLTensor: data and device (8 bytes each), ndim (4), dtype.
     address = _capsule_pointer(capsule, b"dltensor")
-    ctypes.c_uint32.from_address(address + 20).value = _DLPACK_BFLOAT16
+    ctypes.c_uint32.from_address(address + 20).value = _EXPORTED[dtype]
     return tvm_ffi.from_dlpack(capsule)
 
 

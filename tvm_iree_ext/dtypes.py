@@ -23,6 +23,10 @@ _MLIR = {
     "bfloat16": "bf16",
     "float32": "f32",
     "float64": "f64",
+    "float8_e4m3fn": "f8E4M3FN",
+    "float8_e5m2": "f8E5M2",
+    "float8_e4m3fnuz": "f8E4M3FNUZ",
+    "float8_e5m2fnuz": "f8E5M2FNUZ",
 }
 _CANONICAL = (
     {name: name for name in _MLIR}
@@ -34,7 +38,10 @@ COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 """NumPy's complex types, which no kernel takes: programs take them as two tensors of the parts."""
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-INTEGERS = tuple(name for name in _MLIR if name not in FLOATS)
+FLOATS8 = tuple(name for name in _MLIR if name.startswith("float8"))
+"""Of 8 bits: operands of contractions."""
+INTEGERS = tuple(name for name in _MLIR if name not in FLOATS + FLOATS8)
+_OTHERS = ("bfloat16", *FLOATS8)
 
 
 def canonical(name: object) -> str:
@@ -62,9 +69,9 @@ def mlir_name(name: str) -> str:
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """NumPy's dtype object; bfloat16 comes from ``ml_dtypes``."""
+    """NumPy's dtype object; what NumPy has not comes from ``ml_dtypes``."""
     name = canonical(name)
-    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
+    return np.dtype(getattr(ml_dtypes, name) if name in _OTHERS else name)
 
 
 def item_bytes(name: str) -> int:

@@ -92,6 +92,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.SplitHostDevice(),
         tirx.transform.MakePackedAPI(),
         tirx.transform.BF16StorageLegalize(),
+        tirx.transform.FP8StorageLegalize(),
     ]
     return ir.transform.Sequential(passes)(mod)
 

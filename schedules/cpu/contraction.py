@@ -264,7 +264,7 @@ def _check_panels(plan: Plan, check: ConfigCheck, dot: DotProduct | None) -> Non
     config = check.config
     lanes = check.lanes(LEAST_LANES if dot else 1)
     m, n = (check.tile("workgroup_tile", role) for role in ("m", "n"))
-    exact = plan.op.types["lhs"].dtype == "int8" and not dot
+    exact = plan.op.accumulator_dtype == "int32" and not dot
     k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
     if dot:
         whole = k % dot.group == 0

@@ -97,7 +97,7 @@ class Plan(FusedDims):
     def product_dtype(self) -> str:
         """The type of products: int8 as float32, whose sums over a block are exact."""
         op = self.op
-        return "float32" if op.types["lhs"].dtype == "int8" else op.accumulator_dtype
+        return "float32" if op.accumulator_dtype == "int32" else op.accumulator_dtype
 
 
 class Operands:

@@ -3,6 +3,7 @@
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.matmul_config import by_lanes, multiplying_kinds
 
+from tvm_iree_ext.dtypes import FLOATS8
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.contraction import Contraction
 
@@ -10,10 +11,11 @@ Types = tuple[str, str, str]
 """Of the op's lhs and rhs as they are multiplied, and of sums."""
 
 _HOLDING = {
+    **dict.fromkeys(FLOATS8, ("float16", "bfloat16", "float32")),
     "float16": ("float16", "float32"),
     "bfloat16": ("bfloat16", "float32"),
     "float32": ("float32",),
-    "int8": ("int8",),
+    "int8": ("float16", "bfloat16", "float32"),
 }
 """The types that hold every number of a type, the narrowest first."""
 
@@ -26,20 +28,20 @@ def multiplied_types(op: Contraction, target: Target) -> Types:
     """
     lhs, rhs = (op.types[name].dtype for name in ("lhs", "rhs"))
     sums = op.accumulator_dtype
+    if target.kind.name == "cuda" and (amd := [d for d in (lhs, rhs) if d.endswith("fnuz")]):
+        raise ScheduleError(f"{amd[0]} is AMD's; CUDA's code has no such type")
     choices: list[Types] = []
     if sums == "float64":
         choices = [("float64", "float64", sums)]
     else:
-        if lhs != rhs:
-            choices.append((lhs, rhs, sums))
         common = [dtype for dtype in _HOLDING[lhs] if dtype in _HOLDING[rhs]]
-        choices += [(dtype, dtype, sums) for dtype in common]
+        choices = [(lhs, rhs, sums), *((dtype, dtype, sums) for dtype in common)]
     offered = multiplying_kinds(target)
-    for types in choices:
+    for types in dict.fromkeys(choices):
         if types in offered or by_lanes(types, target):
             return types
-    known = sorted({f"{a} * {b}" for a, b, _ in offered})
+    tried = " or ".join(dict.fromkeys(f"{a} * {b}" for a, b, _ in choices))
+    known = ", ".join(sorted({f"{a} * {b}" for a, b, _ in offered}))
     raise ScheduleError(
-        f"no matrix instruction for {' or '.join(f'{a} * {b}' for a, b, _ in choices)} in {sums};"
-        f" it multiplies {', '.join(known) or 'nothing'}"
+        f"no matrix instruction for {tried} in {sums}; it multiplies {known or 'nothing'}"
     )

@@ -175,7 +175,9 @@ class MatmulPlan:
 
     def shared_run(self, side: str) -> int:
         """Elements that a lane of the copy writes to shared memory at once."""
-        return min(self.runs[side], WIDEST_ACCESS_BYTES // self.element_bytes(side))
+        run = min(self.runs[side], WIDEST_ACCESS_BYTES // self.element_bytes(side))
+        # CUDA has arithmetic on vectors of four elements at most.
+        return min(run, 4) if self.converts(side) and self.chip.kind == "cuda" else run
 
     def copy(self, side: str) -> NestedLayout:
         """The layout of the copy of an operand's tile, as it lies in global memory."""
@@ -292,7 +294,7 @@ def _placement(plan: MatmulPlan, side: str) -> ChosenPlacement:
     shape, bits = plan.tile_shape(side, plan.orders[side]), 8 * plan.element_bytes(side)
     count, size = plan.config.num_subgroups, plan.mma.subgroup_size
     copy = permute(plan.copy(side), (1, 0)) if plan.transposes(side) else plan.copy(side)
-    run_bytes = min(copy.element_tile[-1] * bits // 8, WIDEST_ACCESS_BYTES)
+    run_bytes = min(copy.element_tile[-1], plan.shared_run(side)) * bits // 8
     accesses = []
     if copy.undistributed_shape == shape:
         accesses.append(TileAccess(copy, count, size, run_bytes))

@@ -19,6 +19,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulOperands, MatmulShape
 
 from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.ops.canonical import convert
+from tvm_iree_ext.ops.small_floats import halved
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,23 @@ class _Blocks:
 
 
 def _cast(value: Any, dtype: str) -> Any:
+    """As TensorIntrins have it."""
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
+
+
+def _widened(value: Any, dtype: str) -> Any:
+    """In a type that holds the number."""
+    came = str(value.ty.dtype)
+    if came == dtype:
+        return value
+    if came.startswith("float8"):
+        return _widened(halved(value), dtype)
+    if dtype != "bfloat16":
+        return convert(value, dtype)
+    # The upper half of a float32, by hand: TVM's conversion is lost where words are stored.
+    bits = tirx.reinterpret("uint32", convert(value, "float32"))
+    word = tirx.Cast("uint16", bits >> tirx.const(16, "uint32"))
+    return tirx.reinterpret("bfloat16", word)
 
 
 def _reads(buffer: Any) -> Any:
@@ -201,7 +219,7 @@ def _copy(name: str, target: Any, source: Any, *, turned: bool = False) -> None:
     with I.grid(*target.shape) as loops, I.sblock(name):
         at = [I.axis.spatial(e, loop) for e, loop in zip(target.shape, loops, strict=True)]
         value = source(list(reversed(at)) if turned else at)
-        I.buffer_store(target, _cast(value, str(target.dtype)), at)
+        I.buffer_store(target, _widened(value, str(target.dtype)), at)
 
 
 def _inside(

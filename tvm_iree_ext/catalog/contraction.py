@@ -74,9 +74,10 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     """Any maps or a product of matrices, dtypes, init, epilogues, with symbols."""
     whole = rng.random() < 0.15
     floats = ("float32", "float32", *dtypes.FLOATS)
-    kinds = ["int8", "int8"] if whole else [pick(rng, floats)] * 2
+    kinds = ["int8", "int8"] if whole else [pick(rng, (*floats, *floats, *dtypes.FLOATS8))] * 2
     if not whole and rng.random() < 0.2:
-        kinds[1] = pick(rng, floats)
+        kinds[1] = pick(rng, (*floats, *dtypes.FLOATS8, "int8"))
+        kinds = [kinds[at] for at in rng.permutation(2)]
     while True:
         counts = [pick(rng, (0, 0, 1, 2)), *(pick(rng, (0, 1, 1, 1, 2)) for _ in range(3))]
         roles = "".join(role * count for role, count in zip("bmnk", counts, strict=True))

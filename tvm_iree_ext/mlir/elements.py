@@ -14,8 +14,8 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_iree_ext.mlir import small_floats
 from tvm_iree_ext.mlir.errors import Unsupported
+from tvm_iree_ext.ops import small_floats
 from tvm_iree_ext.ops.expressions import bits, cast
 
 Expr: TypeAlias = ir.Expr

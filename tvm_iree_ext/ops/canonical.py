@@ -11,6 +11,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops import parameters
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.parameters import as_index
+from tvm_iree_ext.ops.small_floats import widened
 from tvm_iree_ext.signature import Extent
 
 
@@ -106,6 +107,9 @@ def block_over(
 
 def convert(value: ir.Expr, dtype: str) -> ir.Expr:
     """``value`` in the scalar type ``dtype``."""
+    if str(value.ty.dtype) == dtype:
+        return value
+    value = widened(value)
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 

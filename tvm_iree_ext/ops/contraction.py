@@ -9,7 +9,9 @@ By the operands that have it, a dim is a batch dim (lhs, rhs and result), an m d
 an n dim (rhs and result), or a k dim (lhs and rhs), which is reduced; there may be several of each.
 
 Floats are multiplied and summed in float32, or float64 where an operand or the result is, and
-rounded once.  Products of int8 are summed in int32, which wraps as there.
+rounded once.  Products of int8 are summed in int32, which wraps as there.  Beyond what is in the
+dialect, lhs or rhs may be floats of 8 bits, and one of them int8 beside a float: numbers that were
+quantised, whose scale is for the epilogue.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +34,7 @@ _NAME = "tvm_iree_ext.contraction"
 
 Dims = tuple[int, ...]
 
-_FACTORS = (*dtypes.FLOATS, "int8")
+_FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
 _OF_INT8 = ("int32", "int8", *dtypes.FLOATS)
 
 
@@ -124,8 +126,8 @@ def contraction(
 
     Args:
         lhs, rhs: shapes (of ``dtype``), :class:`TensorType`, or anything with ``shape`` and
-            ``dtype``: floats, or both int8.  Extents are numbers, names of extents known at call
-            time, or ``"?"``.
+            ``dtype``: floats, those of 8 bits among them, or int8.  Extents are numbers, names of
+            extents known at call time, or ``"?"``.
         operands: what the epilogue takes beside the sum; the same, of any type.
         indexing_maps: of lhs, rhs, each of ``operands``, and the result, as
             ``"(d0, d1, d2) -> (d0, d2)"``: projected permutations.
@@ -135,8 +137,8 @@ def contraction(
             where sums are int32), integers below int32 as int32.  It yields the type of sums, or
             float32 where sums are int32 and the result is a float.
         dtype: element type of operands given as bare shapes.
-        result_dtype: by default that of lhs and rhs, float32 or float64 where they differ, and
-            int32 where they are int8.
+        result_dtype: by default that of lhs and rhs, float32 or float64 where they differ or have
+            8 bits, and int32 where both are int8.
 
     Returns:
         The op.  Its kernel takes lhs, rhs, init where there is one, then ``operands``.
@@ -148,13 +150,7 @@ def contraction(
         "lhs": as_tensor(_NAME, "lhs", lhs, dtype, _FACTORS),
         "rhs": as_tensor(_NAME, "rhs", rhs, dtype, _FACTORS),
     }
-    whole = [name for name, kind in types.items() if kind.dtype == "int8"]
-    if len(whole) == 1:
-        came = {name: kind.dtype for name, kind in types.items()}
-        raise OpError(
-            f"{_NAME}: lhs has dtype {came['lhs']} and rhs {came['rhs']};"
-            " expected floats, or int8 for both"
-        )
+    whole = _whole(types)
     every = dtypes.FLOATS + dtypes.INTEGERS
     result = _result_dtype(types, result_dtype)
     others = {
@@ -282,7 +278,12 @@ def _broadcast(batches: Mapping[str, Sequence[Extent]], count: int, dim: int) ->
 
 def _accumulator(types: Mapping[str, TensorType]) -> str:
     """The type of sums."""
-    return "int32" if types["lhs"].dtype == "int8" else _wide(types)
+    return "int32" if _whole(types) else _wide(types)
+
+
+def _whole(types: Mapping[str, TensorType]) -> bool:
+    """Whether products are of integers."""
+    return types["lhs"].dtype == types["rhs"].dtype == "int8"
 
 
 def _wide(types: Mapping[str, TensorType]) -> str:
@@ -292,12 +293,12 @@ def _wide(types: Mapping[str, TensorType]) -> str:
 
 def _result_dtype(types: Mapping[str, TensorType], given: str | None) -> str:
     kinds = {one.dtype for one in types.values()}
-    allowed = _OF_INT8 if "int8" in kinds else dtypes.FLOATS
-    if given is None:
-        if "int8" in kinds:
-            return "int32"
-        return kinds.pop() if len(kinds) == 1 else _wide(types)
-    return as_tensor(_NAME, "result", (), given, allowed).dtype
+    if given is not None:
+        allowed = _OF_INT8 if _whole(types) else dtypes.FLOATS
+        return as_tensor(_NAME, "result", (), given, allowed).dtype
+    if _whole(types):
+        return "int32"
+    return kinds.pop() if len(kinds) == 1 and kinds <= set(dtypes.FLOATS) else _wide(types)
 
 
 def _check_maps(maps: Mapping[str, IndexingMap]) -> None:

@@ -6,6 +6,7 @@ import numpy as np
 from tvm import ir, tirx
 
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.ops.small_floats import widened
 
 Expr: TypeAlias = ir.Expr
 Index: TypeAlias = Expr | int
@@ -38,6 +39,8 @@ def cast(value: Expr, dtype: str) -> Expr:
     came, _, lanes = str(value.ty.dtype).partition("x")
     if came == dtype:
         return value
+    if came.startswith("float8"):
+        return cast(widened(value), dtype)
 
     def of(scalar: str) -> str:
         return f"{scalar}x{lanes}" if lanes else scalar

@@ -24,7 +24,8 @@ def contraction(
     """Sum products over the dims that the result has not; ``epilogue(sums, *operands)`` of that."""
     count = 1 + max(dim for axes in (lhs_axes, rhs_axes) for dim in axes if dim is not None)
     summed = tuple(dim for dim in range(count) if dim not in result_axes)
-    wide = np.float64 if lhs.dtype.kind != "i" else np.int64
+    whole = lhs.dtype.kind == rhs.dtype.kind == "i"
+    wide = np.int64 if whole else np.float64
 
     def over_all_dims(array: np.ndarray, axes: Axes) -> np.ndarray:
         kept = [axis for axis, dim in enumerate(axes) if dim is not None]

@@ -110,6 +110,10 @@ def test_indexing_maps_of_any_kind(chip, lhs, rhs, maps):
         ("float16", "bfloat16", "float32"),
         ("float16", "float32", "float16"),
         ("float32", "float64", "float32"),
+        ("float8_e4m3fn", "bfloat16", "float32"),
+        ("float8_e5m2", "float8_e5m2", "float16"),
+        ("float16", "int8", "float16"),
+        ("int8", "bfloat16", "float32"),
     ],
 )
 def test_types(chip, lhs, rhs, result):
@@ -121,6 +125,30 @@ def test_types(chip, lhs, rhs, result):
             result_dtype=result,
         )
         check(op, arrays(op), chip)
+
+
+@pytest.mark.parametrize(
+    ("chip", "dtypes", "kind"),
+    [
+        ("cuda:sm_80", ("float8_e4m3fn", "float8_e5m2"), "NV_MMA_SYNC_F32_16x8x16_F16"),
+        ("cuda:sm_89", ("float8_e4m3fn", "float8_e5m2"), "NV_MMA_SYNC_F32_16x8x32_F8E4M3FN_F8E5M2"),
+        ("rocm:gfx942", ("float8_e4m3fn", "float8_e4m3fn"), "VMFMA_F32_16x16x32_F16"),
+        ("rocm:gfx942", ("float8_e4m3fnuz",) * 2, "MFMA_F32_16x16x32_F8E4M3FNUZ"),
+        ("rocm:gfx950", ("float8_e4m3fn",) * 2, "MFMA_F32_16x16x128_F8E4M3FN"),
+        ("rocm:gfx1201", ("float8_e5m2",) * 2, "WMMAR4_F32_16x16x16_F8E5M2"),
+    ],
+)
+def test_floats_of_8_bits_are_multiplied_as_they_are_or_as_halves(chip, dtypes, kind):
+    lhs, rhs = dtypes
+    op = ops.matmul(ops.TensorType((20, 64), lhs), ops.TensorType((64, 48), rhs))
+    assert op.signature.results[0].dtype == "float32"
+    assert RULE.heuristic(op, make_target(chip)).mma_kind == kind
+    check(op, arrays(op), chip)
+
+
+def test_types_that_a_chip_cannot_multiply_are_refused():
+    mixed = ops.matmul(ops.TensorType((4, 4), "float8_e4m3fnuz"), (4, 4))
+    assert "is AMD's" in RULE.applies(mixed, make_target("cuda:sm_80"))
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ the nearest, ties to even; what is too large becomes what ``ml_dtypes`` makes of
 where the type has one, else NaN.
 """
 
+import functools
 from dataclasses import dataclass
 
 import ml_dtypes
@@ -56,37 +57,90 @@ FORMATS = {
 }
 
 
-def _word(value: int) -> ir.Expr:
-    return tirx.const(value, "uint32")
+def _word(value: int, lanes: int = 1) -> ir.Expr:
+    return _each(tirx.const(value, "uint32"), lanes)
 
 
-def _exact(value: float) -> ir.Expr:
-    return tirx.const(value, "float32")
+def _exact(value: float, lanes: int = 1) -> ir.Expr:
+    return _each(tirx.const(value, "float32"), lanes)
 
 
-def _nan() -> ir.Expr:
-    return tirx.reinterpret("float32", tirx.const(0x7FC00000, "int32"))
+def _nan(lanes: int) -> ir.Expr:
+    return _each(tirx.reinterpret("float32", tirx.const(0x7FC00000, "int32")), lanes)
+
+
+def _each(value: ir.Expr, lanes: int) -> ir.Expr:
+    return tirx.Broadcast(value, lanes) if lanes > 1 else value
+
+
+def _typed(dtype: str, lanes: int) -> str:
+    return f"{dtype}x{lanes}" if lanes > 1 else dtype
+
+
+def widened(number: ir.Expr) -> ir.Expr:
+    """The float32 of a float of 8 bits, or of a vector of them; anything else as it is."""
+    dtype = str(number.ty.dtype)
+    name = next((name for name in FORMATS if dtype == name or dtype.startswith(f"{name}x")), None)
+    if name is None:
+        return number
+    return decoded(tirx.reinterpret(_typed("uint8", int(number.ty.dtype.lanes)), number), name)
 
 
 def decoded(pattern: ir.Expr, name: str) -> ir.Expr:
-    """The number of a uint8 as float32."""
-    form = FORMATS[name]
-    wide = tirx.Cast("uint32", pattern)
-    magnitude = wide & _word(0x7F)
+    """The number of a uint8 as float32, or those of a vector."""
+    form, lanes = FORMATS[name], int(pattern.ty.dtype.lanes)
+    word, nan = functools.partial(_word, lanes=lanes), _nan(lanes)
+    wide = tirx.Cast(_typed("uint32", lanes), pattern)
+    magnitude = wide & word(0x7F)
     # Shifted to float32's fields and scaled, which makes numbers of subnormal patterns, too.
-    scaled = tirx.reinterpret("float32", magnitude << _word(23 - form.mantissa))
-    number = scaled * _exact(2.0 ** (127 - form.bias))
-    negative = (wide & _word(0x80)) != _word(0)
+    fields = magnitude << word(23 - form.mantissa)
+    scaled = tirx.reinterpret(_typed("float32", lanes), fields)
+    number = scaled * _exact(2.0 ** (127 - form.bias), lanes)
+    negative = (wide & word(0x80)) != word(0)
     if form.signed_zero:
         if form.overflow & 0x7F != form.nan & 0x7F:  # it has an infinity
-            number = tirx.Select(magnitude > _word(form.overflow & 0x7F), _nan(), number)
-            infinite = magnitude == _word(form.overflow & 0x7F)
-            number = tirx.Select(infinite, _exact(float("inf")), number)
+            number = tirx.Select(magnitude > word(form.overflow & 0x7F), nan, number)
+            infinite = magnitude == word(form.overflow & 0x7F)
+            number = tirx.Select(infinite, _exact(float("inf"), lanes), number)
         else:
-            number = tirx.Select(magnitude == _word(form.nan & 0x7F), _nan(), number)
+            number = tirx.Select(magnitude == word(form.nan & 0x7F), nan, number)
         return tirx.Select(negative, -number, number)
     number = tirx.Select(negative, -number, number)
-    return tirx.Select(wide == _word(form.nan), _nan(), number)
+    return tirx.Select(wide == word(form.nan), nan, number)
+
+
+def halved(number: ir.Expr) -> ir.Expr:
+    """The float16 of a float of 8 bits, or of a vector of them: exact, too, and without choices.
+
+    For code generation that has no vectors of truth values.
+    """
+    name, lanes = str(number.ty.dtype).partition("x")[0], int(number.ty.dtype.lanes)
+    form = FORMATS[name]
+    if form.mantissa not in (2, 3):
+        raise ValueError(f"{name} is not held by float16")
+
+    def word(value: int) -> ir.Expr:
+        return _each(tirx.const(value, "uint16"), lanes)
+
+    byte = tirx.reinterpret(_typed("uint8", lanes), number)
+    pattern = tirx.Cast(_typed("uint16", lanes), byte)
+    magnitude, top = pattern & word(0x7F), word(0x80)
+    if form.mantissa == 2 and form.signed_zero:  # float16's upper byte
+        return tirx.reinterpret(_typed("float16", lanes), pattern << word(8))
+    fields = magnitude << word(7)
+    scale = 15 - form.bias
+    if form.mantissa == 2:  # one more in the exponent, which the two smallest binades have not
+        large = ((magnitude + word(0x78)) & top) >> word(7)
+        fields = fields + large * (fields - word(0x400))
+        scale = 0
+    if form.signed_zero:  # NaN is the largest pattern
+        fields = fields | ((magnitude + word(1)) & top) << word(7)
+    else:  # NaN is that of -0
+        zero = (pattern & top) & ((magnitude + word(0x7F)) ^ word(0xFFFF))
+        fields = fields | zero * word(0xFC)
+    bits = (pattern & top) << word(8) | fields
+    value = tirx.reinterpret(_typed("float16", lanes), bits)
+    return value * _each(tirx.const(2.0**scale, "float16"), lanes) if scale else value
 
 
 def encoded(number: ir.Expr, name: str) -> ir.Expr:
