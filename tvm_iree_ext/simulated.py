@@ -15,6 +15,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.pipeline import lower_device, lower_with_host
+from tvm_iree_ext.device.plan import launch_plan
 from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.intrin.sample import tile_product
@@ -22,10 +23,10 @@ from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.signature import extent_value
-from tvm_iree_ext.simt.host import simulate_host
 from tvm_iree_ext.simt.launch import Simulation, device_functions, hardware_of, simulate
 from tvm_iree_ext.simt.translate import Translation, translate
 from tvm_iree_ext.simt.values import element_type
+from tvm_iree_ext.simulated_plan import simulate_plan
 from tvm_iree_ext.target.gpu import chip_names
 from tvm_iree_ext.target.mma_table import mma_kind
 from tvm_iree_ext.target.names import TargetLike, make_target
@@ -102,7 +103,7 @@ def simulate_function(
     hosts, kernels = lower_with_host(func, make_target(target))
     (host,) = hosts.functions.values()
     by_name = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
-    return simulate_host(host, by_name, arguments, written=written)
+    return simulate_plan(launch_plan(host, by_name), by_name, arguments, written=written)
 
 
 @dataclass(frozen=True)

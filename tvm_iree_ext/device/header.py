@@ -108,6 +108,14 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"const auto {step['let']} = {_number(step['value'])};"
         elif "allocate" in step:
             yield f"const Pointer {step['allocate']} = gpu.workspace({_number(step['bytes'])});"
+        elif "tensor_map" in step:
+            lists = (
+                "{" + ", ".join(map(_number, step[key])) + "}"
+                for key in ("extents", "strides", "box", "steps")
+            )
+            modes = (str(step[k]) for k in ("interleave", "swizzle", "l2_promotion", "fill"))
+            made = f'gpu.tensor_map("{step["dtype"]}", {step["array"]}, {", ".join(lists)}'
+            yield f"const TensorMap {step['tensor_map']} = {made}, {', '.join(modes)});"
         elif "launch" in step:
             grid, block = (", ".join(map(_number, step[key])) for key in ("grid", "block"))
             values = "".join(f", {_argument(one)}" for one in step["arguments"])
@@ -129,8 +137,8 @@ def _steps(steps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _argument(one: Mapping[str, Any]) -> str:
-    if "array" in one:
-        return str(one["array"])
+    if "value" not in one:
+        return str(one.get("array", one.get("tensor_map")))
     dtype, value = one["dtype"], _number(one["value"])
     if dtype in _ROUNDED:
         return f"{_ROUNDED[dtype]}({value})"

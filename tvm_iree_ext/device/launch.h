@@ -88,6 +88,11 @@ inline std::uint16_t half_bits(double number) {
   return static_cast<std::uint16_t>(sign | ((rounded - 0x38000000) >> 13));
 }
 
+// CUDA's descriptor of an array and of the boxes that are copied of it.
+struct alignas(64) TensorMap {
+  std::uint64_t words[16];
+};
+
 class Gpu {
  public:
   // Loads the first of `binaries` in `folder` that is for this chip.
@@ -142,6 +147,22 @@ class Gpu {
   Pointer workspace(Int bytes) {
     workspaces_.push_back(allocate(bytes));
     return workspaces_.back();
+  }
+
+  // The fastest dim first; strides of the others in bytes.
+  TensorMap tensor_map(const std::string& dtype, Pointer array, std::vector<std::uint64_t> extents,
+                       std::vector<std::uint64_t> strides, std::vector<std::uint32_t> box,
+                       std::vector<std::uint32_t> steps, int interleave, int swizzle,
+                       int l2_promotion, int fill) {
+    static const std::map<std::string, int> types = {
+        {"uint8", 0},   {"int8", 0},    {"float8_e4m3fn", 0}, {"float8_e5m2", 0}, {"uint16", 1},
+        {"int16", 1},   {"uint32", 2},  {"int32", 3},         {"uint64", 4},      {"int64", 5},
+        {"float16", 6}, {"float32", 7}, {"float64", 8},       {"bfloat16", 9}};
+    TensorMap made;
+    call("cuTensorMapEncodeTiled", &made, types.at(dtype), static_cast<unsigned>(extents.size()),
+         array, extents.data(), strides.data(), box.data(), steps.data(), interleave, swizzle,
+         l2_promotion, fill);
+    return made;
   }
 
   template <typename... Arguments>

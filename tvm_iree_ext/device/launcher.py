@@ -61,6 +61,15 @@ _USUAL_SHARED = 48 << 10  # bytes for which it need not be raised
 _WORDS = {"bfloat16": "uint16", "float8": "uint8", "int4": "uint8", "bool": "uint8"}
 
 
+# CUtensorMapDataType; words of their width for what is not listed there.
+_MAP_TYPES = {
+    "uint8": 0, "int8": 0, "float8_e4m3fn": 0, "float8_e5m2": 0, "uint16": 1, "int16": 1,
+    "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
+    "bfloat16": 9,
+}  # fmt: skip
+TensorMap = ctypes.c_uint64 * 16
+
+
 class DriverError(RuntimeError):
     """There is no driver, or it refused."""
 
@@ -112,6 +121,41 @@ def bind(plan: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[s
             if came != (wanted := number(extent, names)):
                 raise ValueError(f"{one['name']} axis {axis} has extent {came}; expected {wanted}")
     return names
+
+
+Step = Mapping[str, Any]
+
+
+def follow(steps: Sequence[Step], names: dict[str, Any], do: Callable[[Step], None]) -> None:
+    """Do what a plan says: the steps that are no arithmetic, with numbers for their texts."""
+    for step in steps:
+        if "let" in step:
+            names[step["let"]] = number(step["value"], names)
+        elif "if" in step:
+            follow(step["then"] if number(step["if"], names) else step["else"], names, do)
+        elif "for" in step:
+            start = number(step["from"], names)
+            for count in range(number(step["count"], names)):
+                names[step["for"]] = start + count
+                follow(step["steps"], names, do)
+        else:
+            do({key: _settled(key, value, names) for key, value in step.items()})
+
+
+def _settled(key: str, value: Any, names: Mapping[str, Any]) -> Any:
+    if key == "arguments":
+        return [
+            {**one, "value": number(one["value"], names)} if "value" in one else one
+            for one in value
+        ]
+    if key in _NAMES:
+        return value
+    return (
+        [number(one, names) for one in value] if isinstance(value, list) else number(value, names)
+    )
+
+
+_NAMES = ("allocate", "launch", "tensor_map", "array", "dtype")  # what is no number in a step
 
 
 class Gpu:
@@ -208,6 +252,20 @@ class Gpu:
         extents = map(ctypes.c_uint, (*step["grid"], *step["block"], shared))
         self.call("launch", function, *extents, ctypes.c_void_p(stream), parameters, None)
 
+    def tensor_map(self, step: Step, address: int) -> Any:
+        """CUDA's descriptor of an array, and of the boxes that are copied of it."""
+        rank = len(step["extents"])
+        words = (ctypes.c_uint64 * 24)()  # 128 bytes that begin at a multiple of 64
+        made = TensorMap.from_buffer(words, -ctypes.addressof(words) % 64)
+        whole, box = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        self.named(
+            "cuTensorMapEncodeTiled", ctypes.byref(made), _MAP_TYPES[step["dtype"]], rank,
+            ctypes.c_void_p(address), whole(*step["extents"]), whole(*step["strides"]),
+            box(*step["box"]), box(*step["steps"]),
+            step["interleave"], step["swizzle"], step["l2_promotion"], step["fill"],
+        )  # fmt: skip
+        return made
+
     def wait(self) -> None:
         """Wait until all that was launched is done."""
         self.call("wait")
@@ -284,49 +342,24 @@ class Kernels:
             allocate: what gives addresses of so many bytes that live until all is done.
             stream: of the driver's; 0 is the default stream.
         """
-        self._follow(self.plan["steps"], dict(arrays), dict(numbers), allocate, stream)
+        addresses: dict[str, int] = dict(arrays)
+        maps: dict[str, Any] = {}
 
-    def _follow(
-        self,
-        steps: Sequence[Mapping[str, Any]],
-        arrays: dict[str, int],
-        names: dict[str, Any],
-        allocate: Callable[[int], int],
-        stream: int,
-    ) -> None:
-        for step in steps:
-            if "let" in step:
-                names[step["let"]] = number(step["value"], names)
-            elif "allocate" in step:
-                arrays[step["allocate"]] = allocate(number(step["bytes"], names))
-            elif "launch" in step:
-                self._launch(step, arrays, names, stream)
-            elif "if" in step:
-                chosen = step["then"] if number(step["if"], names) else step["else"]
-                self._follow(chosen, arrays, names, allocate, stream)
-            else:
-                start = number(step["from"], names)
-                for count in range(number(step["count"], names)):
-                    names[step["for"]] = start + count
-                    self._follow(step["steps"], arrays, names, allocate, stream)
+        def do(step: Step) -> None:
+            if "allocate" in step:
+                addresses[step["allocate"]] = allocate(step["bytes"])
+            elif "tensor_map" in step:
+                maps[step["tensor_map"]] = self.gpu.tensor_map(step, addresses[step["array"]])
+            elif 0 not in step["grid"]:
+                values = [_passed(one, addresses, maps) for one in step["arguments"]]
+                self.gpu.launch(self._function(step["launch"]), step, values, stream)
 
-    def _launch(
-        self, step: Mapping[str, Any], arrays: Mapping[str, int], names: Any, stream: int
-    ) -> None:
-        grid, block = ([number(one, names) for one in step[key]] for key in ("grid", "block"))
-        if 0 in grid:
-            return
-        values = [
-            ctypes.c_void_p(arrays[one["array"]])
-            if "array" in one
-            else scalar(number(one["value"], names), one["dtype"])
-            for one in step["arguments"]
-        ]
-        name = step["launch"]
+        follow(self.plan["steps"], dict(numbers), do)
+
+    def _function(self, name: str) -> ctypes.c_void_p:
         if name not in self._functions:
             self._functions[name] = self.gpu.function(self._module, name)
-        extents = {"grid": grid, "block": block, "shared": number(step["shared"], names)}
-        self.gpu.launch(self._functions[name], extents, values, stream)
+        return self._functions[name]
 
     def __call__(self, *arguments: Any) -> None:
         """Run it on contiguous arrays, changed in place, and numbers, and wait for it."""
@@ -370,6 +403,13 @@ class Kernels:
         finally:
             for address in taken:
                 self.gpu.free(address)
+
+
+def _passed(one: Mapping[str, Any], addresses: Mapping[str, int], maps: Mapping[str, Any]) -> Any:
+    """An argument of a kernel as a value of C."""
+    if "array" in one:
+        return ctypes.c_void_p(addresses[one["array"]])
+    return maps[one["tensor_map"]] if "tensor_map" in one else scalar(one["value"], one["dtype"])
 
 
 def _described(plan: Mapping[str, Any]) -> str:

@@ -11,7 +11,8 @@ A launch plan is JSON, so that a deployment follows it without TVM:
                 "arguments": [{"array": "x"}, {"array": "partial"},
                               {"value": "scale", "dtype": "float32"}]},
                {"if": "n > 1", "then": [...], "else": [...]},
-               {"for": "i", "from": 0, "count": "n", "steps": [...]}]}
+               {"for": "i", "from": 0, "count": "n", "steps": [...]},
+               {"tensor_map": "x_map", "array": "x", ...}]}    CUDA's, which a kernel takes by value
 
 Numbers are integers, or texts in Python's arithmetic over names: ``+ - * / // % & | ^ << >>``,
 comparisons, ``and or not``, ``a if c else b``, ``min``, ``max``, ``int`` and ``float``.
@@ -117,6 +118,9 @@ class _Planner:
         kind = type(node).__name__
         if kind == "SeqStmt":
             return [step for part in node.seq for step in self.steps(part)]
+        if kind == "Bind" and _called(node.value) == "tvm_stack_alloca":
+            self.name(node.var)  # of a tensor map, which is encoded later
+            return []
         if kind == "Bind":
             value = self.number(node.value)
             return [{"let": self.name(node.var), "value": value}]
@@ -142,6 +146,8 @@ class _Planner:
             return []
         if kind == "Evaluate" and _called(node.value) == "call_ffi_kernel":
             return [self.launch(node.value)]
+        if kind == "Evaluate" and _called(node.value) == "tensormap_encode_tiled":
+            return [self.tensor_map(node.value)]
         raise BuildError(f"a launch plan has no {kind}: {_line(node)}")
 
     def allocation(self, buffer: Any) -> dict[str, Any]:
@@ -151,6 +157,25 @@ class _Planner:
         dtype = DataType(str(buffer.dtype))
         size = elements * tirx.const(-(-dtype.bits * dtype.lanes // 8), "int64")
         return {"allocate": self.name(buffer), "bytes": self.number(size)}
+
+    def tensor_map(self, call: Any) -> dict[str, Any]:
+        """As cuTensorMapEncodeTiled takes it: the fastest dim first, strides in bytes."""
+        made, data, *numbers = call.args
+        rank, attrs = int(call.attrs.rank), call.attrs
+        values = [self.number(one) for one in numbers]
+        return {
+            "tensor_map": self.names[made],
+            **self.pointer(data),
+            "dtype": str(attrs.descriptor_dtype),
+            "extents": values[:rank],
+            "strides": values[rank : 2 * rank - 1],
+            "box": values[2 * rank - 1 : 3 * rank - 1],
+            "steps": values[3 * rank - 1 :],
+            "interleave": int(attrs.interleave),
+            "swizzle": int(attrs.swizzle),
+            "l2_promotion": int(attrs.l2_promotion),
+            "fill": int(attrs.oob_fill),
+        }
 
     def launch(self, call: Any) -> dict[str, Any]:
         name = str(call.args[0].value)
@@ -176,6 +201,11 @@ class _Planner:
     def argument(self, value: Any, parameter: Any) -> dict[str, Any]:
         if not isinstance(parameter.ty, ir.PointerType):
             return {"value": self.number(value), "dtype": str(parameter.ty.dtype)}
+        if isinstance(parameter.ty.element_type, tirx.TensorMapType):
+            return {"tensor_map": self.names[value]}
+        return self.pointer(value)
+
+    def pointer(self, value: Any) -> dict[str, Any]:
         base = _pointed_to(value)
         root = self.roots.get(base, base)
         if root not in self.names:

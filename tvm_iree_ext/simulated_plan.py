@@ -1,0 +1,139 @@
+"""Launch plans on the simulator: what a deployment would do, without a GPU."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+from tvm_iree_ext.device.launcher import Step, bind, follow
+from tvm_iree_ext.device.plan import Plan
+from tvm_iree_ext.errors import SimulationError
+from tvm_iree_ext.simt.launch import Simulation, simulate
+from tvm_iree_ext.simt.lookahead import look_ahead
+from tvm_iree_ext.simt.mbarrier import TensorMap
+from tvm_iree_ext.simt.values import element_type
+
+
+def simulate_plan(
+    plan: Plan,
+    kernels: Mapping[str, tirx.PrimFunc],
+    arguments: Mapping[str, Any],
+    *,
+    written: Iterable[str] | None = None,
+) -> list[Simulation]:
+    """Follow a plan, all workgroups of its kernels; a simulation for each launch.
+
+    Args:
+        plan: see :mod:`~tvm_iree_ext.device.plan`.
+        kernels: lowered, by name.
+        arguments: an array for each buffer, changed in place, and numbers, by name.
+        written: which arrays have contents at first; by default those that no kernel stores into.
+
+    Raises:
+        SimulationError: for arguments that do not fit, or what the simulator does not know.
+    """
+    names = [one["name"] for one in plan["parameters"]]
+    if set(names) != set(arguments):
+        raise SimulationError(
+            f"arguments {', '.join(arguments)}; the function takes {', '.join(names)}"
+        )
+    followed = _Followed(plan, kernels, arguments, written)
+    try:
+        numbers = bind(plan, {name: one.shape for name, one in followed.arrays.items()})
+    except ValueError as error:
+        raise SimulationError(str(error)) from None
+    follow(plan["steps"], numbers | followed.numbers, followed.do)
+    return followed.done
+
+
+class _Followed:
+    def __init__(
+        self,
+        plan: Plan,
+        kernels: Mapping[str, tirx.PrimFunc],
+        arguments: Mapping[str, Any],
+        written: Iterable[str] | None,
+    ) -> None:
+        self.kernels = kernels
+        self.done: list[Simulation] = []
+        self.maps: dict[str, TensorMap] = {}
+        self.arrays: dict[str, np.ndarray] = {}
+        self.numbers: dict[str, Any] = {}
+        for one in plan["parameters"]:
+            value = arguments[one["name"]]
+            if "shape" in one:
+                if not isinstance(value, np.ndarray):
+                    raise SimulationError(f"{one['name']} is {value!r}; expected an array")
+                self.arrays[one["name"]] = value
+            else:
+                self.numbers[one["name"]] = value
+        stored = self._stored(plan["steps"])
+        full = set(self.arrays) - stored if written is None else set(written)
+        self.written = {  # of each array, the bytes with contents
+            name: np.full(one.nbytes, name in full) for name, one in self.arrays.items()
+        }
+
+    def _stored(self, steps: Iterable[Step]) -> set[str]:
+        """The arrays that a kernel stores into."""
+        found: set[str] = set()
+        for step in steps:
+            for inner in ("then", "else", "steps"):
+                if isinstance(step.get(inner), list) and "tensor_map" not in step:
+                    found |= self._stored(step[inner])
+            if "launch" in step:
+                kernel = self.kernels[step["launch"]]
+                stored = look_ahead(kernel.body).stored
+                for one, parameter in zip(step["arguments"], kernel.params, strict=True):
+                    if "array" in one and parameter in stored:
+                        found.add(one["array"])
+        return found
+
+    def do(self, step: Step) -> None:
+        """A step, with numbers for its texts."""
+        if "allocate" in step:
+            name = step["allocate"]
+            self.arrays[name] = np.zeros(step["bytes"], np.uint8)
+            self.written[name] = np.zeros(step["bytes"], bool)
+        elif "tensor_map" in step:
+            self.maps[step["tensor_map"]] = self._tensor_map(step)
+        elif 0 not in step["grid"]:
+            self._launch(step)
+
+    def _tensor_map(self, step: Step) -> TensorMap:
+        """One whose dims, strides and box have the fastest first, which here come last."""
+        array, extents = self.arrays[step["array"]], step["extents"]
+        packed = [array.itemsize * int(np.prod(extents[:dim])) for dim in range(1, len(extents))]
+        if step["strides"] != packed or set(step["steps"]) != {1}:
+            raise SimulationError(f"the simulator takes tensor maps of whole arrays, not {step}")
+        swizzle, box = 16 << step["swizzle"], tuple(step["box"][::-1])
+        return TensorMap(array.reshape(extents[::-1]), box, swizzle, self.written[step["array"]])
+
+    def _launch(self, step: Step) -> None:
+        kernel = self.kernels[step["launch"]]
+        given: dict[str, Any] = {}
+        written: dict[str, np.ndarray] = {}
+        places: dict[str, str] = {}
+        for one, parameter in zip(step["arguments"], kernel.params, strict=True):
+            short = str(parameter.name).removesuffix("_ptr")
+            if short in given:
+                raise SimulationError(f"{step['launch']}: two parameters are called {short!r}")
+            if "array" not in one:
+                given[short] = self.maps[one["tensor_map"]] if "tensor_map" in one else one["value"]
+                continue
+            places[short] = one["array"]
+            array = self.arrays[one["array"]]
+            element = element_type(str(parameter.ty.element_type.dtype))
+            is_bytes = array.dtype == np.uint8 and element != np.uint8
+            given[short] = array.view(element) if is_bytes else array
+            written[short] = self.written[one["array"]]
+        done = simulate(kernel, given, written=written)
+        planned = [tuple(step[key]) for key in ("grid", "block")]
+        if planned != [done.grid, done.block]:
+            raise SimulationError(
+                f"{step['launch']}: the plan launches {planned}; the kernel is for"
+                f" {[done.grid, done.block]}"
+            )
+        self.done.append(done)
+        for short, name in places.items():
+            self.written[name] = done.written[short]
