@@ -25,6 +25,7 @@ from tvm_iree_ext.intrin.fragments import held
 from tvm_iree_ext.target.mma import dtype_bits, tvm_dtype
 
 _LANES = 32
+_ALL = 0xFFFFFFFF  # lanes of a subgroup
 _GROUP = 8  # rows of tiles that workgroups near in time share columns of
 _FEW, _MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
 
@@ -185,7 +186,9 @@ class _Kernel:
         for acc in accumulators:
             with I.unroll(size) as register:
                 I.buffer_store(acc, tirx.const(0, dtype), [register])
-        group = self.lane // WARPGROUP - 1
+        # From another lane, so that the compiler knows it to be the same for the subgroup.
+        number = self.lane // WARPGROUP - 1
+        group = I.Bind(_from_lane(number, 0))
         bases = {side: self._descriptor(side, group) for side in SIDES}
         with I.serial(0, self.plan.steps) as step:
             slot, turn = step % self.config.stages, step // self.config.stages
@@ -266,3 +269,8 @@ def _either(condition: Any) -> Any:
     """The two sides of a branch, as contexts."""
     with I.If(condition):
         yield I.Then(), I.Else()
+
+
+def _from_lane(value: Any, lane: int) -> Any:
+    """The value that a lane of the subgroup has."""
+    return T.cuda.__shfl_sync(tirx.const(_ALL, "uint32"), value, lane, _LANES)

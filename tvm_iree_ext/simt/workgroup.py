@@ -296,7 +296,7 @@ class Workgroup:
         result = number[..., source]
         if origin is None and mask is None and not absent.any():
             return result
-        silent = absent if mask is None else absent | ~mask[source]
+        silent = absent if mask is None else mask & (absent | ~mask[source])
         bad = np.broadcast_to(bad, number.shape)[..., source] | silent
         return poisoned(result, bad, origin or Origin("a lane that takes no part", -1, statement))
 

@@ -119,7 +119,7 @@ def test_it_compiles_to_its_instructions(rhs_order):
         assert instruction in code.assembly, instruction
     hot = code.instructions("matmul_kernel").hot_loop
     assert hot.mma >= 4
-    assert hot.total / hot.mma < 20
+    assert hot.total / hot.mma < 14
 
 
 @pytest.mark.parametrize(
