@@ -1,6 +1,7 @@
 """Tiles and subgroups for attention that was never tuned."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 
 from tvm.target import Target
@@ -15,6 +16,10 @@ from tvm_iree_ext.target.mma import Mma
 
 _WIDEST_COLUMNS = 256  # of a workgroup's output: more are computed by several
 _KEYS = (64, 32, 16, 128)
+_SPLIT_WAVES = 2  # workgroups of each core, where keys are split to have them
+_FEWEST_STEPS = 4  # of a workgroup that has a part of the keys: the merging must be worth it
+_UNKNOWN_STEPS = 64  # of keys that are counted at call time
+_MOST_SPLITS = 64
 _BUSY = 2.0  # subgroups of a scheduler that hide each other's waits
 
 
@@ -26,20 +31,22 @@ def attention_config(op: Attention, target: Target) -> LoweringConfig:
     """
     chip = gpu_chip(target)
     refused: ScheduleError | None = None
-    fallback: LoweringConfig | None = None
+    fallback: tuple[float, LoweringConfig] | None = None
     for config in _candidates(op, target, chip):
         try:
             plan = plan_attention(op, target, config)
         except ScheduleError as error:
             refused = error
             continue
-        if _resident(plan, chip) >= _BUSY:
-            return config
-        fallback = fallback or config
+        resident = _resident(plan, chip)
+        if resident >= _BUSY:
+            return _split(op, chip, config)
+        if fallback is None or resident > fallback[0]:
+            fallback = resident, config
     if fallback is None:
         assert refused is not None
         raise refused
-    return fallback
+    return _split(op, chip, fallback[1])
 
 
 def _resident(plan: AttentionPlan, chip: GpuChip) -> float:
@@ -57,10 +64,24 @@ def _resident(plan: AttentionPlan, chip: GpuChip) -> float:
     return found.subgroups_per_simd
 
 
+def _split(op: Attention, chip: GpuChip, config: LoweringConfig) -> LoweringConfig:
+    """Several workgroups for the keys of a row, where there are too few for the chip's cores."""
+    rows, keys = _static(op, "m"), _static(op, "k2")
+    points = _static(op, "b")
+    if rows is None or points is None or not chip.parts:
+        return config
+    columns = -(-op.count("n") // config.workgroup_tile["n"])
+    workgroups = points * -(-rows // config.workgroup_tile["m"]) * columns
+    wanted = _SPLIT_WAVES * chip.parts[0].cores // workgroups
+    steps = _UNKNOWN_STEPS if keys is None else -(-keys // config.reduction_tile["k2"])
+    splits = min(wanted, steps // _FEWEST_STEPS, _MOST_SPLITS)
+    return replace(config, splits=splits) if splits > 1 else config
+
+
 def _candidates(op: Attention, target: Target, chip: GpuChip) -> Iterator[LoweringConfig]:
     """Configs, the one with the most work for each instruction first."""
     size = subgroup_size(target)
-    rows = _static_rows(op)
+    rows = _static(op, "m")
     columns = op.count("n")
     tile_n = min(columns, _WIDEST_COLUMNS)
     for kind in first_kinds(chip, size, op, rows):
@@ -92,7 +113,7 @@ def _shapes(kind: Mma, rows: int | None, op: Attention) -> list[tuple[int, int]]
     return shapes
 
 
-def _static_rows(op: Attention) -> int | None:
-    if any(isinstance(op.extents[dim], str) for dim in op.dims["m"]):
+def _static(op: Attention, role: str) -> int | None:
+    if any(isinstance(op.extents[dim], str) for dim in op.dims[role]):
         return None
-    return op.count("m")
+    return op.count(role)

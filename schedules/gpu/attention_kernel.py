@@ -23,10 +23,11 @@ from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.cpu.emit import Index, ceil_div, divide, smaller
 from tvm_iree_ext.schedules.gpu.attention_kinds import emit_product, is_multiply_add
 from tvm_iree_ext.schedules.gpu.attention_math import as_held
+from tvm_iree_ext.schedules.gpu.attention_merge import Partials
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, Feed, Tile, side_by_side
 from tvm_iree_ext.schedules.gpu.attention_results import Results
 from tvm_iree_ext.schedules.gpu.attention_scores import ScoreMask
-from tvm_iree_ext.schedules.gpu.attention_softmax import Softmax
+from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain, Softmax
 from tvm_iree_ext.schedules.gpu.attention_tiles import (
     FragmentLoad,
     Lanes,
@@ -77,10 +78,15 @@ class _Kernel:
 
     def emit(self) -> None:
         plan = self.plan
+        splits = plan.config.splits
         row_tiles = ceil_div(self.row_count, plan.rows)
         column_tiles = -(-self.op.count("n") // plan.config.workgroup_tile["n"])
         grid = self.space.count(self.grid_dims)
-        total = i64(grid) * i64(row_tiles) * column_tiles
+        partials = None
+        if splits > 1:
+            points = i64(grid) * i64(self.row_count)
+            partials = Partials(self.operands, splits, points)
+        total = i64(grid) * i64(row_tiles) * (column_tiles * splits)
         with (
             I.launch_thread("blockIdx.x", total) as workgroup,
             I.launch_thread("threadIdx.y", plan.subgroups) as subgroup,
@@ -91,6 +97,7 @@ class _Kernel:
             self.lanes = Lanes(subgroup, lane, plan.subgroups, plan.lanes, plan.chip.kind)
             rest, row_tile = divide(wide(workgroup), row_tiles)
             rest, column_tile = divide(rest, column_tiles)
+            rest, part = divide(rest, splits)
             band = self.op.band
             if band is not None and band.right is not None and band.left is None:
                 row_tile = i64(row_tiles) - 1 - row_tile  # the longest first
@@ -100,7 +107,15 @@ class _Kernel:
                 self.first_column = I.Bind(column_tile * plan.config.workgroup_tile["n"])
             outer = self.space.spread(rest, self.grid_dims)
             self.outer = {dim: I.Bind(i64(value)) for dim, value in outer.items()}
+            self.part: Any = None
+            self.partials: tuple[Partials, Any, Any] | None = None
+            if partials is not None:
+                self.part = I.Bind(part)
+                self.partials = partials, self.part, I.Bind(rest * self.row_count)
             self._workgroup()
+        if partials is not None:
+            domain = ScoreDomain.of(self.op)
+            partials.merge(domain, plan.chip.kind, self.grid_dims, self.row_dims)
 
     def _source(self, name: str, rows: Ints, columns: Ints) -> Source:
         first = self.first_column if name == "value" else 0
@@ -160,7 +175,7 @@ class _Kernel:
         self.softmax.finish()
         Results(
             plan, self.operands, lanes, self.outer, self.row_dims, self.first_row, self.row_count,
-            self.first_column, self.softmax, self.outputs,
+            self.first_column, self.softmax, self.outputs, self.partials,
         ).emit()  # fmt: skip
 
     def _registers(self, count: int, dtype: str) -> Any:
@@ -182,7 +197,12 @@ class _Kernel:
             low, high = self._positions()
             begin, end = self.operands.band_range(low, high)
         first = divide(begin, keys)[0] if known(begin) is None else (known(begin) or 0) // keys
-        return first, ceil_div(end, keys)
+        last = ceil_div(end, keys)
+        if self.part is None:
+            return first, last
+        each = I.Bind(ceil_div(i64(last) - first, self.plan.config.splits))
+        mine = I.Bind(self.part * each + first)
+        return mine, smaller(mine + each, last)
 
     def _positions(self) -> tuple[Any, Any]:
         """The positions of the first and last of the workgroup's rows, or bounds of them."""

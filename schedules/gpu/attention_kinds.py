@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from tvm import tirx
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import ScheduleError, TargetError
@@ -179,13 +180,18 @@ def emit_product(mma: Mma, column_major: bool, lhs: Load, rhs: Load, acc: Load, 
     run = mma.k
     order = mma.operand("rhs").reg_order
     along_k = order.index("e0") > order.index("e1")
+    columns = []
+    for k in range(run):  # a row of B, whose elements may lie apart in registers
+        if along_k:
+            parts = [rhs(column * run + k, 1) for column in range(run)]
+            columns.append(tirx.Shuffle(parts, list(range(run))))
+        else:
+            columns.append(rhs(k * run, run))
     for row in range(run):
-        for column in range(run):
-            total = acc(row * run + column, 1)
-            for k in range(run):
-                at = column * run + k if along_k else k * run + column
-                total = total + lhs(row * run + k, 1) * rhs(at, 1)
-            out(row * run + column, 1, total)
+        total = acc(row * run, run)
+        for k in range(run):
+            total = total + tirx.Broadcast(lhs(row * run + k, 1), run) * columns[k]
+        out(row * run, run, total)
 
 
 def acc_coordinates(mma: Mma, column_major: bool) -> np.ndarray:

@@ -157,3 +157,20 @@ def test_a_config_that_does_not_fit_is_refused():
     config = replace(RULE.heuristic(op, target), reduction_tile={"k2": 24})
     with pytest.raises(ScheduleError, match="24 keys are no multiple of 32 and 16"):
         RULE.lower(op, target, config)
+
+
+@pytest.mark.parametrize("target", CHIPS[:2])
+@pytest.mark.parametrize("make", [ops.attention, ops.online_attention])
+def test_few_rows_share_their_keys_among_workgroups(target, make):
+    keys = (1, 1, 600, 16)
+    op = make((1, 1, 2, 16), keys, keys, dtype="float16", causal="lower_right")
+    assert RULE.heuristic(op, make_target(target)).splits > 1
+    parts, merging = simulated(op, target)
+    assert "barrier" in parts.counts
+    assert "barrier" not in merging.counts
+
+
+def test_regions_that_would_end_the_compiler_are_refused():
+    shape = (1, 1, 16, 16)
+    op = ops.attention(shape, shape, shape, dtype="float64", region="2 * tanh(arg0)")
+    refusal("takes tanh of float64", op, "rocm:gfx942")
