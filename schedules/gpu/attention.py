@@ -4,11 +4,11 @@ Scores, softmax and output stay in registers; what differs from chip to chip is 
 table, and what follows from it (:mod:`.attention_plan`).
 """
 
-import tvm_ffi
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.attention_config import attention_config
+from tvm_iree_ext.schedules.gpu.attention_functions import missing
 from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
 from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
@@ -32,11 +32,9 @@ class GpuAttention(GpuRule):
             for dim in op.dims[role]:
                 if isinstance(op.extents[dim], str):
                     return f"{role} extent {op.extents[dim]} is dynamic; it must be a number"
-        if target.kind.name == "rocm" and (missing := _without_code(op)):
-            return (
-                f"the region takes {', '.join(missing)} of float64, for which AMD's compiler has no"
-                " code of its own"
-            )
+        kind = target.kind.name
+        if op.region is not None and (names := missing(op.region.body, op.compute_dtype, kind)):
+            return f"the region takes {', '.join(names)} of {op.compute_dtype}; {kind} has no code"
         try:
             attention_config(op, target)
         except ScheduleError as error:
@@ -54,15 +52,3 @@ class GpuAttention(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         return ir.IRModule({op.entry: attention_kernel(plan_attention(op, target, config))})
-
-
-_NO_DOUBLES = frozenset(f"tirx.{name}" for name in ("exp", "exp2", "log", "tanh", "erf", "sigmoid"))
-
-
-def _without_code(op: Attention) -> list[str]:
-    """The functions of a float64 region that only a library of AMD's would have."""
-    if op.region is None or op.compute_dtype != "float64":
-        return []
-    found: set[str] = set()
-    tvm_ffi.structural_walk(op.region.body, (ir.Call, lambda call: found.add(str(call.op.name))))
-    return sorted(name.removeprefix("tirx.") for name in found & _NO_DOUBLES)

@@ -26,17 +26,18 @@ def exp2(kind: str, x: Any) -> Any:
     """2 to the ``x``: one instruction for 32 bits; 0 below the smallest normal number."""
     dtype = str(x.ty.dtype)
     if dtype == "float64":
-        return _exp2_of_double(x)
+        return exp2_of_double(x)
     if kind == "rocm":
         return tirx.call_llvm_pure_intrin(dtype, "llvm.amdgcn.exp2", x)
     return tirx.exp2(x)
 
 
-def _exp2_of_double(x: Any) -> Any:
-    """2^n * 2^f with n the nearest integer; for what is not above 0, or not a number."""
+def exp2_of_double(x: Any) -> Any:
+    """2^n * 2^f with n the nearest integer; 0 below the smallest normal number."""
     exponent = held(x)
-    # NaN and what is too small go by selects, so that the integer is one.
-    inside = exponent > tirx.const(-1022.0, "float64")
+    # NaN and what no normal number is goes by selects, so that the integer is one.
+    large = exponent >= tirx.const(1023.5, "float64")
+    inside = tirx.And(exponent > tirx.const(-1022.0, "float64"), tirx.Not(large))
     bounded = held(tirx.Select(inside, exponent, tirx.const(0.0, "float64")))
     whole = held(tirx.nearbyint(bounded))
     rest = held(bounded - whole)
@@ -46,8 +47,8 @@ def _exp2_of_double(x: Any) -> Any:
         power = power * rest + tirx.const(coefficient, "float64")
     bits = (tirx.Cast("int64", whole) + tirx.const(1023, "int64")) << tirx.const(52, "int64")
     value = held(power * tirx.reinterpret("float64", bits))
-    small = tirx.Select(tirx.isnan(exponent), exponent, tirx.const(0.0, "float64"))
-    return tirx.Select(inside, value, small)
+    outside = tirx.Select(large, tirx.const(math.inf, "float64"), tirx.const(0.0, "float64"))
+    return tirx.Select(inside, value, tirx.Select(tirx.isnan(exponent), exponent, outside))
 
 
 def largest(kind: str, a: Any, b: Any) -> Any:

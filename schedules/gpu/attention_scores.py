@@ -8,6 +8,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.cpu.emit import Index
+from tvm_iree_ext.schedules.gpu.attention_functions import portable
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain
@@ -74,7 +75,7 @@ class ScoreMask:
                 if not domain.products:
                     score = score * factor
                 if op.region is not None:
-                    score = op.region(held(score))
+                    score = portable(op.region(held(score)), self.lanes.kind)
                 if self.masked:
                     score = score + self._mask(
                         self.rows[tile, slots[register]], first_key, register

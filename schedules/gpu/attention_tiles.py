@@ -161,7 +161,7 @@ class TileCopy:
         held = held.reshape(lanes.subgroups, lanes.size, -1, 2)
         inside: np.ndarray = np.all(held < np.array(shape), axis=-1)
         held = np.where(inside[..., None], held, 0)
-        self.down = layout.element_tile[0]
+        self.down, self.run = layout.element_tile  # of a run no more than leaves no lane idle
         self.keys, self.columns = held[..., 0 if key_rows else 1], held[..., 1 if key_rows else 0]
         self.inside, self.key_rows = inside, key_rows
         same = as_held_dtype(source.view.dtype) == tile.dtype
