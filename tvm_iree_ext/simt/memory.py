@@ -162,9 +162,7 @@ class View:
         if mask is not None:
             places, number, bad = places[..., mask], number[..., mask], bad[..., mask]
         self.array[places] = number
-        if compare and not np.array_equal(
-            self.array[places].view(np.uint8), np.ascontiguousarray(number).view(np.uint8)
-        ):
+        if compare and not np.array_equal(_raw(self.array[places]), _raw(number)):
             self._disagreement(rt, places, number, mask, statement)
         memory = self.memory
         if memory.unfenced is not None:
@@ -195,11 +193,7 @@ class View:
     ) -> None:
         active = np.arange(rt.lanes) if mask is None else np.flatnonzero(mask)
         kept = self.array[places]
-        raw = [
-            np.ascontiguousarray(each).view(np.uint8).reshape(*places.shape, -1)
-            for each in (kept, number)
-        ]
-        wrong = (raw[0] != raw[1]).any(axis=-1)
+        wrong = (_raw(kept) != _raw(number)).any(axis=-1)
         at = tuple(int(axis[0]) for axis in np.nonzero(wrong))
         element, lane = int(places[at]), int(active[at[-1]])
         same = np.nonzero((places == element) & ~wrong)
@@ -295,3 +289,8 @@ class View:
                 self.name,
                 int(at[lanes[0]]),
             )
+
+
+def _raw(values: np.ndarray) -> np.ndarray:
+    """The bytes of each value, along a last axis: what is compared where NaN may be stored."""
+    return np.ascontiguousarray(values)[..., None].view(np.uint8)
