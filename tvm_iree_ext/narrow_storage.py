@@ -27,12 +27,13 @@ def keep_narrow_storage(
         buffer = alloc.buffer
         dtype = str(buffer.dtype)
         if dtype.startswith(_NARROW):
+            bits, lanes = DataType(dtype).bits, DataType(dtype).lanes
             word = tirx.decl_buffer(
-                buffer.shape, f"uint{DataType(dtype).bits}", buffer.name, scope=buffer.scope(),
+                buffer.shape, _vector(f"uint{bits}", lanes), buffer.name, scope=buffer.scope(),
                 data_alignment=int(buffer.data_alignment), strides=buffer.strides,
             )  # fmt: skip
             words[hash(buffer)] = word
-            dtypes[hash(word)] = dtype
+            dtypes[hash(word)] = dtype.split("x")[0]
 
     tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, see))
     if not words:
@@ -44,7 +45,7 @@ def keep_narrow_storage(
             return node
         word = tirx.BufferLoad(node.source, node.indices)
         lanes = DataType(str(word.ty.dtype)).lanes
-        return tirx.reinterpret(dtype + (f"x{lanes}" if lanes > 1 else ""), word)
+        return tirx.reinterpret(_vector(dtype, lanes), word)
 
     def store(node: Any) -> Any:
         if hash(node.buffer) not in dtypes:
@@ -87,9 +88,13 @@ def _pointed_at(pointer: Any) -> int:
     return hash(data.args[0]) if isinstance(data, ir.Call) and data.args else 0
 
 
+def _vector(dtype: str, lanes: int) -> str:
+    return f"{dtype}x{lanes}" if lanes > 1 else dtype
+
+
 def _as_words(value: Any) -> Any:
     dtype = DataType(str(value.ty.dtype))
-    name = f"uint{dtype.bits}" + (f"x{dtype.lanes}" if dtype.lanes > 1 else "")
+    name = _vector(f"uint{dtype.bits}", dtype.lanes)
     if isinstance(value, ir.Call) and value.op.same_as(_REINTERPRET):
         return _reinterpreted(name, value.args[0])
     if isinstance(value, ir.Call) and value.op.same_as(_IF_THEN_ELSE):

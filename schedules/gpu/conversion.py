@@ -10,66 +10,20 @@ parts of a subgroup that has several.  Which way is taken is the verdict of
 :func:`~tvm_iree_ext.layout.analyse_conversion`.
 """
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 from tvm import DataType, tirx
-from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.gpu.copies import TileAccess, choose_placement
-from tvm_iree_ext.schedules.gpu.lane_tables import lane_condition, lane_table
-from tvm_iree_ext.schedules.layouts import vector_elements
+from tvm_iree_ext.schedules.gpu.registers import Ids, Registers, Workgroup, in_register
+from tvm_iree_ext.schedules.gpu.staging import plan_staging, through_shared
 
-from tvm_iree_ext.layout.analysis import Placement
-from tvm_iree_ext.layout.conversion import Conversion, Movement, analyse_conversion
-from tvm_iree_ext.layout.distribute import coordinates
+from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
+from tvm_iree_ext.layout.distribute import simt_shape
 from tvm_iree_ext.layout.exchange import NOTHING, Exchange, Step, exchange
-from tvm_iree_ext.layout.nested import Ints, NestedLayout
-from tvm_iree_ext.layout.ownership import representative_lanes, representative_subgroups
+from tvm_iree_ext.layout.nested import NestedLayout
 
 _WORD_BITS = 32  # what a shuffle moves
-
-
-@dataclass(frozen=True)
-class Workgroup:
-    """The ids of a lane, how many there are, and the kind of target that it is for."""
-
-    subgroup: Any
-    lane: Any
-    num_subgroups: int
-    subgroup_size: int
-    kind: str = "cuda"
-
-
-@dataclass(frozen=True)
-class Registers:
-    """What a lane holds: ``place(register)`` is the index of a register in a ``local`` buffer.
-
-    Registers whose places differ in the last entry alone, by one, may move together.
-    """
-
-    buffer: Any
-    place: Callable[[int], list[Any]] = lambda register: [register]
-
-    @property
-    def dtype(self) -> str:
-        """Of an element."""
-        return str(self.buffer.dtype)
-
-    def load(self, start: int, count: int = 1) -> Any:
-        """Registers from ``start`` on, as a vector."""
-        return self.buffer[tuple(self._at(start, count))]
-
-    def store(self, value: Any, start: int, count: int = 1) -> None:
-        """The same, written."""
-        I.buffer_store(self.buffer, value, self._at(start, count))
-
-    def _at(self, start: int, count: int) -> list[Any]:
-        *outer, first = self.place(start)
-        return [*outer, tirx.Ramp(first, tirx.const(1, "int32"), count) if count > 1 else first]
 
 
 def emit_conversion(
@@ -80,6 +34,7 @@ def emit_conversion(
     workgroup: Workgroup,
     shared: Any | None = None,
     *,
+    limit_bytes: int | None = None,
     through_shared_memory: bool = False,
 ) -> Movement:
     """Emit the conversion of a value into other registers, and say how it went.
@@ -91,18 +46,24 @@ def emit_conversion(
         want: those after.
         workgroup: whose lanes run what is emitted.
         shared: shared memory of :func:`shared_elements` elements, where the way leads through it.
+        limit_bytes: of shared memory: what takes more goes there in several steps.
         through_shared_memory: take that way whatever the verdict is.
 
     Raises:
         LayoutError: for layouts of different shapes, or that do not fit the workgroup.
+        ScheduleError: where the limit is less than an element.
     """
-    hardware = workgroup.num_subgroups, workgroup.subgroup_size
-    conversion = analyse_conversion(source, result, *hardware, packed=True)
+    conversion = analyse_conversion(source, result, *workgroup.hardware, packed=True)
     if through_shared_memory or conversion.movement is Movement.SHARED:
-        placement = _placement(source, result, *hardware, DataType(have.dtype).bits)
-        _through_shared(source, result, have, want, workgroup, shared, placement)
+        element_bytes = DataType(have.dtype).bits // 8
+        staging = plan_staging(source, result, workgroup.hardware, element_bytes, limit_bytes)
+        through_shared(source, result, have, want, workgroup, shared, staging)
         return Movement.SHARED
-    _inside_subgroups(conversion, have, want, workgroup)
+    unit = max(1, _WORD_BITS // DataType(have.dtype).bits)
+    for registers, layout in ((have, source), (want, result)):
+        count = prod(simt_shape(layout, *workgroup.hardware, packed=True)[2:])
+        unit = registers.run(count, unit)
+    _InsideSubgroups(exchange(conversion, unit), have, want, workgroup).emit()
     return conversion.movement
 
 
@@ -113,113 +74,86 @@ def shared_elements(
     subgroup_size: int,
     dtype: str,
     *,
+    limit_bytes: int | None = None,
     through_shared_memory: bool = False,
 ) -> int:
     """Elements of shared memory that a conversion takes; 0 where it needs none."""
-    conversion = analyse_conversion(source, result, num_subgroups, subgroup_size, packed=True)
+    hardware = num_subgroups, subgroup_size
+    conversion = analyse_conversion(source, result, *hardware, packed=True)
     if conversion.movement is not Movement.SHARED and not through_shared_memory:
         return 0
-    bits = DataType(dtype).bits
-    placement = _placement(source, result, num_subgroups, subgroup_size, bits)
-    return prod(placement.shape[:-1]) * _pitch(placement)
+    element_bytes = DataType(dtype).bits // 8
+    return plan_staging(source, result, hardware, element_bytes, limit_bytes).elements
 
 
-def _pitch(placement: Placement) -> int:
-    return placement.shape[-1] + placement.pad_bytes // placement.element_bytes
+class _InsideSubgroups:
+    """Register moves and shuffles."""
 
+    def __init__(
+        self, plan: Exchange, have: Registers, want: Registers, workgroup: Workgroup
+    ) -> None:
+        self.plan, self.have, self.want, self.workgroup = plan, have, want, workgroup
+        self.ids = Ids(workgroup)
+        self.untouched = [True] * plan.moves.shape[-1]  # no lane has its value yet
 
-def _placement(
-    source: NestedLayout, result: NestedLayout, num_subgroups: int, subgroup_size: int, bits: int
-) -> Placement:
-    accesses = [TileAccess(layout, num_subgroups, subgroup_size) for layout in (source, result)]
-    shape = source.undistributed_shape or (1,)
-    if not source.rank:
-        return Placement(shape, bits // 8)
-    return choose_placement(
-        shape, bits // 8, accesses, alignment_bytes=bits // 8, swizzles=False
-    ).placement
+    def emit(self) -> None:
+        for register in range(self.plan.moves.shape[-1]):
+            sources = self.plan.moves[:, :, register]
+            if (sources != NOTHING).any():
+                self._put(register, self._chosen(sources), None)
+        for step in self.plan.steps:
+            self._step(step)
 
-
-def _inside_subgroups(
-    conversion: Conversion, have: Registers, want: Registers, workgroup: Workgroup
-) -> None:
-    bits = DataType(have.dtype).bits
-    plan = exchange(conversion, max(1, _WORD_BITS // bits))
-    first = [True] * plan.moves.shape[-1]
-    for register in range(plan.moves.shape[-1]):
-        sources = plan.moves[:, :, register]
-        if (sources != NOTHING).any():
-            value = _chosen(sources, have, plan.unit, workgroup)
-            want.store(value, register * plan.unit, plan.unit)
-            first[register] = False
-    for step in plan.steps:
-        _emit_step(step, plan, have, want, workgroup, first)
-
-
-def _chosen(sources: np.ndarray, have: Registers, unit: int, workgroup: Workgroup) -> Any:
-    """The register that ``sources[subgroup, lane]`` numbers; any where it is NOTHING."""
-    numbers = np.unique(sources[sources != NOTHING]).tolist()
-    value = have.load(numbers[0] * unit, unit)
-    for number in numbers[1:]:
-        # Whoever wants nothing takes part where that makes the condition simpler.
-        condition = _condition(sources == number, sources == NOTHING, workgroup)
-        value = tirx.Select(condition, have.load(number * unit, unit), value)
-    return value
-
-
-def _condition(chosen: np.ndarray, free: np.ndarray, workgroup: Workgroup) -> Any:
-    """A condition that holds where ``chosen`` does, may hold where ``free`` does, else does not."""
-    lanes = np.arange(chosen.shape[1])
-    for bit in range(chosen.shape[1].bit_length() - 1):
-        for value in (0, 1):
-            guess = np.broadcast_to(lanes >> bit & 1 == value, chosen.shape)
-            if ((guess == chosen) | free).all():
-                return lane_condition(guess, workgroup.subgroup, workgroup.lane)
-    if (chosen | free).all():
-        return tirx.const(True, "bool")
-    return lane_condition(chosen, workgroup.subgroup, workgroup.lane)
-
-
-def _emit_step(
-    step: Step,
-    plan: Exchange,
-    have: Registers,
-    want: Registers,
-    workgroup: Workgroup,
-    first: list[bool],
-) -> None:
-    offered = _chosen(step.offered, have, plan.unit, workgroup)
-    source = lane_table(step.source, workgroup.subgroup, workgroup.lane)
-    # Bound, since a shuffle inside a select would become a branch that not all lanes take.
-    taken = I.Bind(shuffled(offered, source, workgroup))
-    targets = np.unique(step.target[step.target != NOTHING]).tolist()
-    for target in targets:
-        value = taken
-        if not first[target]:
-            condition = lane_condition(step.target == target, workgroup.subgroup, workgroup.lane)
+    def _put(self, register: int, value: Any, lanes: np.ndarray | None) -> None:
+        """A result register, in the ``lanes`` alone where others have theirs already."""
+        unit = self.plan.unit
+        if lanes is not None and not self.untouched[register]:
+            condition = self.ids.condition(lanes)
             if condition is not None:
-                old = want.load(target * plan.unit, plan.unit)
-                value = tirx.Select(condition, taken, old)
-        want.store(value, target * plan.unit, plan.unit)
-        first[target] = False
+                value = tirx.Select(condition, value, self.want.load_word(register * unit, unit))
+        self.want.store_word(value, register * unit, unit)
+        self.untouched[register] = False
+
+    def _chosen(self, sources: np.ndarray) -> Any:
+        """The register that ``sources[subgroup, lane]`` numbers; any where it is NOTHING."""
+        unit = self.plan.unit
+        numbers = np.unique(sources[sources != NOTHING]).tolist()
+        value = self.have.load_word(numbers[0] * unit, unit)
+        for number in numbers[1:]:
+            # Whoever wants nothing takes part where that makes the condition simpler.
+            condition = self._condition(sources == number, sources == NOTHING)
+            value = tirx.Select(condition, self.have.load_word(number * unit, unit), value)
+        return value
+
+    def _condition(self, chosen: np.ndarray, free: np.ndarray) -> Any:
+        """A condition that holds where ``chosen`` does, may hold where ``free``, else does not."""
+        lanes = np.arange(chosen.shape[1])
+        for bit in range(chosen.shape[1].bit_length() - 1):
+            for value in (0, 1):
+                guess = np.broadcast_to(lanes >> bit & 1 == value, chosen.shape)
+                if ((guess == chosen) | free).all():
+                    return self.ids.condition(guess)
+        if (chosen | free).all():
+            return tirx.const(True, "bool")
+        return self.ids.condition(chosen)
+
+    def _step(self, step: Step) -> None:
+        source = self.ids.table(step.source)
+        # In a register: inside a select it would become a branch that not all lanes take.
+        taken = in_register(shuffled(self._chosen(step.offered), source, self.workgroup))
+        for register in np.unique(step.target[step.target != NOTHING]).tolist():
+            self._put(register, taken, step.target == register)
 
 
-def shuffled(value: Any, lane: Any, workgroup: Workgroup) -> Any:
-    """What ``lane`` of the subgroup has for ``value``, of at most 64 bits in all."""
-    dtype = DataType(str(value.ty.dtype))
-    bits = dtype.bits * dtype.lanes
-    if bits > _WORD_BITS:
-        whole = tirx.reinterpret("uint64", value)
-        parts = [tirx.Cast("uint32", whole), tirx.Cast("uint32", whole >> tirx.const(32, "uint64"))]
-        low, high = (tirx.Cast("uint64", _shuffled_word(part, lane, workgroup)) for part in parts)
-        return tirx.reinterpret(str(dtype), low | (high << tirx.const(32, "uint64")))
-    if bits == _WORD_BITS:
-        word = tirx.reinterpret("uint32", value)
-        return tirx.reinterpret(str(dtype), _shuffled_word(word, lane, workgroup))
-    narrow = f"uint{bits}"
-    word = tirx.Cast("uint32", tirx.reinterpret(narrow, value))
-    found = tirx.Cast(narrow, _shuffled_word(word, lane, workgroup))
-    return tirx.reinterpret(str(dtype), found)
+def shuffled(word: Any, lane: Any, workgroup: Workgroup) -> Any:
+    """What ``lane`` of the subgroup has for ``word``, an unsigned integer of up to 64 bits."""
+    dtype = str(word.ty.dtype)
+    if DataType(dtype).bits > _WORD_BITS:
+        whole = in_register(word)
+        parts = [tirx.Cast("uint32", whole), tirx.Cast("uint32", whole >> tirx.const(32, dtype))]
+        low, high = (tirx.Cast(dtype, _shuffled_word(part, lane, workgroup)) for part in parts)
+        return low | (high << tirx.const(32, dtype))
+    return tirx.Cast(dtype, _shuffled_word(tirx.Cast("uint32", word), lane, workgroup))
 
 
 def _shuffled_word(word: Any, lane: Any, workgroup: Workgroup) -> Any:
@@ -234,51 +168,3 @@ def _shuffled_word(word: Any, lane: Any, workgroup: Workgroup) -> Any:
     return tirx.call_intrin(
         "uint32", "tirx.tvm_warp_shuffle", everyone, word, tirx.Cast("int32", lane), size, size
     )
-
-
-def _through_shared(
-    source: NestedLayout,
-    result: NestedLayout,
-    have: Registers,
-    want: Registers,
-    workgroup: Workgroup,
-    shared: Any,
-    placement: Placement,
-) -> None:
-    hardware = workgroup.num_subgroups, workgroup.subgroup_size
-    firsts = (representative_subgroups(source, hardware[0]) == np.arange(hardware[0]))[:, None] & (
-        representative_lanes(source, hardware[1]) == np.arange(hardware[1])
-    )
-    condition = lane_condition(firsts, workgroup.subgroup, workgroup.lane)
-    guard: AbstractContextManager[Any] = nullcontext() if condition is None else I.If(condition)
-    with guard, nullcontext() if condition is None else I.Then():
-        for start, count, address in _addresses(source, placement, workgroup):
-            at = tirx.Ramp(address, tirx.const(1, "int32"), count) if count > 1 else address
-            I.buffer_store(shared, have.load(start, count), [at])
-    for start, count, address in _addresses(result, placement, workgroup):
-        at = tirx.Ramp(address, tirx.const(1, "int32"), count) if count > 1 else address
-        want.store(shared[at], start, count)
-
-
-def _addresses(
-    layout: NestedLayout, placement: Placement, workgroup: Workgroup
-) -> list[tuple[int, int, Any]]:
-    """First register, count and element address of each access of a lane."""
-    hardware = workgroup.num_subgroups, workgroup.subgroup_size
-    held = coordinates(layout, *hardware, packed=True)
-    held = held.reshape(*hardware, -1, layout.rank)
-    pitches = _strides(placement)
-    elements = (held * np.array(pitches, int)).sum(axis=-1)  # [subgroups, lanes, registers]
-    run = layout.element_tile[-1] if layout.rank else 1
-    count = vector_elements(8 * placement.element_bytes, run, _pitch(placement))
-    return [
-        (start, count, lane_table(elements[:, :, start], workgroup.subgroup, workgroup.lane))
-        for start in range(0, elements.shape[-1], count)
-    ]
-
-
-def _strides(placement: Placement) -> Ints:
-    inner: Sequence[int] = (*placement.shape[1:-1], _pitch(placement)) if placement.shape else ()
-    if len(placement.shape) < 2:
-        return (1,) * len(placement.shape)
-    return (*(prod(inner[dim:]) for dim in range(len(inner))), 1)

@@ -56,10 +56,11 @@ def factor_again(random: Random, layout: NestedLayout) -> NestedLayout:
 
 def random_pair(random: Random) -> tuple[NestedLayout, NestedLayout, int, int]:
     """Two layouts of one shape, often close relatives, and the hardware that both need."""
-    shape = random.choices([2, 3, 4, 6, 8, 16], k=random.choice([1, 2]))
+    shape = random.choices([2, 3, 4, 6, 8, 16], k=random.choice([1, 2, 2, 3]))
     levels = random.choice([5, 4])  # 4: no subgroup tiles, so that shuffles suffice
-    source = random_layout(random, shape, gaps=False, levels=levels)
-    result = random_layout(random, shape, gaps=False, levels=levels)
+    gaps = random.random() < 0.3
+    source = random_layout(random, shape, gaps=gaps, levels=levels)
+    result = random_layout(random, shape, gaps=gaps, levels=levels)
     if random.random() < 0.15:
         result = factor_again(random, source)
     return source, result, *fewest_hardware(source, result)

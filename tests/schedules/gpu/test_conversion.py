@@ -6,19 +6,18 @@ import pytest
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.gpu.conversion import (
-    Registers,
-    Workgroup,
-    emit_conversion,
-    shared_elements,
-)
+from tvm_iree_ext.schedules.gpu.conversion import emit_conversion, shared_elements
 from tvm_iree_ext.schedules.gpu.lane_tables import lane_condition, lane_table
+from tvm_iree_ext.schedules.gpu.registers import Registers, Workgroup
+from tvm_iree_ext.schedules.gpu.staging import plan_staging
 
 from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout import Movement, NestedLayout, analyse_conversion, to_simt
 from tvm_iree_ext.layout.random_layout import random_pair
 from tvm_iree_ext.simt import device_functions, simulate
+from tvm_iree_ext.simt.values import element_type
 from tvm_iree_ext.target.names import make_target
 
 SM_80, GFX942 = (make_target(name) for name in ("cuda:sm_80", "rocm:gfx942"))
@@ -26,15 +25,14 @@ SM_80, GFX942 = (make_target(name) for name in ("cuda:sm_80", "rocm:gfx942"))
 
 def parts(layout, hardware, dtype):
     numbers = np.arange(np.prod(layout.undistributed_shape)).reshape(layout.undistributed_shape)
-    held = to_simt(numbers.astype(dtype), layout, *hardware, packed=True)
+    held = to_simt(numbers.astype(element_type(dtype)), layout, *hardware, packed=True)
     return np.ascontiguousarray(held.reshape(*hardware, -1))
 
 
-def converter(source, result, hardware, dtype, kind="cuda", through_shared_memory=False):
+def converter(source, result, hardware, dtype, kind="cuda", **options):
     """A kernel that takes and gives each lane's registers, and the way it took."""
     num_subgroups, lanes = hardware
     before, after = (parts(layout, hardware, dtype).shape for layout in (source, result))
-    options = {"through_shared_memory": through_shared_memory}
     size = shared_elements(source, result, *hardware, dtype, **options)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name("convert")
@@ -53,9 +51,8 @@ def converter(source, result, hardware, dtype, kind="cuda", through_shared_memor
             for register in range(before[-1]):
                 I.buffer_store(have, given[subgroup, lane, register], [register])
             workgroup = Workgroup(subgroup, lane, num_subgroups, lanes, kind)
-            way = emit_conversion(
-                source, result, Registers(have), Registers(want), workgroup, shared, **options
-            )
+            held = Registers(have), Registers(want)
+            way = emit_conversion(source, result, *held, workgroup, shared, **options)
             for register in range(after[-1]):
                 I.buffer_store(taken, want[register], [subgroup, lane, register])
     return builder.get(), way
@@ -74,7 +71,7 @@ def converted(source, result, hardware, dtype, target=SM_80, **options):
 
 def test_random_pairs_give_the_same_values_by_the_way_that_the_analysis_names():
     ways, seed = Counter(), 0
-    while sum(ways.values()) < 40:
+    while sum(ways.values()) < 30:
         random = Random(seed)
         seed += 1
         source, result, num_subgroups, lanes = random_pair(random)
@@ -94,6 +91,7 @@ def test_random_pairs_give_the_same_values_by_the_way_that_the_analysis_names():
 
 
 ROWS = NestedLayout((1, 1), (1, 1), (1, 1), (8, 1), (1, 8), (0, 0), (1, 0))
+PAIRS = NestedLayout((1, 1), (1, 1), (1, 1), (1, 4), (8, 2), (0, 0), (0, 1))
 COLUMNS = NestedLayout((1, 1), (1, 1), (1, 1), (1, 8), (8, 1), (0, 0), (0, 1))
 
 
@@ -104,10 +102,19 @@ def test_a_transposition_takes_a_shuffle_for_each_other_lane(dtype, shuffles):
     assert simulation.counts["shuffle"] == shuffles
 
 
+@pytest.mark.parametrize("through_shared_memory", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "bool", "int64"])
+def test_every_type_of_element_is_exchanged(dtype, through_shared_memory):
+    options = {"through_shared_memory": through_shared_memory}
+    taken, _, _ = converted(ROWS, PAIRS, (1, 64), dtype, GFX942, **options)
+    assert taken.tobytes() == parts(PAIRS, (1, 64), dtype).tobytes()
+    func, _ = converter(ROWS, PAIRS, (1, 64), dtype, "rocm", **options)
+    assert compile_device(func, GFX942).resources["convert_kernel"].scratch_bytes == 0
+
+
 def test_halves_travel_in_pairs():
-    pairs = NestedLayout((1, 1), (1, 1), (1, 1), (1, 4), (8, 2), (0, 0), (0, 1))
     counts = [
-        converted(ROWS, pairs, (1, 32), dtype)[2].counts["shuffle"]
+        converted(ROWS, PAIRS, (1, 32), dtype)[2].counts["shuffle"]
         for dtype in ("float32", "float16")
     ]
     assert counts[0] == 2 * counts[1]
@@ -117,6 +124,45 @@ def test_shared_memory_is_taken_where_it_is_asked_for():
     taken, way, _ = converted(ROWS, COLUMNS, (1, 32), "float32", through_shared_memory=True)
     assert way is Movement.SHARED
     np.testing.assert_array_equal(taken, parts(COLUMNS, (1, 32), "float32"))
+
+
+def test_what_shared_memory_does_not_hold_goes_there_in_boxes():
+    boxes = Counter()
+    for seed in range(25):
+        random = Random(seed)
+        source, result, num_subgroups, lanes = random_pair(random)
+        if 32 % lanes or num_subgroups > 16:
+            continue
+        hardware, size = (num_subgroups, 32), np.prod(source.undistributed_shape)
+        limit = {"limit_bytes": max(2, 2 * size // random.choice([1, 2, 3, 8]))}
+        limit["through_shared_memory"] = True
+        assert shared_elements(source, result, *hardware, "float16", **limit) * 2 <= max(
+            2, 2 * size
+        )
+        taken, _, simulation = converted(source, result, hardware, "float16", **limit)
+        np.testing.assert_array_equal(taken, parts(result, hardware, "float16"))
+        boxes[simulation.counts["barrier"] // num_subgroups // 2 + 1] += 1
+    assert len(boxes) > 3
+    with pytest.raises(ScheduleError, match="1 bytes of shared memory; an element takes 2"):
+        shared_elements(ROWS, COLUMNS, 1, 32, "float16", limit_bytes=1, through_shared_memory=True)
+
+
+def test_boxes_follow_the_registers():
+    """Each box is of the same registers in all lanes, where there is such a cut."""
+    source, result = (
+        NestedLayout((1, 4), (4, 1), (1, 1), (8, 4), (1, 4), (0, 1), (4, 1)),
+        NestedLayout((4, 1), (1, 4), (1, 1), (2, 16), (4, 1), (1, 0), (16, 1)),
+    )
+    staging = plan_staging(source, result, (4, 32), 4, limit_bytes=5000)
+    assert (staging.shape, staging.box) == ((32, 64), (16, 64))
+
+
+def test_registers_that_do_not_lie_side_by_side_move_alone():
+    buffer = tirx.decl_buffer((4, 2), "float16", scope="local")
+    pairs = Registers(buffer, lambda register: [register // 2, register % 2])
+    assert pairs.run(8, 4) == 2
+    assert Registers(buffer, lambda register: [register % 4, register // 4]).run(8, 4) == 1
+    assert Registers(buffer).run(6, 8) == 2
 
 
 def test_replicas_write_shared_memory_once():

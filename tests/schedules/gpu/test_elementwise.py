@@ -74,6 +74,14 @@ def test_a_block_scheduled_by_any_layout_computes_the_identity(case):
     np.testing.assert_array_equal(result, source)
 
 
+def test_replicas_may_all_store_vectors():
+    pairs = NestedLayout((1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (0, 0), (1, 0))  # eight replicas
+    source = np.arange(22 * 6, dtype=np.float32).reshape(22, 6)
+    options = {"num_subgroups": 3, "replicas": "all"}
+    result, _ = simulated(copy_of((22, 6), "float32"), SM_80, pairs, source, **options)
+    np.testing.assert_array_equal(result, source)
+
+
 @pytest.mark.parametrize("target", [SM_80, GFX942, GFX1100], ids=["sm_80", "gfx942", "gfx1100"])
 @pytest.mark.parametrize(
     ("shape", "dtype", "width"),
