@@ -226,7 +226,7 @@ class _Rewriter:
             return load
         element = held.bits * held.lanes // 8
         address = self.address(base, element)
-        if address is None or lanes * element != moved:
+        if address is None or lanes * element != moved or str(dtype).startswith("boolx"):
             return load
         first: Any = tirx.const(0, "int64")
         shared = address.shared
@@ -239,6 +239,8 @@ class _Rewriter:
         value = tirx.call_extern(
             words_type, _load_name(self.unit, moved), buffer.data, first, shared, address.lane
         )
+        if str(dtype) == "bool":
+            return value != tirx.const(0, words_type)
         return value if str(dtype) == words_type else tirx.reinterpret(str(dtype), value)
 
     def address(self, index: Any, element_bytes: int) -> Address | None:
