@@ -32,6 +32,30 @@ def test_a_jax_function(tmp_path):
     np.testing.assert_array_equal(again(x, w)[0], values)
 
 
+def test_loops_and_branches_of_jax():
+    jax = needs("jax", "jax")
+    lax, jnp = jax.lax, jax.numpy
+
+    def recurrent(weights, x):
+        def step(state, row):
+            state = jnp.tanh(row + state @ weights)
+            return lax.cond(state.sum() > 0, lambda s: s, lambda s: -s, state), state.sum()
+
+        last, sums = lax.scan(step, jnp.zeros(8), x)
+        return lax.while_loop(lambda s: jnp.abs(s).max() > 0.1, lambda s: s / 3, last), sums
+
+    rng = np.random.default_rng(0)
+    arguments = rng.standard_normal((8, 8), "f4"), rng.standard_normal((6, 8), "f4")
+    for came, want in zip(
+        ext.from_jax(recurrent, *arguments)(*arguments), jax.jit(recurrent)(*arguments), strict=True
+    ):
+        np.testing.assert_allclose(came, want, rtol=1e-4, atol=1e-5)
+    key = np.asarray(jax.random.PRNGKey(5))
+    drawn = ext.from_jax(lambda key: jax.random.normal(key, (4, 3)), key)(key.view("int32"))
+    want = jax.random.normal(jax.random.PRNGKey(5), (4, 3))
+    np.testing.assert_allclose(drawn, want, rtol=1e-4, atol=1e-5)
+
+
 def test_what_jax_has_lowered_already():
     jax = needs("jax", "jax")
     shape = jax.ShapeDtypeStruct((4,), np.float32)

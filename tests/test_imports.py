@@ -19,8 +19,8 @@ PACKAGE = "tvm_iree_ext"
 ANYONE = ".errors .dtypes .signature"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
 DEPLOYED = (
-    ".kernel .gpu_function .program .calls .manifest .artifact .cache .arrays .machine .runtime"
-    " .staging .device.launcher"
+    ".kernel .gpu_function .program .control .calls .manifest .artifact .cache .arrays .machine"
+    " .runtime .staging .device.launcher"
 )
 REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
@@ -66,7 +66,8 @@ ALLOWED = {
     "gpu_function": ".arrays .manifest .device.launcher numpy",
     "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"
     " numpy tvm_ffi",
-    "program": ".kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
+    "control": ".arrays numpy tvm_ffi",
+    "program": ".control .kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
     "program_relax": ".mlir .program_passes tvm",
     "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .kernel tvm",

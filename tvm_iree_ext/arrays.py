@@ -279,7 +279,7 @@ def _dlpack_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[lis
 def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[Any]:
     """New tensors as arrays of the kind of ``like``, in the same memory; see :func:`allocator`."""
     torch = torch_module()
-    if like is None or isinstance(like, np.ndarray):
+    if like is None or isinstance(like, np.ndarray | np.generic):
         return [_as_numpy(tensor, port) for tensor, port in zip(tensors, ports, strict=True)]
     if torch is not None and isinstance(like, torch.Tensor):
         return [torch.from_dlpack(tensor) for tensor in tensors]

@@ -19,6 +19,7 @@ import tvm_ffi
 
 from tvm_iree_ext import arrays, artifact, kernel, runtime
 from tvm_iree_ext.calls import Caller, ordered
+from tvm_iree_ext.control import functions_of
 from tvm_iree_ext.dtypes import COMPLEX_PARTS, item_bytes, numpy_dtype
 from tvm_iree_ext.errors import ArtifactError, CallError
 from tvm_iree_ext.kernel import Kernel
@@ -280,7 +281,8 @@ class Program(Mapping[str, ProgramFunction]):
                 raise ArtifactError(f"{self.folder} has no function {function.name!r}") from None
         run, constants = found
         try:
-            returned = run(*passed, *constants)
+            with functions_of(self._thread.machine.__getitem__):
+                returned = run(*passed, *constants)
         except CallError:
             raise
         except (RuntimeError, ValueError, TypeError) as error:

@@ -152,7 +152,7 @@ def _lowered(
     imported: Imported, target: Target, constants: Constants
 ) -> tuple[ir.IRModule, tuple[Function, ...]]:
     """The module for the virtual machine, and its functions as the manifest lists them."""
-    entries = [function.name for function in imported.functions]
+    entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
     mod = AroundContractions(mod, ops).run()

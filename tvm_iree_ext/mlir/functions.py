@@ -32,7 +32,7 @@ from tvm_iree_ext.mlir.values import (
 
 FUNCTIONS = ("func.func", "util.func")
 _ASYNC = "$async"
-_MOST_DEPTH = 64  # of calls in calls
+MOST_DEPTH = 64  # of calls in calls
 # Operations that are imported, those of a called function counted at each call: so many, and so
 # many for each that the text has, since functions that call one another twice double.
 LEAST_STEPS, STEPS_PER_OPERATION = 10_000, 8
@@ -64,7 +64,7 @@ def entry_name(op: form.Operation, functions: dict[str, form.Operation]) -> str 
 
 def tensor_behind(program: Program, value: form.Value, block: form.Block, depth: int = 0) -> Any:
     """The type of the tensor that a buffer view holds, by what becomes of it."""
-    if depth > _MOST_DEPTH:
+    if depth > MOST_DEPTH:
         raise Unsupported("calls nested too deep")
     for op in block.operations:
         for place, operand in enumerate(op.operands):
@@ -145,8 +145,8 @@ def call(scope: Scope, op: form.Operation) -> list[Value]:
     called = scope.program.functions.get(name)
     if called is None or not has_body(called):
         raise Unsupported(f"calls @{name}, which has no body here")
-    if scope.depth >= _MOST_DEPTH:
-        raise Unsupported(f"calls @{name} in calls of depth {_MOST_DEPTH}; does it call itself?")
+    if scope.depth >= MOST_DEPTH:
+        raise Unsupported(f"calls @{name} in calls of depth {MOST_DEPTH}; does it call itself?")
     if name in scope.calling:
         raise Unsupported(f"calls @{name}, which calls itself")
     inside = Scope(scope.function, scope.depth + 1, (*scope.calling, name))

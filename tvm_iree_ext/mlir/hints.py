@@ -4,11 +4,11 @@ import difflib
 from collections.abc import Sequence
 
 _HINTS = {
-    "scf.for": "loops that a region of linalg.generic can say",
-    "scf.if": "arith.select",
-    "scf.while": "loops that a region of linalg.generic can say",
-    "cf.br": "a function of one block",
-    "cf.cond_br": "arith.select",
+    "cf.br": "a function of one block, with scf.while or scf.if",
+    "cf.cond_br": "a function of one block, with scf.if",
+    "scf.forall": "scf.for",
+    "scf.parallel": "linalg.generic",
+    "scf.execute_region": "its operations in its place",
     "util.global.store": "results that the caller keeps",
     "util.global.store.indirect": "results that the caller keeps",
     "flow.dispatch": "the IR before dispatches are formed",
@@ -26,7 +26,7 @@ def nearest(name: str, supported: Sequence[str]) -> str:
     dialect = name.split(".", 1)[0]
     if dialect in ("stablehlo", "torch", "tosa", "mhlo", "onnx"):
         return "; instead: what IREE's input pipeline makes of it"
-    if dialect in ("scf", "cf", "flow", "stream", "memref", "bufferization", "vector"):
+    if dialect in ("cf", "flow", "stream", "memref", "bufferization", "vector"):
         return f"; nothing of the dialect {dialect} is"
     close = difflib.get_close_matches(name, supported, 1, 0.6)
     return f"; the nearest that is: {close[0]}" if close else ""

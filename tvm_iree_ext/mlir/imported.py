@@ -58,7 +58,9 @@ class Imported:
     call, and PrimFuncs that they call by ``call_tir``.  A PrimFunc with the attribute
     :data:`OP_ATTRIBUTE` stands for an op of the registry and is replaced by its scheduled form;
     its parameters are the op's operands in the signature's order.  All others are plain loops over
-    blocks, to be fused and scheduled, in destination-passing style.
+    blocks, to be fused and scheduled, in destination-passing style.  ``helpers`` are the Relax
+    functions that entry points name: the bodies of loops and branches, all of whose parameters
+    their caller gives.
     """
 
     name: str
@@ -66,3 +68,4 @@ class Imported:
     functions: tuple[EntryPoint, ...]
     ops: Mapping[str, Op] = field(default_factory=dict)
     parameters: Mapping[str, np.ndarray] = field(default_factory=dict)
+    helpers: tuple[str, ...] = ()

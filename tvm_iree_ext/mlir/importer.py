@@ -95,12 +95,13 @@ def import_module(
         tuple(points),
         program.ops,
         program.parameters,
+        tuple(sorted(program.helpers)),
     )
 
 
 def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | None:
     """Emit a Relax function; None where something in it is not supported."""
-    function = Function(program)
+    function = Function(program, name, program.builder)
     scope = Scope(function, 0, (str(op.attributes["sym_name"]),))
     before = len(program.problems)
     try:
@@ -132,6 +133,7 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
         return None
     program.inputs[name] = len(parameters)
     program.settled[name] = function.settled
+    program.helpers |= function.helpers
     return EntryPoint(name, _signature(function, arguments, results), tuple(checks))
 
 

@@ -1,6 +1,6 @@
 """The state of an import: the Relax module that grows, and what each value of IR has become."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -56,6 +56,7 @@ class Program:
     constants: dict[str, Value] = field(default_factory=dict)
     inputs: dict[str, int] = field(default_factory=dict)
     settled: dict[str, dict[tirx.Var, Any]] = field(default_factory=dict)
+    helpers: set[str] = field(default_factory=set)  # functions that entry points name
     dropped: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     most_steps: int = 0
@@ -86,12 +87,12 @@ class Program:
         for gvar, func in module.functions.items():
             name = gvar.name_hint
             if isinstance(func, relax.Function):
-                if name not in names:
+                if name not in names and name not in self.helpers:
                     continue
-                settled = {v: extent(e) for v, e in self.settled[name].items()}
-                func = func.bind_symbolic_vars(settled) if settled else func
-                func = func.with_attr("num_input", self.inputs[name])
-                func = func.with_attr("global_symbol", name)
+                if name in names:
+                    func = _bound(func, self.settled[name])
+                    func = func.with_attr("num_input", self.inputs[name])
+                    func = func.with_attr("global_symbol", name)
             functions[gvar] = func
         return IRModule(functions)
 
@@ -107,11 +108,20 @@ class Program:
         return self._ops[identity][1]
 
 
+def _bound(func: relax.Function, settled: Mapping[tirx.Var, Any]) -> relax.Function:
+    """A function whose settled extents are what they must equal."""
+    values = {variable: extent(one) for variable, one in settled.items()}
+    return func.bind_symbolic_vars(values) if values else func
+
+
 @dataclass
 class Function:
     """The Relax function under construction."""
 
     program: Program
+    name: str
+    builder: relax.BlockBuilder
+    helpers: set[str] = field(default_factory=set)  # functions of regions, and of those in them
     constants: dict[int, tuple[Constant, list[relax.Var]]] = field(default_factory=dict)
     parameters: dict[str, relax.Var] = field(default_factory=dict)
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
@@ -122,6 +132,31 @@ class Function:
     extents: list[tirx.Var] = field(default_factory=list)  # of the arguments, in order
     settled: dict[tirx.Var, Any] = field(default_factory=dict)  # those that must equal others
     steps: int = 0
+    found: int = 0
+
+    def inner(self) -> "Function":
+        """A function for a region of this one."""
+        builder = relax.BlockBuilder()
+        return Function(self.program, self.name, builder, self.helpers, steps=self.steps)
+
+    def helper_name(self, kind: str) -> str:
+        """A name for a function of a region, which no function of the module has."""
+        number = len(self.helpers)
+        while (name := f"{self.name}__{kind}{number}") in (*self.program.functions, *self.helpers):
+            number += 1
+        self.helpers.add(name)
+        return name
+
+    def finish_helper(self, name: str) -> None:
+        """Add the function that this one's builder has made to the module."""
+        made = _bound(self.builder.get()[name], self.settled)
+        made = made.with_attr("num_input", len(made.params)).with_attr("global_symbol", name)
+        self.program.builder.add_func(made, name)
+
+    def extent_of_run(self) -> tirx.Var:
+        """An extent that only a run tells."""
+        self.found += 1
+        return tirx.Var(f"found{self.found}", "int64")
 
     def in_terms(self, one: Any) -> Any:
         """An extent by those of the arguments' that are not settled by others."""
@@ -226,8 +261,8 @@ class Scope:
             names[id(scalar)] = scalar, variable
             wide = Splat((1,), element("index"), self._as_index(scalar))
             (part,) = self.tensor(wide).parts
-            shape = self.program.builder.emit(relax.op.tensor_to_shape(part))
-            self.program.builder.match_cast(shape, relax.ShapeType([variable]))
+            shape = self.function.builder.emit(relax.op.tensor_to_shape(part))
+            self.function.builder.match_cast(shape, relax.ShapeType([variable]))
         return names[id(scalar)][1]
 
     def _as_index(self, scalar: Applied) -> Scalar:
@@ -326,7 +361,7 @@ class Scope:
         self, gvar: ir.GlobalVar, arguments: Sequence[Any], outputs: Sequence[tuple[Shape, str]]
     ) -> list[relax.Var]:
         """Emit a call of a PrimFunc of the module."""
-        builder = self.program.builder
+        builder = self.function.builder
         for shape, dtype in outputs:
             known = prod(one for one in map(plain, shape) if isinstance(one, int))
             if known * item_bytes(dtype) > _MOST_BYTES:
@@ -374,7 +409,7 @@ class Scope:
         tensor = self.tensor(value)
         if all(is_settled):
             return Tensor(shape, tensor.element, tensor.parts)
-        builder = self.program.builder
+        builder = self.function.builder
         parts = tuple(
             builder.match_cast(part, tensor_type(shape, dtype))
             for part, dtype in zip(tensor.parts, tensor.element.storage, strict=True)

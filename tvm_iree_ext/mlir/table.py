@@ -6,6 +6,7 @@ from typing import Any
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.checks import CHECKS
 from tvm_iree_ext.mlir.contractions import CONVOLUTIONS, contraction
+from tvm_iree_ext.mlir.control import SCF
 from tvm_iree_ext.mlir.functions import CALLS
 from tvm_iree_ext.mlir.generic import emit, loops_of
 from tvm_iree_ext.mlir.kernel import ELEMENTWISE, Kernel
@@ -39,6 +40,7 @@ HANDLERS: dict[str, Handler] = {
     **VECTOR_EXT,
     **CALLS,
     **CHECKS,
+    **SCF,
 }
 
 

@@ -120,7 +120,7 @@ def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
     ) == len(shape):
         return tensor
     target = relax.ShapeExpr([extent(one) for one in shape])
-    parts = [scope.program.builder.emit(relax.op.reshape(one, target)) for one in tensor.parts]
+    parts = [scope.function.builder.emit(relax.op.reshape(one, target)) for one in tensor.parts]
     return Tensor(shape, tensor.element, tuple(parts))
 
 
