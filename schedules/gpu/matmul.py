@@ -218,10 +218,17 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     runs["result"] = vector_elements(widest, layouts.acc.element_tile[-1], shape.row("result"))
     plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
     _check_registers(plan)
-    placements = {side: _placement(plan, side) for side in SIDES}
-    plan = replace(plan, placements=placements)
+    plan = _placed(plan)
+    if plan.shared_memory_bytes > chip.shared_memory_bytes:
+        plan = _placed(plan, padded=False)
     _check_memory(plan)
     return plan
+
+
+def _placed(plan: MatmulPlan, *, padded: bool = True) -> MatmulPlan:
+    """With the placements of both operands, whose rows may be padded or not."""
+    placements = {side: _placement(plan, side, padded) for side in SIDES}
+    return replace(plan, placements=placements)
 
 
 def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
@@ -273,10 +280,12 @@ def _check_registers(plan: MatmulPlan) -> None:
             f"matmul by {plan.mma.name}: {plan.config.stages} stages; expected 1 to {most},"
             f" as the copies are {'' if plan.asynchronous else 'not '}asynchronous"
         )
-    if plan.registers + _OVERHEAD > chip.max_registers:
+    resident = -(-plan.config.num_subgroups // chip.simds_per_core)
+    held = min(chip.max_registers, chip.register_file // resident)
+    if plan.registers + _OVERHEAD > held:
         raise ScheduleError(
             f"matmul by {plan.mma.name}: {plan.registers} registers of a lane for fragments;"
-            f" {chip.name} has {chip.max_registers}, of which {_OVERHEAD} are for the rest"
+            f" {chip.name} has {held}, of which {_OVERHEAD} are for the rest"
         )
 
 
@@ -289,7 +298,7 @@ def _check_memory(plan: MatmulPlan) -> None:
         )
 
 
-def _placement(plan: MatmulPlan, side: str) -> ChosenPlacement:
+def _placement(plan: MatmulPlan, side: str, padded: bool) -> ChosenPlacement:
     """How an operand's tile lies in shared memory, by what is done with it."""
     shape, bits = plan.tile_shape(side, plan.orders[side]), 8 * plan.element_bytes(side)
     count, size = plan.config.num_subgroups, plan.mma.subgroup_size
@@ -308,6 +317,7 @@ def _placement(plan: MatmulPlan, side: str) -> ChosenPlacement:
         bits // 8,
         accesses,
         banks=plan.chip.banks,
+        limit_bytes=None if padded else prod(shape) * bits // 8,
         alignment_bytes=aligned,
         swizzles=plan.config.swizzle,
     )

@@ -17,10 +17,21 @@ from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 from tvm_iree_ext.target.mma_table import mma_table
 
-_TILES = ((256, 128), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64), (32, 32), (1, 1))
+_TILES = (
+    (256, 256),
+    (256, 128),
+    (128, 128),
+    (64, 256),
+    (128, 64),
+    (64, 128),
+    (64, 64),
+    (32, 32),
+    (1, 1),
+)
 """The most rows and columns of a workgroup."""
 # Parts of K; of whole tiles only such as need no predicates.
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_MOST_SUMS = 256 * 128  # of a workgroup of four subgroups of 64 lanes
 _STAGES = 2  # for which costs are compared
 _LEAST_STEPS = 4  # tiles of K in each part of it
 _DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 banks
@@ -110,7 +121,9 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     most = max(1, k // (_LEAST_STEPS * k_tiles * mma.k)) if _known(shape) else 1
     costs: dict[tuple[tuple[int, int], tuple[int, int], int], float] = {}
     for (rows, columns), splits in product(_TILES, _SPLITS):
-        subgroups = _subgroups(mma, m, n, rows)
+        if rows * columns > _MOST_SUMS and mma.subgroup_size != 32:
+            continue
+        subgroups = _subgroups(mma, m, n, rows, columns)
         tiles = (
             _tiles(m, subgroups[0], mma.m, rows),
             _tiles(n, subgroups[1], mma.n, columns),
@@ -142,15 +155,17 @@ def _known(shape: MatmulShape) -> bool:
     return None not in (shape.m, shape.n, shape.k, shape.groups)
 
 
-def _subgroups(mma: Mma, m: int, n: int, rows: int) -> tuple[int, int]:
+def _subgroups(mma: Mma, m: int, n: int, rows: int, columns: int) -> tuple[int, int]:
     """A workgroup's, where the product has room for them.
 
     Those of 32 lanes have registers for 64 rows and columns of sums, and more of them share what is
     copied.  Few rows have no more of them instead: what a subgroup loads of lhs serves all its
     columns.
     """
-    down = 4 if mma.kind == "fma" or (mma.subgroup_size == 32 and rows >= 256) else 2
-    return min(down, -(-m // mma.m)), min(2, -(-n // mma.n))
+    narrow = mma.subgroup_size == 32 and min(m, rows) >= 256
+    down = 4 if mma.kind == "fma" or narrow else 2
+    across = 4 if narrow and columns >= 256 else 2
+    return min(down, -(-m // mma.m)), min(across, -(-n // mma.n))
 
 
 def _column_major(mma: Mma) -> bool:

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -158,11 +160,12 @@ def test_the_config_of_a_large_product_fits_its_chip(chip):
     config = matmul_config(shape, target)
     assert config.mma_kind == CHIPS[chip]
     plan = plan_matmul(shape, target, config)
-    if chip == "cuda:sm_86":  # 82 cores, which 512 workgroups fit badly
-        assert (plan.tile[:2], config.subgroups) == ((128, 128), (2, 2))
-    else:
-        assert plan.tile[:2] == (256, 128)
-        assert config.subgroups == ((2, 2) if "gfx9" in chip else (4, 2))  # of 64 lanes, and 32
+    tiles = {  # the first: 82 cores, which 512 workgroups fit badly
+        "cuda:sm_86": ((128, 128), (2, 2)),
+        "rocm:gfx1201": ((256, 256), (4, 4)),
+    }
+    eight = ((256, 128), (2, 2) if "gfx9" in chip else (4, 2))  # of 64 lanes, and of 32
+    assert (plan.tile[:2], config.subgroups) == tiles.get(chip, eight)
     assert plan.shared_memory_bytes <= plan.chip.shared_memory_bytes
     assert (plan.runs["lhs"], plan.runs["rhs"]) == (8, 8)
 
@@ -245,3 +248,25 @@ def test_a_chip_without_the_types_says_what_it_has():
     shape = MatmulShape(64, 64, 64, "int8", "int8", "float32")
     with pytest.raises(ScheduleError, match=r"no instruction for int8 \* int8 in float32"):
         matmul_kind(shape, make_target("rocm:gfx1100"))
+
+
+def test_rows_that_fit_only_without_padding_are_permuted():
+    """256 + 256 rows of 128 bytes are all the memory that a workgroup has."""
+    target = make_target("rocm:gfx1201")
+    shape = MatmulShape(256, 256, 64, *HALF, rhs_order=(1, 0))
+    config = MatmulConfig(CHIPS["rocm:gfx1201"], (4, 4), (4, 4), k_tiles=4, stages=2)
+    turned = plan_matmul(replace(shape, rhs_order=(0, 1)), target, config)
+    assert turned.shared_memory_bytes == turned.chip.shared_memory_bytes
+    plan = plan_matmul(shape, target, config)
+    assert plan.shared_memory_bytes == plan.chip.shared_memory_bytes
+    assert all(one.placement.swizzle is not None for one in plan.placements.values())
+    found, expected, simulation = multiplied(shape, target, config)
+    np.testing.assert_array_equal(found, expected)
+    assert (simulation.bank_conflicts, simulation.uncoalesced) == (0, 0)
+
+
+def test_subgroups_share_the_register_files():
+    """Sixteen subgroups of 32 lanes have 128 registers each on NVIDIA's chips."""
+    config = MatmulConfig(CHIPS["cuda:sm_90"], (4, 4), (4, 8), k_tiles=2, stages=2)
+    with pytest.raises(ScheduleError, match="sm_90 has 128, of which 40 are for the rest"):
+        plan_matmul(MatmulShape(512, 512, 512, *HALF), make_target("cuda:sm_90"), config)
