@@ -18,7 +18,7 @@ _WORDS = {
 def compare_words_for_nan(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
-    """Test for NaN by integers, as ``VectorizeLoop`` takes no ``isnan``."""
+    """Test for NaN by integers in vectors, as ``VectorizeLoop`` takes no ``isnan``."""
 
     def call(node: ir.Call) -> Any:
         if not node.op.same_as(_ISNAN):
@@ -31,7 +31,13 @@ def compare_words_for_nan(
         bits = tirx.bitwise_and(tirx.reinterpret(word, value), tirx.const(magnitude, word))
         return tirx.GT(bits, tirx.const(infinity, word))
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (ir.Call, call)))
+    def loop(node: tirx.For) -> Any:
+        if node.kind != tirx.ForKind.VECTORIZED:
+            return node
+        body = tvm_ffi.structural_map(node.body, (ir.Call, call))
+        return tirx.For(node.loop_var, node.min, node.extent, node.kind, body)
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, loop)))
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
