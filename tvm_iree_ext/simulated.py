@@ -103,7 +103,15 @@ def simulate_function(
     hosts, kernels = lower_with_host(func, make_target(target))
     (host,) = hosts.functions.values()
     by_name = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
-    return simulate_plan(launch_plan(host, by_name), by_name, arguments, written=written)
+    plan = launch_plan(host, by_name)
+    names = {
+        str(parameter.name): one["name"]
+        for parameter, one in zip(host.params, plan["parameters"], strict=True)
+    }
+    # The plan's own names, of which some would mean something else in a program: max, sum.
+    renamed = {names.get(name, name): value for name, value in arguments.items()}
+    full = None if written is None else [names.get(name, name) for name in written]
+    return simulate_plan(plan, by_name, renamed, written=full)
 
 
 @dataclass(frozen=True)

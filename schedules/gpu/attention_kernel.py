@@ -37,7 +37,8 @@ from tvm_iree_ext.schedules.gpu.attention_tiles import (
     where,
     wide,
 )
-from tvm_iree_ext.schedules.gpu.conversion import Registers, Workgroup, emit_conversion
+from tvm_iree_ext.schedules.gpu.conversion import emit_conversion
+from tvm_iree_ext.schedules.gpu.registers import Registers, Workgroup
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.intrin.fragments import run as run_along

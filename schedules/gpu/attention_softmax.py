@@ -17,8 +17,10 @@ from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.gpu.attention_math import exp2, held, largest
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention_tiles import Lanes
-from tvm_iree_ext.schedules.gpu.conversion import Workgroup, shuffled
+from tvm_iree_ext.schedules.gpu.conversion import shuffled
+from tvm_iree_ext.schedules.gpu.registers import Workgroup
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
 
 _LOG2E = math.log2(math.e)
@@ -82,7 +84,8 @@ class Softmax:
         found = held(value)
         for mask in self.plan.score_rows.masks:
             lane = tirx.bitwise_xor(self.lanes.lane, tirx.const(mask, "int32"))
-            other = held(shuffled(found, lane, workgroup))
+            word = tirx.reinterpret(f"uint{8 * item_bytes(self.dtype)}", found)
+            other = held(tirx.reinterpret(self.dtype, shuffled(word, lane, workgroup)))
             found = held(combine(found, other))
         return found
 
