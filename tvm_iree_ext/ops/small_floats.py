@@ -131,7 +131,7 @@ def halved(number: ir.Expr) -> ir.Expr:
     scale = 15 - form.bias
     if form.mantissa == 2:  # one more in the exponent, which the two smallest binades have not
         large = ((magnitude + word(0x78)) & top) >> word(7)
-        fields = fields + large * (fields - word(0x400))
+        fields = fields + large * (fields + word(0xFC00))  # less 0x400, in 16 bits
         scale = 0
     if form.signed_zero:  # NaN is the largest pattern
         fields = fields | ((magnitude + word(1)) & top) << word(7)
