@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.errors import ScheduleError, TargetError
 from tvm_iree_ext.ops.base import Op
@@ -16,6 +17,8 @@ from tvm_iree_ext.ops.contraction import Contraction
 from tvm_iree_ext.target.mma_table import mma_kind
 
 _MMA = "mma"
+_FRAGMENTS = ("native", "virtual", "fma")  # kinds whose operands are in a subgroup's registers
+_MOST_ROWS = (1 << 31) - 1  # of a matrix: tiles are counted in 32 bits
 
 
 class GpuContraction(GpuRule):
@@ -29,6 +32,10 @@ class GpuContraction(GpuRule):
         if reason := super().applies(op, target):
             return reason
         assert isinstance(op, Contraction)
+        matrices = ContractionMatrices(op)
+        for role in "mn":
+            if (matrices.extent(role) or 0) > _MOST_ROWS:
+                return f"{role} is {matrices.extent(role)}; expected at most {_MOST_ROWS}"
         try:
             multiplied_types(op, target)
         except ScheduleError as error:
@@ -47,7 +54,7 @@ class GpuContraction(GpuRule):
         """
         shape = _shape(op, target)
         operands = ContractionOperands(ContractionMatrices(op), shape)
-        sch = schedule_matmul(shape, target, _numbers(config), operands)
+        sch = schedule_matmul(shape, target, _numbers(self.check(config)), operands)
         return ir.IRModule({op.entry: sch.mod["main"]})
 
 
@@ -76,22 +83,39 @@ def _lowering(config: MatmulConfig) -> LoweringConfig:
     )
 
 
-def _numbers(config: LoweringConfig) -> MatmulConfig:
+def _numbers(check: ConfigCheck) -> MatmulConfig:
+    """A config's numbers in instructions.
+
+    Raises:
+        ScheduleError: for a number that is missing, or no multiple of the instruction's.
+    """
+    check.algorithm(_MMA)
+    config = check.config
     try:
         mma = mma_kind(config.mma_kind)
     except TargetError as error:
-        raise ScheduleError(f"gpu.contraction: {error}") from error
-    sm, sn = config.subgroups["m"], config.subgroups["n"]
+        raise ScheduleError(f"{check.rule}: {error}") from error
+    check.need(
+        None not in (mma.lhs, mma.rhs, mma.acc) and mma.kind in _FRAGMENTS,
+        f"mma_kind is {mma.name!r}, which is {mma.kind}; expected one of {', '.join(_FRAGMENTS)}",
+    )
+
+    def instructions(field: str, role: str, extent: int) -> int:
+        value = check.tile(field, role)
+        check.expect(value % extent == 0, f"{field}[{role!r}]", value, f"a multiple of {extent}")
+        return value // extent
+
+    subgroups = (check.tile("subgroups", "m"), check.tile("subgroups", "n"))
     return MatmulConfig(
         mma_kind=config.mma_kind,
-        subgroups=(sm, sn),
+        subgroups=subgroups,
         tiles=(
-            config.workgroup_tile["m"] // (sm * mma.m),
-            config.workgroup_tile["n"] // (sn * mma.n),
+            instructions("workgroup_tile", "m", subgroups[0] * mma.m),
+            instructions("workgroup_tile", "n", subgroups[1] * mma.n),
         ),
-        k_tiles=config.reduction_tile["k"] // mma.k,
-        stages=config.stages,
+        k_tiles=instructions("reduction_tile", "k", mma.k),
+        stages=check.count("stages", config.stages),
         column_major=config.column_major,
         swizzle=config.swizzle,
-        splits=config.splits,
+        splits=check.splits(),
     )

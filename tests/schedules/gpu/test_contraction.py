@@ -7,6 +7,7 @@ from tvm_iree_ext.schedules.gpu.contraction_matrices import ContractionMatrices
 
 from tvm_iree_ext import dtypes, ops
 from tvm_iree_ext.catalog.contraction import CONTRACTION, random_case
+from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.simulated import simulate_function
 from tvm_iree_ext.target.mma_table import mma_kind
 from tvm_iree_ext.target.names import make_target
@@ -240,6 +241,56 @@ def test_rows_are_copied_in_runs_where_dims_allow():
     (done,) = check(op, arrays(op), "rocm:gfx942")
     loads = {a.access_bytes for a in done.accesses if a.space == "global" and not a.store}
     assert loads == {16}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithm": "panels"}, "algorithm is 'panels'; expected 'mma'"),
+        ({"mma_kind": "MFMA_X"}, "mma kind 'MFMA_X' is unknown"),
+        ({"mma_kind": "NV_WGMMA_F32_64x64x16_F16"}, "which is warpgroup; expected one of native"),
+        ({"subgroups": {"m": 2}}, r"subgroups\['n'\] is None; expected a number from 1"),
+        ({"workgroup_tile": {"m": 48, "n": 64}}, r"\['m'\] is 48; expected a multiple of"),
+        ({"reduction_tile": {"k": 24}}, r"reduction_tile\['k'\] is 24; expected a multiple of 16"),
+        ({"stages": 0}, "stages is 0; expected a number from 1"),
+        ({"splits": -1}, "splits is -1; expected a number from 1"),
+        ({"column_major": True}, "A and B are not each other's transposes"),
+    ],
+)
+def test_configs_that_do_not_fit_are_refused(change, message):
+    op, target = ops.matmul((64, 64), (64, 64), dtype=HALF), make_target("cuda:sm_80")
+    with pytest.raises(ScheduleError, match=message):
+        RULE.lower(op, target, replace(RULE.heuristic(op, target), **change))
+
+
+def test_matrices_of_more_rows_than_32_bits_count_are_refused():
+    op = ops.contraction(
+        (1 << 32,), (2,), indexing_maps=["(m, n) -> (m)", "(m, n) -> (n)", "(m, n) -> (n, m)"]
+    )
+    assert "n is 4294967296" in RULE.applies(op, make_target("cuda:sm_80"))
+
+
+# The heuristic's tiles of a large product, one workgroup of them: nothing waits for a bank.
+@pytest.mark.parametrize(
+    ("chip", "dtype", "transpose_rhs"),
+    [
+        ("cuda:sm_80", HALF, False),
+        ("cuda:sm_80", "int8", True),
+        ("rocm:gfx942", HALF, False),
+        ("rocm:gfx942", HALF, True),
+        ("rocm:gfx1201", HALF, True),
+    ],
+)
+def test_main_loops_meet_in_no_bank(chip, dtype, transpose_rhs):
+    large = ops.matmul((4096, 4096), (4096, 4096), transpose_rhs=transpose_rhs, dtype=dtype)
+    config = RULE.heuristic(large, make_target(chip))
+    m, n = (config.workgroup_tile[role] for role in "mn")
+    k = 2 * config.reduction_tile["k"]
+    op = ops.matmul(
+        (m, k), (n, k) if transpose_rhs else (k, n), transpose_rhs=transpose_rhs, dtype=dtype
+    )
+    (done,) = check(op, arrays(op), chip, config)
+    assert done.bank_conflicts == 0
 
 
 @pytest.mark.parametrize("seed", range(5))
