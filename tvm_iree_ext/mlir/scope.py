@@ -127,6 +127,7 @@ class Function:
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     checks: list[Any] = field(default_factory=list)
     padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
+    counted: dict[int, tuple[int, Value]] = field(default_factory=dict)  # by id: 0, 1, ... along
     from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)
     extent_names: dict[str, str] = field(default_factory=dict)
     extents: list[tirx.Var] = field(default_factory=list)  # of the arguments, in order

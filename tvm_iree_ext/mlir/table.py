@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.arg_extremes import arg_extreme, note_counting
 from tvm_iree_ext.mlir.checks import CHECKS
 from tvm_iree_ext.mlir.contractions import CONVOLUTIONS, contraction
 from tvm_iree_ext.mlir.control import SCF
@@ -26,7 +27,12 @@ Handler = Callable[[Scope, form.Operation], Any]
 def loops(scope: Scope, op: form.Operation) -> list[Value]:
     """An op with a region: by the registry's contraction where it is one, else as plain loops."""
     found = loops_of(scope, op)
-    return contraction(scope, found) or emit(scope, found, op.name)
+    known = contraction(scope, found) or arg_extreme(scope, found)
+    if known is not None:
+        return known
+    results = emit(scope, found, op.name)
+    note_counting(scope, found, results)
+    return results
 
 
 HANDLERS: dict[str, Handler] = {
