@@ -5,6 +5,11 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.contraction_matrices import ContractionMatrices, ContractionOperands
 from tvm_iree_ext.schedules.gpu.contraction_types import multiplied_types
+from tvm_iree_ext.schedules.gpu.contraction_warpgroup import (
+    WARPGROUP_ALGORITHMS,
+    chosen_warpgroups,
+    lower_by_warpgroups,
+)
 from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
@@ -43,8 +48,11 @@ class GpuContraction(GpuRule):
         return None
 
     def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
-        """The largest tiles that fit the chip and keep it busy."""
-        return _lowering(matmul_config(_shape(op, target), target))
+        """The largest tiles that fit the chip and keep it busy; by warpgroups where it has them."""
+        shape = _shape(op, target)
+        if (found := chosen_warpgroups(ContractionMatrices(op), shape, target)) is not None:
+            return found
+        return _lowering(matmul_config(shape, target))
 
     def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``, of one kernel, or two where K is split.
@@ -53,7 +61,11 @@ class GpuContraction(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         shape = _shape(op, target)
-        operands = ContractionOperands(ContractionMatrices(op), shape)
+        matrices = ContractionMatrices(op)
+        operands = ContractionOperands(matrices, shape)
+        if config.algorithm in WARPGROUP_ALGORITHMS:
+            func = lower_by_warpgroups(matrices, operands, target, self.check(config))
+            return ir.IRModule({op.entry: func})
         sch = schedule_matmul(shape, target, _numbers(self.check(config)), operands)
         return ir.IRModule({op.entry: sch.mod["main"]})
 
@@ -89,7 +101,7 @@ def _numbers(check: ConfigCheck) -> MatmulConfig:
     Raises:
         ScheduleError: for a number that is missing, or no multiple of the instruction's.
     """
-    check.algorithm(_MMA)
+    check.algorithm(_MMA, *WARPGROUP_ALGORITHMS)
     config = check.config
     try:
         mma = mma_kind(config.mma_kind)

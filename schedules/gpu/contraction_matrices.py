@@ -91,6 +91,14 @@ class ContractionMatrices(FusedDims):
                 return TileSource(name, role, self.count(dims[-1:]) or 1)
         return TileSource(name, None, 1)
 
+    def row_by_row(self, side: str) -> bool:
+        """Whether the matrices of ``lhs`` or ``rhs`` lie row by row, groups one after the other."""
+        across, along = ("m", "k") if side == "lhs" else ("k", "n")
+        if self.source(side).contiguous == across:
+            across, along = along, across
+        order = tuple(dim for role in ("g", across, along) for dim in self.roles[role])
+        return self.maps[self.operand(side)].dims == order
+
     def extent(self, role: str) -> int | None:
         """How many groups, rows, columns or products there are, where that is known."""
         return self.count(self.roles[role])
@@ -142,6 +150,10 @@ class ContractionOperands:
         """The groups, m, n and k."""
         g, m, n, k = (self._extent(self.matrices.roles[role]) for role in "gmnk")
         return g, m, n, k
+
+    def buffer(self, side: str) -> Any:
+        """The op's operand that is ``lhs`` or ``rhs``."""
+        return self.parameters.buffers[self.matrices.operand(side)]
 
     def _extent(self, dims: Dims) -> Any:
         every = [self.parameters.extent(e) for dim in dims for e in self.matrices.extents[dim]]

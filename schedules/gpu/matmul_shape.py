@@ -76,6 +76,9 @@ class MatmulOperands(Protocol):
     def extents(self) -> tuple[Any, Any, Any, Any]:
         """The groups, m, n and k: numbers, or expressions over what is known at call time."""
 
+    def buffer(self, side: str) -> Any:
+        """The array of ``lhs`` or ``rhs``."""
+
     def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
         """An element of ``lhs`` or ``rhs``, by its ``m``, ``n`` and ``k``."""
 
@@ -102,6 +105,10 @@ class PlainOperands:
     def extents(self) -> tuple[Any, Any, Any, Any]:
         """One group, and the matrices' extents."""
         return 1, self.shape.m, self.shape.n, self.shape.k
+
+    def buffer(self, side: str) -> Any:
+        """The matrix."""
+        return self.buffers[side]
 
     def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
         """An element, by its place in memory."""

@@ -34,6 +34,7 @@ _ATOM_BYTES = 1024  # to which swizzled tiles are aligned
 _REGISTERS = 200  # of an accumulator, that leave a lane enough for the rest
 _MOST_CONSUMERS = 3
 _COPIES = ("tma", "async")
+_NARROW = 64  # columns; fewer are for results that have no more
 _STEP_COST = 64  # of copying a row or column of a tile, in multiplications
 
 
@@ -116,7 +117,8 @@ class WarpgroupPlan:
     """What a product by warpgroups is made of.
 
     Attributes:
-        extents: m, n and k of the product.
+        groups: how many products.
+        extents: m, n and k of each.
         tile: rows, columns and depth of a workgroup's step.
         shared: the tiles of ``lhs`` and ``rhs`` in a slot.
     """
@@ -124,6 +126,7 @@ class WarpgroupPlan:
     shape: MatmulShape
     config: WarpgroupConfig
     mma: Mma
+    groups: int
     extents: Ints
     tile: Ints
     shared: dict[str, SharedTile]
@@ -149,9 +152,13 @@ class WarpgroupPlan:
         return (-(-self.extents[0] // self.tile[0]), -(-self.extents[1] // self.tile[1]))
 
     def matrix(self, side: str) -> Ints:
-        """Extents of ``lhs`` or ``rhs``, as it lies in memory."""
+        """Extents of ``lhs`` or ``rhs``, as it lies in memory: after the groups, if several."""
         own = self.extents[::2] if side == "lhs" else self.extents[:0:-1]
-        return tuple(own[dim] for dim in self.shape.order(side))
+        return (*self._groups, *(own[dim] for dim in self.shape.order(side)))
+
+    @property
+    def _groups(self) -> Ints:
+        return (self.groups,) if self.groups > 1 else ()
 
     def tensor_map(self, side: str) -> mbarrier.TensorMap:
         """Of ``lhs`` or ``rhs``.
@@ -162,8 +169,8 @@ class WarpgroupPlan:
         tile = self.shared[side]
         _, box, _ = tile.boxes[0]
         return mbarrier.TensorMap(
-            side, tvm_dtype(tile.operand.dtype), self.matrix(side), box,
-            tile.operand.swizzle_bytes,
+            side, tvm_dtype(tile.operand.dtype), self.matrix(side),
+            (*(1 for _ in self._groups), *box), tile.operand.swizzle_bytes,
         )  # fmt: skip
 
 
@@ -184,11 +191,13 @@ def plan_warpgroup_matmul(
     if dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype):
         raise ScheduleError(f"{where}: its types are {', '.join(dtypes)}")
     extents = tuple(extent for extent in (shape.m, shape.n, shape.k) if extent is not None)
-    if len(extents) < 3 or shape.groups != 1 or shape.memory or shape.rows:
+    own = all(shape.memory_dtype(side) == shape.dtype(side) for side in SIDES)
+    if len(extents) < 3 or shape.groups is None or not own:
         raise ScheduleError(
-            f"{where}: it takes one product of matrices of fixed extents, in the types that it"
-            " multiplies"
+            f"{where}: it takes matrices of fixed extents, in the types that it multiplies"
         )
+    if shape.groups > chip.max_grid[1]:
+        raise ScheduleError(f"{where}: {shape.groups} groups; a grid has {chip.max_grid[1]}")
     if config.copies not in _COPIES:
         raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(_COPIES)}")
     if not 1 <= config.consumers <= _MOST_CONSUMERS or config.tiles < 1 or config.stages < 2:
@@ -215,7 +224,7 @@ def plan_warpgroup_matmul(
     except TargetError as error:
         raise ScheduleError(f"matmul by {error}") from error
     tile = (counts["lhs"] * mma.m, mma.n, _STEPS * mma.k)
-    plan = WarpgroupPlan(shape, config, mma, extents, tile, shared)
+    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared)
     size = shared_bytes(plan)
     if size > chip.shared_memory_bytes:
         raise ScheduleError(
@@ -264,6 +273,7 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
         mma
         for mma in mma_table().values()
         if mma.kind == "warpgroup" and mma.on(str(target.attrs["arch"]))
+        if mma.n >= min(_NARROW, shape.n or _NARROW)
         if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
     ]
     if not kinds:
@@ -293,6 +303,6 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
 def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
     """Less is better: copies by tensor maps, the busiest core's work, then more stages."""
     rows, columns, _ = plan.tile
-    waves = -(-prod(plan.grid) // cores)
+    waves = -(-plan.groups * prod(plan.grid) // cores)
     work = rows * columns + _STEP_COST * (rows + columns)
     return (plan.config.copies != "tma", waves * work, -plan.config.stages)

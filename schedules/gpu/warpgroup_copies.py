@@ -35,7 +35,7 @@ def copy_lines(
 
     Args:
         source: the matrix.
-        at: the box's first row and column in it.
+        at: the box's first row and column in it, after the group if it has several.
         extents: of the box.
         memory: shared memory, as words of 8 bytes.
         target: the first byte of the box there.
@@ -51,7 +51,7 @@ def copy_lines(
         number = turn * _WARPGROUP + lane
         row, column = number // per_row, number % per_row * each
         place = target + swizzled(row, number % per_row * run, row_bytes)
-        index = [at[0] + row, at[1] + column]
+        index = [*at[:-2], at[-2] + row, at[-1] + column]
         inside = _inside(index, source)
         kept = tirx.Select(inside, tirx.const(run, "uint32"), tirx.const(0, "uint32"))
         index = [tirx.Select(inside, i, tirx.const(0, "int32")) for i in index]
@@ -74,7 +74,7 @@ def copy_elements(
         number = turn * _WARPGROUP + lane
         row, column = number // extents[1], number % extents[1]
         place = target + swizzled(row, column * size, row_bytes)
-        index = [at[0] + row, at[1] + column]
+        index = [*at[:-2], at[-2] + row, at[-1] + column]
         zero = tirx.const(0, str(source.dtype))
         value = tirx.if_then_else(_inside(index, source), source[tuple(index)], zero)
         I.buffer_store(view, value, [place // size])
@@ -90,4 +90,5 @@ def _bits(dtype: str) -> int:
 
 
 def _inside(index: Sequence[Any], source: Any) -> Any:
-    return tirx.And(*(i < int(extent) for i, extent in zip(index, source.shape, strict=True)))
+    pairs = list(zip(index, source.shape, strict=True))[-2:]
+    return tirx.And(*(i < int(extent) for i, extent in pairs))

@@ -8,7 +8,12 @@ from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import (
+    SIDES,
+    MatmulOperands,
+    MatmulShape,
+    PlainOperands,
+)
 from tvm_iree_ext.schedules.gpu.matmul_warpgroup import (
     WARPGROUP,
     WarpgroupConfig,
@@ -30,40 +35,59 @@ _GROUP = 8  # rows of tiles that workgroups near in time share columns of
 _FEW, _MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
 
 
-def warpgroup_matmul(shape: MatmulShape, target: Target, config: WarpgroupConfig) -> tirx.PrimFunc:
-    """The func ``matmul(lhs, rhs, result)``.
+def warpgroup_matmul(
+    shape: MatmulShape,
+    target: Target,
+    config: WarpgroupConfig,
+    operands: MatmulOperands | None = None,
+) -> tirx.PrimFunc:
+    """The func of a product.
+
+    Args:
+        shape: of the product.
+        target: a chip that has the instruction.
+        config: the numbers.
+        operands: what the func takes, by default matrices ``matmul(lhs, rhs, result)``.  Those of
+            lhs and rhs lie row by row in memory, groups one after the other.
 
     Raises:
         ScheduleError: as :func:`plan_warpgroup_matmul`.
     """
-    return _Kernel(plan_warpgroup_matmul(shape, target, config)).func()
+    plan = plan_warpgroup_matmul(shape, target, config)
+    return _Kernel(plan, operands or PlainOperands(shape)).func()
 
 
 class _Kernel:
-    def __init__(self, plan: WarpgroupPlan) -> None:
+    def __init__(self, plan: WarpgroupPlan, operands: MatmulOperands) -> None:
         self.plan, self.shape, self.config, self.mma = plan, plan.shape, plan.config, plan.mma
         self.stride = slot_stride(plan)
-        self.maps: dict[str, Any] = {}
+        self.operands, self.maps = operands, dict[str, Any]()
+        self.group: Any = 0
 
     def func(self) -> tirx.PrimFunc:
-        shape = self.shape
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            I.func_name("matmul")
-            self.operands = {
-                side: I.arg(side, I.Buffer(shape.extents(side), dtype))
-                for side, dtype in (("lhs", shape.lhs_dtype), ("rhs", shape.rhs_dtype))
-            }
-            self.result = I.arg("result", I.Buffer((shape.m, shape.n), shape.result_dtype))
+            self.operands.declare()
             if self.config.copies == "tma":
                 for side in SIDES:
-                    self.maps[side] = self.plan.tensor_map(side).encode(self.operands[side].data)
+                    data = self.operands.buffer(side).data
+                    self.maps[side] = self.plan.tensor_map(side).encode(data)
             rows, columns = self.plan.grid
-            with (
-                I.launch_thread("blockIdx.x", rows * columns) as tile,
-                I.launch_thread("threadIdx.x", self.plan.lanes) as lane,
-            ):
+            with ExitStack() as stack:
+                tile = stack.enter_context(I.launch_thread("blockIdx.x", rows * columns))
+                if self.plan.groups > 1:
+                    groups = I.launch_thread("blockIdx.y", self.plan.groups)
+                    self.group = stack.enter_context(groups)
+                lane = stack.enter_context(I.launch_thread("threadIdx.x", self.plan.lanes))
                 self._workgroup(tile, lane)
         return builder.get()
+
+    def _matrix(self, side: str) -> Any:
+        """The array of an operand, its dims those of the plan."""
+        buffer = self.operands.buffer(side)
+        shape = self.plan.matrix(side)
+        if tuple(buffer.shape) == shape:
+            return buffer
+        return I.decl_buffer(shape, buffer.dtype, data=buffer.data)
 
     def _workgroup(self, tile: Any, lane: Any) -> None:
         self.lane = lane
@@ -139,20 +163,21 @@ class _Kernel:
         tile = self.plan.shared[side]
         across, along = (row if side == "lhs" else column), step * self.plan.tile[2]
         first = (across, along) if tile.operand.k_major else (along, across)
+        lead = [self.group] if self.plan.groups > 1 else []
         for corner, extents, place in tile.boxes:
-            at = [first[dim] + corner[dim] for dim in (0, 1)]
+            at = [*lead, *(first[dim] + corner[dim] for dim in (0, 1))]
             target = slot * self.stride + tile.offset + place
             if self.config.copies == "tma":
                 address = self._address(target)
                 mbarrier.copy_box(address, self.maps[side], at, self._full(slot))
             elif self._by_lines(side):
                 copy_lines(
-                    self.operands[side], at, extents, self.memory, target,
+                    self._matrix(side), at, extents, self.memory, target,
                     tile.operand.swizzle_bytes, self.lane, self._run(side),
                 )  # fmt: skip
             else:
                 copy_elements(
-                    self.operands[side], at, extents, self.memory, target,
+                    self._matrix(side), at, extents, self.memory, target,
                     tile.operand.swizzle_bytes, self.lane,
                 )  # fmt: skip
 
@@ -231,29 +256,39 @@ class _Kernel:
         I.evaluate(T.ptx[self.mma.ptx](*registers, *descriptors, True, *immediates))
 
     def _store(self, acc: Any, row: Any, column: Any) -> None:
-        operand, dtype = self.mma.operand("acc"), tvm_dtype(self.mma.c)
-        bits = dtype_bits(self.mma.c)
-        count = vector_elements(bits, operand.element[-1], self.plan.extents[1])
+        """What a lane holds of a tile, in accesses as wide as its runs where the result allows."""
+        operand = self.mma.operand("acc")
+        values = self._as_elements(acc)
+        shape = self.shape
+        bits = max(dtype_bits(self.mma.c), shape.epilogue_bits)
+        count = vector_elements(bits, operand.element[-1], shape.row("result"))
         subgroup, lane = self.lane // _LANES % (WARPGROUP // _LANES), self.lane % _LANES
         for start in range(0, operand.elements_per_lane, count):
             m, n = held(operand, lane, subgroup, start)
-            at = [row + m, column + n]
-            words = range(start * bits // 32, -(-(start + count) * bits // 32))
-            value: Any = [acc[word] for word in words]
-            value = value[0] if len(value) == 1 else tirx.Shuffle(value, list(range(len(value))))
-            if str(acc.dtype) != dtype:
-                each = 32 // bits
-                value = tirx.reinterpret(
-                    dtype if each == count == 1 else f"{dtype}x{each * len(words)}", value
-                )
-                if each * len(words) > count:
-                    value = tirx.Shuffle([value], [start % each])
+            i, j = row + m, column + n
             with ExitStack() as stack:
-                if (inside := self._inside(at)) is not None:
+                if (inside := self._inside([i, j])) is not None:
                     stack.enter_context(I.If(inside))
                     stack.enter_context(I.Then())
-                index = at[1] if count == 1 else tirx.Ramp(at[1], tirx.const(1, "int32"), count)
-                I.buffer_store(self.result, value, [at[0], index])
+                if count == 1:
+                    self.operands.store(self.group, i, j, values[start])
+                    continue
+                at = stack.enter_context(I.vectorized(count))
+                self.operands.store(self.group, i, j + at, values[start + at])
+
+    def _as_elements(self, acc: Any) -> Any:
+        """The accumulator as numbers: of words those that they hold."""
+        dtype, count = tvm_dtype(self.mma.c), self.mma.operand("acc").elements_per_lane
+        if str(acc.dtype) == dtype:
+            return acc
+        values = I.alloc_buffer((count,), dtype, scope="local")
+        each = 32 // dtype_bits(self.mma.c)
+        for word in range(count // each):
+            kind, at = dtype, each * word
+            if each > 1:
+                kind, at = f"{dtype}x{each}", tirx.Ramp(at, tirx.const(1, "int32"), each)
+            I.buffer_store(values, tirx.reinterpret(kind, acc[word]), [at])
+        return values
 
     def _inside(self, at: list[Any]) -> Any | None:
         inside: Any = None

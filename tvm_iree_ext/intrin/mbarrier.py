@@ -9,6 +9,7 @@ access, and puts no barriers of its own between lanes that wait for one another 
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -63,13 +64,13 @@ def registers_of_warpgroup(count: int, *, more: bool) -> None:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """What the tensor memory unit has to know of a matrix and of the boxes that it copies.
+    """What the tensor memory unit has to know of an array and of the boxes that it copies.
 
     Attributes:
-        name: of the matrix.
+        name: of the array.
         dtype: TVM's name of the elements.
-        extents: rows and columns of the matrix, columns contiguous.
-        box: rows and columns of what is copied at once; beyond the matrix are zeros.
+        extents: of the array, row-major.
+        box: extents of what is copied at once; beyond the array are zeros.
         swizzle_bytes: of a row of the box in shared memory: 16 (not swizzled), 32, 64 or 128.
     """
 
@@ -80,7 +81,7 @@ class TensorMap:
     swizzle_bytes: int
 
     def __post_init__(self) -> None:
-        row = self.extents[1] * self.itemsize
+        row = self.extents[-1] * self.itemsize
         if row % _ALIGNMENT:
             raise TargetError(
                 f"tensor map of {self.name}: rows of {row} bytes; expected a multiple of"
@@ -90,9 +91,9 @@ class TensorMap:
             raise TargetError(
                 f"tensor map of {self.name}: a box of {list(self.box)}; at most {_MOST_BOX} each"
             )
-        if self.swizzle_bytes > _ALIGNMENT and self.box[1] * self.itemsize > self.swizzle_bytes:
+        if self.swizzle_bytes > _ALIGNMENT and self.box[-1] * self.itemsize > self.swizzle_bytes:
             raise TargetError(
-                f"tensor map of {self.name}: rows of {self.box[1] * self.itemsize} bytes in a"
+                f"tensor map of {self.name}: rows of {self.box[-1] * self.itemsize} bytes in a"
                 f" swizzle of {self.swizzle_bytes}"
             )
 
@@ -104,17 +105,19 @@ class TensorMap:
     @property
     def nbytes(self) -> int:
         """Of a box."""
-        return self.box[0] * self.box[1] * self.itemsize
+        return prod(self.box) * self.itemsize
 
     def encode(self, data: Any) -> Any:
-        """Emit, on the host, the descriptor of the matrix at ``data``; gives its variable."""
+        """Emit, on the host, the descriptor of the array at ``data``; gives its variable."""
         found = tirx.Var(f"{self.name}_map", T.handle("tensormap").ty)
         I.Bind(I.tvm_stack_alloca("tensormap", 1), var=found)
-        rows, columns = self.extents
-        numbers = [tirx.const(n, "int64") for n in (columns, rows, columns * self.itemsize)]
+        rank = len(self.extents)
+        fastest = list(reversed(self.extents))
+        strides = [prod(fastest[: dim + 1]) * self.itemsize for dim in range(rank - 1)]
+        numbers = [tirx.const(n, "int64") for n in (*fastest, *strides)]
         call = I.tensormap_encode_tiled(
-            found, data, *numbers, self.box[1], self.box[0], 1, 1,
-            descriptor_dtype=self.dtype, rank=2, swizzle=_SWIZZLE[self.swizzle_bytes],
+            found, data, *numbers, *reversed(self.box), *(1 for _ in fastest),
+            descriptor_dtype=self.dtype, rank=rank, swizzle=_SWIZZLE[self.swizzle_bytes],
             l2_promotion=_L2_128,
         )  # fmt: skip
         I.evaluate(call)
@@ -122,7 +125,8 @@ class TensorMap:
 
 
 def copy_box(target: Any, tensor_map: Any, at: Sequence[Any], barrier: Any) -> None:
-    """Start copying the box from row and column ``at`` to ``target``; its bytes count there."""
-    row, column = at
-    name = "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-    I.evaluate(T.ptx[name](target, T.address_of(tensor_map), column, row, barrier))
+    """Start copying the box from ``at`` on to ``target``; its bytes count at the barrier."""
+    name = (
+        f"cp.async.bulk.tensor.{len(at)}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+    )
+    I.evaluate(T.ptx[name](target, T.address_of(tensor_map), *reversed(at), barrier))

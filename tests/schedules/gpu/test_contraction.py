@@ -246,7 +246,10 @@ def test_rows_are_copied_in_runs_where_dims_allow():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"algorithm": "panels"}, "algorithm is 'panels'; expected 'mma'"),
+        (
+            {"algorithm": "panels"},
+            "algorithm is 'panels'; expected one of mma, warpgroup_tma, warpgroup_async",
+        ),
         ({"mma_kind": "MFMA_X"}, "mma kind 'MFMA_X' is unknown"),
         ({"mma_kind": "NV_WGMMA_F32_64x64x16_F16"}, "which is warpgroup; expected one of native"),
         ({"subgroups": {"m": 2}}, r"subgroups\['n'\] is None; expected a number from 1"),

@@ -102,8 +102,10 @@ def test_a_config_by_the_chips_limits():
     assert config == WarpgroupConfig(WIDE, consumers=2, tiles=1, stages=4, copies="tma")
     plan = plan_warpgroup_matmul(shape_of(WIDE, 4096, 4096, 4096), HOPPER, config)
     assert (plan.tile, plan.slot_bytes) == ((128, 256, 64), 48 * 1024)
-    few = warpgroup_config(shape_of(WIDE, 64, 64, 4096), HOPPER)  # eight cores, not one
-    assert (few.mma_kind, few.consumers) == ("NV_WGMMA_F32_64x8x16_F16", 1)
+    small = warpgroup_config(shape_of(WIDE, 64, 64, 4096), HOPPER)
+    assert (small.mma_kind, small.consumers) == (KIND, 1)
+    narrow = warpgroup_config(shape_of(WIDE, 8192, 12, 4096), HOPPER)
+    assert narrow.mma_kind == "NV_WGMMA_F32_64x16x16_F16"
 
 
 @pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
@@ -154,5 +156,5 @@ def test_types_without_an_instruction_are_refused():
 
 def test_extents_of_call_time_are_refused():
     shape = MatmulShape(None, 64, 64, "float16", "float16", "float32")
-    with pytest.raises(ScheduleError, match="one product of matrices of fixed extents"):
+    with pytest.raises(ScheduleError, match="it takes matrices of fixed extents"):
         plan_warpgroup_matmul(shape, HOPPER, WarpgroupConfig(KIND))

@@ -1,0 +1,100 @@
+"""Contractions by warpgroups, where a chip has them and the operands are matrices in memory."""
+
+from tvm import tirx
+from tvm.target import Target
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.contraction_matrices import ContractionMatrices, ContractionOperands
+from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_warpgroup import (
+    WarpgroupConfig,
+    plan_warpgroup_matmul,
+    warpgroup_config,
+)
+from tvm_iree_ext.schedules.gpu.warpgroup_kernel import warpgroup_matmul
+from tvm_iree_ext.schedules.rule import ConfigCheck
+
+from tvm_iree_ext.errors import ScheduleError, TargetError
+from tvm_iree_ext.target.gpu import gpu_chip
+from tvm_iree_ext.target.mma_table import mma_kind, mma_kinds
+
+_SUBGROUPS = 4  # of a warpgroup
+_ENOUGH = 2  # tiles for so many cores at least one, else K is better split among more workgroups
+_PREFIX = "warpgroup_"
+WARPGROUP_ALGORITHMS = (f"{_PREFIX}tma", f"{_PREFIX}async")
+"""By how tiles are copied."""
+
+
+def chosen_warpgroups(
+    matrices: ContractionMatrices, shape: MatmulShape, target: Target
+) -> LoweringConfig | None:
+    """The config by warpgroups; None where the other rule is better, or the only one.
+
+    Copies by lanes gain nothing over that rule; few tiles leave cores idle, among which it splits
+    K; and few rows leave most of an instruction without use.
+    """
+    arch = str(target.attrs.get("arch", ""))
+    if not any(kind.on(arch) for kind in mma_kinds(target, ("warpgroup",))):
+        return None
+    if not all(map(matrices.row_by_row, SIDES)):
+        return None
+    try:
+        config = warpgroup_config(shape, target)
+        plan = plan_warpgroup_matmul(shape, target, config)
+    except ScheduleError:
+        return None
+    parts = gpu_chip(target).parts
+    tiles = plan.groups * plan.grid[0] * plan.grid[1]
+    enough = not parts or _ENOUGH * tiles >= parts[0].cores
+    filled = 2 * plan.extents[0] >= plan.grid[0] * plan.tile[0]
+    return _lowering(config) if config.copies == "tma" and enough and filled else None
+
+
+def _lowering(config: WarpgroupConfig) -> LoweringConfig:
+    mma = mma_kind(config.mma_kind)
+    return LoweringConfig(
+        algorithm=f"{_PREFIX}{config.copies}",
+        workgroup_tile={"m": config.consumers * config.tiles * mma.m, "n": mma.n},
+        promote=SIDES,
+        mma_kind=config.mma_kind,
+        subgroups={"m": _SUBGROUPS * config.consumers, "n": 1},
+        stages=config.stages,
+    )
+
+
+def lower_by_warpgroups(
+    matrices: ContractionMatrices,
+    operands: ContractionOperands,
+    target: Target,
+    check: ConfigCheck,
+) -> tirx.PrimFunc:
+    """The func of the op.
+
+    Raises:
+        ScheduleError: where the operands are no matrices in memory, or the numbers do not fit.
+    """
+    if apart := [side for side in SIDES if not matrices.row_by_row(side)]:
+        name = matrices.operand(apart[0])
+        check.need(False, f"{name} is no matrix that lies row by row in memory")
+    check.need(
+        operands.index_dtype == "int32", "warpgroups take arrays of less than 2**31 elements"
+    )
+    config = check.config
+    try:
+        mma = mma_kind(config.mma_kind)
+    except TargetError as error:
+        raise ScheduleError(f"{check.rule}: {error}") from error
+    subgroups, rows = check.tile("subgroups", "m"), check.tile("workgroup_tile", "m")
+    check.expect(
+        subgroups % _SUBGROUPS == 0, "subgroups['m']", subgroups, f"a multiple of {_SUBGROUPS}"
+    )
+    consumers = subgroups // _SUBGROUPS
+    each = consumers * mma.m
+    check.expect(rows % each == 0, "workgroup_tile['m']", rows, f"a multiple of {each}")
+    numbers = WarpgroupConfig(
+        mma.name,
+        consumers,
+        rows // each,
+        check.count("stages", config.stages),
+        config.algorithm.removeprefix(_PREFIX),
+    )
+    return warpgroup_matmul(operands.shape, target, numbers, operands)
