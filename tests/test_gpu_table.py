@@ -46,3 +46,10 @@ def test_unknown_names_are_refused():
         list(gpu_table(["conv"]))
     with pytest.raises(ScheduleError, match="order MxN is unknown; one of NxK, KxN"):
         list(gpu_table(orders=["MxN"]))
+
+
+def test_a_loop_that_was_unrolled_counts_as_the_kernel():
+    """16 parts of K leave four steps to a workgroup."""
+    (row,) = gpu_table(["skinny-f16"], ["rocm:gfx950"], ["NxK"])
+    assert row.hot_loop.mma > 0
+    assert ("no loop" in table_text([row])) == row.whole

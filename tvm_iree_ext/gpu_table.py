@@ -85,7 +85,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class Row:
-    """A case on a chip, with B in one order: our counts, and the bar; or why there is none."""
+    """A case on a chip, with B in one order: our counts, and the bar; or why there is none.
+
+    ``whole`` counts the kernel, where the compiler left no loop around matrix instructions.
+    """
 
     case: str
     target: str
@@ -93,6 +96,7 @@ class Row:
     config: str = ""
     tile: tuple[int, ...] = ()
     hot_loop: InstructionCounts | None = None
+    whole: bool = False
     resources: KernelResources | None = None
     bound: Bound | None = None
     bar: Bar | None = None
@@ -187,7 +191,8 @@ def _counted(row: Row, plan: MatmulPlan) -> Row:
     counted = code.instructions(_KERNEL)
     return Row(
         **given,
-        hot_loop=counted.hot_loop if counted else None,
+        hot_loop=(counted.hot_loop or counted.whole) if counted else None,
+        whole=bool(counted and counted.hot_loop is None),
         resources=code.resources.get(_KERNEL),
         obstacle=code.missing,
     )
@@ -237,7 +242,7 @@ def _cells(row: Row) -> list[str]:
     bound = row.bound
     return [
         *first,
-        str(hot.mma),
+        f"{hot.mma}{', no loop' if row.whole else ''}",
         f"{hot.per_mma:.2f}",
         f"{bar_.per_mma:.2f}" if bar_ else "-",
         row.verdict,
