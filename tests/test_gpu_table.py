@@ -3,7 +3,16 @@
 import pytest
 
 from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.gpu_table import CASES, ORDERS, TARGETS, bar, bars, gpu_table, table_text
+from tvm_iree_ext.gpu_table import (
+    CASES,
+    ORDERS,
+    TARGETS,
+    bar,
+    bars,
+    gpu_table,
+    summary_markdown,
+    table_text,
+)
 from tvm_iree_ext.target.names import make_target
 
 
@@ -33,6 +42,8 @@ def test_a_row_counts_the_hot_loop():
     header, _, line = table_text([row], markdown=True).splitlines()
     assert header.count("|") == line.count("|")
     assert f"{row.hot_loop.per_mma:.2f}" in table_text([row])
+    ours = f"{row.hot_loop.per_mma:.2f} (4.80)"
+    assert summary_markdown([row]).splitlines()[-1] == f"| `rocm:gfx942` | {ours} |"
 
 
 def test_a_type_that_the_chip_lacks_is_a_row_with_the_reason():

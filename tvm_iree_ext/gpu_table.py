@@ -271,6 +271,21 @@ def table_text(rows: Sequence[Row], *, markdown: bool = False) -> str:
     return "\n".join(text.rstrip() for text in texts)
 
 
+def summary_markdown(rows: Sequence[Row]) -> str:
+    """Instructions for each matrix instruction, by chip and case: ours for each order, the bar."""
+    cases = list(dict.fromkeys(row.case for row in rows))
+    lines = [["target", *cases], ["---"] * (len(cases) + 1)]
+    for target in dict.fromkeys(row.target for row in rows):
+        line = [f"`{target}`"]
+        for case in cases:
+            here = [row for row in rows if (row.target, row.case) == (target, case)]
+            ours = [f"{row.hot_loop.per_mma:.2f}" for row in here if row.hot_loop]
+            known = next((row.bar for row in here if row.bar), None)
+            line.append(" / ".join(ours) + (f" ({known.per_mma:.2f})" if known and ours else ""))
+        lines.append([cell or "-" for cell in line])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def row_data(row: Row) -> dict[str, Any]:
     """The row as plain data."""
     data = asdict(row)

@@ -39,6 +39,7 @@ CUDA = """
         /*0000*/                   LDC R1, c[0x0][0x28] ;
         /*0010*/                   LDG.E.128 R4, [R2.64] ;
 .L_x_1:
+        /*0018*/              @!PT LDS RZ, [RZ] ;
         /*0020*/                   LDSM.16.M88.4 R8, [R9] ;
         /*0030*/                   LDSM.16.MT88.2 R12, [R9] ;
         /*0040*/                   LDGSTS.E.BYPASS.128 [R3], [R4.64] ;
@@ -75,7 +76,7 @@ def test_nvidia():
     assert (hot.mma, hot.flops) == (2, 2 * 16 * 8 * 16 + 2 * 64 * 64 * 16)
     assert hot.loads == {("shared", 16): 1, ("shared", 8): 1}
     assert hot.copies == {16: 1}
-    assert (hot.barriers, hot.control, hot.total) == (1, 1, 7)
+    assert (hot.barriers, hot.control, hot.total) == (1, 2, 8)
     whole = counted.whole
     assert whole.loads["global", 2] == whole.loads["global", 16] == 1
     assert whole.stores == {("global", 8): 1}

@@ -27,6 +27,11 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--markdown", action="store_true", help="print a table of Markdown")
+    what.add_argument(
+        "--summary", action="store_true",
+        help="print a short table of Markdown: instructions for each matrix instruction, ours for"
+        " each order of B, and the bar",
+    )  # fmt: skip
     what.add_argument("--json", action="store_true", help="print a line of JSON for each row")
     parser.set_defaults(run=run_gpu_table)
 
@@ -39,6 +44,8 @@ def run_gpu_table(args: argparse.Namespace) -> int:
         rows.append(row)
         if args.json:
             print(json.dumps(table.row_data(row)), flush=True)
-    if not args.json:
+    if args.summary:
+        print(table.summary_markdown(rows))
+    elif not args.json:
         print(table.table_text(rows, markdown=args.markdown))
     return int(any(row.verdict == "behind" for row in rows))

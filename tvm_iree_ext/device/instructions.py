@@ -173,6 +173,8 @@ def _of_cuda(body: str) -> Iterator[_Line]:
     for line in body.splitlines():
         if found := re.match(r"\s*(\.\w+):", line):
             yield _Line(label=found[1])
+        elif re.match(r"\s*/\*[0-9a-f]+\*/\s+@!PT\s", line):
+            yield _Line("NOP")  # whatever it is, it never happens
         elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
             jump = re.search(r"`\((\.\w+)\)", found[2]) if found[1].startswith("BRA") else None
             yield _Line(found[1], target=jump[1] if jump else "")
