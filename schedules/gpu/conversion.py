@@ -145,15 +145,20 @@ class _InsideSubgroups:
             self._put(register, taken, step.target == register)
 
 
-def shuffled(word: Any, lane: Any, workgroup: Workgroup) -> Any:
-    """What ``lane`` of the subgroup has for ``word``, an unsigned integer of up to 64 bits."""
-    dtype = str(word.ty.dtype)
-    if DataType(dtype).bits > _WORD_BITS:
-        whole = in_register(word)
-        parts = [tirx.Cast("uint32", whole), tirx.Cast("uint32", whole >> tirx.const(32, dtype))]
-        low, high = (tirx.Cast(dtype, _shuffled_word(part, lane, workgroup)) for part in parts)
-        return low | (high << tirx.const(32, dtype))
-    return tirx.Cast(dtype, _shuffled_word(tirx.Cast("uint32", word), lane, workgroup))
+def shuffled(value: Any, lane: Any, workgroup: Workgroup) -> Any:
+    """What ``lane`` of the subgroup has for ``value``, of at most 64 bits in all."""
+    dtype = DataType(str(value.ty.dtype))
+    bits = dtype.bits * dtype.lanes
+    word = value if str(dtype) == f"uint{bits}" else tirx.reinterpret(f"uint{bits}", value)
+    if bits > _WORD_BITS:
+        word = in_register(word)
+        parts = [tirx.Cast("uint32", word), tirx.Cast("uint32", word >> tirx.const(32, "uint64"))]
+        low, high = (tirx.Cast("uint64", _shuffled_word(part, lane, workgroup)) for part in parts)
+        found = low | (high << tirx.const(32, "uint64"))
+    else:
+        found = _shuffled_word(tirx.Cast("uint32", word), lane, workgroup)
+        found = found if bits == _WORD_BITS else tirx.Cast(f"uint{bits}", found)
+    return found if str(dtype) == f"uint{bits}" else tirx.reinterpret(str(dtype), found)
 
 
 def _shuffled_word(word: Any, lane: Any, workgroup: Workgroup) -> Any:

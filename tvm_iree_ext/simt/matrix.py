@@ -332,6 +332,7 @@ def ldmatrix(
     gives = rt.lane % rt.subgroup_size < 8 * count
     value = view.load(rt, index, gives & rt.active(mask), statement, 8)
     number, bad, origin = parts(value)
+    number = np.broadcast_to(number, (8, rt.lanes))  # of no lane, where all are out of bounds
     lane = rt.lane % rt.subgroup_size
     first = rt.lane - lane
     words = []
