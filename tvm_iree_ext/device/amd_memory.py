@@ -283,13 +283,20 @@ class _Rewriter:
             inside = tvm_ffi.structural_map(
                 attr.body, (ir.Var, lambda var: renamed.get(hash(var), var))
             )
-            first = "llvm.amdgcn.readfirstlane"
-            binds = [tirx.Bind(n, tirx.call_llvm_pure_intrin("int32", first, v)) for v, n in mine]
+            binds = [tirx.Bind(new, _of_first_lane(var)) for var, new in mine]
             return tirx.AttrStmt(
                 attr.node, attr.attr_key, attr.value, tirx.SeqStmt([*binds, inside])
             )
 
         return tvm_ffi.structural_map(body, (tirx.AttrStmt, bound))
+
+
+def _of_first_lane(var: Any) -> Any:
+    """A thread's id as the first lane has it; wide ones are of functions with extents unknown."""
+    dtype = str(var.ty.dtype)
+    word = var if dtype == "int32" else tirx.Cast("int32", var)
+    value = tirx.call_llvm_pure_intrin("int32", "llvm.amdgcn.readfirstlane", word)
+    return value if dtype == "int32" else tirx.Cast(dtype, value)
 
 
 def _is_barrier(statement: Any) -> bool:

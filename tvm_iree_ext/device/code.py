@@ -18,7 +18,7 @@ from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_to
 from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
 from tvm_iree_ext.device.narrow_zeros import reinterpret_narrow_zeros
 from tvm_iree_ext.device.pipeline import lower_with_host
-from tvm_iree_ext.device.plan import Plan, launch_plan
+from tvm_iree_ext.device.plan import SHARED_MEMORY, Plan, launch_plan
 from tvm_iree_ext.device.rocm import compile_rocm
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
@@ -33,7 +33,7 @@ class KernelResources:
         scalar_registers: of a subgroup; 0 where the chip has none, or none are reported.
         spills: values (AMD) or bytes (NVIDIA) that did not fit the registers.
         scratch_bytes: memory of a lane for them, and for arrays with variable indices.
-        shared_memory_bytes: of a workgroup, as far as it is known when compiling.
+        shared_memory_bytes: of a workgroup, with what a launch asks for where that is a number.
         subgroups_per_simd: resident at once, for workgroups of the kernel's size.
         limited_by: what keeps it from more.
     """
@@ -52,10 +52,12 @@ class Launch:
     """How a kernel is launched: extents by ``blockIdx.x``, ``threadIdx.y`` and the like.
 
     An extent that depends on the arguments is absent from ``extents`` and named in ``dynamic``.
+    ``shared_memory_bytes`` are those that are asked for at the launch.
     """
 
     extents: dict[str, int]
     dynamic: tuple[str, ...] = ()
+    shared_memory_bytes: int = 0
 
     @property
     def lanes(self) -> int:
@@ -114,7 +116,7 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
     """
     chip = gpu_chip(target)
     hosts, module = lower_with_host(mod, target)
-    launches = _launches(module)
+    launches = _launches(hosts, module)
     if target.kind.name == "rocm":
         made = compile_rocm(module, target)
         usage = {name: _of_amd(figures) for name, figures in made.usage.items()}
@@ -149,11 +151,22 @@ def device_tools(target: Target) -> list[str]:
     return found + [tool for tool in ("ptxas", "nvdisasm") if find_tool(tool)]
 
 
-def _launches(module: ir.IRModule) -> dict[str, Launch]:
-    return {str(name.name_hint): _launch(func) for name, func in module.functions.items()}
+def _launches(hosts: ir.IRModule, module: ir.IRModule) -> dict[str, Launch]:
+    shared: dict[str, int] = {}
+
+    def see(call: Any) -> None:
+        tags = getattr(call.attrs, "launch_params", ())
+        if SHARED_MEMORY in map(str, tags) and isinstance(call.args[-1], tirx.IntImm):
+            # The last of the launch parameters; the name of the kernel comes first.
+            shared[str(call.args[0].value)] = int(call.args[-1])
+
+    for host in hosts.functions.values():
+        tvm_ffi.structural_walk(host.body, (ir.Call, see))
+    kernels = {str(name.name_hint): func for name, func in module.functions.items()}
+    return {name: _launch(func, shared.get(name, 0)) for name, func in kernels.items()}
 
 
-def _launch(func: tirx.PrimFunc) -> Launch:
+def _launch(func: tirx.PrimFunc, shared_memory_bytes: int) -> Launch:
     extents: dict[str, int] = {}
     dynamic: list[str] = []
 
@@ -166,7 +179,7 @@ def _launch(func: tirx.PrimFunc) -> Launch:
                 dynamic.append(tag)
 
     tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, see))
-    return Launch(extents, tuple(dynamic))
+    return Launch(extents, tuple(dynamic), shared_memory_bytes)
 
 
 def _of_amd(figures: dict[str, int]) -> dict[str, int]:
@@ -194,7 +207,9 @@ def _resources(
 ) -> dict[str, KernelResources]:
     chip = gpu_chip(target)
     found = {}
-    for name, figures in usage.items():
+    for name, reported in usage.items():
+        shared = reported["shared_memory_bytes"] + launches[name].shared_memory_bytes
+        figures = {**reported, "shared_memory_bytes": shared}
         resident = occupancy(
             chip,
             registers=figures["registers"],

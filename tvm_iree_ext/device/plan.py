@@ -22,6 +22,7 @@ import ast
 import keyword
 import re
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 from tvm import DataType, ir, tirx
@@ -40,7 +41,8 @@ _CPP = (
 )
 _RESERVED |= {*_CPP.split()}
 _AXES = "xyz"
-_SHARED = "tirx.use_dyn_shared_memory"
+SHARED_MEMORY = "tirx.use_dyn_shared_memory"
+"""The launch parameter that asks for shared memory; the last of them."""
 
 _BINARY: dict[str, Callable[[], ast.operator]] = {
     "Add": ast.Add,
@@ -151,11 +153,12 @@ class _Planner:
         raise BuildError(f"a launch plan has no {kind}: {_line(node)}")
 
     def allocation(self, buffer: Any) -> dict[str, Any]:
-        elements: Any = tirx.const(1, "int64")
-        for extent in buffer.shape:
-            elements = elements * tirx.Cast("int64", extent)
         dtype = DataType(str(buffer.dtype))
-        size = elements * tirx.const(-(-dtype.bits * dtype.lanes // 8), "int64")
+        known = [int(extent) for extent in buffer.shape if isinstance(extent, tirx.IntImm)]
+        size: Any = tirx.const(prod(known) * -(-dtype.bits * dtype.lanes // 8), "int64")
+        for extent in buffer.shape:
+            if not isinstance(extent, tirx.IntImm):
+                size = tirx.Cast("int64", extent) * size
         return {"allocate": self.name(buffer), "bytes": self.number(size)}
 
     def tensor_map(self, call: Any) -> dict[str, Any]:
@@ -191,7 +194,7 @@ class _Planner:
             "launch": name,
             "grid": [extents.pop(f"blockIdx.{axis}", 1) for axis in _AXES],
             "block": [extents.pop(f"threadIdx.{axis}", 1) for axis in _AXES],
-            "shared": extents.pop(_SHARED, 0),
+            "shared": extents.pop(SHARED_MEMORY, 0),
             "arguments": arguments,
         }
         if extents:

@@ -1,0 +1,117 @@
+// A GPU's driver, HIP's and CUDA's, whose memory and launches are a server's, by a socket.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static int server = -1;
+static char* memory;
+static FILE* sizes;
+
+static int64_t ask(const char* what, const void* content, size_t bytes) {
+  uint32_t head[2] = {(uint32_t)strlen(what), (uint32_t)bytes};
+  int64_t answer;
+  write(server, head, sizeof head);
+  write(server, what, head[0]);
+  write(server, content, bytes);
+  return read(server, &answer, 8) == 8 ? answer : -1;
+}
+
+static int init(void) {
+  if (server >= 0) return 0;
+  struct sockaddr_un place = {AF_UNIX, ""};
+  snprintf(place.sun_path, sizeof place.sun_path, "%s/socket", getenv("FAKE_GPU"));
+  server = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (connect(server, (struct sockaddr*)&place, sizeof place)) return 100;
+  char name[200];
+  snprintf(name, sizeof name, "%s/memory", getenv("FAKE_GPU"));
+  int file = open(name, O_RDWR);
+  memory = mmap(0, 64 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  return memory == MAP_FAILED ? 101 : 0;
+}
+
+int hipInit(unsigned flags) { return init(); }
+int hipGetDeviceCount(int* count) { *count = 1; return 0; }
+int hipGetDevice(int* device) { *device = 0; return 0; }
+int hipSetDevice(int device) { return device != 0; }
+int hipModuleLoadData(void** module, const void* image) {
+  *module = memory;
+  return (int)ask("load", image, 4);
+}
+int hipModuleGetFunction(void** function, void* module, const char* name) {
+  *function = strdup(name);
+  return ask("function", name, strlen(name)) < 0 ? 500 : 0;
+}
+int hipMalloc(void** pointer, size_t bytes) {
+  int64_t at = ask("allocate", &bytes, 8);
+  *pointer = memory + at;
+  return at < 0 ? 2 : 0;
+}
+int hipFree(void* pointer) {
+  int64_t at = (char*)pointer - memory;
+  return (int)ask("free", &at, 8);
+}
+int hipMemcpyHtoD(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); return 0; }
+int hipMemcpyDtoH(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); return 0; }
+int hipDeviceSynchronize(void) { return (int)ask("wait", "", 0); }
+int hipModuleLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, void* stream, void** parameters,
+                          void** extra) {
+  // The server says of how many bytes each parameter is, in one digit each.
+  char content[4096];
+  uint64_t base = (uint64_t)memory;
+  uint32_t extents[7] = {gx, gy, gz, bx, by, bz, shared};
+  size_t length = 0;
+  memcpy(content, &base, 8), length += 8;
+  memcpy(content + length, extents, sizeof extents), length += sizeof extents;
+  int64_t count = ask("parameters", function, strlen(function));
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t bytes = ask("bytes", &i, 8);
+    memcpy(content + length, parameters[i], bytes), length += bytes;
+  }
+  return (int)ask("launch", content, length);
+}
+
+typedef struct { uint64_t words[16]; } Map;
+int cuInit(unsigned flags) { return init(); }
+int cuDeviceGetCount(int* count) { *count = 1; return 0; }
+int cuDeviceGet(int* device, int ordinal) { *device = ordinal; return 0; }
+int cuDeviceGetAttribute(int* value, int attribute, int device) {
+  *value = (int)ask("attribute", &attribute, 4);
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(void** context, int device) { *context = memory; return 0; }
+int cuCtxSetCurrent(void* context) { return 0; }
+int cuCtxPushCurrent_v2(void* context) { return context != memory; }
+int cuCtxPopCurrent_v2(void** context) { *context = memory; return 0; }
+int cuModuleLoadData(void** module, const void* image) { return hipModuleLoadData(module, image); }
+int cuModuleGetFunction(void** function, void* module, const char* name) {
+  return hipModuleGetFunction(function, module, name);
+}
+int cuFuncSetAttribute(void* function, int attribute, int value) {
+  return attribute == 8 ? (int)ask("shared", &value, 4) : 1;
+}
+int cuMemAlloc_v2(void** pointer, size_t bytes) { return hipMalloc(pointer, bytes); }
+int cuMemFree_v2(void* pointer) { return hipFree(pointer); }
+int cuMemcpyHtoD_v2(void* to, const void* from, size_t n) { return hipMemcpyHtoD(to, from, n); }
+int cuMemcpyDtoH_v2(void* to, const void* from, size_t n) { return hipMemcpyDtoH(to, from, n); }
+int cuCtxSynchronize(void) { return hipDeviceSynchronize(); }
+int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                   unsigned bz, unsigned shared, void* stream, void** parameters, void** extra) {
+  return hipModuleLaunchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
+}
+// The map holds what it was made of: the address, the kind, the box, the extents, the swizzle.
+int cuTensorMapEncodeTiled(Map* map, int kind, unsigned rank, void* address, const uint64_t* extents,
+                           const uint64_t* strides, const uint32_t* box, const uint32_t* steps,
+                           int interleave, int swizzle, int promotion, int fill) {
+  if ((uint64_t)map % 64 || (uint64_t)address % 16 || strides[0] % 16 || rank != 2) return 1;
+  uint64_t words[16] = {(char*)address - memory, kind, extents[0], extents[1], box[0], box[1],
+                        swizzle, strides[0]};
+  memcpy(map, words, sizeof words);
+  return 0;
+}
