@@ -88,7 +88,7 @@ ALLOWED = {
     "doctor": ".versions .cache .machine .runtime .target .linker .device tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "gpu_table": ".schedules .device .target",
-    "inspected": ".device .simulated .target tvm",
+    "inspected": f"{REGISTRY} .device .simulated tvm",
     "simulated": f"{REGISTRY} .simt .device .simulated_plan tvm numpy",
     "simulated_plan": ".simt .device .device.launcher tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",

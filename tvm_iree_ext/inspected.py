@@ -1,6 +1,7 @@
 """What compilers make of a GPU kernel, for a reader: registers, memory, instructions.
 
-Names of kernels are those of :mod:`.simulated`: ``mma:KIND`` and ``FILE.py:NAME``.
+Names of kernels are those of :mod:`.simulated`: ``mma:KIND`` and ``FILE.py:NAME``.  Of an op the
+kernels are those of the rule that builds it.
 """
 
 import dataclasses
@@ -12,7 +13,11 @@ from tvm import tirx
 from tvm_iree_ext.device.code import DeviceCode, compile_device
 from tvm_iree_ext.device.instructions import InstructionCounts
 from tvm_iree_ext.errors import SimulationError
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulated import default_target, named_kernel
+from tvm_iree_ext.target.gpu import gpu_chip
 from tvm_iree_ext.target.names import TargetLike, make_target
 
 _PLAIN = ("vector", "scalar", "shuffles", "barriers", "waits", "scratch", "control")
@@ -37,6 +42,26 @@ def inspect_kernel(kernel: str | tirx.PrimFunc, target: TargetLike | None = None
     return compile_device(function, make_target(target))
 
 
+def inspect_op(op: Op, target: TargetLike, config: LoweringConfig | None = None) -> DeviceCode:
+    """Compile the kernels of an op as far as the tools at hand go.
+
+    Args:
+        op: what :mod:`tvm_iree_ext.ops` makes.
+        target: a GPU, such as ``cuda:sm_80``.
+        config: by default the rule's heuristic.
+
+    Raises:
+        TargetError: for a target that is no GPU.
+        ScheduleError: when no rule builds the op, or the config does not fit.
+        BuildError: where a compiler refuses.
+    """
+    resolved = make_target(target)
+    gpu_chip(resolved)
+    rule = choose(op, resolved)
+    module = rule.lower(op, resolved, config or rule.heuristic(op, resolved))
+    return compile_device(module, resolved)
+
+
 def report_data(code: DeviceCode) -> dict[str, Any]:
     """The report as plain data."""
     kernels = {}
@@ -44,7 +69,7 @@ def report_data(code: DeviceCode) -> dict[str, Any]:
         resources, counted = code.resources.get(name), code.instructions(name)
         parts = {"kernel": counted.whole, "hot_loop": counted.hot_loop} if counted else {}
         kernels[name] = {
-            "launch": dict(launch.extents),
+            "launch": {**launch.extents, **dict.fromkeys(launch.dynamic, "of the arguments")},
             "resources": dataclasses.asdict(resources) if resources else None,
             "instructions": {part: _counts(one) for part, one in parts.items() if one},
         }

@@ -1,5 +1,6 @@
 """Launch plans, followed by every launcher, on a driver whose launches the simulator runs."""
 
+import re
 import subprocess
 import sys
 
@@ -206,6 +207,26 @@ def test_an_op_built_here_runs_in_a_process_without_tvm(gpu, tmp_path, monkeypat
         kernel(x)
     with pytest.raises(CallError, match="input is float64; expected float32"):
         kernel(x.astype("float64"))
+
+
+def test_the_page_multiplies_on_a_gpu(gpu, root, tmp_path, compiled, monkeypatch):
+    """docs/deploy.md: what it builds, called from its program."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TVM_IREE_EXT_CACHE", str(tmp_path / "cache"))
+    text = (root / "docs" / "deploy.md").read_text("utf-8")
+    section = text.partition("## A GPU")[2]
+    blocks = re.findall(
+        r"^```\w+\n(?:#|//) (\w+\.\w+)(.*?)^```$", section, re.MULTILINE | re.DOTALL
+    )
+    for name, code in blocks:
+        (tmp_path / name).write_text(f"//{code}" if name.endswith("cpp") else code)
+    exec((tmp_path / "gpu.py").read_text())
+    gpu.kernels = kernels_for(ops.matmul(("rows", 64), (64, 32)), TARGET)
+    compiled("c++", "--version")  # or skip
+    done = run("sh", "-e", "multiply.sh", env=gpu.environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + str(gpu.calls)
+    assert done.stdout.startswith("largest difference")
+    assert gpu.held == {}
 
 
 def test_a_kernel_for_a_gpu_says_that_there_is_none(tmp_path):

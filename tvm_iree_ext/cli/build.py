@@ -33,6 +33,22 @@ def add_build(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "op", metavar="OP|FILE.mlir", help="an op as 'tvm-iree-ext list' shows it, or a program"
     )
+    add_op_arguments(parser)
+    parser.add_argument("--help-op", action="store_true", help="explain OP and its attributes")
+    parser.add_argument(
+        "--target",
+        default="llvm",
+        metavar="T",
+        help="llvm (this machine), llvm:CPU, llvm:CPU@TRIPLE, cuda:CHIP, rocm:CHIP or JSON"
+        " (default: %(default)s)",
+    )
+    parser.add_argument("-o", "--output", metavar="FOLDER", help="export the artifact there")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(run=run_build)
+
+
+def add_op_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the words behind an op: operands, attributes, lowering config."""
     parser.add_argument(
         "operands",
         metavar="OPERAND",
@@ -47,19 +63,9 @@ def add_build(commands: argparse._SubParsersAction) -> None:
         default=[],
         help="an attribute, as JSON or text; --help-op lists them",
     )
-    parser.add_argument("--help-op", action="store_true", help="explain OP and its attributes")
-    parser.add_argument(
-        "--target",
-        default="llvm",
-        metavar="T",
-        help="llvm (this machine), llvm:CPU, llvm:CPU@TRIPLE or JSON (default: %(default)s)",
-    )
     parser.add_argument(
         "--config", metavar="JSON|FILE", help="lowering config (default: the heuristic's)"
     )
-    parser.add_argument("-o", "--output", metavar="FOLDER", help="export the artifact there")
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.set_defaults(run=run_build)
 
 
 def run_build(args: argparse.Namespace) -> None:

@@ -4,6 +4,9 @@ import argparse
 import json
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.cli.build import add_op_arguments, read_config
+from tvm_iree_ext.cli.operands import make_op
+from tvm_iree_ext.errors import OpError, TargetError
 
 
 def add_inspect(commands: argparse._SubParsersAction) -> None:
@@ -17,9 +20,11 @@ def add_inspect(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "kernel",
-        help="FILE.py:NAME, a TensorIR function with thread bindings; or mma:KIND, the smallest"
-        " kernel of a matrix instruction, such as mma:MFMA_F32_16x16x16_F16",
+        help="an op, as 'tvm-iree-ext build' takes it; FILE.py:NAME, a TensorIR function with"
+        " thread bindings; or mma:KIND, the smallest kernel of a matrix instruction, such as"
+        " mma:MFMA_F32_16x16x16_F16",
     )
+    add_op_arguments(parser)
     parser.add_argument("--target", metavar="T", help="such as cuda:sm_80 or rocm:gfx942")
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--assembly", action="store_true", help="print the assembly itself")
@@ -29,7 +34,16 @@ def add_inspect(commands: argparse._SubParsersAction) -> None:
 
 def run_inspect(args: argparse.Namespace) -> int:
     """Print the report, or the assembly; 1 where there is none."""
-    code = ext.inspected.inspect_kernel(args.kernel, args.target)
+    if ":" in args.kernel:
+        if args.operands or args.set or args.config is not None:
+            raise OpError(f"{args.kernel} is no op: it has no operands, attributes or config")
+        code = ext.inspected.inspect_kernel(args.kernel, args.target)
+    else:
+        op = make_op(args.kernel, args.operands, args.set)
+        if args.target is None:
+            raise TargetError(f"{op.name}: name a GPU by --target, as cuda:sm_80 or rocm:gfx942")
+        config = None if args.config is None else read_config(args.config)
+        code = ext.inspected.inspect_op(op, args.target, config)
     if args.json:
         print(json.dumps(ext.inspected.report_data(code)))
     elif not args.assembly:

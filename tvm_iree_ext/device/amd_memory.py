@@ -236,9 +236,10 @@ class _Rewriter:
             shared = shared * element
         words = moved // 4
         words_type = {1: "int8", 2: "int16"}.get(moved, f"int32x{words}" if words > 1 else "int32")
-        value = tirx.call_extern(
-            words_type, _load_name(self.unit, moved), buffer.data, first, shared, address.lane
-        )
+        # Wide where extents are known only later; both are below 2**31.
+        offsets = map(_as_word, (shared, address.lane))
+        name = _load_name(self.unit, moved)
+        value = tirx.call_extern(words_type, name, buffer.data, first, *offsets)
         if str(dtype) == "bool":
             return value != tirx.const(0, words_type)
         return value if str(dtype) == words_type else tirx.reinterpret(str(dtype), value)
@@ -291,11 +292,14 @@ class _Rewriter:
         return tvm_ffi.structural_map(body, (tirx.AttrStmt, bound))
 
 
+def _as_word(value: Any) -> Any:
+    return value if str(value.ty.dtype) == "int32" else tirx.Cast("int32", value)
+
+
 def _of_first_lane(var: Any) -> Any:
     """A thread's id as the first lane has it; wide ones are of functions with extents unknown."""
     dtype = str(var.ty.dtype)
-    word = var if dtype == "int32" else tirx.Cast("int32", var)
-    value = tirx.call_llvm_pure_intrin("int32", "llvm.amdgcn.readfirstlane", word)
+    value = tirx.call_llvm_pure_intrin("int32", "llvm.amdgcn.readfirstlane", _as_word(var))
     return value if dtype == "int32" else tirx.Cast(dtype, value)
 
 
