@@ -37,6 +37,10 @@ class Rule(Protocol):
 
     name: str
 
+    @property
+    def lowers(self) -> type[Op] | tuple[type[Op], ...]:
+        """The ops that it is for."""
+
     def applies(self, op: Op, target: Target) -> str | None:
         """None, or the reason why the rule does not apply."""
 
@@ -86,10 +90,13 @@ def choose(op: Op, target: Target) -> Rule:
     Raises:
         ScheduleError: when none does, with the reason of each.
     """
-    reasons = []
+    reasons = {}
     for rule in RULES:
         reason = rule.applies(op, target)
         if reason is None:
             return rule
-        reasons.append(f"{rule.name}: {reason}")
-    raise ScheduleError(f"{op.name}: no schedule for {target.kind.name}; " + "; ".join(reasons))
+        reasons[rule] = f"{rule.name}: {reason}"
+    # Rules for other ops have nothing to say, where there are rules for this one.
+    near = [reason for rule, reason in reasons.items() if isinstance(op, rule.lowers)]
+    because = "; ".join(near or reasons.values())
+    raise ScheduleError(f"{op.name}: no schedule for {target.kind.name}; {because}")

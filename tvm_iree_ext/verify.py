@@ -289,10 +289,11 @@ def _build_and_call(
 
 
 def _check_runs_here(target: Target, simulate: bool) -> None:
-    data, kind = target_json(target), target.kind.name
-    if simulate:
-        if kind not in DLPACK_DEVICES:
-            raise TargetError(f"{kind} is no GPU target: its kernels run here, or nowhere")
-    elif why := gpu_obstacle(kind, chip_of(data)) if kind in DLPACK_DEVICES else obstacle(target):
-        there = ", or simulate here" if kind in DLPACK_DEVICES else ", or build and export here"
-        raise TargetError(f"{why}; verify there{there}")
+    kind = target.kind.name
+    if kind not in DLPACK_DEVICES:
+        if simulate:
+            raise TargetError(f"{kind} is no GPU target, which alone are simulated")
+        if why := obstacle(target):
+            raise TargetError(f"{why}; verify there, or build and export here")
+    elif not simulate and (why := gpu_obstacle(kind, chip_of(target_json(target)))):
+        raise TargetError(f"{why}; verify there, or simulate here")

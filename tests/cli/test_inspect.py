@@ -28,5 +28,24 @@ def test_assembly_is_printed(command):
 
 
 def test_what_is_no_kernel_is_refused(command):
-    assert "expected FILE.py:NAME or mma:KIND" in command("inspect", "matmul").err
+    assert "no op 'matmul'; registered are" in command("inspect", "matmul").err
+    assert "expected FILE.py:NAME or mma:KIND" in command("inspect", "file:matmul").err
     assert "is unknown" in command("inspect", "mma:X").err
+    assert "it has no operands" in command("inspect", "mma:X", "8xf32").err
+
+
+PACK = ("pack", "Nx8xf16", "--set", "inner_dims_pos=[0]", "--set", "inner_tiles=[4]")
+
+
+def test_an_op_is_built_by_its_rule(command):
+    done = command(
+        "inspect", *PACK, "--set", "padding_value=0", "--target", "rocm:gfx942", "--json"
+    )
+    (kernel,) = json.loads(done.out)["kernels"].values()
+    assert kernel["launch"] == {
+        "threadIdx.x": 64, "threadIdx.y": 4, "blockIdx.x": "of the arguments"
+    }  # fmt: skip
+    assert kernel["resources"]["spills"] == 0
+    assert "name a GPU by --target" in command("inspect", *PACK, "--set", "padding_value=0").err
+    done = command("inspect", *PACK, "--set", "padding_value=0", "--target", "llvm")
+    assert "llvm is not a GPU target" in done.err

@@ -122,3 +122,18 @@ def test_shows_a_bar_on_a_terminal(command, examples, monkeypatch):
     done = command("verify", "--examples", examples, "--op", "nested_layout", "--jobs", 0)
     assert "11/11" in done.err
     assert done.lines == ["11 passed, 0 failed"]
+
+
+def test_kernels_for_a_gpu_are_simulated(command):
+    done = command(
+        "verify", "--op", "pack", "--cases", 2, "--target", "cuda:sm_80", "--simulate", "--jobs", 0
+    )
+    assert (done.status, done.lines[-1]) == (0, "2 passed, 0 failed")
+    done = command("verify", "--op", "pack", "--simulate", "--jobs", 0)
+    assert "llvm is no GPU target" in done.err
+
+
+def test_without_a_gpu_they_are_not_run(command):
+    done = command("verify", "--op", "pack", "--target", "rocm:gfx942", "--jobs", 0)
+    assert "no GPU driver" in done.err
+    assert "verify there, or simulate here" in done.err

@@ -1,0 +1,97 @@
+"""Ops that move elements, on both vendors' GPUs."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.layout import NestedLayout
+from tvm_iree_ext.ops import vector_ext
+from tvm_iree_ext.registry import find
+from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.target.names import make_target
+
+TARGETS = ("cuda:sm_80", "rocm:gfx942", "rocm:gfx1100")
+LAYOUT = (
+    "#iree_vector_ext.nested_layout<subgroup_tile = [2], batch_tile = [1], outer_tile = [1],"
+    " thread_tile = [8], element_tile = [4], subgroup_strides = [1], thread_strides = [1]>"
+)
+
+
+def moved(op, target, **operands):
+    """The result, which is the reference's."""
+    done = simulate_op(op, target, operands).check()
+    np.testing.assert_array_equal(
+        done.results["result"], find(op.name).reference(op, operands)["result"]
+    )
+    return done.simulations
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [(1, 1), (37, 61), (128, 64)])
+def test_pack_and_back(target, shape):
+    x = np.arange(np.prod(shape), dtype="float16").reshape(shape)
+    packing = {"inner_dims_pos": [0, 1], "inner_tiles": [16, 8]}
+    moved(ops.pack(("m", "n"), dtype="float16", padding_value=-1.0, **packing), target, input=x)
+    packed = np.zeros((-(-shape[0] // 16), -(-shape[1] // 8), 16, 8), "float16")
+    packed[...] = np.arange(packed.size).reshape(packed.shape)
+    op = ops.unpack(packed.shape, shape, dtype="float16", **packing)
+    moved(op, target, input=packed)
+
+
+def test_a_copy_is_of_wide_accesses():
+    x = np.arange(128 * 64, dtype="float32").reshape(128, 64)
+    op = vector_ext.to_layout(
+        (128, 64), NestedLayout((1, 1), (1, 1), (1, 1), (32, 1), (4, 64), (0, 0), (1, 0))
+    )
+    (done,) = moved(op, "cuda:sm_80", input=x)
+    assert done.uncoalesced == 0
+    assert {access.access_bytes for access in done.accesses} == {16}
+
+
+@pytest.mark.parametrize("num_subgroups", [1, 2, 4])  # several parts, one, replicas
+def test_lanes_and_back(num_subgroups):
+    x = np.arange(60, dtype="int8")
+    how = {"num_subgroups": num_subgroups, "subgroup_size": 8}
+    op = vector_ext.to_simt((60,), LAYOUT, dtype="int8", padding=7, **how)
+    simulations = moved(op, "cuda:sm_80", input=x)
+    assert len(simulations) == (2 if num_subgroups == 1 else 1)  # a table where parts are several
+    parts = find(op.name).reference(op, {"input": x})["result"]
+    moved(
+        vector_ext.to_simd(parts.shape, LAYOUT, result=(60,), dtype="int8", **how),
+        "rocm:gfx942",
+        input=parts,
+    )
+
+
+def test_many_dims_are_few_loops():
+    """A layout of eleven dims would be sought for minutes."""
+    shape = (2, 1, 3, 1, 2, 1, 1, 2, 1, 3, 1)
+    x = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    op = ops.pack(shape, inner_dims_pos=[0], inner_tiles=[2])
+    moved(op, "cuda:sm_80", input=x)
+
+
+def test_a_config_that_does_not_fit_is_refused():
+    rule, op, target = (
+        GpuDataMovement(),
+        ops.pack((8,), inner_dims_pos=[0], inner_tiles=[4]),
+        make_target("cuda:sm_80"),
+    )
+    config = rule.heuristic(op, target)
+    for field, value, message in (
+        ("algorithm", "rows", "algorithm is 'rows'; expected 'elementwise'"),
+        (
+            "workgroup_tile",
+            {"lanes": 2048},
+            r"workgroup_tile\['lanes'\] is 2048; expected 1 to 1024",
+        ),
+        ("workgroup_tile", {"lanes": 48}, "is 48; expected a multiple of 32"),
+        ("vector_lanes", 8, "vector_lanes is 8; expected a power of two up to 4"),
+    ):
+        with pytest.raises(ScheduleError, match=message):
+            rule.lower(op, target, replace(config, **{field: value}))
+    assert rule.applies(op, make_target("llvm")) == "llvm is not a GPU target"
