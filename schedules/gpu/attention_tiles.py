@@ -160,7 +160,6 @@ class TileCopy:
         held = coordinates(layout, lanes.subgroups, lanes.size, packed=True)
         held = held.reshape(lanes.subgroups, lanes.size, -1, 2)
         inside: np.ndarray = np.all(held < np.array(shape), axis=-1)
-        held = np.where(inside[..., None], held, 0)
         self.down, self.run = layout.element_tile  # of a run no more than leaves no lane idle
         self.keys, self.columns = held[..., 0 if key_rows else 1], held[..., 1 if key_rows else 0]
         self.inside, self.key_rows = inside, key_rows
@@ -213,7 +212,8 @@ class TileCopy:
             if not whole:
                 key = tirx.min(key, i64(source.count) - self._last_run())
             across = self.run if self.key_rows else 1
-            padded = int(self.columns[..., at].max()) + across > source.width
+            columns = self.columns[..., at][self.inside[..., at]]
+            padded = int(columns.max(initial=0)) + across > source.width
             if not isinstance(source.first_column, int):
                 column = wide(column) + source.first_column
                 padded = source.width % tile.columns != 0
