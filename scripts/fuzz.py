@@ -2,7 +2,8 @@
 
     .venv/bin/python scripts/fuzz.py tests/data/ir tests/data/mlir --count 10000 --seed 1
 
-Case I of a seed is the same text everywhere: --case I repeats it alone, --show prints it.
+Case I of a seed is the same text everywhere: --case I repeats it alone, --show prints it, --start I
+goes on from it.
 """
 
 import argparse
@@ -18,6 +19,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="of .mlir files")
     parser.add_argument("--count", type=int, default=1000, help="cases (default: %(default)s)")
+    parser.add_argument("--start", type=int, default=0, help="the first (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of them (default: %(default)s)")
     parser.add_argument("--case", type=int, help="this one alone")
     parser.add_argument("--show", action="store_true", help="print the texts instead")
@@ -28,7 +30,7 @@ def main() -> int:
     texts = [path.read_text("utf-8") for path in paths]
     if not texts:
         parser.error("the folders have no .mlir file")
-    indices = range(args.count) if args.case is None else [args.case]
+    indices = range(args.start, args.start + args.count) if args.case is None else [args.case]
     if args.show:
         for index in indices:
             print(ext.fuzz.case(args.seed, index, texts))

@@ -92,7 +92,8 @@ def _write(imported: Imported, target: Target, folder: Path) -> None:
     except ExtError:
         raise
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
-        raise BuildError(f"TVM cannot lower {imported.name}: {error}") from error
+        name = imported.name or "the program"
+        raise BuildError(f"TVM cannot lower {name}: {error}") from error
     manifest = ProgramManifest(
         name=imported.name,
         functions=functions,

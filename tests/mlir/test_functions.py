@@ -53,6 +53,21 @@ def test_an_asynchronous_function_alone_goes_by_its_own_name(imported):
     assert [p.name for p in imported(text).functions] == ["main"]
 
 
+def test_a_function_is_called_what_it_is_called(built):
+    """Names that Relax does not take, and names that kernels would have."""
+    names = ["a.b", "a_b", "arith_addf", "arith_addf_1", "main", "x y/\u00fc'\""]
+    body = """(%a: tensor<3xf32>) -> tensor<3xf32> {
+      %0 = arith.addf %a, %a : tensor<3xf32>
+      %1 = math.sqrt %0 : tensor<3xf32>
+      return %1 : tensor<3xf32>
+    }"""
+    quoted = [name.replace('"', "\\22") for name in names]
+    program = built("\n".join(f'func.func @"{name}"{body}' for name in quoted))
+    for name in names:
+        (result,) = program(np.array([2, 8, 18], "f4"), function=name)
+        assert list(result) == [2, 4, 6]
+
+
 def test_mutable_globals_are_refused(imported):
     text = """
     util.global private mutable @count = 1 : i32

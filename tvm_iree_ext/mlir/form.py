@@ -18,6 +18,9 @@ class ScalarType:
 
     dtype: str  # "float32", "int64", "index", "complex64", "float8_e4m3fn", ...
 
+    def __str__(self) -> str:
+        return self.dtype
+
 
 @dataclass(frozen=True)
 class TensorType:
@@ -27,12 +30,19 @@ class TensorType:
     dtype: str
     vector: bool = False
 
+    def __str__(self) -> str:
+        extents = "".join("?x" if one is None else f"{one}x" for one in self.shape)
+        return f"{'vector' if self.vector else 'tensor'}<{extents}{self.dtype}>"
+
 
 @dataclass(frozen=True)
 class OtherType:
     """A type that is not computed with, such as ``!hal.buffer_view``, by MLIR's text."""
 
     text: str
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True)

@@ -101,7 +101,7 @@ def import_module(
 
 def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | None:
     """Emit a Relax function; None where something in it is not supported."""
-    function = Function(program, name, program.builder)
+    function = Function(program, program.symbol(name), program.builder)
     scope = Scope(function, 0, (str(op.attributes["sym_name"]),))
     before = len(program.problems)
     try:
@@ -111,7 +111,7 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
         return None
     builder = program.builder
     parameters = [part for argument in arguments for part in argument.parts]
-    with builder.function(name):
+    with builder.function(function.name):
         with builder.dataflow():
             results: list[Tensor] = []
             checks: list[Check] = []

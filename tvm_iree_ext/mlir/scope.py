@@ -1,5 +1,6 @@
 """The state of an import: the Relax module that grows, and what each value of IR has become."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
@@ -57,6 +58,7 @@ class Program:
     inputs: dict[str, int] = field(default_factory=dict)
     settled: dict[str, dict[tirx.Var, Any]] = field(default_factory=dict)
     helpers: set[str] = field(default_factory=set)  # functions that entry points name
+    symbols: dict[str, str] = field(default_factory=dict)  # entry points, by what they are called
     dropped: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     most_steps: int = 0
@@ -80,19 +82,33 @@ class Program:
         """Note what is not supported."""
         self.problems.append(f"{op.location}: {op.name}: {what}")
 
+    def symbol(self, name: str) -> str:
+        """What an entry point is called until the module is finished: Relax takes identifiers."""
+        found = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
+        while found in self.symbols:
+            found += "_"
+        self.symbols[found] = name
+        return found
+
+    def kernel_name(self, name: str) -> str:
+        """A name for a kernel, such that no function of the module has it, also with a number."""
+        while any(function.startswith(name) for function in self.functions):
+            name += "_"
+        return name
+
     def finished(self, names: Sequence[str]) -> IRModule:
         """The module, whose functions say how many of their parameters a caller gives."""
         module = self.builder.finalize()
         functions = {}
         for gvar, func in module.functions.items():
-            name = gvar.name_hint
-            if isinstance(func, relax.Function):
-                if name not in names and name not in self.helpers:
-                    continue
-                if name in names:
-                    func = _bound(func, self.settled[name])
-                    func = func.with_attr("num_input", self.inputs[name])
-                    func = func.with_attr("global_symbol", name)
+            name = self.symbols.get(gvar.name_hint, "")
+            if name in names:
+                func = _bound(func, self.settled[name])
+                func = func.with_attr("num_input", self.inputs[name])
+                func = func.with_attr("global_symbol", name)
+                gvar = gvar if gvar.name_hint == name else ir.GlobalVar(name)
+            elif isinstance(func, relax.Function) and gvar.name_hint not in self.helpers:
+                continue
             functions[gvar] = func
         return IRModule(functions)
 
@@ -103,7 +119,7 @@ class Program:
             key = f"{op.entry}_{len(self.ops)}"
             func = op.prim_func().with_attr(OP_ATTRIBUTE, key).with_attr("op_pattern", OPAQUE)
             func = func.without_attr("global_symbol")
-            self._ops[identity] = (key, self.builder.add_func(func, key))
+            self._ops[identity] = (key, self.builder.add_func(func, self.kernel_name(key)))
             self.ops[key] = op
         return self._ops[identity][1]
 
@@ -355,7 +371,7 @@ class Scope:
     ) -> list[relax.Var]:
         """Emit a call of a PrimFunc; a variable for each output."""
         builder = self.program.builder
-        gvar = builder.add_func(func.without_attr("global_symbol"), name)
+        gvar = builder.add_func(func.without_attr("global_symbol"), self.program.kernel_name(name))
         return self.call_global(gvar, arguments, outputs)
 
     def call_global(
