@@ -31,8 +31,8 @@ WARPGROUP = 128  # lanes
 _STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
 _SWIZZLES = (128, 64, 32, 16)
 _ATOM_BYTES = 1024  # to which swizzled tiles are aligned
-_REGISTERS = 200  # of an accumulator, that leave a lane enough for the rest
-_MOST_CONSUMERS = 3
+_HELD = {1: 192, 2: 192, 3: 96}
+"""Registers of a lane for accumulators, by warpgroups that multiply; it needs others, too."""
 _COPIES = ("tma", "async")
 _NARROW = 64  # columns; fewer are for results that have no more
 _STEP_COST = 64  # of copying a row or column of a tile, in multiplications
@@ -200,18 +200,16 @@ def plan_warpgroup_matmul(
         raise ScheduleError(f"{where}: {shape.groups} groups; a grid has {chip.max_grid[1]}")
     if config.copies not in _COPIES:
         raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(_COPIES)}")
-    if not 1 <= config.consumers <= _MOST_CONSUMERS or config.tiles < 1 or config.stages < 2:
+    if config.consumers not in _HELD or config.tiles < 1 or config.stages < 2:
         raise ScheduleError(
             f"{where}: {config.consumers} consumers, {config.tiles} tiles, {config.stages} stages;"
-            f" expected 1 to {_MOST_CONSUMERS}, 1 or more, and 2 or more"
+            f" expected 1 to {max(_HELD)}, 1 or more, and 2 or more"
         )
     held = config.tiles * mma.operand("acc").registers
-    limit = min(_REGISTERS, 65536 // (WARPGROUP * (1 + config.consumers)))
-    if config.consumers > 1:  # the copying warpgroup gives of its own
-        limit = _REGISTERS if config.consumers == 2 else 128
-    if held > limit:
+    if held > (limit := _HELD[config.consumers]):
         raise ScheduleError(
-            f"{where}: accumulators take {held} registers of a lane; there are {limit}"
+            f"{where}: accumulators take {held} registers of a lane; there are {limit} for"
+            f" {config.consumers} consumers"
         )
     majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
     counts = {"lhs": config.consumers * config.tiles, "rhs": 1}

@@ -137,6 +137,11 @@ def test_it_compiles_to_its_instructions(rhs_order):
         ("cuda:sm_90a", WarpgroupConfig("NV_WGMMA_F32_64x128x16_BF16"), "its types are bfloat16"),
         ("cuda:sm_90a", WarpgroupConfig(WIDE, stages=5), "5 stages of tiles take 245840 bytes"),
         ("cuda:sm_90a", WarpgroupConfig(WIDE, tiles=2), "take 256 registers of a lane; there are"),
+        (
+            "cuda:sm_90a",
+            WarpgroupConfig(WIDE, consumers=3, stages=2),
+            "take 128 registers of a lane; there are 96 for 3 consumers",
+        ),
         ("cuda:sm_90a", WarpgroupConfig(KIND, stages=1), "1 stages; expected 1 to 3, 1 or more"),
         ("cuda:sm_90a", WarpgroupConfig(KIND, consumers=4), "4 consumers, 1 tiles"),
         ("cuda:sm_90a", WarpgroupConfig(KIND, copies="bulk"), "copies 'bulk'; there are tma"),
