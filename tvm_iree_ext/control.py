@@ -52,11 +52,18 @@ def _for(what: Mapping[str, Any], tensors: Sequence[Any]) -> Sequence[Any]:
     start, stop, step = map(_number, tensors[:3])
     if step <= 0:
         raise CallError(f"the step of a loop is {step}; expected 1 or more")
-    carried, captured = _split(tensors[3:], what["carried"])
+    given, captured = _split(tensors[3:], what["carried"])
+    # What steps write into is the loop's own from the first on.
+    carried = [_copied(one) if i in what["own"] else one for i, one in enumerate(given)]
     body = _Region(what["body"], captured)
-    dtype = numpy_dtype(str(tensors[0].dtype))
+    number = np.empty((), numpy_dtype(str(tensors[0].dtype)))
+    tensor, is_kept = arrays.as_tensor(number), 0 in what["body"]["ports"]
     for value in range(start, stop, step):
-        carried = body(arrays.as_tensor(np.array(value, dtype)), *carried)
+        if is_kept:
+            number = np.empty_like(number)
+            tensor = arrays.as_tensor(number)
+        number[()] = value
+        carried = body(tensor, *carried)
     return carried
 
 

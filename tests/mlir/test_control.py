@@ -62,6 +62,23 @@ def test_a_loop_in_a_loop(control):
     np.testing.assert_array_equal(result, x + x + row(4, 5, 6) + x)
 
 
+@pytest.mark.parametrize("count", [0, 2, 4])
+def test_what_steps_insert(control, count):
+    rng = np.random.default_rng(0)
+    x, a = rng.integers(-9, 9, (2, 4, 3)).astype("f4")
+    given = a.copy()
+    inserted, added, checked, total = control(x, a, np.int64(count), function="recorded")
+    sums = np.cumsum(x[:count], axis=0)
+    want = np.vstack([sums, a[count:]])
+    np.testing.assert_array_equal(inserted, want)
+    np.testing.assert_array_equal(added, np.vstack([a[:count] + sums, a[count:]]))
+    np.testing.assert_array_equal(checked, want)
+    np.testing.assert_array_equal(total, sums[-1] if count else np.zeros(3))
+    np.testing.assert_array_equal(a, given)
+    script = control.program.module.script()
+    assert script.count("call_tir_inplace") == 1  # of the three
+
+
 def test_extents_that_grow_and_extents_that_stay(control):
     x, y = row(1, 2, 3), row(4, 5, 6)
     for count in (0, 1, 3):

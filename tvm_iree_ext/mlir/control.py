@@ -7,6 +7,7 @@ chooses among scalars is ``arith.select``, which keeps arithmetic on extents wha
 """
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +54,7 @@ class Outlined:
     arguments: list[Tensor] = field(default_factory=list)  # of the block, inside
     results: list[Tensor] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)  # arguments that it may write into
     extents: dict[str, tuple[Any, tirx.Var]] = field(default_factory=dict)  # outside and inside
 
     def described(self) -> dict[str, Any]:
@@ -92,17 +94,24 @@ class Outlined:
 
 
 def _outlined(
-    scope: Scope, kind: str, block: form.Block, given: Sequence[Tensor], yielded: int = 0
+    scope: Scope,
+    kind: str,
+    block: form.Block,
+    given: Sequence[Tensor],
+    updates: Sequence[form.Operation] = (),
+    yielded: int = 0,
 ) -> Outlined:
     """A region as a function; ``given`` are the first values of its arguments.
 
-    ``yielded`` is the first of the terminator's operands that are its ports.
+    ``updates`` may write into arguments; ``yielded`` is the first of the terminator's operands that
+    are its ports.
     """
     if scope.depth >= MOST_DEPTH:
         raise Unsupported("regions nested too deep")
     outer = scope.function
     made = Outlined(outer.helper_name(kind), outer.inner())
     inside = Scope(made.function, scope.depth + 1, scope.calling)
+    made.function.in_place |= {id(op) for op in updates}
     parameters: list[relax.Var] = []
 
     def parameter(shape: Sequence[Any], element: Element) -> Tensor:
@@ -123,6 +132,7 @@ def _outlined(
         made.arguments.append(tensor)
         places[id(argument)] = list(range(start, len(parameters)))
         inside.define(argument, _as_value(tensor, argument))
+    made.written = [place for op in updates for place in places[id(op.operands[1])]]
     for value in outside([block]):
         found = scope.value(value)
         if _is_everywhere(found):
@@ -242,6 +252,24 @@ def _called(
     return found
 
 
+def _updates(block: form.Block) -> list[form.Operation]:
+    """The insertions into what a body carries that nothing else reads, before or after."""
+    last = block.operations[-1]
+    used = Counter(
+        id(value) for own in block.operations for op in own.walk() for value in op.operands
+    )
+    carried = {
+        (id(argument), id(value))
+        for argument, value in zip(block.arguments[1:], last.operands, strict=True)
+        if used[id(argument)] == 1 and used[id(value)] == 1
+    }
+    return [
+        op
+        for op in block.operations
+        if op.name == "tensor.insert_slice" and (id(op.operands[1]), id(op.results[0])) in carried
+    ]
+
+
 def _parts(tensors: Sequence[Tensor]) -> list[Any]:
     return [part for tensor in tensors for part in tensor.parts]
 
@@ -251,8 +279,13 @@ def _for(scope: Scope, op: form.Operation) -> list[Value]:
         raise Unsupported("compares its bounds as unsigned numbers")
     bounds = [scope.computed(scope.scalar(value)) for value in op.operands[:3]]
     first = [_in_memory(scope, scope.value(value)) for value in op.operands[3:]]
-    body = _outlined(scope, "for", op.block(), [bounds[0], *first])
-    what = {"kind": "for", "carried": len(_parts(first)), "body": body.described()}
+    body = _outlined(scope, "for", op.block(), [bounds[0], *first], _updates(op.block()))
+    what = {
+        "kind": "for",
+        "carried": len(_parts(first)),
+        "body": body.described(),
+        "own": [place - 1 for place in body.written],  # the step's number is carried by none
+    }
     shapes = [
         [one if body.is_kept(place, axis) else None for axis, one in enumerate(tensor.shape)]
         for place, tensor in enumerate(first)

@@ -45,7 +45,8 @@ class Kernel:
 
     Within ``with kernel:`` its blocks are made; then ``results`` are the tensors that it computes.
     An extent that is not a number is a variable of its own wherever it stands, so that TVM can
-    match the buffers of kernels that it fuses.
+    match the buffers of kernels that it fuses.  Where ``in_place`` is given, it is the only output:
+    nothing else may read it afterwards.
     """
 
     def __init__(
@@ -56,7 +57,9 @@ class Kernel:
         outputs: Sequence[tuple[Shape, Element]],
         pattern: int,
         extents: Sequence[Any] = (),
+        in_place: Tensor | None = None,
     ) -> None:
+        self._in_place = in_place
         self.scope, self.outputs, self.pattern = scope, list(outputs), pattern
         self.name = "".join(c if c.isalnum() else "_" for c in name)
         self.results: list[Tensor] = []
@@ -104,6 +107,9 @@ class Kernel:
                 self._variables[str(symbol)] = I.arg(variable.name, variable)
                 self._arguments.append(symbol)
         for shape, element in self.outputs:
+            if self._in_place is not None:
+                self._stores.append(self._buffers[id(self._in_place)])
+                continue
             own = [self.extent(one) for one in shape]
             self._stores.append([self._parameter(own, dtype) for dtype in element.storage])
         self._root = I.sblock("root")
@@ -121,7 +127,9 @@ class Kernel:
         self._builder.__exit__(kind, error, trace)
         if kind is None:
             types = [(shape, dtype) for shape, element in self.outputs for dtype in element.storage]
-            parts = self.scope.call(self._builder.get(), self.name, self._arguments, types)
+            written = () if self._in_place is None else self._in_place.parts
+            made = self._builder.get()
+            parts = self.scope.call(made, self.name, self._arguments, types, written)
             for shape, element in self.outputs:
                 count = len(element.storage)
                 self.results.append(Tensor(tuple(shape), element, tuple(parts[:count])))

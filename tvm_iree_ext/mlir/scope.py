@@ -143,6 +143,7 @@ class Function:
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     checks: list[Any] = field(default_factory=list)
     padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
+    in_place: set[int] = field(default_factory=set)  # operations, by id, that may write so
     counted: dict[int, tuple[int, Value]] = field(default_factory=dict)  # by id: 0, 1, ... along
     from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)
     extent_names: dict[str, str] = field(default_factory=dict)
@@ -368,14 +369,20 @@ class Scope:
         name: str,
         arguments: Sequence[Any],
         outputs: Sequence[tuple[Shape, str]],
+        written: Sequence[relax.Var] = (),
     ) -> list[relax.Var]:
-        """Emit a call of a PrimFunc; a variable for each output."""
+        """Emit a call of a PrimFunc; a variable for each output, or for those ``written`` anew."""
         builder = self.program.builder
         gvar = builder.add_func(func.without_attr("global_symbol"), self.program.kernel_name(name))
-        return self.call_global(gvar, arguments, outputs)
+        places = [next(i for i, a in enumerate(arguments) if a is one) for one in written]
+        return self.call_global(gvar, arguments, outputs, places)
 
     def call_global(
-        self, gvar: ir.GlobalVar, arguments: Sequence[Any], outputs: Sequence[tuple[Shape, str]]
+        self,
+        gvar: ir.GlobalVar,
+        arguments: Sequence[Any],
+        outputs: Sequence[tuple[Shape, str]],
+        in_place: Sequence[int] = (),
     ) -> list[relax.Var]:
         """Emit a call of a PrimFunc of the module."""
         builder = self.function.builder
@@ -384,9 +391,11 @@ class Scope:
             if known * item_bytes(dtype) > _MOST_BYTES:
                 raise Unsupported(f"a tensor of {known * item_bytes(dtype)} bytes")
         types = [tensor_type(shape, dtype) for shape, dtype in outputs]
-        called = relax.op.call_tir(
-            gvar, relax.Tuple(list(arguments)), types if len(types) > 1 else types[0]
-        )
+        given, kind = relax.Tuple(list(arguments)), types if len(types) > 1 else types[0]
+        if in_place:
+            called = relax.op.call_tir_inplace(gvar, given, list(in_place), kind)
+        else:
+            called = relax.op.call_tir(gvar, given, kind)
         found = builder.emit(called)
         if len(types) == 1:
             return [found]

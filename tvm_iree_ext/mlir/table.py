@@ -17,6 +17,7 @@ from tvm_iree_ext.mlir.named import LOOPS, NAMED
 from tvm_iree_ext.mlir.regions import SCALAR_OPS, Evaluator
 from tvm_iree_ext.mlir.scalars import kind_of
 from tvm_iree_ext.mlir.scope import Scope
+from tvm_iree_ext.mlir.tensor_slices import SLICES
 from tvm_iree_ext.mlir.tensors import TENSORS, at_places
 from tvm_iree_ext.mlir.values import SCALARS, Value
 from tvm_iree_ext.mlir.vector_ext import VECTOR_EXT
@@ -41,6 +42,7 @@ HANDLERS: dict[str, Handler] = {
     **NAMED,
     **CONVOLUTIONS,
     **TENSORS,
+    **SLICES,
     **LINALG_EXT,
     **MOVES,
     **VECTOR_EXT,

@@ -153,3 +153,28 @@ func.func @complex(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
   }
   return %0 : tensor<4xcomplex<f32>>
 }
+
+// What steps insert lies in one tensor for all of them, but where it is read, or may end outside.
+func.func @recorded(%x: tensor<4x3xf32>, %a: tensor<4x3xf32>, %n: index)
+    -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %zero = arith.constant dense<0.0> : tensor<3xf32>
+  %0:4 = scf.for %i = %c0 to %n step %c1 iter_args(%p = %a, %q = %a, %r = %a, %sum = %zero)
+      -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>) {
+    %at = arith.minsi %i, %c3 : index
+    %row = tensor.extract_slice %x[%at, 0] [1, 3] [1, 1] : tensor<4x3xf32> to tensor<3xf32>
+    %1 = arith.addf %sum, %row : tensor<3xf32>
+    %low = arith.maxsi %at, %c0 : index
+    %2 = tensor.insert_slice %1 into %p[%low, 0] [1, 3] [1, 1] : tensor<3xf32> into tensor<4x3xf32>
+    %before = tensor.extract_slice %q[%low, 0] [1, 3] [1, 1] : tensor<4x3xf32> to tensor<3xf32>
+    %3 = arith.addf %before, %1 : tensor<3xf32>
+    %4 = tensor.insert_slice %3 into %q[%low, 0] [1, 3] [1, 1] : tensor<3xf32> into tensor<4x3xf32>
+    %5 = tensor.insert_slice %1 into %r[%i, 0] [1, 3] [1, 1] : tensor<3xf32> into tensor<4x3xf32>
+    scf.yield %2, %4, %5, %1
+        : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>
+  }
+  return %0#0, %0#1, %0#2, %0#3
+      : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<3xf32>
+}
