@@ -3,9 +3,25 @@
 A change that changes nothing is no mutant: those are named, with the reason.
 """
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import tvm_ffi
 from tvm import ir, tirx
+from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
+from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
+from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
+
+from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.intrin.sample import tile_product
+from tvm_iree_ext.simt import device_functions, simulate
+from tvm_iree_ext.simt.values import element_type
+from tvm_iree_ext.target.gpu import chip_names
+from tvm_iree_ext.target.mma import tvm_dtype
+from tvm_iree_ext.target.mma_table import mma_kind
+from tvm_iree_ext.target.names import make_target
 
 NOTHING = tirx.Evaluate(tirx.const(0, "int32"))
 
@@ -177,3 +193,128 @@ def test_the_predicate_of_a_tail(cases, lowered):
     assert caught(case, guards_removed(kernel)) == ["out of bounds"]
     assert all(caught(case, stores_shifted(kernel, ("global",))))
     assert all(caught(case, loads_shifted(kernel, ("global",))))
+
+
+RULE_CASES = {
+    "sm_80": {"subgroups": (2, 1), "tiles": (1, 2), "k_tiles": 1},
+    "gfx942": {"subgroups": (2, 1), "tiles": (1, 1), "k_tiles": 1, "stages": 2},
+    "gfx1100": {"subgroups": (2, 1), "tiles": (1, 1), "k_tiles": 1},
+}
+
+
+@pytest.fixture(scope="module", params=RULE_CASES)
+def product_by_rule(request):
+    """A product of odd extents by the rule for matrix products: the kernel, and its case."""
+    m, n, k = 50, 30, 72
+    chip = request.param
+    target = make_target(f"{'rocm' if chip.startswith('gfx') else 'cuda'}:{chip}")
+    shape = MatmulShape(m, n, k, "float16", "float16", "float32", rhs_order=(1, 0))
+    config = replace(matmul_config(shape, target), **RULE_CASES[chip])
+    (kernel,) = device_functions(lower_device(schedule_matmul(shape, target, config).mod, target))
+    rng = np.random.default_rng(0)
+    lhs, rhs = (rng.integers(-8, 8, s).astype("float16") for s in ((m, k), (n, k)))
+    want = lhs.astype("float32") @ rhs.T.astype("float32")
+
+    def shown(mutant):
+        result = np.full_like(want, -99)
+        done = simulate(mutant, {"lhs": lhs, "rhs": rhs, "result": result})
+        kinds = dict.fromkeys(finding.kind for finding in done.findings)
+        return ", ".join([*kinds, *([] if np.array_equal(result, want) else ["wrong result"])])
+
+    assert shown(kernel) == ""
+    return kernel, shown
+
+
+def strides_one_more(func):
+    """Each constant that multiplies an index in an address, unless nothing uses it.
+
+    In a condition such a change need not change anything: between ``16 * y < 23`` and
+    ``17 * y < 23`` lies no y.
+    """
+    text = func.script()
+    unused = {
+        name for name in re.findall(r"(\w+): T\.let", text)
+        if len(re.findall(rf"\b{name}\b", text)) == 1
+    }  # fmt: skip
+
+    def drop(node):
+        return tirx.Bind(node.var, tirx.const(0, "int32")) if node.var.name in unused else node
+
+    func = func.with_body(tvm_ffi.structural_map(func.body, (tirx.Bind, drop)))
+    conditions = set()
+
+    def see(condition):
+        tvm_ffi.structural_walk(condition, (tirx.Mul, lambda node: conditions.add(hash(node))))
+
+    tvm_ffi.structural_walk(func.body, (tirx.LT, see))
+    return mutants(
+        func,
+        tirx.Mul,
+        lambda node: (
+            isinstance(node.b, tirx.IntImm)
+            and str(node.ty.dtype) == "int32"
+            and hash(node) not in conditions
+        ),
+        lambda node: tirx.Mul(node.a, tirx.const(int(node.b) + 1, "int32")),
+    )
+
+
+def predicates_removed(func):
+    """Each load that is done for those inside alone."""
+    return mutants(
+        func,
+        ir.Call,
+        lambda node: getattr(node.op, "name", "") == "prim.if_then_else",
+        lambda node: node.args[1],
+    )
+
+
+def test_barriers_of_a_product_by_rule(product_by_rule):
+    kernel, shown = product_by_rule
+    for made in (removed(kernel, "tvm_storage_sync"), barriers_of_subgroups(kernel)):
+        assert {shown(mutant) for mutant in made} == {"race"}
+
+
+def test_strides_of_a_product_by_rule(product_by_rule):
+    kernel, shown = product_by_rule
+    made = list(strides_one_more(kernel))
+    assert len(made) > 20
+    assert all(shown(mutant) for mutant in made[:: len(made) // 12])
+
+
+def test_predicates_of_a_product_by_rule(product_by_rule):
+    kernel, shown = product_by_rule
+    made = [*predicates_removed(kernel), *guards_removed(kernel)]
+    assert len(made) > 4
+    unseen = [mutant for mutant in made if not shown(mutant)]
+    # Of the tile of K after the next, one copy has its bounds in two predicates, the same.
+    assert len(unseen) <= 1
+    assert shown(made[0]) == "out of bounds" or "race" in shown(made[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "other"),
+    [
+        ("WMMAR3_F32_16x16x16_F16", "acc", "WMMAR4_F32_16x16x16_F16"),
+        ("WMMAR4_F32_16x16x16_F16", "acc", "WMMAR3_F32_16x16x16_F16"),
+        ("MFMA_F32_16x16x32_F8E4M3FNUZ", "lhs", "VMFMA_F32_16x16x32_F8E4M3FNUZ"),
+    ],
+)
+def test_the_lane_map_of_another_chip(monkeypatch, name, side, other):
+    """What the instruction does comes from the table; the kernel loads or stores by a wrong row."""
+    right = mma_kind(name)
+    wrong = replace(right, name=f"{name}_WRONG", **{side: getattr(mma_kind(other), side)})
+    monkeypatch.setattr("tvm_iree_ext.intrin.mma.mma_kind", lambda _: wrong)
+    chip = next(chip for chip in right.arch if chip in chip_names())
+    module = lower_device(tile_product(wrong.name), make_target(f"rocm:{chip}"))
+    (kernel,) = device_functions(module)
+    rng = np.random.default_rng(0)
+    types = {at: element_type(tvm_dtype(getattr(right, at))) for at in "abc"}
+    depth = 2 * right.k
+    a, b = (
+        rng.integers(-3, 4, extents).astype(types[at])
+        for at, extents in (("a", (right.m, depth)), ("b", (depth, right.n)))
+    )
+    c = np.zeros((right.m, right.n), types["c"])
+    assert simulate(kernel, {"A": a, "B": b, "C": c}).findings == []
+    assert not np.array_equal(c, a.astype("float32") @ b.astype("float32"))
