@@ -74,7 +74,11 @@ ALLOWED = {
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",
     "program_builder": f"{BUILD} {PASSES} .mlir tvm tvm_ffi numpy",
-    "program_checks": f"{PROGRAMS} .comparison .tolerance .recorded .workers .limits .target numpy",
+    # Starting checks needs no TVM: only the processes that do them.
+    "program_checks": ".mlir .mlir.form .mlir.reader .program_trials .lean .workers .limits"
+    " .target",
+    "program_trials": f"{PROGRAMS} .comparison .tolerance .recorded .target numpy",
+    "lean": "tvm",
     "frontends": f"{PROGRAMS} .target jax torch iree",
     "fuzz": f"{PROGRAMS} .workers .limits",
     "builder": f"{BUILD} tvm tvm_ffi numpy",

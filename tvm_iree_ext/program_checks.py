@@ -8,24 +8,21 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
-
-from tvm_iree_ext import limits, recorded, workers
-from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext import lean, limits, workers
 from tvm_iree_ext.errors import ExtError, MlirError, RecordError
 from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.imported import Check
-from tvm_iree_ext.mlir.importer import import_module
-from tvm_iree_ext.mlir.program import import_program
 from tvm_iree_ext.mlir.reader import read
-from tvm_iree_ext.program_builder import build_program
-from tvm_iree_ext.target.names import TargetLike, make_target, target_json
-from tvm_iree_ext.tolerance import EXACT, Tolerance
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.target.names import TargetLike
 
 LIMIT_S = 60.0
 """For one program or function, with all of its building."""
+
+_HOST = "llvm"
+Portable: TypeAlias = str | Mapping[str, Any]
 
 _FUNCTIONS = ("func.func", "util.func")
 
@@ -48,7 +45,7 @@ class Outcome:
 
 def check_programs(
     folder: Path | str,
-    target: TargetLike = "llvm",
+    target: "TargetLike" = "llvm",
     *,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
@@ -68,13 +65,13 @@ def check_programs(
         raise RecordError(f"cannot read {folder}: {error.strerror or error}") from None
     if not files:
         raise RecordError(f"{folder} has no .mlir file")
-    tasks = [_Program(path, target_json(make_target(target))) for path in files]
+    tasks = [_Program(path, _portable(target)) for path in files]
     return workers.each(_checked, _died, tasks, jobs, limit_s)
 
 
 def run_checks(
     source: str | bytes | Path,
-    target: TargetLike = "llvm",
+    target: "TargetLike" = "llvm",
     *,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
@@ -89,7 +86,7 @@ def run_checks(
     names = [name for name in map(_test_name, module.operations) if name is not None]
     if not names:
         raise MlirError("there is no public function without arguments, as a test is")
-    tasks = [_Function(module, name, target_json(make_target(target))) for name in names]
+    tasks = [_Function(module, name, _portable(target)) for name in names]
     return workers.each(_checked, _died, tasks, min(jobs, len(tasks)), limit_s)
 
 
@@ -112,20 +109,16 @@ class _Program:
     """A file, and the arrays beside it."""
 
     path: Path
-    target: Mapping[str, Any]
+    target: Portable
 
     @property
     def name(self) -> str:
         return self.path.stem
 
     def differences(self, folder: Path) -> Sequence[str]:
-        arrays = recorded.read_arrays(self.path.with_suffix(".npz"))
-        settings = self.path.with_suffix(".json")
-        expectation = recorded.read_expectation(settings) if settings.exists() else None
-        program = build_program(import_program(self.path), self.target, folder=folder)
-        main = program.main
-        results = main(*recorded.arguments(main.name, main.signature, arrays))
-        return recorded.differences(main.signature, _several(results), arrays, expectation)
+        from tvm_iree_ext import program_trials
+
+        return program_trials.of_file(self.path, self.target, folder)
 
 
 @dataclass(frozen=True)
@@ -134,40 +127,27 @@ class _Function:
 
     module: form.Module
     name: str
-    target: Mapping[str, Any]
+    target: Portable
 
     def differences(self, folder: Path) -> Sequence[str]:
-        imported = import_module(self.module, only=[self.name])
-        function = build_program(imported, self.target, folder=folder)[self.name]
-        (entry,) = (entry for entry in imported.functions if entry.name == self.name)
-        results = [np.asarray(result) for result in _several(function())]
-        return [wrong for check in entry.checks if (wrong := _difference(check, results))]
+        from tvm_iree_ext import program_trials
+
+        return program_trials.of_function(self.module, self.name, self.target, folder)
 
 
-def _several(results: Any) -> Sequence[Any]:
-    return results if isinstance(results, tuple) else (results,)
+def _portable(target: "TargetLike") -> Portable:
+    """A target as its processes take it; TVM, which takes long to import, says what others are."""
+    if target == _HOST:
+        return _HOST
+    from tvm_iree_ext.target.names import make_target, target_json
 
-
-def _difference(check: Check, results: Sequence[np.ndarray]) -> str:
-    """What is wrong by a check, for a message; empty when nothing is."""
-    got, allowed = results[check.got], EXACT
-    match check.kind:
-        case "true" | "all_true":
-            got, want = got != 0, np.ones(got.shape, bool)
-        case "false":
-            got, want = got != 0, np.zeros(got.shape, bool)
-        case _:
-            assert check.want is not None
-            want = results[check.want]
-    if check.kind == "almost_eq":
-        allowed = Tolerance(check.absolute, check.relative)
-    wrong = first_difference(f"check.expect_{check.kind} at {check.place}: got", got, want, allowed)
-    return wrong
+    return target_json(make_target(target))
 
 
 def _checked(task: _Program | _Function) -> Outcome:
     """What becomes of a program or function; whatever goes wrong in it is its outcome."""
     limits.no_core_file()
+    lean.import_tvm()
     limits.limit_memory(limits.machine_memory())  # so that the system need not end others
     try:
         with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:

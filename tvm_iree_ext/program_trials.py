@@ -1,0 +1,58 @@
+"""What is wrong with a program by its recorded arrays, or with a function by its own checks."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext import recorded
+from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.imported import Check
+from tvm_iree_ext.mlir.importer import import_module
+from tvm_iree_ext.mlir.program import import_program
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.target.names import TargetLike
+from tvm_iree_ext.tolerance import EXACT, Tolerance
+
+
+def of_file(path: Path, target: TargetLike, folder: Path) -> Sequence[str]:
+    """Build a file in a folder and run it on the arrays beside it; what is wrong, for messages."""
+    arrays = recorded.read_arrays(path.with_suffix(".npz"))
+    settings = path.with_suffix(".json")
+    expectation = recorded.read_expectation(settings) if settings.exists() else None
+    program = build_program(import_program(path), target, folder=folder)
+    main = program.main
+    results = main(*recorded.arguments(main.name, main.signature, arrays))
+    return recorded.differences(main.signature, _several(results), arrays, expectation)
+
+
+def of_function(module: form.Module, name: str, target: TargetLike, folder: Path) -> Sequence[str]:
+    """Build a function in a folder and run it; what its checks find wrong, for messages."""
+    imported = import_module(module, only=[name])
+    function = build_program(imported, target, folder=folder)[name]
+    (entry,) = (entry for entry in imported.functions if entry.name == name)
+    results = [np.asarray(result) for result in _several(function())]
+    return [wrong for check in entry.checks if (wrong := _difference(check, results))]
+
+
+def _several(results: Any) -> Sequence[Any]:
+    return results if isinstance(results, tuple) else (results,)
+
+
+def _difference(check: Check, results: Sequence[np.ndarray]) -> str:
+    """What is wrong by a check, for a message; empty when nothing is."""
+    got, allowed = results[check.got], EXACT
+    match check.kind:
+        case "true" | "all_true":
+            got, want = got != 0, np.ones(got.shape, bool)
+        case "false":
+            got, want = got != 0, np.zeros(got.shape, bool)
+        case _:
+            assert check.want is not None
+            want = results[check.want]
+    if check.kind == "almost_eq":
+        allowed = Tolerance(check.absolute, check.relative)
+    wrong = first_difference(f"check.expect_{check.kind} at {check.place}: got", got, want, allowed)
+    return wrong
