@@ -94,6 +94,57 @@ def test_complex_numbers_are_carried(control):
     np.testing.assert_allclose(control(x, function="complex")[0], x**4, rtol=1e-6)
 
 
+def test_branches_in_a_region(run):
+    text = """
+    #m = affine_map<(d0) -> (d0)>
+    func.func @f(%x: tensor<5xf32>, %y: tensor<5xi32>, %t: tensor<3xf32>) -> tensor<5xf32> {
+      %e = tensor.empty() : tensor<5xf32>
+      %zero = arith.constant 0 : i32
+      %two = arith.constant 2 : i32
+      %0 = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel"]}
+          ins(%x, %y : tensor<5xf32>, tensor<5xi32>) outs(%e : tensor<5xf32>) {
+      ^bb0(%a: f32, %k: i32, %o: f32):
+        %positive = arith.cmpi sgt, %k, %zero : i32
+        %1 = scf.if %positive -> (f32) {
+          %many = arith.cmpi sgt, %k, %two : i32
+          %2 = scf.if %many -> (f32) {
+            %3 = arith.addf %a, %a : f32
+            scf.yield %3 : f32
+          } else {
+            %at = arith.index_cast %k : i32 to index
+            %3 = tensor.extract %t[%at] : tensor<3xf32>
+            scf.yield %3 : f32
+          }
+          scf.yield %2 : f32
+        } else {
+          %2 = arith.negf %a : f32
+          scf.yield %2 : f32
+        }
+        linalg.yield %1 : f32
+      } -> tensor<5xf32>
+      return %0 : tensor<5xf32>
+    }
+    """
+    x, y = row(1, 2, 3, 4, 5), np.array([-7, 0, 1, 2, 9], "i4")
+    (result,) = run(text, x, y, row(10, 20, 30))
+    np.testing.assert_array_equal(result, row(-1, -2, 20, 30, 10))
+
+
+def test_branches_between_blocks_are_refused(imported):
+    text = """
+    func.func @f(%a: tensor<4xf32>, %c: i1) -> tensor<4xf32> {
+      cf.cond_br %c, ^a, ^b
+    ^a:
+      return %a : tensor<4xf32>
+    ^b:
+      %0 = math.exp %a : tensor<4xf32>
+      return %0 : tensor<4xf32>
+    }
+    """
+    with pytest.raises(MlirError, match=r"branches between blocks; scf\.if, scf\.for and scf"):
+        imported(text)
+
+
 def test_a_program_of_loops_is_deployed(control, tmp_path):
     folder = control.built.export(tmp_path / "artifact")
     code = (

@@ -194,4 +194,7 @@ def element(name: str) -> Element:
     if name in ("complex64", "complex128"):
         part = "float32" if name == "complex64" else "float64"
         return Element(name, "complex", 2 * int(part[-2:]), (part, part), part)
-    raise Unsupported(f"the element type {name} is not computed with")
+    raise Unsupported(
+        f"the element type {name} is not computed with; floats are of 64, 32, 16 (also bf16) and 8"
+        " bits, integers of 1, 2, 4, 8, 16, 32 and 64"
+    )

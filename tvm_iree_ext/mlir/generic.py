@@ -89,7 +89,12 @@ def outside(blocks: Sequence[form.Block]) -> list[form.Value]:
 
 def uses(block: form.Block, value: form.Value) -> bool:
     """Whether an operation of a block takes a value."""
-    return any(operand is value for op in block.operations for operand in op.operands)
+    return any(
+        operand is value
+        for op in block.operations
+        for inner in op.walk()
+        for operand in inner.operands
+    )
 
 
 def identity_map(rank: int) -> form.AffineMap:
@@ -208,7 +213,7 @@ def _needed(operations: Sequence[form.Operation]) -> set[int]:
     for op in reversed(operations[:-1]):
         if any(id(result) in wanted for result in op.results):
             found.add(id(op))
-            wanted.update(id(value) for value in op.operands)
+            wanted.update(id(value) for inner in op.walk() for value in inner.operands)
     return found
 
 
@@ -252,7 +257,7 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
         if used or part or (reduced and used):
             reads.append(value)
     captured = [scope.value(value) for value in outside([block])]
-    gathers = any(op.name == "tensor.extract" for op in block.operations)
+    gathers = any(inner.name == "tensor.extract" for op in block.operations for inner in op.walk())
     outputs = [(value.shape, value.element) for value in loops.outputs]
     pattern = _pattern(loops, gathers)
     if any(partial):

@@ -105,6 +105,7 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
     scope = Scope(function, 0, (str(op.attributes["sym_name"]),))
     before = len(program.problems)
     try:
+        _check_blocks(op)
         arguments = arguments_of(scope, op)
     except Unsupported as reason:
         program.report(op, str(reason))
@@ -149,9 +150,13 @@ def _is_other(value: Value) -> bool:
 
 def run(scope: Scope, op: form.Operation) -> list[Value]:
     """What the body of a function returns; unsupported operations are reported and passed over."""
-    if len(op.regions[0]) != 1:
-        raise Unsupported("branches between blocks; only a function of one block is supported")
+    _check_blocks(op)
     return run_block(scope, op.block())
+
+
+def _check_blocks(op: form.Operation) -> None:
+    if len(op.regions[0]) != 1:
+        raise Unsupported("branches between blocks; scf.if, scf.for and scf.while are supported")
 
 
 def run_block(scope: Scope, block: form.Block) -> list[Value]:

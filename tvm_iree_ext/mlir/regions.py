@@ -154,7 +154,9 @@ class Evaluator:
 
     def run(self, block: form.Block, arguments: Sequence[Any]) -> list[Any]:
         """What the block's terminator takes."""
-        uses = Counter(id(value) for op in block.operations for value in op.operands)
+        uses = Counter(
+            id(value) for op in block.operations for own in op.walk() for value in own.operands
+        )
         for argument, held in zip(block.arguments, arguments, strict=True):
             self._held[id(argument)] = held
         *operations, last = block.operations
@@ -162,11 +164,15 @@ class Evaluator:
             if op.name == "cf.assert":  # of an index, mostly; an extract stays inside without it
                 continue
             operands = [self.held(value) for value in op.operands]
+            within = 0
             try:
-                found = self.apply(op, operands)
+                if op.name == "scf.if":
+                    found, within = self._chosen(op)
+                else:
+                    found = self.apply(op, operands)
             except Unsupported as reason:
                 raise Unsupported(f"{op.name} at {op.location}: {reason}") from None
-            size = _OF_OP + sum(self._sizes.get(id(value), 1) for value in op.operands)
+            size = _OF_OP + within + sum(self._sizes.get(id(value), 1) for value in op.operands)
             for result, held in zip(op.results, found, strict=True):
                 used = uses[id(result)]
                 own = size
@@ -178,6 +184,26 @@ class Evaluator:
                     )
                 self._held[id(result)], self._sizes[id(result)] = held, own
         return [self.held(value) for value in last.operands]
+
+    def _chosen(self, op: form.Operation) -> tuple[list[Any], int]:
+        """The results of a branch, both ways of which are computed; and the nodes that it takes."""
+        ways, size = [], 0
+        for region in op.regions if op.results else ():
+            way = Evaluator(self.context, self.outside)
+            way._held, way._sizes = dict(self._held), dict(self._sizes)
+            ways.append(way.run(region[0], []))
+            last = region[0].operations[-1]
+            size += sum(way._sizes.get(id(value), 1) for value in last.operands)
+        if not ways:
+            return [], 0
+        condition = self.held(op.operands[0])
+        found = [
+            Pair(*(tirx.Select(condition, a, b) for a, b in zip(yes, no, strict=True)))
+            if isinstance(yes, Pair)
+            else tirx.Select(condition, yes, no)
+            for yes, no in zip(*ways, strict=True)
+        ]
+        return found, size
 
     def apply(self, op: form.Operation, operands: list[Any]) -> list[Any]:
         """What the results of an operation hold."""
