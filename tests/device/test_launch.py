@@ -1,11 +1,13 @@
 """Launch plans, followed by every launcher, on a driver whose launches the simulator runs."""
 
+import ctypes
 import re
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
@@ -21,7 +23,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.device.cuda import nvrtc_obstacle
 from tvm_iree_ext.device.export import export_device
-from tvm_iree_ext.device.launcher import DriverError, Kernels
+from tvm_iree_ext.device.launcher import DriverError, Gpu, Kernels
 from tvm_iree_ext.errors import ArtifactError, CallError
 from tvm_iree_ext.target.names import make_target
 
@@ -207,6 +209,44 @@ def test_an_op_built_here_runs_in_a_process_without_tvm(gpu, tmp_path, monkeypat
         kernel(x)
     with pytest.raises(CallError, match="input is float64; expected float32"):
         kernel(x.astype("float64"))
+
+
+def on_gpu(device, array, skip=0):
+    """A tensor over memory of the GPU, which here is this process's, too."""
+    address = device.allocate(array.nbytes + 64) + skip
+    place = (ctypes.c_char * array.nbytes).from_address(address)
+    there = np.frombuffer(place, array.dtype).reshape(array.shape)
+    there[...] = array
+    capsule = there.__dlpack__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    ctypes.c_int32.from_address(pointer(capsule, b"dltensor") + 8).value = 10  # kDLROCM
+    return tvm_ffi.from_dlpack(capsule), there
+
+
+def test_arrays_on_the_gpu_are_used_where_they_are(gpu, tmp_path):
+    op = pack()
+    kernel = ext.build(op, TARGET, folder=tmp_path / "pack")
+    gpu.kernels, device = kernels_for(op, TARGET), Gpu("rocm")
+    x = np.arange(16 * 8, dtype="float32").reshape(16, 8)
+    expected = x.reshape(4, 4, 4, 2).transpose(0, 2, 1, 3)
+    source, _ = on_gpu(device, x)
+    target, stored = on_gpu(device, np.zeros((4, 4, 4, 2), "float32"))
+    before = dict(gpu.held)
+    assert kernel(source, out=target) is target
+    np.testing.assert_array_equal(stored, expected)
+    assert gpu.held == before  # nothing was copied
+    np.testing.assert_array_equal(np.from_dlpack(kernel(source)), expected)
+    out = np.zeros(expected.shape, "float32")
+    kernel(source, out=out)
+    np.testing.assert_array_equal(out, expected)
+    assert gpu.held == before
+    with pytest.raises(CallError, match="expected it contiguous there, at a multiple of 16 bytes"):
+        kernel(on_gpu(device, x, skip=4)[0])
+    with pytest.raises(CallError, match="result is misaligned; expected a multiple of 16 bytes"):
+        kernel(source, out=on_gpu(device, expected, skip=4)[0])
+    with pytest.raises(CallError, match=r"input is on rocm.*; this kernel runs on the CPU"):
+        ext.build(op, "llvm", folder=tmp_path / "cpu")(source)
 
 
 def test_the_page_multiplies_on_a_gpu(gpu, root, tmp_path, compiled, monkeypatch):

@@ -9,6 +9,7 @@ rocm:gfx1100@wave64                  one with subgroups of 64 lanes instead of 3
 {"kind": "llvm", ...}                TVM's own form, as a dictionary or JSON
 """
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -60,9 +61,17 @@ def make_target(target: TargetLike) -> Target:
 
 def _from_json(data: dict[str, Any]) -> Target:
     try:
+        if data.get("kind") in _CHIP_ATTRIBUTE:
+            return _gpu_target(json.dumps(data, sort_keys=True))
         return Target(data)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM raises any of these
         raise TargetError(f"target {data}: {error}") from None
+
+
+@functools.lru_cache(64)
+def _gpu_target(text: str) -> Target:
+    """Made once: TVM looks for ROCm each time, and says that there is none."""
+    return Target(json.loads(text))
 
 
 def _from_name(name: str) -> Target:
