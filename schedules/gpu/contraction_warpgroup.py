@@ -75,9 +75,9 @@ def lower_by_warpgroups(
     if apart := [side for side in SIDES if not matrices.row_by_row(side)]:
         name = matrices.operand(apart[0])
         check.need(False, f"{name} is no matrix that lies row by row in memory")
-    check.need(
-        operands.index_dtype == "int32", "warpgroups take arrays of less than 2**31 elements"
-    )
+    if None not in operands.shape.extents("lhs"):
+        small = operands.index_dtype == "int32"
+        check.need(small, "warpgroups take arrays of less than 2**31 elements")
     config = check.config
     try:
         mma = mma_kind(config.mma_kind)

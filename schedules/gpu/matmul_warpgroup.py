@@ -15,6 +15,7 @@ multiples of 16 bytes, by ``cp.async`` of a warpgroup's lanes, or element by ele
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
@@ -35,6 +36,7 @@ _HELD = {1: 192, 2: 192, 3: 96}
 """Registers of a lane for accumulators, by warpgroups that multiply; it needs others, too."""
 _COPIES = ("tma", "async")
 _NARROW = 64  # columns; fewer are for results that have no more
+_GUESSED_ROWS = 8192  # where they are known at call time
 _STEP_COST = 64  # of copying a row or column of a tile, in multiplications
 
 
@@ -118,7 +120,7 @@ class WarpgroupPlan:
 
     Attributes:
         groups: how many products.
-        extents: m, n and k of each.
+        extents: m, n and k of each; m is a guess where it is known at call time.
         tile: rows, columns and depth of a workgroup's step.
         shared: the tiles of ``lhs`` and ``rhs`` in a slot.
     """
@@ -151,17 +153,21 @@ class WarpgroupPlan:
         """Tiles of rows and of columns."""
         return (-(-self.extents[0] // self.tile[0]), -(-self.extents[1] // self.tile[1]))
 
-    def matrix(self, side: str) -> Ints:
-        """Extents of ``lhs`` or ``rhs``, as it lies in memory: after the groups, if several."""
-        own = self.extents[::2] if side == "lhs" else self.extents[:0:-1]
+    def matrix(self, side: str, rows: Any) -> tuple[Any, ...]:
+        """Extents of ``lhs`` or ``rhs``, as it lies in memory: after the groups, if several.
+
+        ``rows`` are m, a number or an expression.
+        """
+        _, n, k = self.extents
+        own = (rows, k) if side == "lhs" else (k, n)
         return (*self._groups, *(own[dim] for dim in self.shape.order(side)))
 
     @property
     def _groups(self) -> Ints:
         return (self.groups,) if self.groups > 1 else ()
 
-    def tensor_map(self, side: str) -> mbarrier.TensorMap:
-        """Of ``lhs`` or ``rhs``.
+    def tensor_map(self, side: str, rows: Any) -> mbarrier.TensorMap:
+        """Of ``lhs`` or ``rhs``; ``rows`` as of :meth:`matrix`.
 
         Raises:
             TargetError: where the tensor memory unit cannot copy it.
@@ -169,7 +175,7 @@ class WarpgroupPlan:
         tile = self.shared[side]
         _, box, _ = tile.boxes[0]
         return mbarrier.TensorMap(
-            side, tvm_dtype(tile.operand.dtype), self.matrix(side),
+            side, tvm_dtype(tile.operand.dtype), self.matrix(side, rows),
             (*(1 for _ in self._groups), *box), tile.operand.swizzle_bytes,
         )  # fmt: skip
 
@@ -190,11 +196,15 @@ def plan_warpgroup_matmul(
     dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
     if dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype):
         raise ScheduleError(f"{where}: its types are {', '.join(dtypes)}")
-    extents = tuple(extent for extent in (shape.m, shape.n, shape.k) if extent is not None)
+    rows = shape.m
+    if rows is None and shape.lhs_order == (0, 1):
+        rows = _GUESSED_ROWS
+    extents = tuple(extent for extent in (rows, shape.n, shape.k) if extent is not None)
     own = all(shape.memory_dtype(side) == shape.dtype(side) for side in SIDES)
     if len(extents) < 3 or shape.groups is None or not own:
         raise ScheduleError(
-            f"{where}: it takes matrices of fixed extents, in the types that it multiplies"
+            f"{where}: it takes matrices of fixed extents, but for rows that lie along k, in the"
+            " types that it multiplies"
         )
     if shape.groups > chip.max_grid[1]:
         raise ScheduleError(f"{where}: {shape.groups} groups; a grid has {chip.max_grid[1]}")
@@ -232,7 +242,7 @@ def plan_warpgroup_matmul(
     if config.copies == "tma":
         for side in SIDES:
             try:
-                plan.tensor_map(side)
+                plan.tensor_map(side, extents[0])
             except TargetError as error:
                 raise ScheduleError(f"{where}: {error}") from error
     return plan

@@ -91,4 +91,4 @@ def _bits(dtype: str) -> int:
 
 def _inside(index: Sequence[Any], source: Any) -> Any:
     pairs = list(zip(index, source.shape, strict=True))[-2:]
-    return tirx.And(*(i < int(extent) for i, extent in pairs))
+    return tirx.And(*(i < extent for i, extent in pairs))

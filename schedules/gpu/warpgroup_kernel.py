@@ -70,10 +70,10 @@ class _Kernel:
             if self.config.copies == "tma":
                 for side in SIDES:
                     data = self.operands.buffer(side).data
-                    self.maps[side] = self.plan.tensor_map(side).encode(data)
-            rows, columns = self.plan.grid
+                    self.maps[side] = self.plan.tensor_map(side, self._some_rows()).encode(data)
             with ExitStack() as stack:
-                tile = stack.enter_context(I.launch_thread("blockIdx.x", rows * columns))
+                count = self._row_tiles() * self.plan.grid[1]
+                tile = stack.enter_context(I.launch_thread("blockIdx.x", count))
                 if self.plan.groups > 1:
                     groups = I.launch_thread("blockIdx.y", self.plan.groups)
                     self.group = stack.enter_context(groups)
@@ -81,11 +81,26 @@ class _Kernel:
                 self._workgroup(tile, lane)
         return builder.get()
 
+    @property
+    def _rows(self) -> Any:
+        """m: a number, or an expression over what is known at call time."""
+        return self.shape.m if self.shape.m is not None else self.operands.extents()[1]
+
+    def _some_rows(self) -> Any:
+        """At least one: a tensor map has no fewer."""
+        return self._rows if self.shape.m is not None else tirx.max(self._rows, 1)
+
+    def _row_tiles(self) -> Any:
+        if self.shape.m is not None:
+            return self.plan.grid[0]
+        height = self.plan.tile[0]
+        return tirx.Cast("int32", (self._rows + (height - 1)) // height)
+
     def _matrix(self, side: str) -> Any:
         """The array of an operand, its dims those of the plan."""
         buffer = self.operands.buffer(side)
-        shape = self.plan.matrix(side)
-        if tuple(buffer.shape) == shape:
+        shape = self.plan.matrix(side, self._rows)
+        if len(buffer.shape) == len(shape):
             return buffer
         return I.decl_buffer(shape, buffer.dtype, data=buffer.data)
 
@@ -132,12 +147,12 @@ class _Kernel:
 
     def _corner(self, tile: Any) -> tuple[Any, Any]:
         """The first row and column of a workgroup's tile: groups of rows, column by column."""
-        rows, columns = self.plan.grid
+        rows, columns = self._row_tiles(), self.plan.grid[1]
         group = tile // (_GROUP * columns)
         inside = tile % (_GROUP * columns)
-        height: Any = min(_GROUP, rows)
-        if rows > _GROUP and rows % _GROUP:
-            height = tirx.min(rows - group * _GROUP, _GROUP)
+        height: Any = tirx.min(rows - group * _GROUP, _GROUP)
+        if isinstance(rows, int) and (rows <= _GROUP or rows % _GROUP == 0):
+            height = min(_GROUP, rows)
         row = group * _GROUP + inside % height
         return row * self.plan.tile[0], inside // height * self.plan.tile[1]
 
@@ -184,7 +199,7 @@ class _Kernel:
     def _run(self, side: str) -> int:
         """Bytes of the operand that are copied at once."""
         bits = self.plan.shared[side].operand.bits
-        row = self.plan.matrix(side)[-1]
+        row = self.plan.matrix(side, self._rows)[-1]
         return vector_elements(bits, 128 // bits, row) * bits // 8
 
     def _by_lines(self, side: str) -> bool:
@@ -265,7 +280,7 @@ class _Kernel:
         subgroup, lane = self.lane // _LANES % (WARPGROUP // _LANES), self.lane % _LANES
         for start in range(0, operand.elements_per_lane, count):
             m, n = held(operand, lane, subgroup, start)
-            i, j = row + m, column + n
+            i, j = (self._wide(index) for index in (row + m, column + n))
             with ExitStack() as stack:
                 if (inside := self._inside([i, j])) is not None:
                     stack.enter_context(I.If(inside))
@@ -275,6 +290,11 @@ class _Kernel:
                     continue
                 at = stack.enter_context(I.vectorized(count))
                 self.operands.store(self.group, i, j + at, values[start + at])
+
+    def _wide(self, index: Any) -> Any:
+        """As the operands' arrays are indexed."""
+        dtype = self.operands.index_dtype
+        return index if dtype == "int32" else tirx.Cast(dtype, index)
 
     def _as_elements(self, acc: Any) -> Any:
         """The accumulator as numbers: of words those that they hold."""
@@ -292,8 +312,9 @@ class _Kernel:
 
     def _inside(self, at: list[Any]) -> Any | None:
         inside: Any = None
-        for index, extent, tile in zip(at, self.plan.extents, self.plan.tile, strict=False):
-            if extent % tile:
+        extents = (self._rows, self.plan.extents[1])
+        for index, extent, tile in zip(at, extents, self.plan.tile, strict=False):
+            if not isinstance(extent, int) or extent % tile:
                 condition = index < extent
                 inside = condition if inside is None else tirx.And(inside, condition)
         return inside

@@ -150,9 +150,9 @@ class Gpu {
   }
 
   // The fastest dim first; strides of the others in bytes.
-  TensorMap tensor_map(const std::string& dtype, Pointer array, std::vector<std::uint64_t> extents,
-                       std::vector<std::uint64_t> strides, std::vector<std::uint32_t> box,
-                       std::vector<std::uint32_t> steps, int interleave, int swizzle,
+  TensorMap tensor_map(const std::string& dtype, Pointer array, const std::vector<Int>& extents,
+                       const std::vector<Int>& strides, const std::vector<std::uint32_t>& box,
+                       const std::vector<std::uint32_t>& steps, int interleave, int swizzle,
                        int l2_promotion, int fill) {
     static const std::map<std::string, int> types = {
         {"uint8", 0},   {"int8", 0},    {"float8_e4m3fn", 0}, {"float8_e5m2", 0}, {"uint16", 1},

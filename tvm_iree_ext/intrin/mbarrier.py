@@ -69,14 +69,14 @@ class TensorMap:
     Attributes:
         name: of the array.
         dtype: TVM's name of the elements.
-        extents: of the array, row-major.
+        extents: of the array, row-major; all but the last may be expressions.
         box: extents of what is copied at once; beyond the array are zeros.
         swizzle_bytes: of a row of the box in shared memory: 16 (not swizzled), 32, 64 or 128.
     """
 
     name: str
     dtype: str
-    extents: Ints
+    extents: tuple[Any, ...]
     box: Ints
     swizzle_bytes: int
 
@@ -114,7 +114,7 @@ class TensorMap:
         rank = len(self.extents)
         fastest = list(reversed(self.extents))
         strides = [prod(fastest[: dim + 1]) * self.itemsize for dim in range(rank - 1)]
-        numbers = [tirx.const(n, "int64") for n in (*fastest, *strides)]
+        numbers = [tirx.const(1, "int64") * n for n in (*fastest, *strides)]
         call = I.tensormap_encode_tiled(
             found, data, *numbers, *reversed(self.box), *(1 for _ in fastest),
             descriptor_dtype=self.dtype, rank=rank, swizzle=_SWIZZLE[self.swizzle_bytes],

@@ -25,10 +25,12 @@ def config_of(copies="tma", **numbers):
     return replace(big, **(SMALL | {"algorithm": f"warpgroup_{copies}"} | numbers))
 
 
-def check(op, config):
+def check(op, config, **extents):
     random = np.random.default_rng(0)
     operands = {
-        name: random.integers(-3, 4, kind.shape).astype(dtypes.numpy_dtype(kind.dtype))
+        name: random.integers(-3, 4, [extents.get(extent, extent) for extent in kind.shape]).astype(
+            dtypes.numpy_dtype(kind.dtype)
+        )
         for name, kind in op.types.items()
         if name != "result"
     }
@@ -78,6 +80,17 @@ def test_operands_that_are_no_matrices_are_refused():
     op = ops.contraction((8, 2, 64), (2, 64, 64), indexing_maps=maps, dtype=HALF)
     with pytest.raises(ScheduleError, match="lhs is no matrix that lies row by row in memory"):
         RULE.lower(op, HOPPER, config_of())
+
+
+@pytest.mark.parametrize("copies", ["tma", "async"])
+def test_rows_that_are_known_at_call_time(copies):
+    op = ops.matmul((2, "rows", 72), (2, 72, 48), dtype=HALF, epilogue="arg0 * 2")
+    assert RULE.heuristic(op, HOPPER).algorithm == "warpgroup_tma"
+    for rows in (1, 130):
+        check(op, config_of(copies), rows=rows)
+    op = ops.matmul((64, "depth"), ("depth", 64), dtype=HALF)
+    with pytest.raises(ScheduleError, match="fixed extents, but for rows that lie along k"):
+        RULE.lower(op, HOPPER, config_of(copies))
 
 
 @pytest.mark.parametrize(

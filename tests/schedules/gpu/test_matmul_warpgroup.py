@@ -160,6 +160,6 @@ def test_types_without_an_instruction_are_refused():
 
 
 def test_extents_of_call_time_are_refused():
-    shape = MatmulShape(None, 64, 64, "float16", "float16", "float32")
+    shape = MatmulShape(64, 64, None, "float16", "float16", "float32")
     with pytest.raises(ScheduleError, match="it takes matrices of fixed extents"):
         plan_warpgroup_matmul(shape, HOPPER, WarpgroupConfig(KIND))
