@@ -63,7 +63,7 @@ class FakeGpu:
             shutil.copy(library, place / name)
         self.place = place
         self.kernels, self.calls, self.simulations, self.held = {}, [], [], {}
-        self.capability, self.refuses = (8, 0), {}
+        self.capability, self.refuses, self.streams = (8, 0), {}, []
         self.environment = {
             **os.environ, "FAKE_GPU": str(place), "LD_LIBRARY_PATH": str(place),
         }  # fmt: skip
@@ -128,8 +128,9 @@ class FakeGpu:
         return 0
 
     def _launch(self, content):
-        base, *extents = struct.unpack("Q7I", content[:36])
-        kernel, at = self.kernels[self._function], 36
+        base, *extents, stream = struct.unpack("=Q7IQ", content[:44])
+        kernel, at = self.kernels[self._function], 44
+        self.streams.append(stream)
         given, written = {}, []
         for parameter, size in zip(kernel.params, self._asked, strict=True):
             raw, at = content[at : at + size], at + size

@@ -69,6 +69,7 @@ int hipModuleLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz,
   size_t length = 0;
   memcpy(content, &base, 8), length += 8;
   memcpy(content + length, extents, sizeof extents), length += sizeof extents;
+  memcpy(content + length, &stream, 8), length += 8;
   int64_t count = ask("parameters", function, strlen(function));
   for (int64_t i = 0; i < count; ++i) {
     int64_t bytes = ask("bytes", &i, 8);

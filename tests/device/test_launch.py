@@ -4,6 +4,8 @@ import ctypes
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -213,7 +215,7 @@ def test_an_op_built_here_runs_in_a_process_without_tvm(gpu, tmp_path, monkeypat
 
 def on_gpu(device, array, skip=0):
     """A tensor over memory of the GPU, which here is this process's, too."""
-    address = device.allocate(array.nbytes + 64) + skip
+    address = device.allocate(array.nbytes + skip) + skip
     place = (ctypes.c_char * array.nbytes).from_address(address)
     there = np.frombuffer(place, array.dtype).reshape(array.shape)
     there[...] = array
@@ -247,6 +249,79 @@ def test_arrays_on_the_gpu_are_used_where_they_are(gpu, tmp_path):
         kernel(source, out=on_gpu(device, expected, skip=4)[0])
     with pytest.raises(CallError, match=r"input is on rocm.*; this kernel runs on the CPU"):
         ext.build(op, "llvm", folder=tmp_path / "cpu")(source)
+
+
+class Torch(SimpleNamespace):
+    """What a call asks of PyTorch, with tensors on the GPU alone."""
+
+    def __init__(self, device):
+        stream = SimpleNamespace(cuda_stream=77)
+        super().__init__(
+            Tensor=TorchTensor, strided="strided", float32="float32", uint8="uint8",
+            is_grad_enabled=lambda: True, gpu=device, made=[],
+            cuda=SimpleNamespace(current_stream=lambda ordinal: stream),
+        )  # fmt: skip
+
+    def empty(self, shape, dtype, device):
+        assert str(device) == "cuda:0"
+        self.made.append(TorchTensor(self.gpu, np.zeros(shape, dtype)))
+        return self.made[-1]
+
+
+class TorchDevice:
+    index = 0
+
+    def __str__(self):
+        return "cuda:0"
+
+
+class TorchTensor:
+    """An array on the GPU."""
+
+    is_cpu, is_cuda, layout, requires_grad = False, True, "strided", False
+    device = TorchDevice()
+
+    def __init__(self, gpu, array):
+        self.held, self.array = on_gpu(gpu, array)
+        self.shape, self.dtype = array.shape, sys.intern(str(array.dtype))
+
+    def is_contiguous(self):
+        return True
+
+    def is_neg(self):
+        return False
+
+    def data_ptr(self):
+        return self.held.data_ptr()
+
+    def numel(self):
+        return self.array.size
+
+    def element_size(self):
+        return self.array.itemsize
+
+
+def test_tensors_of_pytorch_are_launched_on_its_stream_and_not_waited_for(
+    gpu, tmp_path, monkeypatch
+):
+    """A stand-in for PyTorch: there is none with a GPU."""
+    op = ops.matmul((16, 512), (512, 16))
+    config = replace(choose(op, TARGET).heuristic(op, TARGET), splits=2)
+    kernel = ext.build(op, TARGET, config, folder=tmp_path / "matmul")
+    assert "allocate" in kernel.manifest.launch["steps"][0]
+    module = choose(op, TARGET).lower(op, TARGET, config)
+    gpu.kernels, torch = kernels_of(compile_device(module, TARGET)), Torch(Gpu("rocm"))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    rng = np.random.default_rng(0)
+    lhs, rhs = (rng.integers(-3, 4, shape).astype("float32") for shape in ((16, 512), (512, 16)))
+    result = kernel(TorchTensor(torch.gpu, lhs), TorchTensor(torch.gpu, rhs))
+    np.testing.assert_array_equal(result.array, lhs @ rhs)
+    assert [one.dtype for one in torch.made] == ["float32", "uint8"]  # the result, the workspace
+    assert gpu.streams == [77, 77]
+    assert gpu.calls == ["load", "launch", "launch"]
+    mixed = kernel(lhs, TorchTensor(torch.gpu, rhs))  # an array of the CPU must be waited for
+    np.testing.assert_array_equal(mixed, lhs @ rhs)
+    assert gpu.calls[-1] == "wait"
 
 
 def test_the_page_multiplies_on_a_gpu(gpu, root, tmp_path, compiled, monkeypatch):
