@@ -124,6 +124,7 @@ class ContractionMatrices(FusedDims):
             epilogue_bits=max(
                 (8 * item_bytes(types[name].dtype) for name in others if name in types), default=0
             ),
+            more_dims=max(0, sum(map(len, self.roles.values())) - 3),
         )  # fmt: skip
 
 

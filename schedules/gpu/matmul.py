@@ -52,6 +52,9 @@ from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
 
 _OVERHEAD = 40  # registers for addresses and the like
+_MORE = 8  # for an epilogue's operands; for each dim beyond a row, a column and a step
+_CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
+_NARROW = 32  # for an operand that is read by single elements of less than 32 bits
 
 
 @dataclass(frozen=True)
@@ -153,11 +156,22 @@ class MatmulPlan:
         assert rhs is not None
         assert acc is not None
         lanes = self.config.num_subgroups * self.mma.subgroup_size
+        # What is read in less than 32 bits has a register of its own until it is stored.
         waiting = sum(
-            -(-prod(self.tile_shape(side)) * self.memory_bits(side) // (32 * lanes))
+            -(-prod(self.tile_shape(side)) // (self.runs[side] * lanes))
+            * -(-self.runs[side] * self.memory_bits(side) // 32)
             for side in self.through_registers
         )
         return m * n * acc.registers + m * lhs.registers + n * rhs.registers + waiting
+
+    @property
+    def other_registers(self) -> int:
+        """Of a lane for addresses and the like, and for what conversions have on the way."""
+        shape = self.shape
+        converting = sum(map(self.converts, SIDES)) * _CONVERTING[self.chip.kind]
+        narrow = sum(self.runs[side] * self.memory_bits(side) < 32 for side in SIDES) * _NARROW
+        more = (shape.epilogue_bits > 0) + shape.more_dims
+        return _OVERHEAD + converting + narrow + more * _MORE
 
     def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
         """The tile of ``lhs`` or ``rhs``, by default as it lies in global memory."""
@@ -282,10 +296,10 @@ def _check_registers(plan: MatmulPlan) -> None:
         )
     resident = -(-plan.config.num_subgroups // chip.simds_per_core)
     held = min(chip.max_registers, chip.register_file // resident)
-    if plan.registers + _OVERHEAD > held:
+    if plan.registers + plan.other_registers > held:
         raise ScheduleError(
             f"matmul by {plan.mma.name}: {plan.registers} registers of a lane for fragments;"
-            f" {chip.name} has {held}, of which {_OVERHEAD} are for the rest"
+            f" {chip.name} has {held}, of which {plan.other_registers} are for the rest"
         )
 
 

@@ -121,7 +121,8 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     most = max(1, k // (_LEAST_STEPS * k_tiles * mma.k)) if _known(shape) else 1
     costs: dict[tuple[tuple[int, int], tuple[int, int], int], float] = {}
     for (rows, columns), splits in product(_TILES, _SPLITS):
-        if rows * columns > _MOST_SUMS and mma.subgroup_size != 32:
+        sums = rows * columns * dtype_bits(mma.c) // 32
+        if sums > _MOST_SUMS and (mma.subgroup_size != 32 or dtype_bits(mma.c) > 32):
             continue
         subgroups = _subgroups(mma, m, n, rows, columns)
         tiles = (

@@ -27,6 +27,7 @@ class MatmulShape:
             contiguous dim: 1 for an operand of which no dim is contiguous.
         memory: by operand, the type in memory, where it is not the one that is multiplied.
         epilogue_bits: of the widest element that is read where sums are stored.
+        more_dims: that operands have beyond rows, columns and steps of K.
     """
 
     m: int | None
@@ -41,6 +42,7 @@ class MatmulShape:
     rows: Mapping[str, int] | None = None
     memory: Mapping[str, str] | None = None
     epilogue_bits: int = 0
+    more_dims: int = 0
 
     def extents(self, side: str) -> tuple[int | None, ...]:
         """Extents of ``lhs``, ``rhs`` or ``result``, as it lies in memory."""
