@@ -126,19 +126,22 @@ class _Kernel:
         plan, lanes, dims = self.plan, self.lanes, self.op.dims
         first, second = plan.first, plan.second
         _, second_dtype = plan.held_dtypes
-        self.key_copy, self.value_copy = (
-            TileCopy(
-                lanes, self._source(name, dims["k2"], columns), tile, name, plan.key_rows(name)
-            )
-            for name, columns, tile in (
-                ("key", dims["k1"], plan.key_tile),
-                ("value", dims["n"], plan.value_tile),
-            )
-        )
+        # Keys lie in the order in which lanes read them: neighbours' rows pass over all banks.
+        order, places = plan.key_order, None
+        if plan.key_tile.key_rows:
+            order, places = np.arange(plan.keys), np.argsort(order)
+        self.key_copy = TileCopy(
+            lanes, self._source("key", dims["k2"], dims["k1"]), plan.key_tile,
+            plan.key_rows("key"), places,
+        )  # fmt: skip
+        self.value_copy = TileCopy(
+            lanes, self._source("value", dims["k2"], dims["n"]), plan.value_tile,
+            plan.key_rows("value"),
+        )  # fmt: skip
         once = (known(self.key_count) or 2 * plan.keys) <= plan.keys  # there is no loop
         self.keys = FragmentLoad(
             lanes, first.operand("rhs"), self.key_copy.buffer, plan.key_tile, (1, 0),
-            plan.key_order, once=once,
+            order, once=once,
         )  # fmt: skip
         self.values = FragmentLoad(
             lanes, second.operand("rhs"), self.value_copy.buffer, plan.value_tile, (0, 1), once=once
@@ -219,7 +222,7 @@ class _Kernel:
         source = self._source("query", self.row_dims, self.op.dims["k1"])
         operand = plan.first.operand("lhs")
         if plan.query_tile is not None:
-            copy = TileCopy(lanes, source, plan.query_tile, "query", True)
+            copy = TileCopy(lanes, source, plan.query_tile, True)
             self.queries = FragmentLoad(
                 lanes, operand, copy.buffer, plan.query_tile, (0, 1),
                 subgroup_keys=plan.row_tiles * plan.first.m, once=True,

@@ -143,10 +143,25 @@ class TileCopy:
 
     Asynchronous where that is possible: past the registers.  Else ``issue`` loads registers, and
     ``arrive`` stores them.
+
+    Args:
+        lanes: of the workgroup.
+        source: what is copied.
+        tile: to where.
+        key_rows: whether rows in global memory are of one key each.
+        places: of each key, the row of the tile for it; by default in their order.
     """
 
-    def __init__(self, lanes: Lanes, source: Source, tile: Tile, name: str, key_rows: bool) -> None:
+    def __init__(
+        self,
+        lanes: Lanes,
+        source: Source,
+        tile: Tile,
+        key_rows: bool,
+        places: np.ndarray | None = None,
+    ) -> None:
         self.lanes, self.source, self.tile = lanes, source, tile
+        self.places = np.arange(tile.keys) if places is None else places
         self.buffer = I.alloc_buffer(
             (tile.elements,), tile.dtype, scope=lanes.scope, align=_ACCESS_BYTES
         )
@@ -182,7 +197,10 @@ class TileCopy:
             self.lanes.table(self._address(places[0]))
 
     def _address(self, at: int) -> np.ndarray:
-        return self.tile.address(self.keys[..., at], self.columns[..., at])
+        keys = self.keys[..., at]
+        # What is outside has no place, and is not written.
+        place = np.where(keys < len(self.places), self.places[keys % len(self.places)], keys)
+        return self.tile.address(place, self.columns[..., at])
 
     def _targets(self) -> list[tuple[list[int], int]]:
         """Registers that are stored together, and how many."""
