@@ -91,6 +91,24 @@ def test_a_torch_module(tmp_path):
         torch.testing.assert_close(ext.load(tmp_path / "model")(x), want, rtol=1e-4, atol=1e-5)
 
 
+def test_torch_operators_that_iree_lowers_by_simpler_ones():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+    torch.manual_seed(0)
+    recurrent, x = torch.nn.LSTM(6, 8).eval(), torch.randn(4, 2, 6)
+    with torch.no_grad():
+        want, (state, cell) = recurrent(x)
+    for came, expected in zip(ext.from_torch(recurrent, x)(x), (want, state, cell), strict=True):
+        torch.testing.assert_close(came, expected, rtol=1e-4, atol=1e-5)
+
+    class Median(torch.nn.Module):
+        def forward(self, x):
+            return x.median(1)
+
+    with pytest.raises(MlirError, match=r"(?s)IREE does not lower it.*test_frontends\.py:\d+"):
+        ext.from_torch(Median(), torch.randn(4, 5))
+
+
 def test_a_torch_module_of_any_batch():
     torch = needs("torch", "pytorch")
     needs("iree.turbine.aot", "pytorch")

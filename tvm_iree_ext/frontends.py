@@ -6,7 +6,7 @@ asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pyto
 """
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -20,6 +20,7 @@ from tvm_iree_ext.target.names import TargetLike
 
 _OF_TRACING = ("kwargs", "dynamic_shapes")  # options that are torch.export's
 _FLOATS_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
+_NOT_LOWERED = "IREE does not lower it:"
 _MOST_LINES = 20  # of what the compiler complains
 
 
@@ -110,15 +111,46 @@ def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
             traced = traced.run_decompositions(decompositions)
     elif examples:
         raise MlirError("what is exported already takes no arguments to trace with")
-    with _weights_as_words(traced):
-        exported = aot.export(traced, **options)
+    try:
+        return _import_exported(traced, options)
+    except MlirError as reason:
+        if not str(reason).startswith(_NOT_LOWERED) or not hasattr(traced, "run_decompositions"):
+            raise
+        try:  # of fewer, simpler operators
+            return _import_exported(traced.run_decompositions(_decompositions()), options)
+        except MlirError:
+            raise reason from None
+
+
+def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
+    from iree.turbine import aot
+
+    with _weights_as_words(exported):
+        output = aot.export(exported, **options)
 
     def write(place: Path) -> Path:
         path = place / "module.mlirbc"  # weights by their bytes
-        exported.save_mlir(path)
+        output.save_mlir(path)
         return path
 
     return _import(write, "torch")
+
+
+def _decompositions() -> Any:
+    """PyTorch's operators by those of its core, less some of these that IREE does not lower."""
+    import torch
+
+    def squeezed(x: Any, dims: Sequence[int]) -> Any:
+        gone = {dim % x.dim() for dim in dims if x.shape[dim] == 1}
+        return x.reshape([extent for axis, extent in enumerate(x.shape) if axis not in gone])
+
+    aten = torch.ops.aten
+    normal = (aten._native_batch_norm_legit.no_stats, aten.native_group_norm)
+    return {
+        **torch.export.default_decompositions(),
+        **torch._decomp.get_decompositions(normal),
+        aten.squeeze.dims: squeezed,
+    }
 
 
 @contextmanager
@@ -187,7 +219,7 @@ def _import(write: Callable[[Path], Path], dialect: str) -> Imported:
         except tools.CompilerToolError as error:
             said = str(error).partition("Diagnostics:")[2].partition("Invoked with:")[0]
             lines = [line for line in said.splitlines() if line.strip()][:_MOST_LINES]
-            raise MlirError("\n".join(["IREE does not lower it:", *lines])) from None
+            raise MlirError("\n".join([_NOT_LOWERED, *lines])) from None
         return import_program(result.read_bytes())
 
 
