@@ -7,11 +7,12 @@ table, and what follows from it (:mod:`.attention_plan`).
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.gpu.attention_config import attention_config
+from tvm_iree_ext.schedules.gpu.attention_config import ALGORITHM, attention_config
 from tvm_iree_ext.schedules.gpu.attention_functions import missing
 from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
 from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
+from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.attention import Attention
@@ -51,4 +52,17 @@ class GpuAttention(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
+        _check(self.check(config))
         return ir.IRModule({op.entry: attention_kernel(plan_attention(op, target, config))})
+
+
+def _check(check: ConfigCheck) -> None:
+    """Raise ScheduleError for numbers that no kernel has."""
+    config = check.config
+    check.algorithm(ALGORITHM)
+    for field, role in (("workgroup_tile", "m"), ("workgroup_tile", "n"), ("reduction_tile", "k2"),
+                        ("subgroups", "m")):  # fmt: skip
+        check.tile(field, role)
+    check.splits()
+    promoted = set(config.promote)
+    check.expect(promoted <= {"query"}, "promote", config.promote, "query, or nothing")

@@ -14,6 +14,8 @@ from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 from tvm_iree_ext.target.mma import Mma
 
+ALGORITHM = "online_softmax"
+
 _WIDEST_COLUMNS = 256  # of a workgroup's output: more are computed by several
 _KEYS = (64, 32, 16, 128)
 _SPLIT_WAVES = 2  # workgroups of each core, where keys are split to have them
@@ -91,7 +93,7 @@ def _candidates(op: Attention, target: Target, chip: GpuChip) -> Iterator[Loweri
             if is_multiply_add(kind) and not promote:
                 continue  # its query would take all registers
             yield LoweringConfig(
-                algorithm="online_softmax",
+                algorithm=ALGORITHM,
                 workgroup_tile={"m": subgroups * tiles * kind.m, "n": tile_n},
                 reduction_tile={"k2": keys},
                 subgroups={"m": subgroups},

@@ -160,11 +160,25 @@ def test_what_does_not_apply_says_why():
     refusal("llvm is not a GPU target", ops.attention(shape, shape, shape), "llvm")
 
 
-def test_a_config_that_does_not_fit_is_refused():
+REFUSED = {
+    "24 keys are no multiple of 32 and 16": {"reduction_tile": {"k2": 24}},
+    "48 rows are no multiple of 2 subgroups of 32": {"workgroup_tile": {"m": 48, "n": 64}},
+    r"subgroups\['m'\] is None; expected a number from 1": {"subgroups": {}},
+    "splits is 0; expected a number from 1": {"splits": 0},
+    "promote is .'key',.; expected query, or nothing": {"promote": ("key",)},
+    "algorithm is 'lanes'; expected 'online_softmax'": {"algorithm": "lanes"},
+    "16x8x16_F16 on gfx942 does not multiply float16": {"mma_kind": "NV_MMA_SYNC_F32_16x8x16_F16"},
+    "2048 keys take [0-9]+ bytes of shared memory": {"reduction_tile": {"k2": 2048}},
+    "a lane needs some [0-9]+ registers": {"workgroup_tile": {"m": 512, "n": 64}},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_a_config_that_does_not_fit_is_refused(message):
     shape = (1, 1, 64, 64)
     op, target = ops.attention(shape, shape, shape, dtype="float16"), make_target("rocm:gfx942")
-    config = replace(RULE.heuristic(op, target), reduction_tile={"k2": 24})
-    with pytest.raises(ScheduleError, match="24 keys are no multiple of 32 and 16"):
+    config = replace(RULE.heuristic(op, target), **REFUSED[message])
+    with pytest.raises(ScheduleError, match=message):
         RULE.lower(op, target, config)
 
 
