@@ -7,7 +7,7 @@ their source); the bar of a case on a chip is the better of IREE's two orders of
 import functools
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from math import prod
 from typing import Any
@@ -18,7 +18,7 @@ from tvm_iree_ext.errors import BuildError, ScheduleError, TargetError
 from tvm_iree_ext.schedules.gpu.matmul import MatmulPlan, plan_matmul, schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
-from tvm_iree_ext.target.gpu import GpuPart
+from tvm_iree_ext.target.gpu import GpuPart, occupancy
 from tvm_iree_ext.target.mma import dtype_bits
 from tvm_iree_ext.target.names import make_target
 
@@ -193,8 +193,27 @@ def _counted(row: Row, plan: MatmulPlan) -> Row:
         **given,
         hot_loop=(counted.hot_loop or counted.whole) if counted else None,
         whole=bool(counted and counted.hot_loop is None),
-        resources=code.resources.get(_KERNEL),
+        resources=_resident(plan, code.resources.get(_KERNEL)),
         obstacle=code.missing,
+    )
+
+
+def _resident(plan: MatmulPlan, used: KernelResources | None) -> KernelResources | None:
+    """With the shared memory that a compiler does not see, as it is asked for at launch."""
+    if used is None or used.shared_memory_bytes >= plan.shared_memory_bytes:
+        return used
+    found = occupancy(
+        plan.chip,
+        registers=used.registers,
+        shared_memory_bytes=plan.shared_memory_bytes,
+        lanes=plan.config.num_subgroups * plan.mma.subgroup_size,
+        subgroup_size=plan.mma.subgroup_size,
+    )
+    return replace(
+        used,
+        shared_memory_bytes=plan.shared_memory_bytes,
+        subgroups_per_simd=found.subgroups_per_simd,
+        limited_by=found.limit,
     )
 
 

@@ -55,6 +55,7 @@ _OVERHEAD = 40  # registers for addresses and the like
 _MORE = 8  # for an epilogue's operands; for each dim beyond a row, a column and a step
 _CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
 _NARROW = 32  # for an operand that is read by single elements of less than 32 bits
+_WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,14 @@ class MatmulPlan:
             * -(-self.runs[side] * self.memory_bits(side) // 32)
             for side in self.through_registers
         )
-        return m * n * acc.registers + m * lhs.registers + n * rhs.registers + waiting
+        words = 3 if self._by_conversion else 1
+        fragments = words * (m * lhs.registers + n * rhs.registers)
+        return m * n * acc.registers + fragments + waiting
+
+    @property
+    def _by_conversion(self) -> bool:
+        """Whether ``ptxas`` makes halves of 8-bit floats first, which take twice the registers."""
+        return self.chip.name.rstrip("a") in _WITHOUT_FP8_SYNC and self.mma.a.startswith("f8")
 
     @property
     def other_registers(self) -> int:

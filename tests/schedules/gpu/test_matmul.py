@@ -270,3 +270,10 @@ def test_subgroups_share_the_register_files():
     config = MatmulConfig(CHIPS["cuda:sm_90"], (4, 4), (4, 8), k_tiles=2, stages=2)
     with pytest.raises(ScheduleError, match="sm_90 has 128, of which 40 are for the rest"):
         plan_matmul(MatmulShape(512, 512, 512, *HALF), make_target("cuda:sm_90"), config)
+
+
+def test_floats_of_8_bits_that_become_halves_take_their_registers():
+    """``mma.sync`` of sm_89 multiplies them as they are; that of sm_90 converts them first."""
+    shape = MatmulShape(4096, 4096, 4096, "float8_e4m3fn", "float8_e4m3fn", "float32")
+    tiles = [matmul_config(shape, make_target(f"cuda:{chip}")).tiles for chip in ("sm_89", "sm_90")]
+    assert np.prod(tiles[0]) == 2 * np.prod(tiles[1])
