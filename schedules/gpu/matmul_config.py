@@ -5,7 +5,7 @@ from itertools import product
 
 from tvm import DataType
 from tvm.target import Target
-from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, plan_matmul
+from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, MatmulPlan, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_cost import Tiling, cost_us
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 
@@ -138,18 +138,33 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
             )
     refused: ScheduleError | None = None
     for subgroups, tiles, splits in sorted(costs, key=lambda key: costs[key]):
+        lone: MatmulConfig | None = None
         for stages, depth in product((3, 2, 1), (k_tiles, -(-k_tiles // 2))):
             config = MatmulConfig(
                 mma.name, subgroups, tiles, depth, stages, column_major, splits=splits
             )
             try:
-                plan_matmul(shape, target, config)
+                plan = plan_matmul(shape, target, config)
             except ScheduleError as error:
                 refused = error
-            else:
+                continue
+            if not _alone(plan):
                 return config
+            lone = lone or config
+        if lone is not None:
+            return lone
     assert refused is not None
     raise refused
+
+
+def _alone(plan: MatmulPlan) -> bool:
+    """Whether asynchronous copies leave a scheduler one subgroup, which waits for every answer."""
+    if not plan.asynchronous or plan.config.num_subgroups < plan.chip.simds_per_core:
+        return False
+    workgroups = plan.chip.shared_memory_per_core_bytes // (
+        plan.shared_memory_bytes + plan.chip.shared_memory_reserved_bytes
+    )
+    return workgroups * plan.config.num_subgroups < 2 * plan.chip.simds_per_core
 
 
 def _known(shape: MatmulShape) -> bool:
