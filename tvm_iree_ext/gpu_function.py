@@ -96,7 +96,7 @@ class GpuFunction:
         held = {
             name: place for name, place in zip(parameters, places, strict=True) if place is not None
         }
-        numbers |= bind(self._plan, {name: place.shape for name, place in held.items()})
+        numbers |= bind(self._plan, {name: place.shape for name, place in held.items()}, numbers)
         results = set(parameters[self._inputs :])
         on_host = [name for name, place in held.items() if place.ordinal is None]
         with kernels.gpu.current(), _memory(kernels, values, ordinal) as (allocate, stream):

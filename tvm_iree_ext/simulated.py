@@ -14,8 +14,8 @@ import numpy as np
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_iree_ext.device.pipeline import lower_device, lower_with_host
-from tvm_iree_ext.device.plan import launch_plan
+from tvm_iree_ext.device.pipeline import lower_with_host
+from tvm_iree_ext.device.plan import Plan, launch_plan
 from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.intrin.sample import tile_product
@@ -23,10 +23,9 @@ from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.signature import extent_value
-from tvm_iree_ext.simt.launch import Simulation, device_functions, hardware_of, simulate
-from tvm_iree_ext.simt.translate import Translation, translate
+from tvm_iree_ext.simt.launch import Simulation
 from tvm_iree_ext.simt.values import element_type
-from tvm_iree_ext.simulated_plan import simulate_plan
+from tvm_iree_ext.simulated_plan import array_shapes, simulate_plan, used_arrays
 from tvm_iree_ext.target.gpu import chip_names
 from tvm_iree_ext.target.mma_table import mma_kind
 from tvm_iree_ext.target.names import TargetLike, make_target
@@ -37,10 +36,15 @@ _UNWRITTEN = 77  # what results hold before: no plausible value
 
 @dataclass(frozen=True)
 class Simulated:
-    """A simulation, and the arrays that it left, by name."""
+    """A simulation for each launch, and the arrays that they left, by name."""
 
-    simulation: Simulation
+    simulations: tuple[Simulation, ...]
     arrays: Mapping[str, np.ndarray]
+
+    @property
+    def simulation(self) -> Simulation:
+        """The only one, or the first."""
+        return self.simulations[0]
 
 
 def simulate_kernel(
@@ -54,10 +58,10 @@ def simulate_kernel(
     """Lower a kernel as it is lowered to be compiled, and simulate it on random operands.
 
     Args:
-        kernel: a name, see the module, or a function with thread bindings.
+        kernel: a name, see the module, or a function with thread bindings, of one or more kernels.
         target: such as ``cuda:sm_80``; for a matrix instruction by default a chip that has it.
-        sizes: the kernel's scalar arguments.
-        workgroups: those to run, by default all.
+        sizes: the function's numbers, and the extents that it leaves open.
+        workgroups: those to run of each launch, by default all.
         seed: of the operands.
 
     Raises:
@@ -73,12 +77,11 @@ def simulate_kernel(
         if not (isinstance(kernel, str) and kernel.startswith(_MMA)):
             raise SimulationError("a kernel needs a target, such as cuda:sm_80 or rocm:gfx942")
         target = default_target(kernel)
-    device = _device_function(function, make_target(target))
-    translation = translate(device, hardware_of(device))
-    arguments = _arguments(translation, sizes or {}, np.random.default_rng(seed))
-    done = simulate(translation, arguments, workgroups=workgroups, hardware=hardware_of(device))
+    plan, kernels = _planned(function, make_target(target))
+    arguments = _arguments(plan, kernels, sizes or {}, np.random.default_rng(seed))
+    done = simulate_plan(plan, kernels, arguments, workgroups=workgroups)
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
-    return Simulated(done, arrays)
+    return Simulated(tuple(done), arrays)
 
 
 def simulate_function(
@@ -100,18 +103,16 @@ def simulate_function(
         SimulationError: for arguments that do not fit, or what the simulator does not know.
         BuildError: where the function cannot be lowered.
     """
-    hosts, kernels = lower_with_host(func, make_target(target))
+    plan, kernels = _planned(func, make_target(target))
+    return simulate_plan(plan, kernels, arguments, written=written)
+
+
+def _planned(func: tirx.PrimFunc, target: Target) -> tuple[Plan, dict[str, tirx.PrimFunc]]:
+    """How a function launches its kernels, and the kernels."""
+    hosts, kernels = lower_with_host(func, target)
     (host,) = hosts.functions.values()
     by_name = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
-    plan = launch_plan(host, by_name)
-    names = {
-        str(parameter.name): one["name"]
-        for parameter, one in zip(host.params, plan["parameters"], strict=True)
-    }
-    # The plan's own names, of which some would mean something else in a program: max, sum.
-    renamed = {names.get(name, name): value for name, value in arguments.items()}
-    full = None if written is None else [names.get(name, name) for name in written]
-    return simulate_plan(plan, by_name, renamed, written=full)
+    return launch_plan(host, by_name), by_name
 
 
 @dataclass(frozen=True)
@@ -211,36 +212,38 @@ def default_target(name: str) -> str:
     return f"rocm:{chip}{wave}"
 
 
-def _device_function(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
-    found = device_functions(lower_device(function, target))
-    if len(found) != 1:
-        raise SimulationError(f"the kernel lowers to {len(found)} device functions; expected 1")
-    return found[0]
-
-
 def _arguments(
-    translation: Translation, sizes: Mapping[str, int], rng: np.random.Generator
+    plan: Plan,
+    kernels: Mapping[str, tirx.PrimFunc],
+    sizes: Mapping[str, int],
+    rng: np.random.Generator,
 ) -> dict[str, Any]:
+    """Random arrays where a kernel loads, zeros elsewhere, and the numbers that were given."""
+    scalars = [one["name"] for one in plan["parameters"] if "shape" not in one]
+    names = list(dict.fromkeys([*scalars, *plan["symbols"]]))
+    for name in names:
+        if name not in sizes:
+            raise SimulationError(f"the kernel takes a number {name}; give it as {name}=N")
+    for name in sizes:
+        if name not in names:
+            known = ", ".join(names) or "none"
+            raise SimulationError(f"the kernel takes no number {name}; it takes {known}")
+    shapes, loaded = array_shapes(plan, sizes), used_arrays(plan["steps"], kernels, "loaded")
     given: dict[str, Any] = {}
-    for parameter in translation.parameters:
-        name = parameter.short_name
-        if not parameter.pointer:
-            if name not in sizes:
-                raise SimulationError(f"{translation.name}: give {name}, a number, as {name}=N")
-            given[name] = sizes[name]
-        elif parameter.size is None and name not in sizes:
-            raise SimulationError(f"{translation.name}: give the elements of {name}, as {name}=N")
+    for one in plan["parameters"]:
+        name = one["name"]
+        if "shape" in one:
+            given[name] = _random(rng, shapes[name], element_type(one["dtype"]), name in loaded)
         else:
-            size = sizes.get(name, parameter.size or 0)
-            given[name] = _random(rng, size, element_type(parameter.dtype), parameter.loaded)
+            given[name] = sizes[name]
     return given
 
 
-def _random(rng: np.random.Generator, size: int, kind: np.dtype, read: bool) -> np.ndarray:
+def _random(rng: np.random.Generator, shape: list[int], kind: np.dtype, read: bool) -> np.ndarray:
     if not read:
-        return np.zeros(size, kind)
+        return np.zeros(shape, kind)
     if kind.kind == "b":
-        return rng.integers(0, 2, size).astype(kind)
+        return rng.integers(0, 2, shape).astype(kind)
     if kind.kind in "iu":
-        return rng.integers(0 if kind.kind == "u" else -8, 8, size).astype(kind)
-    return rng.standard_normal(size).astype(kind)
+        return rng.integers(0 if kind.kind == "u" else -8, 8, shape).astype(kind)
+    return rng.standard_normal(shape).astype(kind)

@@ -1,12 +1,12 @@
 """Launch plans on the simulator: what a deployment would do, without a GPU."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from tvm import tirx
 
-from tvm_iree_ext.device.launcher import Step, bind, follow
+from tvm_iree_ext.device.launcher import Step, bind, follow, number
 from tvm_iree_ext.device.plan import Plan
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.simt.launch import Simulation, simulate
@@ -21,14 +21,16 @@ def simulate_plan(
     arguments: Mapping[str, Any],
     *,
     written: Iterable[str] | None = None,
+    workgroups: Iterable[tuple[int, int, int]] | None = None,
 ) -> list[Simulation]:
-    """Follow a plan, all workgroups of its kernels; a simulation for each launch.
+    """Follow a plan; a simulation for each launch.
 
     Args:
         plan: see :mod:`~tvm_iree_ext.device.plan`.
         kernels: lowered, by name.
         arguments: an array for each buffer, changed in place, and numbers, by name.
         written: which arrays have contents at first; by default those that no kernel stores into.
+        workgroups: those to run of each launch, by default all.
 
     Raises:
         SimulationError: for arguments that do not fit, or what the simulator does not know.
@@ -38,13 +40,46 @@ def simulate_plan(
         raise SimulationError(
             f"arguments {', '.join(arguments)}; the function takes {', '.join(names)}"
         )
-    followed = _Followed(plan, kernels, arguments, written)
+    chosen = None if workgroups is None else list(workgroups)
+    followed = _Followed(plan, kernels, arguments, written, chosen)
     try:
-        numbers = bind(plan, {name: one.shape for name, one in followed.arrays.items()})
+        shapes = {name: one.shape for name, one in followed.arrays.items()}
+        numbers = bind(plan, shapes, followed.numbers)
     except ValueError as error:
         raise SimulationError(str(error)) from None
     follow(plan["steps"], numbers | followed.numbers, followed.do)
     return followed.done
+
+
+def array_shapes(plan: Plan, numbers: Mapping[str, int]) -> dict[str, list[int]]:
+    """The shapes of a plan's arrays, by the values of its symbols and numbers."""
+    return {
+        one["name"]: [number(extent, numbers) for extent in one["shape"]]
+        for one in plan["parameters"]
+        if "shape" in one
+    }
+
+
+def used_arrays(
+    steps: Iterable[Step],
+    kernels: Mapping[str, tirx.PrimFunc],
+    how: Literal["loaded", "stored"],
+) -> set[str]:
+    """The arrays that a kernel of a plan loads from, or stores into."""
+    found: set[str] = set()
+    for step in steps:
+        for inner in ("then", "else", "steps"):
+            if isinstance(step.get(inner), list) and "tensor_map" not in step:
+                found |= used_arrays(step[inner], kernels, how)
+        if "tensor_map" in step and how == "loaded":
+            found.add(step["array"])
+        if "launch" in step:
+            kernel = kernels[step["launch"]]
+            used = getattr(look_ahead(kernel.body), how)
+            for one, parameter in zip(step["arguments"], kernel.params, strict=True):
+                if "array" in one and parameter in used:
+                    found.add(one["array"])
+    return found
 
 
 class _Followed:
@@ -54,8 +89,9 @@ class _Followed:
         kernels: Mapping[str, tirx.PrimFunc],
         arguments: Mapping[str, Any],
         written: Iterable[str] | None,
+        workgroups: list[tuple[int, int, int]] | None,
     ) -> None:
-        self.kernels = kernels
+        self.kernels, self.workgroups = kernels, workgroups
         self.done: list[Simulation] = []
         self.maps: dict[str, TensorMap] = {}
         self.arrays: dict[str, np.ndarray] = {}
@@ -68,26 +104,11 @@ class _Followed:
                 self.arrays[one["name"]] = value
             else:
                 self.numbers[one["name"]] = value
-        stored = self._stored(plan["steps"])
+        stored = used_arrays(plan["steps"], kernels, "stored")
         full = set(self.arrays) - stored if written is None else set(written)
         self.written = {  # of each array, the bytes with contents
             name: np.full(one.nbytes, name in full) for name, one in self.arrays.items()
         }
-
-    def _stored(self, steps: Iterable[Step]) -> set[str]:
-        """The arrays that a kernel stores into."""
-        found: set[str] = set()
-        for step in steps:
-            for inner in ("then", "else", "steps"):
-                if isinstance(step.get(inner), list) and "tensor_map" not in step:
-                    found |= self._stored(step[inner])
-            if "launch" in step:
-                kernel = self.kernels[step["launch"]]
-                stored = look_ahead(kernel.body).stored
-                for one, parameter in zip(step["arguments"], kernel.params, strict=True):
-                    if "array" in one and parameter in stored:
-                        found.add(one["array"])
-        return found
 
     def do(self, step: Step) -> None:
         """A step, with numbers for its texts."""
@@ -127,7 +148,7 @@ class _Followed:
             is_bytes = array.dtype == np.uint8 and element != np.uint8
             given[short] = array.view(element) if is_bytes else array
             written[short] = self.written[one["array"]]
-        done = simulate(kernel, given, written=written)
+        done = simulate(kernel, given, written=written, workgroups=self.workgroups)
         planned = [tuple(step[key]) for key in ("grid", "block")]
         if planned != [done.grid, done.block]:
             raise SimulationError(

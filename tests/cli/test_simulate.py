@@ -28,8 +28,7 @@ def past_the_end(A: T.Buffer((40,), "float32"), B: T.Buffer((40,), "float32")):
 
 
 @T.prim_func(s_tir=True)
-def any_size(a: T.handle, b: T.handle):
-    n = T.int32()
+def any_size(n: T.int32, a: T.handle, b: T.handle):
     A = T.match_buffer(a, (n,), "float32")
     B = T.match_buffer(b, (n,), "float32")
     for bx in T.thread_binding((n + 31) // 32, "blockIdx.x"):
@@ -38,6 +37,21 @@ def any_size(a: T.handle, b: T.handle):
                 v = T.axis.spatial(n, bx * 32 + tx)
                 T.where(bx * 32 + tx < n)
                 B[v] = A[v]
+
+
+@T.prim_func(s_tir=True)
+def twice(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
+    C = T.sblock_alloc_buffer((128,), "float32")
+    for bx in T.thread_binding(2, "blockIdx.x"):
+        for tx in T.thread_binding(64, "threadIdx.x"):
+            with T.sblock("C"):
+                v = T.axis.spatial(128, bx * 64 + tx)
+                C[v] = A[v]
+    for bx in T.thread_binding(2, "blockIdx.x"):
+        for tx in T.thread_binding(64, "threadIdx.x"):
+            with T.sblock("B"):
+                v = T.axis.spatial(128, bx * 64 + tx)
+                B[v] = C[127 - v]
 """
 
 
@@ -78,19 +92,28 @@ def test_the_kernel_of_a_matrix_instruction(command):
 
 def test_sizes_are_given_by_name(command, tmp_path):
     name = kernels(tmp_path, "any_size")
-    sizes = ("n=70", "A=70", "B=70")
-    done = command("simulate", name, *sizes, "--target", "cuda:sm_90", "--json")
+    done = command("simulate", name, "n=70", "--target", "cuda:sm_90", "--json")
     assert json.loads(done.out)["grid"] == [3, 1, 1]
     done = command("simulate", name, "--target", "cuda:sm_90")
     assert done.status == 1
-    assert "any_size_kernel: give " in done.err
+    assert "the kernel takes a number n; give it as n=N" in done.err
+    done = command("simulate", name, "n=70", "m=7", "--target", "cuda:sm_90")
+    assert "the kernel takes no number m; it takes n" in done.err
+
+
+def test_a_function_of_two_kernels_has_two_reports(command, tmp_path):
+    name = kernels(tmp_path, "twice")
+    done = command("simulate", name, "--target", "rocm:gfx942", "--json")
+    assert [one["grid"] for one in json.loads(done.out)] == [[2, 1, 1], [2, 1, 1]]
+    done = command("simulate", name, "--target", "rocm:gfx942")
+    assert done.out.count("2 of 2 workgroups of 64 lanes") == 2
 
 
 def test_what_is_no_kernel_is_refused(command, tmp_path):
     name = kernels(tmp_path, "rows")
     done = command("simulate", name, "--target", "cuda:sm_80")
     assert done.status == 1
-    assert "has no function 'rows'; it has columns, past_the_end, any_size" in done.err
+    assert "has no function 'rows'; it has columns, past_the_end, any_size, twice" in done.err
     assert "expected FILE.py:NAME or mma:KIND" in command("simulate", "matmul").err
     assert "mma kind 'X' is unknown" in command("simulate", "mma:X").err
     missing = command("simulate", kernels(tmp_path, "columns"))

@@ -32,10 +32,16 @@ def add_simulate(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument(
         "kernel",
-        help="FILE.py:NAME, a TensorIR function with thread bindings; or mma:KIND, the smallest"
-        " kernel of a matrix instruction, such as mma:MFMA_F32_16x16x16_F16",
+        help="FILE.py:NAME, a TensorIR function with thread bindings, of one or several kernels; or"
+        " mma:KIND, the smallest kernel of a matrix instruction, such as mma:MFMA_F32_16x16x16_F16",
     )
-    parser.add_argument("sizes", nargs="*", type=_size, metavar="NAME=N", help="scalar arguments")
+    parser.add_argument(
+        "sizes",
+        nargs="*",
+        type=_size,
+        metavar="NAME=N",
+        help="numbers that the function takes, and extents that it leaves open",
+    )
     parser.add_argument("--target", metavar="T", help="such as cuda:sm_80 or rocm:gfx942")
     parser.add_argument(
         "--workgroup",
@@ -58,16 +64,19 @@ def add_simulate(commands: argparse._SubParsersAction) -> None:
 
 
 def run_simulate(args: argparse.Namespace) -> int:
-    """Print the report; 1 where something was found."""
-    done = ext.simulated.simulate_kernel(
+    """Print the report of each launch; 1 where something was found."""
+    launches = ext.simulated.simulate_kernel(
         args.kernel,
         args.target,
         sizes=dict(args.sizes),
         workgroups=args.workgroup,
         seed=args.seed,
-    ).simulation
+    ).simulations
     if args.json:
-        print(json.dumps(ext.simt.report_data(done)))
+        data = [ext.simt.report_data(done) for done in launches]
+        print(json.dumps(data[0] if len(data) == 1 else data))
     else:
-        print(ext.simt.report_text(done, pictures=() if args.no_picture else args.picture))
-    return 1 if done.findings else 0
+        pictures = () if args.no_picture else args.picture
+        texts = [ext.simt.report_text(done, pictures=pictures) for done in launches]
+        print("\n\n".join(texts))
+    return 1 if any(done.findings for done in launches) else 0

@@ -105,8 +105,10 @@ def number(value: int | str, names: Mapping[str, Any]) -> Any:
     return eval(_compiled(value), {"__builtins__": {}, **_FUNCTIONS}, names)
 
 
-def bind(plan: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The extents that the arrays' shapes give, all of which must fit."""
+def bind(
+    plan: Mapping[str, Any], shapes: Mapping[str, Sequence[int]], numbers: Mapping[str, Any]
+) -> dict[str, int]:
+    """The extents that the arrays' shapes give, all of which must fit; some may be ``numbers``."""
     names: dict[str, int] = {}
     arrays = [one for one in plan["parameters"] if "shape" in one]
     for one in arrays:
@@ -118,7 +120,7 @@ def bind(plan: Mapping[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[s
                 names.setdefault(extent, came)
     for one in arrays:
         for axis, (extent, came) in enumerate(zip(one["shape"], shapes[one["name"]], strict=True)):
-            if came != (wanted := number(extent, names)):
+            if came != (wanted := number(extent, {**numbers, **names})):
                 raise ValueError(f"{one['name']} axis {axis} has extent {came}; expected {wanted}")
     return names
 
@@ -378,7 +380,7 @@ class Kernels:
                     f"{one['name']} is {value.dtype}; expected {one['dtype']}, contiguous"
                 )
             given[one["name"]] = value
-        numbers |= bind(self.plan, {name: value.shape for name, value in given.items()})
+        numbers |= bind(self.plan, {name: value.shape for name, value in given.items()}, numbers)
         with self.gpu.current(), self.memory() as allocate:
             addresses = {name: allocate(value.nbytes) for name, value in given.items()}
             for name, value in given.items():
