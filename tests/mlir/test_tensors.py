@@ -247,3 +247,32 @@ def test_slices_beyond_the_end_are_refused(imported):
     """
     with pytest.raises(MlirError):
         imported(text)
+
+
+def test_a_reshape_to_extents_that_elements_say(run):
+    """As PyTorch's exporter says shapes of any batch."""
+    text = """
+    func.func @f(%x: tensor<?x6xf32>) -> tensor<?x2x3xf32> {
+      %c0 = arith.constant 0 : index
+      %c2 = arith.constant 2 : i64
+      %c3 = arith.constant 3 : i64
+      %n = tensor.dim %x, %c0 : tensor<?x6xf32>
+      %rows = arith.index_cast %n : index to i64
+      %shape = tensor.from_elements %rows, %c2, %c3 : tensor<3xi64>
+      %0 = tensor.reshape %x(%shape) : (tensor<?x6xf32>, tensor<3xi64>) -> tensor<?x2x3xf32>
+      return %0 : tensor<?x2x3xf32>
+    }
+    """
+    x = np.arange(30, dtype="f4").reshape(5, 6)
+    np.testing.assert_array_equal(run(text, x)[0], x.reshape(5, 2, 3))
+
+
+def test_a_reshape_to_a_shape_from_data_is_refused(imported):
+    text = """
+    func.func @f(%x: tensor<?x6xf32>, %shape: tensor<2xi64>) -> tensor<?x3xf32> {
+      %0 = tensor.reshape %x(%shape) : (tensor<?x6xf32>, tensor<2xi64>) -> tensor<?x3xf32>
+      return %0 : tensor<?x3xf32>
+    }
+    """
+    with pytest.raises(MlirError, match=r"tensor\.from_elements of it is supported"):
+        imported(text)

@@ -143,6 +143,7 @@ class Function:
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     checks: list[Any] = field(default_factory=list)
     padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
+    elements: dict[int, tuple[Value, tuple[Scalar, ...]]] = field(default_factory=dict)  # by id
     in_place: set[int] = field(default_factory=set)  # operations, by id, that may write so
     counted: dict[int, tuple[int, Value]] = field(default_factory=dict)  # by id: 0, 1, ... along
     from_data: dict[int, tuple[Scalar, tirx.Var]] = field(default_factory=dict)

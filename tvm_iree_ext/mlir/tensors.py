@@ -160,9 +160,14 @@ def _expand(scope: Scope, op: form.Operation) -> Value:
 
 def _reshape(scope: Scope, op: form.Operation) -> Value:
     kind = tensor_kind(op.results[0])
-    if any(one is None for one in kind.shape):
-        raise Unsupported("a result shape from data; tensor.expand_shape is supported")
-    return reshaped(scope, scope.any_tensor(op.operands[0]), tuple(kind.shape))
+    value, shape = (scope.any_tensor(one) for one in op.operands)
+    _, sizes = scope.function.elements.get(id(shape), (shape, (None,) * len(kind.shape)))
+    extents: list[Any] = []
+    for one, size in zip(kind.shape, sizes, strict=True):
+        if one is None and size is None:
+            raise Unsupported("a shape that is computed; tensor.from_elements of it is supported")
+        extents.append(as_extent(scope, size, "a shape") if one is None and size else one)
+    return reshaped(scope, value, tuple(extents))
 
 
 def _pad(scope: Scope, op: form.Operation) -> Value:
@@ -263,6 +268,13 @@ def _generate(scope: Scope, op: form.Operation) -> Value:
 
 
 def _from_elements(scope: Scope, op: form.Operation) -> Value:
+    found = _of_elements(scope, op)
+    scalars = tuple(scope.scalar(one) for one in op.operands)
+    scope.function.elements[id(found)] = found, scalars
+    return found
+
+
+def _of_elements(scope: Scope, op: form.Operation) -> Value:
     kind = tensor_kind(op.results[0])
     own = element(kind.dtype)
     shape = tuple(extent or 0 for extent in kind.shape)  # all are numbers here
