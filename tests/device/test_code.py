@@ -4,10 +4,12 @@ import pytest
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext import ops
 from tvm_iree_ext.device import cuda, rocm
 from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
 from tvm_iree_ext.errors import BuildError, TargetError
+from tvm_iree_ext.inspected import inspect_op
 from tvm_iree_ext.intrin.sample import tile_product
 from tvm_iree_ext.target.names import make_target
 
@@ -127,3 +129,18 @@ def test_metadata_of_several_kernels_is_read():
     }
     assert usage["first"]["shared_memory_bytes"] == 1024
     assert usage["first"]["vector_spills"] == 2
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("tanh", "LLVM has no exp of float64 for gfx942"),
+        ("log", "LLVM has no log of float64 for gfx942"),
+        ("erf", "TVM cannot lower the kernel"),
+    ],
+)
+def test_functions_of_a_device_library_are_refused(function, message):
+    """LLVM would end the process."""
+    op = ops.matmul((4, 8), (8, 4), dtype="float64", epilogue=f"{function}(arg0)")
+    with pytest.raises(BuildError, match=message):
+        inspect_op(op, "rocm:gfx942")

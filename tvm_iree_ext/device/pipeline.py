@@ -116,7 +116,7 @@ def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModul
     lowered = _applied(_lower, mod, target)
     kernels = tirx.transform.Filter(lambda func: func.attrs["target"].kind.name == target.kind.name)
     _, _, finalize = _device_pipeline()
-    return finalize()(kernels(lowered))
+    return _explained(finalize(), kernels(lowered), target)
 
 
 def lower_with_host(
@@ -131,14 +131,19 @@ def lower_with_host(
     hosts = tirx.transform.Filter(lambda func: "calling_conv" not in func.attrs)(split)
     kernels = tirx.transform.Filter(lambda func: "calling_conv" in func.attrs)(split)
     _, _, finalize = _device_pipeline()
-    return hosts, finalize()(ir.transform.Sequential(_storage_passes())(kernels))
+    last = ir.transform.Sequential([*_storage_passes(), finalize()])
+    return hosts, _explained(last, kernels, target)
 
 
 def _applied(passes: Any, mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
     if isinstance(mod, tirx.PrimFunc):
         mod = tvm.IRModule.from_expr(mod)
     bound = tirx.transform.BindTarget(target.with_host(Target("llvm")))(mod)
+    return _explained(passes, bound, target)
+
+
+def _explained(passes: Any, mod: ir.IRModule, target: Target) -> ir.IRModule:
     try:
-        return passes(bound)
+        return passes(mod)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
         raise BuildError(f"TVM cannot lower the kernel for {target}: {error}") from error

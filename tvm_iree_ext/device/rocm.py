@@ -18,6 +18,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm.target import Target
+from tvm.target import codegen as llvm
 
 from tvm_iree_ext.device.amd_memory import memory_definitions, rewrite_memory
 from tvm_iree_ext.errors import BuildError, TargetError
@@ -70,6 +71,7 @@ def compile_rocm(mod: tvm.IRModule, target: Target) -> CodeObject:
         TargetError: for a matrix instruction that the chip lacks.
     """
     _check_instructions(mod, str(target.attrs["mcpu"]))
+    _check_functions(mod, str(target.attrs["mcpu"]))
     _register_callbacks()
     find_lld()  # before LLVM's work, with a clear message where there is none
     _linked.clear()
@@ -94,6 +96,27 @@ def _check_instructions(mod: tvm.IRModule, chip: str) -> None:
         if kinds and not any(row.on(chip) for row in kinds):
             kind = kinds[0]
             raise TargetError(f"{kind.name} is not on {chip}; it is on {', '.join(kind.arch)}")
+
+
+_PURE = tvm.ir.Op.get("tirx.call_llvm_pure_intrin")
+_NOT_WIDE = ("exp", "exp2", "exp10", "log", "log2", "log10", "pow", "sin", "cos")
+"""Functions of float64 that would be a device library's."""
+
+
+def _check_functions(mod: tvm.IRModule, chip: str) -> None:
+    """Refuse what LLVM has no code for: it would end the process."""
+    known = {int(llvm.llvm_lookup_intrinsic_id(f"llvm.{name}")): name for name in _NOT_WIDE}
+
+    called: list[str | None] = []
+
+    def see(call: tvm.ir.Call) -> None:
+        if call.op.same_as(_PURE) and str(call.ty.dtype).startswith("float64"):
+            called.append(known.get(int(call.args[0])))
+
+    for func in mod.functions.values():
+        tvm_ffi.structural_walk(func.body, (tvm.ir.Call, see))
+    if lacking := sorted({name for name in called if name}):
+        raise BuildError(f"LLVM has no {', '.join(lacking)} of float64 for {chip}")
 
 
 _FIGURES = {
