@@ -179,7 +179,7 @@ class MatmulPlan:
         converting = sum(map(self.converts, SIDES)) * _CONVERTING[self.chip.kind]
         narrow = sum(self.runs[side] * self.memory_bits(side) < 32 for side in SIDES) * _NARROW
         more = (shape.epilogue_bits > 0) + shape.more_dims
-        return _OVERHEAD + converting + narrow + more * _MORE
+        return min(_OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2)
 
     def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
         """The tile of ``lhs`` or ``rhs``, by default as it lies in global memory."""

@@ -147,6 +147,18 @@ def test_floats_of_8_bits_are_multiplied_as_they_are_or_as_halves(chip, dtypes, 
     check(op, arrays(op), chip)
 
 
+@pytest.mark.parametrize("chip", ["cuda:sm_86", "rocm:gfx1100", "rocm:gfx942"])
+def test_all_types_and_rows_of_any_length_have_tiles(chip):
+    """However many registers conversions and narrow reads ask for."""
+    kinds = ("float8_e5m2", HALF, "float32", "int8")
+    for lhs in kinds:
+        for rhs in kinds:
+            types = ops.TensorType((3, 300, 301), lhs), ops.TensorType((3, 301, 303), rhs)
+            for result in (None,) if lhs == rhs == "int8" else ("float16", "float64"):
+                op = ops.matmul(*types, result_dtype=result)
+                assert RULE.heuristic(op, make_target(chip)).mma_kind
+
+
 def test_types_that_a_chip_cannot_multiply_are_refused():
     mixed = ops.matmul(ops.TensorType((4, 4), "float8_e4m3fnuz"), (4, 4))
     assert "is AMD's" in RULE.applies(mixed, make_target("cuda:sm_80"))
