@@ -60,6 +60,14 @@ def test_what_may_be_negative_stays_as_it_is():
     assert made.address(BLOCK * 8 + THREAD * tirx.Var("n", "int32"), 2) is None
 
 
+def test_wide_indices_become_offsets_of_32_bits():
+    wide = tirx.Cast("int64", BLOCK) * tirx.const(4096, "int64") + tirx.Cast("int64", THREAD)
+    address = rewriter().address(wide, 2)
+    assert used(address.shared) == {"b"}
+    assert used(address.lane) == {"t"}
+    assert str(address.lane.ty.dtype) == "int32"
+
+
 def test_subgroups_across_rows_of_lanes_are_lanes_own():
     """16 lanes along x: a subgroup has four rows, and ``threadIdx.y`` is not the same for all."""
     address = rewriter(lanes=16).address(SUBGROUP * 512 + BLOCK, 2)

@@ -231,9 +231,9 @@ class _Rewriter:
         first: Any = tirx.const(0, "int64")
         shared = address.shared
         if not _within(buffer, element):
-            first, shared = tirx.Cast("int64", shared) * element, tirx.const(0, "int32")
+            first, shared = _as(shared, "int64") * element, tirx.const(0, "int32")
         else:
-            shared = shared * element
+            shared = _as(shared, "int32") * element
         words = moved // 4
         words_type = {1: "int8", 2: "int16"}.get(moved, f"int32x{words}" if words > 1 else "int32")
         # Wide where extents are known only later; both are below 2**31.
@@ -261,7 +261,7 @@ class _Rewriter:
         most = int(self.analyzer.const_int_bound(lane).max_value)
         if min(map(self._least, (shared, lane))) < 0 or most * element_bytes >= _MOST:
             return None
-        return Address(shared, self.analyzer.simplify(lane * element_bytes))
+        return Address(shared, _as(self.analyzer.simplify(lane * element_bytes), "int32"))
 
     def _least(self, value: Any) -> int:
         return int(self.analyzer.const_int_bound(self.analyzer.simplify(value)).min_value)
@@ -301,6 +301,10 @@ def _of_first_lane(var: Any) -> Any:
     dtype = str(var.ty.dtype)
     value = tirx.call_llvm_pure_intrin("int32", "llvm.amdgcn.readfirstlane", _as_word(var))
     return value if dtype == "int32" else tirx.Cast(dtype, value)
+
+
+def _as(value: Any, dtype: str) -> Any:
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 
 def _is_barrier(statement: Any) -> bool:
