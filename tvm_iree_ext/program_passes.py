@@ -58,6 +58,7 @@ def lower(mod: ir.IRModule) -> ir.IRModule:
         transform.CallTIRRewrite(),
         transform.StaticPlanBlockMemory(),
         transform.LowerAllocTensor(),
+        bounded_memory,
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
@@ -65,6 +66,51 @@ def lower(mod: ir.IRModule) -> ir.IRModule:
         transform.AttachGlobalSymbol(),
     ]
     return ir.transform.Sequential(passes)(mod)
+
+
+_MOST_BYTES = 1 << 46  # no machine has more memory
+_TOO_MANY = 1 << 56  # that no allocator gives; its bits are counted in 64, too
+
+
+@ir.transform.module_pass(opt_level=0)
+def bounded_memory(mod: ir.IRModule, _: Any) -> ir.IRModule:
+    """Let an allocation fail whose size overflows 64 bits, or is of an extent below zero.
+
+    Extents may be numbers of the caller's: TVM would allocate what is left of their product.
+    """
+    allocate = ir.Op.get("relax.memory.alloc_storage")
+
+    def bounded(call: ir.Call) -> ir.Call:
+        if call.op != allocate or not isinstance(call.args[0], relax.ShapeExpr):
+            return call
+        sizes = [_bounded(size) for size in call.args[0].values]
+        arguments = [relax.ShapeExpr(sizes), *call.args[1:]]
+        return relax.Call(call.op, arguments, call.attrs, call.ty_args)
+
+    changed = {}
+    for var, function in relax_functions(mod).items():
+        body = tvm_ffi.structural_map(function.body, (ir.Call, bounded))
+        changed[var] = relax.Function(
+            function.params, body, function.ret_ty, is_pure=function.is_pure, attrs=function.attrs
+        )
+    return with_functions(mod, changed)
+
+
+def _bounded(size: Any) -> Any:
+    if isinstance(size, tirx.IntImm):
+        return size
+    negative: list[Any] = []
+
+    def about(value: Any) -> Any:
+        if isinstance(value, tirx.Mul):
+            return about(value.a) * about(value.b)
+        negative.append(value < 0)
+        return tirx.Cast("float64", value)
+
+    wrong = about(size) > tirx.const(float(_MOST_BYTES), "float64")
+    for one in negative:
+        wrong = tirx.any(wrong, one)
+    return tirx.Select(wrong, tirx.const(_TOO_MANY, "int64"), size)
 
 
 def lift_constants(

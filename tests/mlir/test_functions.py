@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.errors import CallError, MlirError
 
 ABI = """
 util.global private @weights = dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
@@ -66,6 +66,24 @@ def test_a_function_is_called_what_it_is_called(built):
     for name in names:
         (result,) = program(np.array([2, 8, 18], "f4"), function=name)
         assert list(result) == [2, 4, 6]
+
+
+EXTENTS = """func.func @f(%n: index, %m: index) -> tensor<?x?xf32> {
+  %z = arith.constant 1.0 : f32
+  %0 = tensor.empty(%n, %m) : tensor<?x?xf32>
+  %1 = linalg.fill ins(%z : f32) outs(%0 : tensor<?x?xf32>) -> tensor<?x?xf32>
+  return %1 : tensor<?x?xf32>
+}"""
+
+
+def test_extents_whose_product_overflows_are_an_error(built):
+    """Not less memory than the program then writes."""
+    program = built(EXTENTS)
+    assert program(np.int64(2), np.int64(3))[0].shape == (2, 3)
+    assert program(np.int64(0), np.int64(3))[0].shape == (0, 3)
+    for n, m in ((2**31, 2**31), (2**62, 1), (-2, -3), (-1, 4), (2**63 - 1, 2**63 - 1)):
+        with pytest.raises(CallError):
+            program(np.int64(n), np.int64(m))
 
 
 def test_mutable_globals_are_refused(imported):

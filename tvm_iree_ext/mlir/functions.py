@@ -32,6 +32,7 @@ from tvm_iree_ext.mlir.values import (
 
 FUNCTIONS = ("func.func", "util.func")
 _ASYNC = "$async"
+_TAKEN = "functions take ranked tensors and numbers, of integers up to i64 and floats up to f64"
 MOST_DEPTH = 64  # of calls in calls
 # Operations that are imported, those of a called function counted at each call: so many, and so
 # many for each that the text has, since functions that call one another twice double.
@@ -110,7 +111,7 @@ def arguments_of(scope: Scope, op: form.Operation) -> list[Argument]:
             elif kind.text in ("!hal.fence", "!hal.device"):
                 scope.define(argument, Other(kind.text))
             else:
-                raise Unsupported(f"{argument.name} of the type {kind.text}")
+                raise Unsupported(f"{argument.name} is of the type {kind}; {_TAKEN}")
             continue
         made = _argument(scope, len(found), kind)
         found.append(made)
@@ -121,7 +122,7 @@ def arguments_of(scope: Scope, op: form.Operation) -> list[Argument]:
 def _argument(scope: Scope, number: int, kind: form.Type) -> Argument:
     name = f"arg{number}"
     if not isinstance(kind, form.ScalarType | form.TensorType):
-        raise Unsupported(f"{name} of the type {kind}")
+        raise Unsupported(f"{name} is of the type {kind}; {_TAKEN}")
     own = element(kind.dtype)
     shape = tuple(
         one if one is not None else tirx.Var(f"{name}_{axis}", "int64")
