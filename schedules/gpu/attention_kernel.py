@@ -138,7 +138,7 @@ class _Kernel:
             lanes, self._source("value", dims["k2"], dims["n"]), plan.value_tile,
             plan.key_rows("value"),
         )  # fmt: skip
-        once = (known(self.key_count) or 2 * plan.keys) <= plan.keys  # there is no loop
+        once = not self._loops()
         self.keys = FragmentLoad(
             lanes, first.operand("rhs"), self.key_copy.buffer, plan.key_tile, (1, 0),
             order, once=once,
@@ -207,6 +207,17 @@ class _Kernel:
         each = I.Bind(ceil_div(i64(last) - first, self.plan.config.splits))
         mine = I.Bind(self.part * each + first)
         return mine, smaller(mine + each, last)
+
+    def _loops(self) -> bool:
+        """Whether the steps are surely a loop to TVM, which simplifies one of a single step."""
+        plan, band, keys = self.plan, self.op.band, known(self.key_count)
+        if keys is not None and keys < 2 * plan.keys * plan.config.splits:
+            return False
+        if band is None:
+            return True
+        rows = known(self.row_count)
+        both = band.left is not None and band.right is not None
+        return not both and plan.config.splits == 1 and (rows is None or rows > plan.rows)
 
     def _positions(self) -> tuple[Any, Any]:
         """The positions of the first and last of the workgroup's rows, or bounds of them."""

@@ -406,6 +406,12 @@ def plan_attention(op: Attention, target: Target, config: LoweringConfig) -> Att
             raise ScheduleError(f"gpu.attention: {reason}")
     if plan.output_slots is None:
         raise ScheduleError(f"gpu.attention: {first.name} and {second.name} spread rows unalike")
+    if plan.feed is Feed.SHUFFLE and list(order := second.operand("lhs").storage_order) != sorted(
+        order
+    ):
+        raise ScheduleError(
+            f"gpu.attention: {second.name} takes weights in an order that shuffles do not give"
+        )
     if plan.shared_memory_bytes > chip.shared_memory_bytes:
         raise ScheduleError(
             f"gpu.attention: tiles of {keys} keys take {plan.shared_memory_bytes} bytes of shared"
