@@ -104,7 +104,12 @@ def simulate_function(
         BuildError: where the function cannot be lowered.
     """
     plan, kernels = _planned(func, make_target(target))
-    return simulate_plan(plan, kernels, arguments, written=written)
+    own = [str(parameter.name) for parameter in func.params]
+    # A plan has other names for those that mean something else in a program: max, sum.
+    names = dict(zip(own, (one["name"] for one in plan["parameters"]), strict=True))
+    given = {names.get(name, name): value for name, value in arguments.items()}
+    full = None if written is None else [names.get(name, name) for name in written]
+    return simulate_plan(plan, kernels, given, written=full)
 
 
 def _planned(func: tirx.PrimFunc, target: Target) -> tuple[Plan, dict[str, tirx.PrimFunc]]:
