@@ -5,6 +5,7 @@ import multiprocessing
 import queue
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -32,6 +33,7 @@ class Worker:
         self._folder = folder
         self._process: Any = None
         self._pipe: Any = None
+        self._taking = threading.Lock()
 
     def call(self, function: Callable[[_Item], _Result], item: _Item) -> _Result:
         """``function(item)``, computed there; the function must be one of a module.
@@ -49,17 +51,20 @@ class Worker:
             return self._pipe.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             process = self._process
+            if process is None:  # another thread ends it
+                raise WorkerDied("was ended") from None
             process.join()
             self.stop()
             raise WorkerDied(_how_it_ended(process.exitcode)) from None
 
     def stop(self) -> None:
-        """End the process, if there is one."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
+        """End the process, if there is one; a thread waiting for it may do so, too."""
+        with self._taking:
+            process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.join()
             self._pipe.close()
-            self._process = None
 
     def _start(self) -> None:
         self._pipe, theirs = _CONTEXT.Pipe()

@@ -51,10 +51,16 @@ def mutants(func, kind, applies, change):
         number += 1
 
 
+def called(node):
+    """What a statement calls; barriers have other names on AMD."""
+    name = getattr(getattr(node.value, "op", None), "name", "").removeprefix("tirx.")
+    if name == "call_extern" and node.value.args[0].value.startswith("tvm_iree_ext_barrier"):
+        return "tvm_storage_sync"
+    return name
+
+
 def calls(*names):
-    return lambda node: (
-        getattr(getattr(node.value, "op", None), "name", "") in {f"tirx.{name}" for name in names}
-    )
+    return lambda node: called(node) in names
 
 
 def scope(buffer):
@@ -107,8 +113,8 @@ def waits_for_one_less(func):
 
 def barriers_of_subgroups(func):
     def narrower(node):
-        call = ir.Call(node.value.op, [ir.StringImm("warp")], ret_ty=node.value.ty)
-        return tirx.Evaluate(call)
+        sync = ir.Op.get("tirx.tvm_storage_sync")
+        return tirx.Evaluate(ir.Call(sync, [ir.StringImm("warp")], ret_ty=node.value.ty))
 
     def whole(node):
         return calls("tvm_storage_sync")(node) and node.value.args[0].value != "warp"

@@ -12,6 +12,7 @@ from tvm import ir, s_tir, tirx
 from tvm.target import Target
 from tvm.tirx import compilation_pipeline
 
+from tvm_iree_ext.device.amd_memory import rewrite_memory
 from tvm_iree_ext.device.move_words import move_words
 from tvm_iree_ext.device.permute_bytes import permute_bytes
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
@@ -115,8 +116,7 @@ def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModul
     """
     lowered = _applied(_lower, mod, target)
     kernels = tirx.transform.Filter(lambda func: func.attrs["target"].kind.name == target.kind.name)
-    _, _, finalize = _device_pipeline()
-    return _explained(finalize(), kernels(lowered), target)
+    return _explained(_last(target), kernels(lowered), target)
 
 
 def lower_with_host(
@@ -130,9 +130,21 @@ def lower_with_host(
     split = _applied(ir.transform.Sequential(_passes(target)), mod, target)
     hosts = tirx.transform.Filter(lambda func: "calling_conv" not in func.attrs)(split)
     kernels = tirx.transform.Filter(lambda func: "calling_conv" in func.attrs)(split)
-    _, _, finalize = _device_pipeline()
-    last = ir.transform.Sequential([*_storage_passes(), finalize()])
+    last = ir.transform.Sequential([*_storage_passes(), _last(target)])
     return hosts, _explained(last, kernels, target)
+
+
+def _last(target: Target) -> Any:
+    """What stands right before code generation."""
+    _, _, finalize = _device_pipeline()
+    passes = [finalize()]
+    if target.kind.name == "rocm":
+        passes.append(
+            tirx.transform.prim_func_pass(
+                lambda func, _mod, _ctx: rewrite_memory(func, target), opt_level=0
+            )
+        )
+    return ir.transform.Sequential(passes)
 
 
 def _applied(passes: Any, mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:

@@ -20,7 +20,7 @@ import tvm_ffi
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
-from tvm_iree_ext.device.amd_memory import memory_definitions, rewrite_memory
+from tvm_iree_ext.device.amd_memory import memory_definitions
 from tvm_iree_ext.errors import BuildError, TargetError
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.linker import find_lld
@@ -75,9 +75,8 @@ def compile_rocm(mod: tvm.IRModule, target: Target) -> CodeObject:
     _register_callbacks()
     find_lld()  # before LLVM's work, with a clear message where there is none
     _linked.clear()
-    rewritten = {name: rewrite_memory(func, target) for name, func in mod.functions.items()}
     try:
-        made = tvm.get_global_func("target.build.rocm")(tvm.IRModule(rewritten), target)
+        made = tvm.get_global_func("target.build.rocm")(mod, target)
     except (RuntimeError, ValueError, TypeError) as error:
         raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
     assembly = str(made.inspect_source("asm"))

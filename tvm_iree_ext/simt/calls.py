@@ -35,6 +35,10 @@ class Pointer(NamedTuple):
     dtype: str
 
 
+EXTERNS: dict[str, Handler] = {}
+"""By how the name of a function of ours begins; the arguments are those of the function."""
+
+
 def handles(*names: str) -> Callable[[Handler], Handler]:
     """Register a handler of operators."""
 
@@ -50,6 +54,16 @@ def intrinsic(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         INTRINSICS.update(dict.fromkeys(names, handler))
+        return handler
+
+    return register
+
+
+def extern(*names: str) -> Callable[[Handler], Handler]:
+    """Register a handler of functions in LLVM IR that a device's pipeline calls."""
+
+    def register(handler: Handler) -> Handler:
+        EXTERNS.update(dict.fromkeys(names, handler))
         return handler
 
     return register
@@ -241,6 +255,8 @@ def _extern(tr: Expressions, node: Any) -> Code:
         return HANDLERS[kind](tr, _Arguments([], node.ty))
     if f"cuda.{name}" in HANDLERS:
         return HANDLERS[f"cuda.{name}"](tr, _arguments(node))
+    if (handler := _by_start(name)) is not None:
+        return handler(tr, _arguments(node))
     if name.startswith("tvm_iree_ext_"):  # stands for an instruction with types TVM lacks
         return HANDLERS["matrix function"](tr, node)
     if library_name(name):
@@ -262,6 +278,10 @@ def _llvm(tr: Expressions, node: Any) -> Code:
     if not plain:
         raise SimulationError(f"the simulator does not know llvm.{name}: {node}")
     return mathematics(tr, plain, list(node.args[1:]), dtype_of(node))
+
+
+def _by_start(name: str) -> Handler | None:
+    return next((EXTERNS[start] for start in EXTERNS if name.startswith(start)), None)
 
 
 class _Arguments(NamedTuple):

@@ -6,7 +6,15 @@ import numpy as np
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.errors import SimulationError
-from tvm_iree_ext.simt.calls import HANDLERS, NOTHING, Handler, handles, intrinsic, tokens_of
+from tvm_iree_ext.simt.calls import (
+    HANDLERS,
+    NOTHING,
+    Handler,
+    extern,
+    handles,
+    intrinsic,
+    tokens_of,
+)
 from tvm_iree_ext.simt.emission import Code
 from tvm_iree_ext.simt.expressions import Expressions, dtype_of
 from tvm_iree_ext.simt.values import element_type
@@ -37,6 +45,7 @@ def _warp_sync(tr: Expressions, node: Any) -> Code:
     return barrier(tr, "subgroup_barrier")
 
 
+@extern("tvm_iree_ext_barrier")
 @intrinsic("amdgcn.s.barrier")
 def _s_barrier(tr: Expressions, node: Any) -> Code:
     return barrier(tr, "barrier")
@@ -146,9 +155,12 @@ def _bpermute(tr: Expressions, node: Any) -> Code:
 @intrinsic("amdgcn.readlane*", "amdgcn.readfirstlane*")
 def _readlane(tr: Expressions, node: Any) -> Code:
     value = tr(node.args[1])
-    source = tr(node.args[2]).text if len(node.args) > 2 else f"rt.first_lanes({tr.mask})"
+    named = len(node.args) > 2
+    kind, source = (
+        ("idx", tr(node.args[2]).text) if named else ("first", f"rt.first_lanes({tr.mask})")
+    )
     text = (
-        f"rt.shuffle('idx', {tr.scalar(value, dtype_of(node.args[1]))}, {source},"
+        f"rt.shuffle({kind!r}, {tr.scalar(value, dtype_of(node.args[1]))}, {source},"
         f" {tr.subgroup_size}, {tr.mask}, {tr.statement})"
     )
     return tr.emitter.here(text, False)

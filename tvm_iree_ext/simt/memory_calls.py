@@ -5,7 +5,16 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.errors import SimulationError
-from tvm_iree_ext.simt.calls import NOTHING, ZERO, Pointer, handles, pointer, retyped, tokens_of
+from tvm_iree_ext.simt.calls import (
+    NOTHING,
+    ZERO,
+    Pointer,
+    extern,
+    handles,
+    pointer,
+    retyped,
+    tokens_of,
+)
 from tvm_iree_ext.simt.emission import Code
 from tvm_iree_ext.simt.expressions import Binding, Expressions, dtype_of, lanes_of
 from tvm_iree_ext.simt.values import element_type
@@ -43,6 +52,22 @@ def _atomic_add(tr: Expressions, node: Any) -> Code:
 def _ldg(tr: Expressions, node: Any) -> Code:
     at = pointer(tr, node.args[0])
     return tr.load_at(Binding(at.view, "view", at.dtype), at.at, lanes_of(dtype_of(node)))
+
+
+@extern("tvm_iree_ext_load_")
+def _buffer_load(tr: Expressions, node: Any) -> Code:
+    """A load through a buffer resource: a base, and bytes from there in three parts."""
+    base, *offsets = node.args
+    at = pointer(tr, base)
+    parts = [tr(offset) for offset in offsets]
+    total = tr.compose(" + ".join(f"({part.text})" for part in parts), *parts)
+    size = element_type(at.dtype).itemsize
+    index = tr.compose(f"({total.text}) // {size}", total)
+    words = dtype_of(node)
+    moved = element_type(words).itemsize * lanes_of(words)
+    value = tr.load_at(Binding(at.view, "view", at.dtype), index, moved // size)
+    text = tr.scalar(value, at.dtype)
+    return tr.compose(f"bits({text}, {tr.dtype(element_type(words))}, {lanes_of(words)})", value)
 
 
 # Asynchronous copies.

@@ -180,7 +180,9 @@ def bits(value: Value, dtype: np.dtype, lanes: int = 1) -> Value:
     array = np.asarray(value)
     if array.dtype.itemsize == dtype.itemsize and (array.ndim < 2 or lanes == array.shape[0]):
         return array.view(dtype)
-    if array.ndim < 2:
+    if array.ndim == 0:  # all elements of a vector are the same
+        array = np.full(max(1, dtype.itemsize * lanes // array.itemsize), array).reshape(-1, 1)
+    elif array.ndim < 2:
         array = array.reshape(1, -1)
     regrouped = np.ascontiguousarray(array.T).view(dtype).T  # [elements, lanes]
     return regrouped if lanes > 1 else regrouped[0]

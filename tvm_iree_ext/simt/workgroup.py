@@ -278,7 +278,10 @@ class Workgroup:
     def shuffle(
         self, kind: str, value: Value, by: Value, width: int, mask: Any, statement: int
     ) -> Value:
-        """A value of another lane: ``idx``, ``up``, ``down`` or ``xor``, within ``width`` lanes."""
+        """A value of another lane: ``idx``, ``up``, ``down`` or ``xor``, within ``width`` lanes.
+
+        ``first`` is ``idx`` that becomes a scalar of the subgroup: it costs no shuffle.
+        """
         if mask is NOBODY:
             return value
         by = self.decided("the source lane of a shuffle", by, mask, statement)
@@ -291,7 +294,8 @@ class Workgroup:
             if key[1] is not None:
                 self._sources[key] = cached
         source, absent = cached
-        self.counts["shuffle"] += self.subgroups_of(mask)
+        if kind != "first":
+            self.counts["shuffle"] += self.subgroups_of(mask)
         number, bad, origin = parts(over_lanes(value, self.lanes))
         result = number[..., source]
         if origin is None and mask is None and not absent.any():
@@ -303,7 +307,7 @@ class Workgroup:
     def _source(self, kind: str, by: Any, width: int) -> np.ndarray:
         lane, within = self.lane, self.lane % width
         first = lane - within
-        if kind == "idx":
+        if kind in ("idx", "first"):
             return first + (np.asarray(by) % width)
         if kind == "xor":
             other = self.lane % self.subgroup_size ^ by
