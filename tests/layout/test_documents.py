@@ -8,6 +8,7 @@ import pytest
 
 import tvm_iree_ext.layout
 from tvm_iree_ext.layout import NestedLayout, svg_picture
+from tvm_iree_ext.target.mma_table import mma_kind
 
 MODULES = [
     f"tvm_iree_ext.layout.{found.name}"
@@ -15,6 +16,7 @@ MODULES = [
 ]
 # the layout of the page's picture
 PAGE = NestedLayout((2, 1), (1, 2), (1, 1), (4, 2), (1, 4), (1, 0), (1, 4))
+MMA = "MFMA_F32_32x32x8_F16"  # of the page about GPUs
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -33,6 +35,8 @@ def test_page(root):
     assert result.failed == 0
 
 
-def test_the_pages_picture_is_up_to_date(root):
-    """After a change: ``save_svg("docs/layout.svg", PAGE)``, and look at it."""
-    assert (root / "docs" / "layout.svg").read_text("utf-8") == svg_picture(PAGE)
+@pytest.mark.parametrize("name", ["layout", "accumulator"])
+def test_a_pages_picture_is_up_to_date(root, name):
+    """After a change: ``save_svg("docs/NAME.svg", layout)``, and look at it."""
+    layout = PAGE if name == "layout" else mma_kind(MMA).acc.layout()
+    assert (root / "docs" / f"{name}.svg").read_text("utf-8") == svg_picture(layout)
