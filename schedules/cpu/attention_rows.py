@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
 
 from tvm_iree_ext.ops.attention import Attention
 

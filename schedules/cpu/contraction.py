@@ -13,7 +13,6 @@ from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_once, vector_form
 from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct, dot_product
-from tvm_iree_ext.schedules.cpu.emit import i64
 from tvm_iree_ext.schedules.cpu.matmul import (
     EXACT_DEPTH,
     RegisterTile,
@@ -22,6 +21,7 @@ from tvm_iree_ext.schedules.cpu.matmul import (
     register_tile,
 )
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes

@@ -10,10 +10,10 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 

@@ -19,13 +19,21 @@ from contextlib import nullcontext
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.contraction_packing import OFFSETS, WORD, Packing, Part, factor_of
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction_sums import DirectSums, goes_directly, kept_in_result
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
-from tvm_iree_ext.schedules.cpu.emit import (
+from tvm_iree_ext.schedules.cpu.matmul import (
+    RegisterTile,
+    Sums,
+    multiply_panels,
+    odd_lines,
+    panels,
+    zeros,
+)
+from tvm_iree_ext.schedules.emit import (
     At,
     Expr,
     Index,
@@ -35,14 +43,6 @@ from tvm_iree_ext.schedules.cpu.emit import (
     i64,
     known,
     serial,
-)
-from tvm_iree_ext.schedules.cpu.matmul import (
-    RegisterTile,
-    Sums,
-    multiply_panels,
-    odd_lines,
-    panels,
-    zeros,
 )
 
 from tvm_iree_ext.dtypes import item_bytes

@@ -14,9 +14,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.cpu.emit import At, Either, Expr, Index, i64, known
+from tvm_iree_ext.schedules.emit import At, Either, Expr, Index, i64, known
 
 Take = Callable[[Expr, Expr, Expr], None]
 Finish = Take | Either

@@ -20,11 +20,11 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, held_index, i64, known, serial
 from tvm_iree_ext.schedules.cpu.matmul import odd_lines, zeros
+from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, held_index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 

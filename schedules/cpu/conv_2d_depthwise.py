@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import Block, ConvLoops, Reach, product_dtype
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.cpu.matmul import zeros
 from tvm_iree_ext.schedules.cpu.winograd_tile import first_channel
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 from tvm_iree_ext.ops.conv_2d import Conv2d
 

@@ -12,15 +12,14 @@ so the matrix of windows is never there but for the tile of a task.
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import (
     Block,
     ConvLoops,
     Reach,
     product_dtype,
 )
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, held_index, i64, serial
 from tvm_iree_ext.schedules.cpu.im2col import segment_dims
 from tvm_iree_ext.schedules.cpu.matmul import (
     RegisterTile,
@@ -30,6 +29,7 @@ from tvm_iree_ext.schedules.cpu.matmul import (
     panels,
     zeros,
 )
+from tvm_iree_ext.schedules.emit import Expr, Index, held_index, i64, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d

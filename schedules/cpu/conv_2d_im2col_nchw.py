@@ -13,15 +13,15 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import (
     Block,
     ConvLoops,
     product_dtype,
 )
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, copied, held_index, i64, known, serial
 from tvm_iree_ext.schedules.cpu.matmul import RegisterTile, Sums, multiply_panels, odd_lines, zeros
+from tvm_iree_ext.schedules.emit import Expr, Index, copied, held_index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d

@@ -15,10 +15,10 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, held_index, i64, known, serial
 from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH
+from tvm_iree_ext.schedules.emit import Expr, Index, Space, held_index, i64, known, serial
 
 from tvm_iree_ext.ops.conv_2d import Conv2d
 from tvm_iree_ext.ops.conv_2d_parts import windows_of

@@ -13,10 +13,9 @@ whole.
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import Block, ConvLoops
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, held_index, i64, serial
 from tvm_iree_ext.schedules.cpu.lines import column_parts
 from tvm_iree_ext.schedules.cpu.matmul import (
     RegisterTile,
@@ -28,6 +27,7 @@ from tvm_iree_ext.schedules.cpu.matmul import (
 from tvm_iree_ext.schedules.cpu.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_image import InputRow, OutputRow
 from tvm_iree_ext.schedules.cpu.winograd_tile import first_channel, over_channels
+from tvm_iree_ext.schedules.emit import Expr, Index, Space, held_index, i64, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d

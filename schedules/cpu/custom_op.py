@@ -6,10 +6,10 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, i64, serial
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.emit import Expr, i64, serial
 
 from tvm_iree_ext.ops.custom_op import CustomOp, IteratorType
 from tvm_iree_ext.ops.custom_op_loops import tiled

@@ -11,13 +11,13 @@ from tvm import ir
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Index, i64
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.slices import Tasks
 from tvm_iree_ext.schedules.cpu.strided import Bound, Loops, Symbol, Walk
 from tvm_iree_ext.schedules.cpu.strided_moves import Memory, check_strided, move, strided_config
+from tvm_iree_ext.schedules.emit import Index, i64
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.layout.nested import Ints

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu.emit import Expr
+from tvm_iree_ext.schedules.emit import Expr
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 

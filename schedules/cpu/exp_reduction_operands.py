@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64, serial
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Accumulation, Plan
+from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.exp_reduction import ExpReduction

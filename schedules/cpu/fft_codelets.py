@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.emit import Expr
 
 Point = tuple[Expr, Expr]
 """The real and the imaginary part, a vector each."""

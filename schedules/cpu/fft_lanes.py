@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.fft_codelets import LARGEST_PRIME, Point, Registers, dft
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 Load = Callable[[Expr], Point]
 Store = Callable[[Expr, Point], None]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, i64, serial
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.fft_codelets import root
+from tvm_iree_ext.schedules.emit import Expr, i64, serial
 
 _MOST_CONSTANTS = 2048
 

@@ -20,10 +20,10 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, known, serial
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.im2col import Im2col

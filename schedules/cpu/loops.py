@@ -13,7 +13,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.loops_form import Form, Nest, form_of, points
 from tvm_iree_ext.schedules.cpu.loops_map import emit_map
 from tvm_iree_ext.schedules.cpu.loops_point import (

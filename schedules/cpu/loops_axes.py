@@ -7,9 +7,9 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, step, uses
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 # Below so many simple steps a launch of threads costs more than it saves.
 _SERIAL_STEPS = 1 << 16

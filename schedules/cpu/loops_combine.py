@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm import ir, tirx
-from tvm_iree_ext.schedules.cpu.emit import Expr
+from tvm_iree_ext.schedules.emit import Expr
 
 _NEUTRAL: dict[Any, Callable[[str], Expr]] = {
     tirx.Add: lambda dtype: tirx.const(0, dtype),

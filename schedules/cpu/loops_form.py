@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer, detect_linear_equation
-from tvm_iree_ext.schedules.cpu.emit import Expr, i64, known, product, row_major
+from tvm_iree_ext.schedules.emit import Expr, i64, known, product, row_major
 
 Store: TypeAlias = Any  # a tirx.BufferStore
 

@@ -13,9 +13,9 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, i64
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.loops_form import Nest, Store, linear_index
+from tvm_iree_ext.schedules.emit import Expr, i64
 
 _GUARD = "tirx.if_then_else"
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, tirx
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, i64, known
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.loops_axes import Steps, tasks
 from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, substitute
 from tvm_iree_ext.schedules.cpu.loops_point import Memory
+from tvm_iree_ext.schedules.emit import Expr, i64, known
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.target.cpu import CpuFeatures

@@ -14,8 +14,8 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Either, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.emit import Either, Expr, Index, i64, known, serial
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 

@@ -22,9 +22,9 @@ import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.ops.expressions import bits

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from tvm import tirx
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.lines import Flat, Lines, declare, rounded
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 
 from tvm_iree_ext.ops.scan import Scan
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import KERNEL_ERROR

@@ -17,10 +17,10 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.cpu.sort_lines import Line, Lines, as_seen, stored
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 from tvm_iree_ext.ops.order import goes_before
 from tvm_iree_ext.ops.sort import Sort

@@ -15,11 +15,11 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, i64, product, serial
 from tvm_iree_ext.schedules.cpu.sort_lines import Lines, as_seen
 from tvm_iree_ext.schedules.cpu.sort_rows import RowSort
+from tvm_iree_ext.schedules.emit import Expr, i64, product, serial
 
 from tvm_iree_ext.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.ops.order import goes_before

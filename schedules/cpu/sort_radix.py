@@ -19,10 +19,10 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.cpu.sort_lines import Line, Lines
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 from tvm_iree_ext.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.ops.sort import Sort

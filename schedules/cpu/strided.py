@@ -13,7 +13,7 @@ together in both operands become one run, and an index for each element a gather
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tvm_iree_ext.schedules.cpu.emit import Index
+from tvm_iree_ext.schedules.emit import Index
 
 Steps = tuple[Index, ...]
 """How far an operand moves with each loop."""

@@ -7,11 +7,11 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.cpu.slices import FAR_ROW_BYTES, ROWS_AHEAD, Tasks
 from tvm_iree_ext.schedules.cpu.strided import Symbol, Walk
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes

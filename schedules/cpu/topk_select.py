@@ -26,12 +26,12 @@ import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known, product, serial
 from tvm_iree_ext.schedules.cpu.sort_lines import Line
 from tvm_iree_ext.schedules.cpu.sort_radix import Digits, count, ordered_bits
 from tvm_iree_ext.schedules.cpu.topk_lines import TopkLines
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
 
 from tvm_iree_ext.dtypes import FLOATS, item_bytes, numpy_dtype
 from tvm_iree_ext.ops.topk import Topk

@@ -19,15 +19,15 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, Space, i64, serial
 from tvm_iree_ext.schedules.cpu.winograd_tile import (
     TileTransform,
     first_channel,
     over_channels,
     tasks,
 )
+from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, serial
 
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd

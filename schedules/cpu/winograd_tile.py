@@ -6,9 +6,9 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import Expr, Index, i64, known
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 
 from tvm_iree_ext.ops.winograd import Winograd
 

@@ -19,8 +19,8 @@ import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
-from tvm_iree_ext.schedules.cpu.emit import Index, ceil_div, divide, smaller
+from tvm_iree_ext.schedules.attention_operands import AttentionOperands
+from tvm_iree_ext.schedules.emit import Index, ceil_div, divide, smaller
 from tvm_iree_ext.schedules.gpu.attention_kinds import emit_product, is_multiply_add
 from tvm_iree_ext.schedules.gpu.attention_math import as_held
 from tvm_iree_ext.schedules.gpu.attention_merge import Partials

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
-from tvm_iree_ext.schedules.cpu.emit import At, Index, divide
+from tvm_iree_ext.schedules.attention_operands import AttentionOperands
+from tvm_iree_ext.schedules.emit import At, Index, divide
 from tvm_iree_ext.schedules.gpu.attention_math import exp2, held, largest
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
-from tvm_iree_ext.schedules.cpu.emit import Index
+from tvm_iree_ext.schedules.attention_operands import AttentionOperands
+from tvm_iree_ext.schedules.emit import Index
 from tvm_iree_ext.schedules.gpu.attention_kinds import acc_coordinates
 from tvm_iree_ext.schedules.gpu.attention_merge import Finish, Partials, finish
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, side_by_side

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
-from tvm_iree_ext.schedules.cpu.emit import Index
+from tvm_iree_ext.schedules.attention_operands import AttentionOperands
+from tvm_iree_ext.schedules.emit import Index
 from tvm_iree_ext.schedules.gpu.attention_functions import portable
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan

@@ -13,7 +13,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu.attention_operands import AttentionOperands
+from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.gpu.attention_math import exp2, held, largest
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention_tiles import Lanes

@@ -13,7 +13,7 @@ import numpy as np
 from tvm import tirx
 from tvm.script import tirx as T
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu.emit import Index, Space, View
+from tvm_iree_ext.schedules.emit import Index, Space, View
 from tvm_iree_ext.schedules.gpu.attention_math import as_held, as_held_dtype
 from tvm_iree_ext.schedules.gpu.attention_plan import Tile
 from tvm_iree_ext.schedules.gpu.copies import copy_layout, transposing_layout

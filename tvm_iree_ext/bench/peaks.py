@@ -25,9 +25,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext import pipeline, runtime
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.schedules.cpu import emit
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.dot_products import dot_product_of
-from tvm_iree_ext.schedules.cpu.emit import i64
+from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 from tvm_iree_ext.target.names import TargetLike, make_target
 

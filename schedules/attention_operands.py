@@ -1,4 +1,4 @@
-"""What both forms of CPU attention share: parameters, scaling, mask, band, promotion."""
+"""What all forms of attention share: parameters, scaling, mask, band, promotion."""
 
 import math
 from collections.abc import Mapping
@@ -7,8 +7,8 @@ from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.cpu import emit
-from tvm_iree_ext.schedules.cpu.emit import At, Expr, Index, Space, View, i64, known, serial
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention

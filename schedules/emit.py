@@ -1,4 +1,4 @@
-"""Building blocks for CPU kernels written with TIR's IRBuilder.
+"""Building blocks for kernels written with TIR's IRBuilder.
 
 Kernels whose algorithm differs from the canonical one (flash attention, sorts, scans) are emitted
 as plain loops: Python runs when the kernel is built, so lists, helpers and unrolled tiles are
