@@ -15,8 +15,9 @@ from typing import Any
 from tvm_iree_ext.device.code import KernelResources, compile_device
 from tvm_iree_ext.device.instructions import InstructionCounts
 from tvm_iree_ext.errors import BuildError, ScheduleError, TargetError
-from tvm_iree_ext.schedules.gpu.matmul import MatmulPlan, plan_matmul, schedule_matmul
+from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulPlan, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 from tvm_iree_ext.target.gpu import GpuPart, occupancy
 from tvm_iree_ext.target.mma import dtype_bits

@@ -10,8 +10,9 @@ from tvm_iree_ext.schedules.gpu.contraction_warpgroup import (
     chosen_warpgroups,
     lower_by_warpgroups,
 )
-from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, schedule_matmul
+from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck

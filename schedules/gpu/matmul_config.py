@@ -5,8 +5,8 @@ from itertools import product
 
 from tvm import DataType
 from tvm.target import Target
-from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, MatmulPlan, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_cost import Tiling, cost_us
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, MatmulPlan, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 
 from tvm_iree_ext.errors import ScheduleError

@@ -4,7 +4,8 @@ import re
 
 import pytest
 from tvm import tirx
-from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, schedule_matmul
+from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig
 from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
 
 from tvm_iree_ext.device.amd_memory import _Rewriter

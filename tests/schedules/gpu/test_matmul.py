@@ -3,8 +3,9 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.gpu.matmul import MatmulConfig, plan_matmul, schedule_matmul
+from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config, matmul_kind
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.device.code import compile_device

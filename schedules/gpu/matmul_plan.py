@@ -1,0 +1,332 @@
+"""What the layouts of an instruction say of a tiled product, before it is scheduled.
+
+Which subgroup has which rows and columns, how the tiles lie in shared memory, how much is accessed
+at once, and whether registers and shared memory of the chip have room for it.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm import DataType
+from tvm.target import Target
+from tvm_iree_ext.schedules.gpu.copies import (
+    ChosenPlacement,
+    TileAccess,
+    choose_placement,
+    copy_layout,
+    transposing_layout,
+)
+from tvm_iree_ext.schedules.gpu.matmul_shape import (
+    SIDES,
+    MatmulShape,
+)
+from tvm_iree_ext.schedules.layouts import vector_elements
+
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.intrin.mma import mma_intrins
+from tvm_iree_ext.intrin.nvidia import ldmatrix_form
+from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
+from tvm_iree_ext.layout.nested import Ints, NestedLayout
+from tvm_iree_ext.layout.transform import permute
+from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
+from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
+
+_OVERHEAD = 40  # registers for addresses and the like
+_MORE = 8  # for an epilogue's operands; for each dim beyond a row, a column and a step
+_CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
+_NARROW = 32  # for an operand that is read by single elements of less than 32 bits
+_WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
+
+
+@dataclass(frozen=True)
+class MatmulConfig:
+    """The numbers of the schedule.
+
+    Attributes:
+        mma_kind: the instruction, by the table's name.
+        subgroups: of a workgroup, along m and n.
+        tiles: instructions of a subgroup, along m and n.
+        k_tiles: instructions along k between two copies to shared memory.
+        stages: tiles of k that are under way at once: 1 copies, waits and multiplies in turn.
+            With asynchronous copies each stage has shared memory of its own; without, as on AMD
+            and where a copy transposes, the second waits in registers, and there are no more.
+        swizzle: whether rows in shared memory may be permuted; else they are padded alone.
+        column_major: exchange A and B in the instruction, so that lanes hold runs of the result's
+            rows instead of its columns.
+        splits: parts of K that are multiplied at once; a second kernel adds their sums.
+    """
+
+    mma_kind: str
+    subgroups: tuple[int, int] = (2, 2)
+    tiles: tuple[int, int] = (4, 4)
+    k_tiles: int = 2
+    stages: int = 1
+    column_major: bool = False
+    swizzle: bool = True
+    splits: int = 1
+
+    @property
+    def num_subgroups(self) -> int:
+        """Of a workgroup."""
+        return prod(self.subgroups)
+
+
+@dataclass(frozen=True)
+class MatmulPlan:
+    """What the layouts say of a product before it is scheduled.
+
+    Attributes:
+        tile: rows, columns and depth of a workgroup's tile.
+        layouts: of the operands, with their dims as they lie in memory.
+        placements: of the operands' tiles in shared memory.
+        runs: elements that a lane accesses at once in ``lhs``, ``rhs`` and ``result``.
+        ldmatrix: the operands that are loaded by it.
+        orders: of the dims of ``lhs`` and ``rhs`` in shared memory; where one is not that of
+            global memory, the copy transposes.
+    """
+
+    shape: MatmulShape
+    config: MatmulConfig
+    mma: Mma
+    chip: GpuChip
+    tile: Ints
+    layouts: ContractionLayouts
+    placements: dict[str, ChosenPlacement]
+    runs: dict[str, int]
+    ldmatrix: frozenset[str]
+    orders: dict[str, Ints]
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether copies go past the registers, where nothing can be transposed or converted."""
+        worked = any(self.transposes(side) or self.converts(side) for side in SIDES)
+        return "cp.async" in self.chip.async_copy_bits and not worked
+
+    @property
+    def through_registers(self) -> frozenset[str]:
+        """The operands whose tiles stop in registers: to wait there, or to be turned."""
+        if self.config.stages > 1 and not self.asynchronous:
+            return frozenset(SIDES)
+        return frozenset(side for side in SIDES if self.transposes(side))
+
+    def converts(self, side: str) -> bool:
+        """Whether the copy of an operand's tile does."""
+        return self.shape.memory_dtype(side) != self.shape.dtype(side)
+
+    def transposes(self, side: str) -> bool:
+        """Whether the copy of an operand's tile does."""
+        return self.orders[side] != self.shape.order(side)
+
+    @property
+    def scope(self) -> str:
+        """Of shared memory."""
+        return "shared.dyn" if self.chip.kind == "cuda" else "shared"
+
+    @property
+    def shared_memory_bytes(self) -> int:
+        """Of a workgroup."""
+        stages = self.config.stages if self.asynchronous else 1
+        return stages * sum(placement.bytes for placement in self.placements.values())
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers of a lane for fragments, and for what waits to be multiplied."""
+        m, n = self.config.tiles
+        lhs, rhs, acc = self.mma.lhs, self.mma.rhs, self.mma.acc
+        assert lhs is not None  # all three are checked by plan_matmul
+        assert rhs is not None
+        assert acc is not None
+        lanes = self.config.num_subgroups * self.mma.subgroup_size
+        # What is read in less than 32 bits has a register of its own until it is stored.
+        waiting = sum(
+            -(-prod(self.tile_shape(side)) // (self.runs[side] * lanes))
+            * -(-self.runs[side] * self.memory_bits(side) // 32)
+            for side in self.through_registers
+        )
+        words = 3 if self._by_conversion else 1
+        fragments = words * (m * lhs.registers + n * rhs.registers)
+        return m * n * acc.registers + fragments + waiting
+
+    @property
+    def _by_conversion(self) -> bool:
+        """Whether ``ptxas`` makes halves of 8-bit floats first, which take twice the registers."""
+        return self.chip.name.rstrip("a") in _WITHOUT_FP8_SYNC and self.mma.a.startswith("f8")
+
+    @property
+    def other_registers(self) -> int:
+        """Of a lane for addresses and the like, and for what conversions have on the way."""
+        shape = self.shape
+        converting = sum(map(self.converts, SIDES)) * _CONVERTING[self.chip.kind]
+        narrow = sum(self.runs[side] * self.memory_bits(side) < 32 for side in SIDES) * _NARROW
+        more = (shape.epilogue_bits > 0) + shape.more_dims
+        return min(_OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2)
+
+    def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
+        """The tile of ``lhs`` or ``rhs``, by default as it lies in global memory."""
+        rows, columns, depth = self.tile
+        own = (rows, depth) if side == "lhs" else (depth, columns)
+        return tuple(own[dim] for dim in order or self.shape.order(side))
+
+    def element_bytes(self, side: str) -> int:
+        """Of an element of ``lhs`` or ``rhs``."""
+        return dtype_bits(getattr(self.mma, side).dtype) // 8
+
+    def memory_bits(self, side: str) -> int:
+        """Of an element of ``lhs``, ``rhs`` or ``result`` in memory."""
+        return DataType(self.shape.memory_dtype(side)).bits
+
+    def shared_run(self, side: str) -> int:
+        """Elements that a lane of the copy writes to shared memory at once."""
+        run = min(self.runs[side], WIDEST_ACCESS_BYTES // self.element_bytes(side))
+        # CUDA has arithmetic on vectors of four elements at most.
+        return min(run, 4) if self.converts(side) and self.chip.kind == "cuda" else run
+
+    def copy(self, side: str) -> NestedLayout:
+        """The layout of the copy of an operand's tile, as it lies in global memory."""
+        make = transposing_layout if self.transposes(side) else copy_layout
+        count, size = self.config.num_subgroups, self.mma.subgroup_size
+        bits = self.memory_bits(side)
+        return make(self.tile_shape(side), bits, count, size, run=self.runs[side])
+
+
+def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
+    """Derive the layouts of a product and check them against the chip.
+
+    Raises:
+        ScheduleError: for a config that the chip or the shape cannot have, saying why.
+    """
+    chip, mma = gpu_chip(target), mma_intrins(config.mma_kind).mma
+    _check(shape, target, chip, mma, config)
+    (sm, sn), (tm, tn) = config.subgroups, config.tiles
+    tile = (sm * tm * mma.m, sn * tn * mma.n, config.k_tiles * mma.k)
+    orders = {side: _shared_order(shape, mma, side) for side in SIDES}
+    lhs, rhs = (
+        tuple(loops[dim] for dim in orders[side])
+        for side, loops in zip(SIDES, ((0, 2), (2, 1)), strict=True)
+    )
+    layouts = contraction_layouts(
+        mma, "mnk", tile, (sm, sn, 1), lhs=lhs, rhs=rhs, column_major=config.column_major
+    )
+    plan = MatmulPlan(shape, config, mma, chip, tile, layouts, {}, {}, frozenset(), orders)
+    runs, ldmatrix = {}, set()
+    for side in SIDES:
+        operand = getattr(mma, side)
+        runs[side] = vector_elements(
+            plan.memory_bits(side), plan.tile_shape(side)[-1], shape.row(side)
+        )
+        if mma.vendor == "nvidia" and ldmatrix_form(operand, orders[side]) is not None:
+            ldmatrix.add(side)
+    widest = max(dtype_bits(mma.c), plan.memory_bits("result"), shape.epilogue_bits)
+    runs["result"] = vector_elements(widest, layouts.acc.element_tile[-1], shape.row("result"))
+    plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
+    _check_registers(plan)
+    plan = _placed(plan)
+    if plan.shared_memory_bytes > chip.shared_memory_bytes:
+        plan = _placed(plan, padded=False)
+    _check_memory(plan)
+    return plan
+
+
+def _placed(plan: MatmulPlan, *, padded: bool = True) -> MatmulPlan:
+    """With the placements of both operands, whose rows may be padded or not."""
+    placements = {side: _placement(plan, side, padded) for side in SIDES}
+    return replace(plan, placements=placements)
+
+
+def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
+    """The order in which a lane's run of K is contiguous.
+
+    ``ldmatrix`` transposes elements of 16 bits itself.
+    """
+    operand, order = getattr(mma, side), shape.order(side)
+    along_k = operand.dims.index("K")
+    if order[-1] == along_k or operand.element[along_k] == 1 or dtype_bits(operand.dtype) >= 32:
+        return order
+    if mma.vendor == "nvidia" and dtype_bits(operand.dtype) > 8:
+        return order
+    return order[::-1]
+
+
+def _check(
+    shape: MatmulShape, target: Target, chip: GpuChip, mma: Mma, config: MatmulConfig
+) -> None:
+    size = subgroup_size(target)
+    lanes = config.num_subgroups * size
+    dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
+    counts = (*config.subgroups, *config.tiles, config.k_tiles)
+    reasons = {
+        f"{chip.name} has no such instruction": not mma.on(chip.name),
+        f"it is for subgroups of {mma.subgroup_size} lanes, the target's have {size}": (
+            mma.subgroup_size != size
+        ),
+        "it multiplies several blocks at once": mma.blocks > 1,
+        "it is shared by several subgroups": mma.num_subgroups > 1,
+        f"its types are {', '.join(dtypes)}": (
+            dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+        ),
+        f"{lanes} lanes; a workgroup has at most {chip.max_lanes}": lanes > chip.max_lanes,
+        f"counts {counts} start at 1": min(counts) < 1,
+        "its A and B are not each other's transposes": (
+            config.column_major and not mma.column_major
+        ),
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise ScheduleError(f"matmul by {mma.name}: {reason}")
+
+
+def _check_registers(plan: MatmulPlan) -> None:
+    chip, most = plan.chip, 8 if plan.asynchronous else 2
+    if not 1 <= plan.config.stages <= most:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: {plan.config.stages} stages; expected 1 to {most},"
+            f" as the copies are {'' if plan.asynchronous else 'not '}asynchronous"
+        )
+    resident = -(-plan.config.num_subgroups // chip.simds_per_core)
+    held = min(chip.max_registers, chip.register_file // resident)
+    if plan.registers + plan.other_registers > held:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: {plan.registers} registers of a lane for fragments;"
+            f" {chip.name} has {held}, of which {plan.other_registers} are for the rest"
+        )
+
+
+def _check_memory(plan: MatmulPlan) -> None:
+    chip = plan.chip
+    if plan.shared_memory_bytes > chip.shared_memory_bytes:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: tiles of {plan.shared_memory_bytes} bytes;"
+            f" a workgroup of {chip.name} has {chip.shared_memory_bytes} of shared memory"
+        )
+
+
+def _placement(plan: MatmulPlan, side: str, padded: bool) -> ChosenPlacement:
+    """How an operand's tile lies in shared memory, by what is done with it."""
+    shape, bits = plan.tile_shape(side, plan.orders[side]), 8 * plan.element_bytes(side)
+    count, size = plan.config.num_subgroups, plan.mma.subgroup_size
+    copy = permute(plan.copy(side), (1, 0)) if plan.transposes(side) else plan.copy(side)
+    run_bytes = min(copy.element_tile[-1], plan.shared_run(side)) * bits // 8
+    accesses = []
+    if copy.undistributed_shape == shape:
+        accesses.append(TileAccess(copy, count, size, run_bytes))
+    if side in plan.ldmatrix:
+        accesses.append(TileAccess(_matrix_rows(shape, 128 // bits), 1, 8, 16))
+    else:
+        accesses.append(TileAccess(getattr(plan.layouts, side), count, size))
+    aligned = 16 if side in plan.ldmatrix else run_bytes
+    return choose_placement(
+        shape,
+        bits // 8,
+        accesses,
+        banks=plan.chip.banks,
+        limit_bytes=None if padded else prod(shape) * bits // 8,
+        alignment_bytes=aligned,
+        swizzles=plan.config.swizzle,
+    )
+
+
+def _matrix_rows(shape: Ints, run: int) -> NestedLayout:
+    """What ``ldmatrix`` reads at once: 8 rows of 16 bytes, by 8 lanes."""
+    steps = (shape[0] // 8, shape[1] // run)
+    return NestedLayout((1, 1), steps, (1, 1), (8, 1), (1, run), (0, 0), (1, 0))
