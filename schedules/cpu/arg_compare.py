@@ -6,8 +6,8 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.arg_compare_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.arg_compare_rows import lanes_kernel, rows_kernel
 from tvm_iree_ext.schedules.cpu.arg_compare_tree import tree_kernel
-from tvm_iree_ext.schedules.cpu.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes

@@ -11,8 +11,8 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.arg_compare_operands import NONE, ArgCompareOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.arg_compare_operands import NONE, ArgCompareOperands
 from tvm_iree_ext.schedules.cpu.lines import rows_in_lanes
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 

@@ -12,12 +12,12 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.arg_compare_operands import (
+from tvm_iree_ext.schedules.arg_compare_operands import (
     NONE,
     ArgCompareOperands,
     compare,
 )
+from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes

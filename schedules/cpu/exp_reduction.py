@@ -7,12 +7,12 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.exp_reduction_nests import Nests
-from tvm_iree_ext.schedules.cpu.exp_reduction_operands import Operands
-from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Plan
 from tvm_iree_ext.schedules.cpu.exp_reduction_splits import Parts
 from tvm_iree_ext.schedules.cpu.exp_reduction_tiles import CHAINS, Tiles
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.emit import View
+from tvm_iree_ext.schedules.exp_reduction_operands import Operands
+from tvm_iree_ext.schedules.exp_reduction_plan import Plan
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes

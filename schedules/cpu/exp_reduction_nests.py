@@ -11,9 +11,9 @@ from typing import TypeAlias
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.exp_reduction_operands import Operands, along, lane_loop
-from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Accumulation, Dims
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, serial
+from tvm_iree_ext.schedules.exp_reduction_operands import Operands, along, lane_loop
+from tvm_iree_ext.schedules.exp_reduction_plan import Accumulation, Dims
 
 Piece: TypeAlias = Callable[[At, int, Index, int], None]
 """Takes the other dims, the last one (-1 where there is none), a place along it, and lanes."""

@@ -6,9 +6,9 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.exp_reduction_nests import Nests
-from tvm_iree_ext.schedules.cpu.exp_reduction_operands import lane_loop
-from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Accumulation
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, serial
+from tvm_iree_ext.schedules.exp_reduction_operands import lane_loop
+from tvm_iree_ext.schedules.exp_reduction_plan import Accumulation
 
 
 class Parts:

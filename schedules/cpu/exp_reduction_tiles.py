@@ -20,11 +20,11 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.exp_reduction_operands import Operands, along, lane_loop
-from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Accumulation
 from tvm_iree_ext.schedules.cpu.exp_reduction_products import Product, Tile
 from tvm_iree_ext.schedules.cpu.exp_reduction_splits import Parts
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
+from tvm_iree_ext.schedules.exp_reduction_operands import Operands, along, lane_loop
+from tvm_iree_ext.schedules.exp_reduction_plan import Accumulation
 
 from tvm_iree_ext.ops.regions import Region
 

@@ -3,11 +3,11 @@
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
+from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes

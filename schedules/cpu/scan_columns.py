@@ -13,8 +13,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_tiles
-from tvm_iree_ext.schedules.cpu.scan_operands import ScanOperands
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
+from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
 from tvm_iree_ext.ops.scan import Scan
 

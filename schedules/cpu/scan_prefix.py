@@ -18,8 +18,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.scan_operands import ScanOperands
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
 from tvm_iree_ext.ops.scan import Scan
 

@@ -14,8 +14,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import rows_in_lanes
-from tvm_iree_ext.schedules.cpu.scan_operands import ScanOperands
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
 from tvm_iree_ext.ops.scan import Scan
 

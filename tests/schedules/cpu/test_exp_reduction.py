@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
-from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Plan
+from tvm_iree_ext.schedules.exp_reduction_plan import Plan
 
 from tvm_iree_ext import ops, registry, verify
 from tvm_iree_ext.bench import exp_reduction as bench

@@ -1,4 +1,4 @@
-"""What the CPU forms of exp_reduction share: operands over fused dims, weights, regions."""
+"""What all forms of exp_reduction share: operands over fused dims, weights, regions."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -8,8 +8,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.exp_reduction_plan import Accumulation, Plan
 from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, serial
+from tvm_iree_ext.schedules.exp_reduction_plan import Accumulation, Plan
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.exp_reduction import ExpReduction

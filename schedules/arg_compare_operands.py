@@ -1,11 +1,11 @@
-"""What all forms of the CPU arg_compare share: parameters, the comparator, the results."""
+"""What all forms of arg_compare share: parameters, the comparator, the results."""
 
 from dataclasses import dataclass
 
 from tvm import tirx
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.lines import Flat, Lines, declare
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
+from tvm_iree_ext.schedules.lines import Flat, Lines, declare
 
 from tvm_iree_ext.ops.arg_compare import ArgCompare
 

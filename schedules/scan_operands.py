@@ -1,11 +1,11 @@
-"""What all forms of the CPU scan share: parameters, one step of the region, the accumulator."""
+"""What all forms of scan share: parameters, one step of the region, the accumulator."""
 
 from dataclasses import dataclass
 
 from tvm import tirx
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.lines import Flat, Lines, declare, rounded
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
+from tvm_iree_ext.schedules.lines import Flat, Lines, declare, rounded
 
 from tvm_iree_ext.ops.scan import Scan
 
