@@ -10,11 +10,11 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
     """Add the command ``gpu-table``."""
     parser = commands.add_parser(
         "gpu-table",
-        help="count the instructions of GPU products, chip by chip, beside IREE's",
-        description="Compile products for GPUs, without one, and print what a pass of the hot loop"
-        " takes: instructions by kind for each matrix instruction, widths, registers, spills, how"
-        " many subgroups are resident, and what bounds the product; beside IREE's figures.  Exit"
-        " status 1 where a cell is behind.",
+        help="count the instructions of GPU products and attention, chip by chip, beside IREE's",
+        description="Compile products and attention for GPUs, without one, and print what a pass of"
+        " the hot loop takes: instructions by kind for each matrix instruction, widths, registers,"
+        " spills, how many subgroups are resident, and what bounds the case; beside IREE's"
+        " figures.  Exit status 1 where a cell is behind.",
     )
     parser.add_argument(
         "--case", action="append", default=[], metavar="CASE", help="such as matmul-f16; repeatable"
@@ -29,8 +29,8 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
     what.add_argument("--markdown", action="store_true", help="print a table of Markdown")
     what.add_argument(
         "--summary", action="store_true",
-        help="print a short table of Markdown: instructions for each matrix instruction, ours for"
-        " each order of B, and the bar",
+        help="print a short table of Markdown: instructions for each matrix instruction (attention:"
+        " FLOP for each instruction), ours for each order of B, and the bar",
     )  # fmt: skip
     what.add_argument("--json", action="store_true", help="print a line of JSON for each row")
     parser.set_defaults(run=run_gpu_table)
