@@ -25,7 +25,8 @@ DEPLOYED = (
 REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
 )
-BUILD = f"{REGISTRY} .vector_math .pipeline .linker .device .versions {DEPLOYED} .builder"
+RECORDS = ".record .record_files .tuned"
+BUILD = f"{REGISTRY} .vector_math .pipeline .linker .device .versions {DEPLOYED} {RECORDS} .builder"
 PASSES = ".program_passes .program_sorts .program_contractions"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
 VERIFY = ".comparison .examples .verify"
@@ -70,7 +71,7 @@ ALLOWED = {
     "program": ".control .kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
     "program_relax": ".mlir .program_passes tvm",
-    "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .kernel tvm",
+    "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .tuned .kernel tvm",
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",
     "program_builder": f"{BUILD} {PASSES} .mlir tvm tvm_ffi numpy",
@@ -81,6 +82,10 @@ ALLOWED = {
     "lean": "tvm",
     "frontends": f"{PROGRAMS} .target jax torch iree",
     "fuzz": f"{PROGRAMS} .workers .limits",
+    # Reading what was tuned is below building; writing it is tuning's.
+    "record": ".manifest",
+    "record_files": ".record",
+    "tuned": ".record .record_files .ops .schedules .target tvm",
     "builder": f"{BUILD} tvm tvm_ffi numpy",
     "comparison": ".tolerance numpy",
     "tolerance": "",
@@ -93,7 +98,7 @@ ALLOWED = {
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "gpu_cases": ".ops .schedules .target tvm",
     "gpu_table": ".gpu_cases .device .target",
-    "inspected": f"{REGISTRY} .device .simulated tvm",
+    "inspected": f"{REGISTRY} .device .simulated .tuned tvm",
     "simulated": f"{REGISTRY} .simt .device .simulated_plan tvm numpy",
     "simulated_plan": ".simt .device .device.launcher tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
@@ -105,7 +110,8 @@ ALLOWED = {
     "mlir.native": "iree",
     "mlir.translate": ".mlir.form .mlir.native numpy ml_dtypes iree",
     "mlir.reader_process": ".limits .mlir.form .mlir.wire .mlir.translate iree",
-    "tuning": f"{BUILD} {VERIFY} .bench .simt .mlir tvm tvm_ffi numpy xgboost",
+    "tuning": f"{BUILD} {VERIFY} .lazy .workers .limits .inspected .bench .simt .mlir"
+    " tvm tvm_ffi numpy xgboost",
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"

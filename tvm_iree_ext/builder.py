@@ -1,5 +1,6 @@
 """From an op to a kernel: rule, lowering config, compilation, cache."""
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -14,16 +15,17 @@ from tvm_iree_ext import cache, pipeline
 from tvm_iree_ext.artifact import LIBRARY, write
 from tvm_iree_ext.device.code import compile_device, device_tools
 from tvm_iree_ext.device.export import device_resources, write_files
-from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.errors import BuildError, ScheduleError
 from tvm_iree_ext.gpu_function import DLPACK_DEVICES
 from tvm_iree_ext.kernel import Kernel, load
 from tvm_iree_ext.linker import compile_library
-from tvm_iree_ext.manifest import Manifest, Provenance, installed_versions
+from tvm_iree_ext.manifest import Manifest, installed_versions
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.schedules.dispatch import Rule, choose
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
+from tvm_iree_ext.tuned import DatabaseLike, choices
 from tvm_iree_ext.versions import check_pair
 
 _SOURCES = (".py", ".json", ".h", ".cpp")  # tables of chips and what is exported among them
@@ -34,6 +36,7 @@ def build(
     target: TargetLike = "llvm",
     config: LoweringConfig | Mapping[str, Any] | None = None,
     *,
+    database: DatabaseLike = None,
     folder: Path | str | None = None,
 ) -> Kernel:
     """Compile an op for a target, or take the kernel from the cache.
@@ -41,7 +44,10 @@ def build(
     Args:
         op: what :mod:`tvm_iree_ext.ops` makes.
         target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
-        config: tile sizes and choices, also as plain JSON; by default the rule's heuristic.
+        config: tile sizes and choices, also as plain JSON; by default the best of the records of
+            tuning, exactly for this op or for the nearest shape, else the rule's heuristic.
+        database: files of records to look at instead of the user's and the shipped ones; ``()``
+            for none.
         folder: where to write the artifact, past the cache; by default the cache keeps it.
 
     Returns:
@@ -51,6 +57,7 @@ def build(
     Raises:
         TargetError: for a target that is not known.
         ScheduleError: when no rule builds the op, or the config does not fit.
+        TuningError: for a file of records that is named and cannot be read.
         BuildError: when TVM, the linker or the file system refuses.
         ArtifactError: when ``folder`` cannot be written, or holds something else.
     """
@@ -59,27 +66,41 @@ def build(
     check_pair()
     resolved = make_target(target)
     rule = choose(op, resolved)
-    provenance: Provenance = "heuristic" if config is None else "given"
-    config = _config(config) if config is not None else rule.heuristic(op, resolved)
+    if config is not None:
+        return _build(op, resolved, rule, _config(config), "given", folder)
+    for choice, origin in choices(op, resolved, rule.name, database):
+        with contextlib.suppress(ScheduleError):  # the rule may refuse another shape's config
+            return _build(op, resolved, rule, choice, origin, folder)
+    return _build(op, resolved, rule, rule.heuristic(op, resolved), "heuristic", folder)
+
+
+def _build(
+    op: Op,
+    target: Target,
+    rule: Rule,
+    config: LoweringConfig,
+    provenance: str,
+    folder: Path | str | None,
+) -> Kernel:
+    """The kernel with a config; ScheduleError where it does not fit."""
     manifest = Manifest(
         op=op.name,
         entry=op.entry,
         signature=op.signature,
         attributes=op.attributes,
-        target=target_json(resolved),
+        target=target_json(target),
         config=config.to_json(),
         provenance=provenance,
     )
-
-    on_gpu = resolved.kind.name in DLPACK_DEVICES
+    on_gpu = target.kind.name in DLPACK_DEVICES
 
     def make(folder: Path) -> None:
-        module = rule.lower(op, resolved, config)
+        module = rule.lower(op, target, config)
         write_kernel = _write_gpu if on_gpu else _write_cpu
-        write_kernel(folder, manifest, module, resolved)
+        write_kernel(folder, manifest, module, target)
 
     # A kernel for another machine can be exported here, and is not opened.
-    lazy = on_gpu or bool(obstacle(resolved))
+    lazy = on_gpu or bool(obstacle(target))
     if folder is not None:
         make(Path(folder))
         return load(folder, lazy=lazy)
@@ -90,7 +111,7 @@ def build(
         "config": manifest.config,
         "provenance": provenance,
         "versions": {**installed_versions(), "source": source_fingerprint()},
-        **({"tools": device_tools(resolved)} if on_gpu else {}),
+        **({"tools": device_tools(target)} if on_gpu else {}),
     }
     return load(cache.get_or_make(cache.key(identity), make), lazy=lazy)
 

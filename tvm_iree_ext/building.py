@@ -16,6 +16,7 @@ from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.program_relax import from_relax
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.target.names import TargetLike
+from tvm_iree_ext.tuned import DatabaseLike
 
 
 @overload
@@ -24,6 +25,7 @@ def build(
     target: TargetLike = "llvm",
     config: LoweringConfig | Mapping[str, Any] | None = None,
     *,
+    database: DatabaseLike = None,
     folder: Path | str | None = None,
 ) -> Kernel: ...
 
@@ -34,6 +36,7 @@ def build(
     target: TargetLike = "llvm",
     config: None = None,
     *,
+    database: DatabaseLike = None,
     folder: Path | str | None = None,
 ) -> Program: ...
 
@@ -43,6 +46,7 @@ def build(
     target: TargetLike = "llvm",
     config: LoweringConfig | Mapping[str, Any] | None = None,
     *,
+    database: DatabaseLike = None,
     folder: Path | str | None = None,
 ) -> Kernel | Program:
     """Compile an op or a program for a target, or take it from the cache.
@@ -51,8 +55,10 @@ def build(
         source: an op, which :mod:`tvm_iree_ext.ops` makes; a program, as
             :func:`tvm_iree_ext.mlir.import_program` gives it; or a Relax module.
         target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
-        config: tile sizes and choices of an op, also as plain JSON; by default the rule's
-            heuristic.
+        config: tile sizes and choices of an op, also as plain JSON; by default the best of the
+            records of tuning, exactly for this op or for the nearest shape, else the heuristic.
+        database: files of records to look at instead of the user's and the shipped ones; ``()``
+            for none.
         folder: where to write the artifact, past the cache; by default the cache keeps it.
 
     Returns:
@@ -62,12 +68,13 @@ def build(
     Raises:
         TargetError: for a target that is not known.
         ScheduleError: when no rule builds an op, or the config does not fit.
+        TuningError: for a file of records that is named and cannot be read.
         BuildError: when TVM, the linker or the file system refuses.
         ArtifactError: when ``folder`` cannot be written, or holds something else.
     """
     if not isinstance(source, Imported | ir.IRModule):
-        return builder.build(source, target, config, folder=folder)
+        return builder.build(source, target, config, database=database, folder=folder)
     if config is not None:
         raise BuildError("a program takes no config: it has a kernel for each of its ops")
     program = source if isinstance(source, Imported) else from_relax(source)
-    return build_program(program, target, folder=folder)
+    return build_program(program, target, database=database, folder=folder)

@@ -36,6 +36,10 @@ class RecordError(ExtError, ValueError):
     """A file of arrays, or of how they are compared, does not fit what it is used for."""
 
 
+class TuningError(ExtError, ValueError):
+    """Records of tuning, or a request to tune, that cannot be used; says which and why."""
+
+
 class SimulationError(ExtError, RuntimeError):
     """A kernel cannot be simulated, or the simulation found something wrong with it."""
 

@@ -15,10 +15,10 @@ from tvm_iree_ext.device.instructions import InstructionCounts
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.simulated import default_target, named_kernel
 from tvm_iree_ext.target.gpu import gpu_chip
 from tvm_iree_ext.target.names import TargetLike, make_target
+from tvm_iree_ext.tuned import lowered
 
 _PLAIN = ("vector", "scalar", "shuffles", "barriers", "waits", "scratch", "control")
 
@@ -48,7 +48,7 @@ def inspect_op(op: Op, target: TargetLike, config: LoweringConfig | None = None)
     Args:
         op: what :mod:`tvm_iree_ext.ops` makes.
         target: a GPU, such as ``cuda:sm_80``.
-        config: by default the rule's heuristic.
+        config: by default that of the records of tuning, else the rule's heuristic.
 
     Raises:
         TargetError: for a target that is no GPU.
@@ -57,9 +57,8 @@ def inspect_op(op: Op, target: TargetLike, config: LoweringConfig | None = None)
     """
     resolved = make_target(target)
     gpu_chip(resolved)
-    rule = choose(op, resolved)
-    module = rule.lower(op, resolved, config or rule.heuristic(op, resolved))
-    return compile_device(module, resolved)
+    module, provenance = lowered(op, resolved, config)
+    return dataclasses.replace(compile_device(module, resolved), provenance=provenance)
 
 
 def report_data(code: DeviceCode) -> dict[str, Any]:
@@ -74,7 +73,12 @@ def report_data(code: DeviceCode) -> dict[str, Any]:
             "instructions": {part: _counts(one) for part, one in parts.items() if one},
         }
     chip = str(code.target.attrs.get("arch", code.target.attrs.get("mcpu")))
-    return {"chip": chip, "kernels": kernels, "missing": code.missing}
+    return {
+        "chip": chip,
+        "provenance": code.provenance,
+        "kernels": kernels,
+        "missing": code.missing,
+    }
 
 
 def _counts(counts: InstructionCounts) -> dict[str, Any]:
@@ -100,7 +104,7 @@ def _moves(moves: Mapping[tuple[str, int], int]) -> dict[str, dict[str, int]]:
 def report_text(code: DeviceCode) -> str:
     """The report as text."""
     data = report_data(code)
-    lines = []
+    lines = [f"config: {code.provenance}"] if code.provenance else []
     for name, kernel in data["kernels"].items():
         launch = ", ".join(f"{tag} {extent}" for tag, extent in kernel["launch"].items())
         lines.append(f"{name} on {data['chip']}: {launch}")

@@ -14,7 +14,7 @@ from tvm_iree_ext.artifact import LIBRARY
 from tvm_iree_ext.calls import Caller, ordered
 from tvm_iree_ext.errors import KERNEL_ERROR, ArtifactError, CallError
 from tvm_iree_ext.gpu_function import DLPACK_DEVICES, GpuFunction
-from tvm_iree_ext.manifest import Contents, DeviceManifest, Manifest, Provenance
+from tvm_iree_ext.manifest import Contents, DeviceManifest, Manifest
 from tvm_iree_ext.signature import Signature, shape_text
 
 # What a compiled kernel raises for values that it refuses, such as indices out of range.
@@ -81,8 +81,12 @@ class Kernel:
         return self.manifest.config
 
     @property
-    def provenance(self) -> Provenance:
-        """Where the lowering config comes from: heuristic, record (tuned), or given."""
+    def provenance(self) -> str:
+        """Where the lowering config comes from.
+
+        ``heuristic``, ``given``, ``record exact``, ``record nearest SHAPE``; a record whose time
+        was computed and not measured has ``, static`` behind it.
+        """
         return self.manifest.provenance
 
     @property

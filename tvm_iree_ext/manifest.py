@@ -4,10 +4,11 @@ import dataclasses
 import functools
 import importlib.metadata
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
-from typing import Any, ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, TypeVar
 
 from tvm_iree_ext.dtypes import COMPLEX_PARTS, is_dtype
 from tvm_iree_ext.errors import ArtifactError
@@ -15,7 +16,9 @@ from tvm_iree_ext.signature import Signature
 
 _FORMAT = 1
 
-Provenance = Literal["heuristic", "record", "given"]
+# Where a config comes from; a record's has more words: "record exact", "record nearest 512x512".
+_PROVENANCE = re.compile(r"heuristic|given|record .+")
+
 _Self = TypeVar("_Self", bound="Contents")
 
 
@@ -108,7 +111,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "attributes": _is_object,
     "config": _is_object,
     "launch": _is_object,
-    "provenance": lambda value: value in get_args(Provenance),
+    "provenance": lambda value: _is_text(value) and bool(_PROVENANCE.fullmatch(value)),
     "name": _is_text,
     "functions": lambda value: isinstance(value, list) and len(value) > 0,
     "parameters": lambda value: isinstance(value, list),
@@ -137,7 +140,7 @@ class Manifest(Contents):
     attributes: Mapping[str, Any]
     target: Mapping[str, Any]
     config: Mapping[str, Any]
-    provenance: Provenance
+    provenance: str  # "heuristic", "given", or from which record of tuning
     launch: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)

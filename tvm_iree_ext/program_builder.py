@@ -17,31 +17,37 @@ from tvm_iree_ext.errors import BuildError, ExtError
 from tvm_iree_ext.linker import compile_library
 from tvm_iree_ext.manifest import Function, Parameter, ProgramManifest, installed_versions
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.program import ALIGNMENT, BYTECODE, PARAMETERS, Program, load
 from tvm_iree_ext.program_contractions import AroundContractions
 from tvm_iree_ext.program_passes import OPAQUE, prim_functions, relax_functions, with_functions
 from tvm_iree_ext.program_sorts import SortByKeys
 from tvm_iree_ext.schedules.cpu.loops import schedule_loops
-from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
+from tvm_iree_ext.tuned import DatabaseLike, fingerprint, lowered
 from tvm_iree_ext.versions import check_pair
 
 
 def build_program(
-    imported: Imported, target: TargetLike = "llvm", *, folder: Path | str | None = None
+    imported: Imported,
+    target: TargetLike = "llvm",
+    *,
+    database: DatabaseLike = None,
+    folder: Path | str | None = None,
 ) -> Program:
     """Compile an imported program for a target, or take it from the cache.
 
     Args:
         imported: what :mod:`tvm_iree_ext.mlir` makes of a file.
         target: see :mod:`tvm_iree_ext.target.names`; by default this machine's CPU.
+        database: files of records whose configs the ops get, instead of the user's and the
+            shipped ones; ``()`` for none.
         folder: where to write the artifact, past the cache; by default the cache keeps it.
 
     Raises:
         TargetError: for a target that is not known.
         ScheduleError: when no rule builds an op of the program.
+        TuningError: for a file of records that is named and cannot be read.
         BuildError: when TVM, the linker or the file system refuses.
         ArtifactError: when ``folder`` cannot be written, or holds something else.
     """
@@ -49,12 +55,13 @@ def build_program(
     resolved = make_target(target)
 
     def make(place: Path) -> None:
-        _write(imported, resolved, place)
+        _write(imported, resolved, database, place)
 
     lazy = bool(obstacle(resolved))
     try:
         if folder is None:
-            folder = cache.get_or_make(cache.key(_identity(imported, resolved)), make)
+            identity = _identity(imported, resolved, database)
+            folder = cache.get_or_make(cache.key(identity), make)
         else:
             make(Path(folder))
     except ExtError:
@@ -68,7 +75,7 @@ def build_program(
     return program
 
 
-def _identity(imported: Imported, target: Target) -> dict[str, Any]:
+def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dict[str, Any]:
     """What says whether two builds are the same."""
     digest = hashlib.sha256(ir.save_json(imported.module).encode())
     for name, value in sorted(imported.parameters.items()):
@@ -80,15 +87,17 @@ def _identity(imported: Imported, target: Target) -> dict[str, Any]:
         "functions": [[f.name, f.signature.to_json()] for f in imported.functions],
         "ops": {key: op.describe() for key, op in imported.ops.items()},
         "target": target_json(target),
+        "records": fingerprint(target, database),
         "versions": {**installed_versions(), "source": source_fingerprint()},
     }
 
 
-def _write(imported: Imported, target: Target, folder: Path) -> None:
+def _write(imported: Imported, target: Target, database: DatabaseLike, folder: Path) -> None:
     """Compile, and write the artifact."""
     constants = Constants(imported.parameters)
+    origins: dict[str, str] = {}
     try:
-        mod, functions = _lowered(imported, target, constants)
+        mod, functions = _lowered(imported, target, database, constants, origins)
     except ExtError:
         raise
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
@@ -111,7 +120,12 @@ def _write(imported: Imported, target: Target, folder: Path) -> None:
         path = place / BYTECODE
         bytecode.write_to_file(str(path), "relax.VMExecutable")
         constants.write(place / PARAMETERS)
-        return {**resources, "kernels": len(library.functions), "needs_runtime": True}
+        return {
+            **resources,
+            "kernels": len(library.functions),
+            "provenance": origins,
+            "needs_runtime": True,
+        }
 
     pipeline.register()
     write(folder, manifest, fill)
@@ -150,9 +164,16 @@ class Constants:
 
 
 def _lowered(
-    imported: Imported, target: Target, constants: Constants
+    imported: Imported,
+    target: Target,
+    database: DatabaseLike,
+    constants: Constants,
+    origins: dict[str, str],
 ) -> tuple[ir.IRModule, tuple[Function, ...]]:
-    """The module for the virtual machine, and its functions as the manifest lists them."""
+    """The module for the virtual machine, and its functions as the manifest lists them.
+
+    Where the config of an op's kernel comes from is added to ``origins``.
+    """
     entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
@@ -169,10 +190,14 @@ def _lowered(
         lifted[var.name_hint] = [*named, *added]
         builder.update_func(var, own_results(function))
     mod = builder.get()
-    scheduled = {
-        var: _scheduled(function, ops, target, var.name_hint)
-        for var, function in prim_functions(mod).items()
-    }
+    scheduled = {}
+    for var, function in prim_functions(mod).items():
+        name, key = var.name_hint, _op_key(function)
+        if key is None:
+            scheduled[var] = schedule_loops(function, target, name)
+        else:
+            module, origins[name] = lowered(ops[key], target, database=database)
+            scheduled[var] = module[ops[key].entry].with_attr("global_symbol", name)
     mod = program_passes.lower(with_functions(mod, scheduled))
     functions = tuple(
         Function(entry.name, entry.signature, tuple(lifted[entry.name]))
@@ -190,16 +215,3 @@ def _private(function: tirx.PrimFunc) -> tirx.PrimFunc:
 def _op_key(function: tirx.PrimFunc) -> str | None:
     attrs = function.attrs
     return str(attrs[OP_ATTRIBUTE]) if attrs is not None and OP_ATTRIBUTE in attrs else None
-
-
-def _scheduled(
-    function: tirx.PrimFunc, ops: Mapping[str, Op], target: Target, name: str
-) -> tirx.PrimFunc:
-    """The function as it runs on the target."""
-    key = _op_key(function)
-    if key is None:
-        return schedule_loops(function, target, name)
-    op = ops[key]
-    rule = choose(op, target)
-    mod = rule.lower(op, target, rule.heuristic(op, target))
-    return mod[op.entry].with_attr("global_symbol", name)

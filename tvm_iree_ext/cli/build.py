@@ -64,7 +64,9 @@ def add_op_arguments(parser: argparse.ArgumentParser) -> None:
         help="an attribute, as JSON or text; --help-op lists them",
     )
     parser.add_argument(
-        "--config", metavar="JSON|FILE", help="lowering config (default: the heuristic's)"
+        "--config",
+        metavar="JSON|FILE",
+        help="lowering config (default: that of the records of tuning, else the heuristic's)",
     )
 
 

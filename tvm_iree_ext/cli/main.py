@@ -17,6 +17,7 @@ from tvm_iree_ext.cli.inspect import add_inspect
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
 from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
+from tvm_iree_ext.cli.records import add_records
 from tvm_iree_ext.cli.simulate import add_simulate
 from tvm_iree_ext.cli.vector_stages import add_vector_stages
 from tvm_iree_ext.cli.verify import add_verify
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         add_check_programs,
         add_verify,
         add_bench,
+        add_records,
         add_layout,
         add_inspect,
         add_gpu_table,

@@ -74,7 +74,8 @@ class DeviceCode:
 
     ``assembly`` is AMDGPU assembly, or SASS; ``binary`` a code object (``hsaco``) or a cubin;
     ``missing`` says what is absent for want of which tool.  ``module`` has the kernels as they were
-    compiled, ``hosts`` the functions that launch them.
+    compiled, ``hosts`` the functions that launch them.  ``provenance`` is that of the lowering
+    config, of kernels that are an op's.
     """
 
     target: Target
@@ -87,6 +88,7 @@ class DeviceCode:
     launches: dict[str, Launch]
     resources: dict[str, KernelResources]
     missing: str = ""
+    provenance: str = ""
 
     def plan(self) -> Plan:
         """How the kernels are launched, as data.

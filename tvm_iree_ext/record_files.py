@@ -1,0 +1,53 @@
+"""Where records are: the user's own file, those that come with the package; and how one is read."""
+
+import functools
+import os
+import warnings
+from importlib.resources import files
+from pathlib import Path
+from typing import TypeAlias
+
+from tvm_iree_ext.errors import TuningError
+from tvm_iree_ext.record import Record
+
+VARIABLE = "TVM_IREE_EXT_RECORDS"
+
+PathLike: TypeAlias = "str | os.PathLike[str]"
+
+
+def user_records() -> Path:
+    """The user's file: ``$TVM_IREE_EXT_RECORDS``, else one where the user's data are kept."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser()
+    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(data).expanduser() / "tvm_iree_ext" / "records.jsonl"
+
+
+@functools.cache
+def shipped_records() -> tuple[Path, ...]:
+    """The files that come with the package."""
+    folder = Path(str(files("tvm_iree_ext.tuning"))) / "records"
+    return tuple(sorted(folder.glob("*.jsonl")))
+
+
+def read(path: Path) -> list[Record]:
+    """The records of a file, in order; a line that is torn or foreign is skipped, with a warning.
+
+    Raises:
+        TuningError: where it cannot be read.
+    """
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except OSError as error:
+        raise TuningError(f"{path}: {error.strerror or error}") from None
+    records = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            records.append(Record.from_line(line))
+        except TuningError as error:
+            warnings.warn(
+                f"{path}, line {number}, is skipped: it {error}", RuntimeWarning, stacklevel=2
+            )
+    return records
