@@ -26,7 +26,13 @@ from tvm_iree_ext.schedules.cpu.vector_program import CpuVectorProgram
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
 from tvm_iree_ext.schedules.gpu.attention import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
-from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement
+from tvm_iree_ext.schedules.gpu.data_movement import (
+    GpuDataMovement,
+    GpuGather,
+    GpuIm2col,
+    GpuMapped,
+    GpuTransfer,
+)
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -80,6 +86,10 @@ RULES: tuple[Rule, ...] = (
     GpuAttention(),
     GpuContraction(),
     GpuDataMovement(),
+    GpuGather(),
+    GpuTransfer(),
+    GpuMapped(),
+    GpuIm2col(),
 )
 """Every rule, the most special first."""
 

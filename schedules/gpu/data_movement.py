@@ -4,8 +4,10 @@
     after:   for workgroup in blockIdx: for subgroup in threadIdx.y: for lane in threadIdx.x:
                  for several, a workgroup's lanes apart: if inside: result[i, j] = input[f(i, j)]
 
-Neighbouring lanes write neighbouring elements of the result, or runs of up to 16 bytes where the
-op reads what it writes in the same order.  A function of several blocks is as many kernels.
+Neighbouring lanes write neighbouring elements of the result, or runs of up to 16 bytes where these
+lie next to each other in what is read, too, whatever the row that an index names.  Short rows are
+several to a workgroup.  A function of several blocks is as many kernels: the copy of what an op
+writes into, and the elements that it writes.
 """
 
 from collections.abc import Sequence
@@ -14,15 +16,20 @@ from typing import Any
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.access_runs import widest_run
 from tvm_iree_ext.schedules.gpu.elementwise import elementwise_layout
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
-from tvm_iree_ext.schedules.layouts import distribute, vector_elements
+from tvm_iree_ext.schedules.layouts import distribute
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.distribution import Distribution
+from tvm_iree_ext.ops.gather import Gather
+from tvm_iree_ext.ops.im2col import Im2col
+from tvm_iree_ext.ops.mapped import Mapped
 from tvm_iree_ext.ops.pack import Packing
 from tvm_iree_ext.ops.to_layout import ToLayout
+from tvm_iree_ext.ops.transfer import Transfer
 from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 
 _SUBGROUPS = 4
@@ -33,17 +40,15 @@ class GpuDataMovement(GpuRule):
     """Pack, unpack, to_layout, to_simt and to_simd on GPUs."""
 
     name = "gpu.data_movement"
-    lowers = (Packing, ToLayout, Distribution)
+    lowers: type[Op] | tuple[type[Op], ...] = (Packing, ToLayout, Distribution)
 
     def heuristic(self, op: Op, target: Target) -> LoweringConfig:
-        """Four subgroups; wide accesses where the op is a plain copy."""
-        result = op.signature.results[0]
-        last = result.shape[-1] if isinstance(op, ToLayout) and result.shape else 1
-        run = vector_elements(8 * item_bytes(result.dtype), last) if isinstance(last, int) else 1
+        """Four subgroups; accesses as wide as the op's indices allow."""
+        sch = s_tir.Schedule(op.prim_func())
         return LoweringConfig(
             algorithm="elementwise",
             workgroup_tile={"lanes": _SUBGROUPS * subgroup_size(target)},
-            vector_lanes=run,
+            vector_lanes=max(widest_run(sch, block) for block in _blocks(sch)),
         )
 
     def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -57,14 +62,58 @@ class GpuDataMovement(GpuRule):
         lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
         check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
         item = item_bytes(op.signature.results[0].dtype)
-        run = check.lanes(most=_WIDEST_BYTES // item)
+        widest = check.lanes(most=_WIDEST_BYTES // item)
         sch = s_tir.Schedule(op.prim_func())
-        for block in sch.get_child_blocks(sch.get_sblock("root")):
+        for block in _blocks(sch):
+            run = min(widest, widest_run(sch, block))
             loops = _fused(sch, sch.get_loops(block))
             extents = [_number(sch.get(loop).extent) for loop in loops]
             layout = elementwise_layout(extents, 8 * item, target, lanes // size, run=run)
             distribute(sch, block, layout, lanes // size, size, loops=loops, vector=run)
         return ir.IRModule({op.entry: sch.mod["main"]})
+
+
+class GpuGather(GpuDataMovement):
+    """Slices that indices address, on GPUs: rows of an embedding, pages of a cache."""
+
+    name = "gpu.gather"
+    lowers = Gather
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        return super().applies(op, target) or unchecked(op)
+
+
+class GpuTransfer(GpuDataMovement):
+    """``transfer_gather`` and ``transfer_scatter`` on GPUs."""
+
+    name = "gpu.transfer"
+    lowers = Transfer
+
+
+class GpuMapped(GpuDataMovement):
+    """``map_load`` and ``map_store`` on GPUs."""
+
+    name = "gpu.mapped"
+    lowers = Mapped
+
+
+class GpuIm2col(GpuDataMovement):
+    """The windows of a convolution as rows, on GPUs."""
+
+    name = "gpu.im2col"
+    lowers = Im2col
+
+
+def unchecked(op: Any) -> str | None:
+    """None, or why a GPU cannot do what an op wants of indices that are out of range."""
+    if op.out_of_range == "error":
+        return "out_of_range is 'error', and a kernel on a GPU raises none; 'skip' is built"
+    return None
+
+
+def _blocks(sch: s_tir.Schedule) -> list[Any]:
+    return list(sch.get_child_blocks(sch.get_sblock("root")))
 
 
 def _fused(sch: s_tir.Schedule, loops: Sequence[Any]) -> list[Any]:

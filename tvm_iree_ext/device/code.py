@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
 from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
-from tvm_iree_ext.device.narrow_zeros import reinterpret_narrow_zeros
+from tvm_iree_ext.device.narrow_broadcasts import reinterpret_narrow_broadcasts
 from tvm_iree_ext.device.pipeline import lower_with_host
 from tvm_iree_ext.device.plan import SHARED_MEMORY, Plan, launch_plan
 from tvm_iree_ext.device.rocm import compile_rocm
@@ -128,7 +128,7 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
         )
     source = str(
         tvm.get_global_func("target.build.cuda")(
-            reinterpret_narrow_zeros(module), target
+            reinterpret_narrow_broadcasts(module), target
         ).inspect_source()
     )
     code = functools.partial(DeviceCode, target, hosts, module, source)
