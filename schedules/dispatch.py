@@ -33,6 +33,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuMapped,
     GpuTransfer,
 )
+from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -52,6 +53,9 @@ class Rule(Protocol):
 
     def heuristic(self, op: Any, target: Target) -> LoweringConfig:
         """The config for an op that was never tuned; ``op`` is one that the rule applies to."""
+
+    def space(self, op: Any, target: Target) -> Space:
+        """The configs that tuning may try, that of the heuristic among them."""
 
     def lower(self, op: Any, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The scheduled module, whose entry is ``op.entry``.

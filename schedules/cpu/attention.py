@@ -7,6 +7,7 @@ from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
 from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
@@ -20,6 +21,9 @@ _SERIAL_FLOPS = 2_000_000
 # All but three registers hold accumulators; each step is then bound by multiply-adds, not loads.
 _REGISTER_ROWS = {16: 6, 32: 8}
 _REGISTER_VECTORS = 2
+
+# Rows, in vectors of them, up to which a tuner tries the form for few.
+_MOST_ROWS_IN_VECTORS = 4
 
 
 class CpuAttention(CpuRule):
@@ -49,6 +53,52 @@ class CpuAttention(CpuRule):
         if rows is not None and rows <= (max(lanes // 2, 1) if in_place else lanes):
             return self._rows_config(op, features, lanes)
         return self._lanes_config(op, features, lanes)
+
+    def space(self, op: Attention, target: Target) -> Space:
+        """Tiles of rows and keys, register tiles, what is copied first; rows for few of them."""
+        features, usual = cpu_features(target), self.heuristic(op, target)
+        full = features.lanes(item_bytes(op.compute_dtype) * 8)
+        lanes = Choice("vector_lanes", (max(full // 2, 1), full))
+        promote = Choice("promote", ((), ("key",), ("value",), ("key", "value")))
+        parallel = Choice("parallel", (False, True))
+        sums = tuple(range(1, 13))
+        unit = ("register_tile.m", "vector_lanes")
+        forms = [
+            form(
+                self._lanes_config(op, features, full),
+                Choice("register_tile.k2", sums),
+                Choice("register_tile.n", sums),
+                Choice("register_tile.m", (1, 2, 3, 4)),
+                Choice("workgroup_tile.m", (1, 2, 3, 4, 6, 8, 12), unit),
+                Choice("reduction_tile.k2", (4, 6, 8, 11, 12, 16, 24, 32), ("register_tile.k2",)),
+                lanes,
+                promote,
+                parallel,
+            )
+        ]
+        rows = _static_count(op, "m")
+        if rows is not None and rows <= _MOST_ROWS_IN_VECTORS * full:
+            cores = features.cores
+            forms.append(
+                form(
+                    self._rows_config(op, features, full),
+                    Choice("reduction_tile.k2", powers_of_two(2, 32), ("vector_lanes",)),
+                    Choice("register_tile.n", sums),
+                    Choice("splits", tuple(sorted({1, 2, cores, 2 * cores, 4 * cores}))),
+                    lanes,
+                    promote,
+                    parallel,
+                )
+            )
+
+        def accept(config: LoweringConfig) -> str | None:
+            tile = config.register_tile
+            most = max(tile.get("n", 1), tile.get("k2", 1)) * tile.get("m", 1)
+            if (needed := most + tile.get("m", 0) + 1) > features.vector_registers:
+                return f"{needed} vectors do not fit {features.vector_registers} registers"
+            return refusal(lambda: _check(op, self.check(config)))
+
+        return Space.of(usual, forms, accept)
 
     def _lanes_config(self, op: Attention, features: CpuFeatures, lanes: int) -> LoweringConfig:
         # An element is read once for each register tile: what makes that dear is done once.

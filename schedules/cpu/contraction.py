@@ -10,6 +10,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction_space import contraction_space
 from tvm_iree_ext.schedules.cpu.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_once, vector_form
 from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct, dot_product
@@ -23,6 +24,7 @@ from tvm_iree_ext.schedules.cpu.matmul import (
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Space, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.contraction import Contraction
@@ -113,6 +115,18 @@ class CpuContraction(CpuRule):
         parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
         return _panels_config(plan, features, parallel)
 
+    def space(self, op: Contraction, target: Target) -> Space:
+        """Blocks, register tiles, depth, what is packed; the panels, too, for few rows."""
+        features, plan = cpu_features(target), Plan(op)
+        usual = self.heuristic(op, target)
+        many = _panels_config(plan, features, usual.parallel, in_place=False)
+        other = many if usual.algorithm != many.algorithm else None
+
+        def check(config: LoweringConfig) -> str | None:
+            return refusal(lambda: self._check(plan, features, config))
+
+        return contraction_space(plan, usual, other, features, check)
+
     def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
 
@@ -120,24 +134,29 @@ class CpuContraction(CpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         plan = Plan(op)
-        check = self.check(config)
-        dot = _dot_product(plan, cpu_features(target))
-        vectors = vector_form(plan)
+        dot = self._check(plan, cpu_features(target), config)
+        few = _few_rows(op, cpu_features(target)) if config.algorithm != vector_form(plan) else {}
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            operands = Operands(plan)
+            loops = _loops(plan, operands, config, dot)
+            _emit(operands, [(one, _loops(one, operands, few[one])) for one in few], loops)
+        return ir.IRModule({op.entry: builder.get()})
+
+    def _check(
+        self, plan: Plan, features: CpuFeatures, config: LoweringConfig
+    ) -> DotProduct | None:
+        """The instruction that a config's panels take; ScheduleError for one that is not fit."""
+        check, dot, vectors = self.check(config), _dot_product(plan, features), vector_form(plan)
         known = (_PANELS, _DOTS if dot else None, vectors)
         algorithm = check.algorithm(*(form for form in known if form))
         if algorithm == vectors:
             check.lanes()
             check.tile("workgroup_tile", "n")
             check.power_of_two("register_tile['rows']", config.register_tile.get("rows", 0))
-        else:
-            dot = dot if algorithm == _DOTS else None
-            _check_panels(plan, check, dot)
-        few = _few_rows(op, cpu_features(target)) if algorithm != vectors else {}
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            operands = Operands(plan)
-            loops = _loops(plan, operands, config, dot)
-            _emit(operands, [(one, _loops(one, operands, few[one])) for one in few], loops)
-        return ir.IRModule({op.entry: builder.get()})
+            return None
+        dot = dot if algorithm == _DOTS else None
+        _check_panels(plan, check, dot)
+        return dot
 
 
 def _few_rows(op: Contraction, features: CpuFeatures) -> dict[Plan, LoweringConfig]:
@@ -176,14 +195,16 @@ def _dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
     return dot_product(features, lhs, rhs, plan.op.accumulator_dtype)
 
 
-def _panels_config(plan: Plan, features: CpuFeatures, parallel: bool) -> LoweringConfig:
-    """Register tiles, and blocks around them."""
+def _panels_config(
+    plan: Plan, features: CpuFeatures, parallel: bool, in_place: bool = True
+) -> LoweringConfig:
+    """Register tiles, and blocks around them; where it may be read ``in_place``, b is."""
     size = item_bytes(plan.product_dtype)
     lanes = features.lanes(size * 8)
     rows, columns, depth = plan.extent(plan.m), plan.extent(plan.n), plan.count(plan.depth)
-    few = rows is not None and rows <= _FEW_ROWS
+    few = in_place and rows is not None and rows <= _FEW_ROWS
     cores = features.cores if parallel else 1
-    if config := _few_config(plan, features, cores):
+    if in_place and (config := _few_config(plan, features, cores)):
         return config
     dot = None if few else _dot_product(plan, features)
     least = LEAST_LANES if dot else 1

@@ -16,6 +16,7 @@ from tvm_iree_ext.schedules.cpu.conv_2d_winograd import WinogradLoops
 from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, RegisterTile, depth_tile, register_tile
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d
@@ -36,6 +37,8 @@ _OVERHEAD = 32
 _TYPICAL = 64
 
 _LARGEST_SCRATCH_BYTES = 64 << 20
+
+_LINES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32)  # of a task, for a tuner
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,34 @@ class CpuConv2d(CpuRule):
             splits=parts,
             parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
         )
+
+    def space(self, op: Conv2d, target: Target) -> Space:
+        """Lines and columns of a task, register tiles, depth, parts of the filters."""
+        features, usual = cpu_features(target), self.heuristic(op, target)
+        wide = op.output[2]
+        columns = _TYPICAL if isinstance(wide, str) else -(-wide // (op.output_tile_size or 1))
+        depths = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+        cores = features.cores
+        lanes = usual.vector_lanes
+        choices = [
+            Choice("workgroup_tile.columns", tuple({-(-columns // n) for n in (1, 2, 3, 4)})),
+            Choice("workgroup_tile.pixels", _LINES, ("workgroup_tile.columns",)),
+            Choice("register_tile.rows", tuple(range(1, 15))),
+            Choice("register_tile.vectors", (1,) if _is_depthwise(op) else (1, 2, 3, 4, 6)),
+            Choice("vector_lanes", powers_of_two(max(lanes // 2, 1), lanes)),
+            Choice("splits", (1, 2, cores, 2 * cores)),
+            Choice("parallel", (False, True)),
+        ]
+        if _in_blocks(op):
+            choices.append(Choice("reduction_tile.k", depths))
+
+        def accept(config: LoweringConfig) -> str | None:
+            rows, vectors = (config.register_tile[role] for role in ("rows", "vectors"))
+            if (needed := rows * vectors + vectors + 1) > features.vector_registers:
+                return f"{needed} vectors do not fit {features.vector_registers} registers"
+            return refusal(lambda: _check(op, self.check(config)))
+
+        return Space.of(usual, [form(usual, *choices)], accept)
 
     def _depthwise(self, op: Conv2d, features: CpuFeatures, lanes: int) -> LoweringConfig:
         while lanes > op.filters:

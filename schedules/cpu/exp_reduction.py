@@ -14,6 +14,7 @@ from tvm_iree_ext.schedules.emit import View
 from tvm_iree_ext.schedules.exp_reduction_operands import Operands
 from tvm_iree_ext.schedules.exp_reduction_plan import Plan
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.exp_reduction import ExpReduction
@@ -64,6 +65,33 @@ class CpuExpReduction(CpuRule):
             splits=_splits(plan, tile_m, features.cores) if form == "tiles" else 1,
             parallel=bool(op.signature.symbols) or points > _SERIAL_POINTS,
         )
+
+    def space(self, op: ExpReduction, target: Target) -> Space:
+        """Rows and keys of a task, register tiles, parts of the keys."""
+        features, plan, usual = cpu_features(target), Plan(op), self.heuristic(op, target)
+        keys = tuple(CHAINS * many for many in (1, 2, 4, 8, 16, 32, 64))
+        cores = features.cores
+        forms = [
+            form(
+                usual,
+                Choice("workgroup_tile.m", (1, 2, 4, 6, 8, 12, 16, 24, 32, 48)),
+                Choice("workgroup_tile.columns", (4, 8, 16, 32), ("vector_lanes",)),
+                Choice("reduction_tile.k", keys, ("vector_lanes",)),
+                Choice("register_tile.m", (1, 2, 4, 5, 6, 8, 10, 12)),
+                Choice("register_tile.n", (1, 2, 3, 4)),
+                Choice("vector_lanes", (max(usual.vector_lanes // 2, 1),)),
+                Choice("splits", tuple({1, cores, 2 * cores})),
+                Choice("parallel", (False, True)),
+            )
+        ]
+
+        def accept(config: LoweringConfig) -> str | None:
+            rows, vectors = (config.register_tile[role] for role in ("m", "n"))
+            if (needed := rows * vectors + vectors + 1) > features.vector_registers:
+                return f"{needed} vectors do not fit {features.vector_registers} registers"
+            return refusal(lambda: _check(plan, self.check(config)))
+
+        return Space.of(usual, forms, accept)
 
     def lower(self, op: ExpReduction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.

@@ -1,6 +1,7 @@
 """The CPU rules of ``iree_linalg_ext.fft``, one butterfly stage, and of whole transforms."""
 
 import math
+from dataclasses import replace
 
 from tvm import ir
 from tvm.target import Target
@@ -11,6 +12,7 @@ from tvm_iree_ext.schedules.cpu.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft_transform import complex_length, transform_kernel
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft import Fft
@@ -32,6 +34,12 @@ class CpuFft(CpuRule):
         lanes = cpu_features(target).lanes(item_bytes(op.compute_dtype) * 8)
         large = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
         return LoweringConfig(vector_lanes=lanes, parallel=large)
+
+    def space(self, op: Fft, target: Target) -> Space:
+        """The vectors, and whether there are threads."""
+        usual = self.heuristic(op, target)
+        lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 2),))
+        return Space((form(usual, lanes, Choice("parallel", (False, True))),))
 
     def lower(self, op: Fft, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -81,6 +89,31 @@ class CpuFftTransform(CpuRule):
             splits=features.cores if shared else 1,
             parallel=dynamic or op.flops() > _SERIAL_FLOPS,
         )
+
+    def space(self, op: FftTransform, target: Target) -> Space:
+        """The largest radix, the vectors, within a row or across rows, who shares a row."""
+        usual, features = self.heuristic(op, target), cpu_features(target)
+        most = 32 if features.vector_registers >= 32 else 16
+        radix = Choice(
+            "register_tile.radix", tuple(1 << bit for bit in range(1, 6) if 1 << bit <= most)
+        )
+        lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 2),))
+        parallel = Choice("parallel", (False, True))
+        choices = {
+            "row": (radix, lanes, Choice("splits", (1, features.cores)), parallel),
+            "lanes": (radix, lanes, parallel),
+            "bluestein": (radix, lanes, parallel),
+        }
+        # Bluestein's form computes three transforms: only where there is no other.
+        names = [usual.algorithm] if usual.algorithm == "bluestein" else ["row", "lanes"]
+        forms = [
+            form(
+                replace(usual, algorithm=name, splits=usual.splits if name == "row" else 1),
+                *choices[name],
+            )
+            for name in names
+        ]
+        return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
 
     def lower(self, op: FftTransform, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.

@@ -1,8 +1,11 @@
 """What the CPU rules share: the op and the target that they are for."""
 
+from typing import Any
+
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Space, around
 
 from tvm_iree_ext.ops.base import Op
 
@@ -20,6 +23,14 @@ class CpuRule:
         if target.kind.name != "llvm":
             return f"{target.kind.name} is not a CPU target"
         return None
+
+    def heuristic(self, op: Any, target: Target) -> LoweringConfig:
+        """The config for an op that was never tuned; each rule has its own."""
+        raise NotImplementedError
+
+    def space(self, op: Any, target: Target) -> Space:
+        """What lies around the heuristic's config; rules that know more say more."""
+        return around(self.heuristic(op, target))
 
     def check(self, config: LoweringConfig) -> "ConfigCheck":
         """The checks of ``config`` that name this rule."""

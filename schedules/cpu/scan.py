@@ -1,5 +1,7 @@
 """The CPU rule for scans: which form, with which tiles."""
 
+from dataclasses import replace
+
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
@@ -9,6 +11,7 @@ from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
 from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scan import Scan
@@ -77,6 +80,34 @@ class CpuScan(CpuRule):
             splits=splits,
             parallel=parallel,
         )
+
+    def space(self, op: Scan, target: Target) -> Space:
+        """The forms that the op takes: chunks of a line, vectors of a step, who shares a line."""
+        usual, cores = self.heuristic(op, target), cpu_features(target).cores
+        lanes = Choice("vector_lanes", (usual.vector_lanes // 2, usual.vector_lanes))
+        parallel = Choice("parallel", (False, True))
+        if usual.algorithm == "columns":
+            tile = Choice("workgroup_tile.columns", (2, 4, 8, 16, 32, 64, 128), ("vector_lanes",))
+            forms = [form(usual, lanes, tile, parallel)]
+        else:
+            chunk_tile = {"length": _CHUNK_BYTES // item_bytes(op.type.dtype)}
+            whole = replace(usual, algorithm="prefix", workgroup_tile=chunk_tile, splits=1)
+            whole = replace(whole, register_tile={"vectors": 4})
+            shared = replace(whole, splits=cores)
+            vectors = Choice("register_tile.vectors", (1, 2, 4, 8))
+            chunk = Choice(
+                "workgroup_tile.length",
+                tuple(1 << bit for bit in range(4, 13)),
+                ("vector_lanes", "register_tile.vectors"),
+            )
+            splits = Choice("splits", (cores, 2 * cores, 4 * cores))
+            lines = replace(usual, algorithm="lanes", register_tile={}, workgroup_tile={}, splits=1)
+            forms = [
+                form(shared, lanes, vectors, chunk, splits),
+                form(whole, lanes, vectors, parallel),
+                form(lines, lanes, Choice("algorithm", ("lanes", "rows")), parallel),
+            ]
+        return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
 
     def lower(self, op: Scan, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.

@@ -11,6 +11,7 @@ from tvm_iree_ext.schedules.cpu.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.cpu.sort_network import network_kernel, shows_ties
 from tvm_iree_ext.schedules.cpu.sort_radix import radix_kernel
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.sort import Sort
@@ -93,6 +94,49 @@ class CpuSort(CpuRule):
             register_tile={"digit_bits": 11 if wide else 8},
             splits=splits,
             parallel=parallel,
+        )
+
+    def space(self, op: Sort, target: Target) -> Space:
+        """Every algorithm that the op takes: its digits, runs, rows, vectors and shares."""
+        usual, features = self.heuristic(op, target), cpu_features(target)
+        widest = features.lanes(max(item_bytes(dtype) for dtype in op.dtypes) * 8)
+        shares = Choice("splits", (1, features.cores, 2 * features.cores, 4 * features.cores))
+        parallel = Choice("parallel", (False, True))
+        lanes = Choice("vector_lanes", tuple({max(widest // 2, 1), widest}))
+        tiles = {"radix": {"digit_bits": 8}, "merge": {"run": 8}, "network": {"rows": 8}}
+        choices = {
+            "radix": (Choice("register_tile.digit_bits", tuple(range(6, 14))), shares),
+            "merge": (Choice("register_tile.run", (4, 8, 16, 32)), lanes, shares),
+            "network": (Choice("register_tile.rows", (4, 8, 16)), lanes),
+            "columns": (lanes,),
+        }
+        forms = [
+            form(self._base(usual, name, tiles.get(name, {}), widest), *choices[name], parallel)
+            for name in _KERNELS
+        ]
+
+        def refused(config: LoweringConfig) -> str | None:
+            # The code of a network has as many steps as its length demands.
+            length = op.shape[op.dimension]
+            if config.algorithm == "network" and (
+                isinstance(length, str) or length > _network_length(op)
+            ):
+                return f"a network of {length} elements is slower than the others"
+            return refusal(lambda: _check(op, self.check(config)))
+
+        return Space.of(usual, forms, refused)
+
+    @staticmethod
+    def _base(
+        usual: LoweringConfig, algorithm: str, tile: dict[str, int], lanes: int
+    ) -> LoweringConfig:
+        if usual.algorithm == algorithm:
+            return usual
+        return LoweringConfig(
+            algorithm=algorithm,
+            register_tile=tile,
+            vector_lanes=1 if algorithm == "radix" else lanes,
+            parallel=usual.parallel,
         )
 
     def lower(self, op: Sort, target: Target, config: LoweringConfig) -> ir.IRModule:

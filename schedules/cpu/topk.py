@@ -1,6 +1,7 @@
 """The CPU rule for top-k: how candidates are kept, with which numbers."""
 
 import math
+from dataclasses import replace
 
 from tvm import ir
 from tvm.target import Target
@@ -9,6 +10,7 @@ from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.topk_scan import scan_kernel
 from tvm_iree_ext.schedules.cpu.topk_select import select_kernel
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.order import region_dtype
@@ -24,6 +26,7 @@ _LONG = 65536
 
 # Up to here, moving half the slots for a candidate is cheaper than a heap's jumps.
 _FEW_SLOTS = 128
+_MOST_SLOTS = 1024  # beyond, a tuner need not try
 
 # From where on selecting by digits is faster; measured.
 _MANY = 48
@@ -79,6 +82,30 @@ class CpuTopk(CpuRule):
             splits=splits,
             parallel=total is None or total >= _SERIAL_CANDIDATES,
         )
+
+    def space(self, op: Topk, target: Target) -> Space:
+        """How candidates are kept, the blocks that are looked at, the digits, who shares a line."""
+        usual, cores = self.heuristic(op, target), cpu_features(target).cores
+        vectors = Choice("register_tile.vectors", (1, 2, 4, 8, 16))
+        lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 1),))
+        splits = Choice("splits", (1, cores, 2 * cores, 4 * cores))
+        parallel = Choice("parallel", (False, True))
+        tile = Choice("workgroup_tile.candidates", (256, 512, 1024, 2048, 4096, 16384))
+        digits = Choice("register_tile.digit_bits", tuple(range(6, 14)))
+        # Each form keeps the numbers that it does not read as the heuristic has them.
+        scans = form(replace(usual, algorithm="ordered"), vectors, lanes, splits, parallel, tile)
+        heaps = form(replace(usual, algorithm="heap"), vectors, lanes, splits, parallel, tile)
+        selects = form(
+            replace(usual, algorithm="select", splits=1), vectors, lanes, parallel, digits
+        )
+
+        def refused(config: LoweringConfig) -> str | None:
+            many = not isinstance(op.k, int) or op.k > _MOST_SLOTS
+            if config.algorithm == "ordered" and many:
+                return f"k is {op.k}: a candidate would move too many slots"
+            return refusal(lambda: _check(op, self.check(config)))
+
+        return Space.of(usual, [scans, heaps, selects], refused)
 
     def lower(self, op: Topk, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.

@@ -1,0 +1,106 @@
+"""Spaces: finite, with the heuristic in them, and every point a config by hand."""
+
+import random
+
+import pytest
+from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import RULES, choose
+from tvm_iree_ext.schedules.space import Choice, Space, form, one_point, other_place
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.target.names import make_target
+
+BASE = LoweringConfig(
+    algorithm="panels", workgroup_tile={"m": 64}, register_tile={"rows": 4}, vector_lanes=16
+)
+TILES = form(
+    BASE,
+    Choice("vector_lanes", (8,)),
+    Choice("register_tile.rows", (2, 8)),
+    Choice("workgroup_tile.m", (1, 2, 3), ("register_tile.rows", "vector_lanes")),
+)
+ACCEPTED = Space((TILES,), lambda one: "too tall" if one.workgroup_tile["m"] > 128 else None)
+
+
+def test_a_choice_has_the_value_of_the_base_in_its_place():
+    assert [choice.values for choice in TILES.choices] == [(8, 16), (2, 4, 8), (1, 2, 3)]
+
+
+def test_tiles_are_multiples_of_the_tiles_inside_them():
+    config = TILES.config((0, 2, 2))
+    assert (config.vector_lanes, config.register_tile["rows"]) == (8, 8)
+    assert config.workgroup_tile["m"] == 3 * 8 * 8
+
+
+def test_every_point_is_found_again_from_its_config():
+    points = list(ACCEPTED.points())
+    assert 0 < len(points) < ACCEPTED.size == 18
+    assert [ACCEPTED.decisions(ACCEPTED.config(point)) for point in points] == points
+
+
+def test_a_config_from_elsewhere_is_no_point():
+    with pytest.raises(ScheduleError, match="no point of the space"):
+        ACCEPTED.decisions(LoweringConfig())
+
+
+def test_samples_and_neighbours():
+    rng = random.Random(0)
+    point = ACCEPTED.sample(rng)
+    assert ACCEPTED.accept(ACCEPTED.config(point)) is None
+    other = ACCEPTED.neighbour(point, rng)
+    assert sum(a != b for a, b in zip(point, other, strict=True)) == 1
+    assert {other_place(0, 2, rng) for _ in range(8)} == {1}
+
+
+def test_an_empty_space_says_so():
+    with pytest.raises(ScheduleError, match="none of 1000 points"):
+        Space((TILES,), lambda _: "no").sample(random.Random(0))
+    assert one_point(BASE).size == 1
+
+
+CASES = {name: entry.random_case for name, entry in ENTRIES.items()}
+
+
+@pytest.mark.parametrize("target", ["llvm:znver4", "llvm:haswell"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_heuristic_is_a_point_of_every_space_and_samples_come_back(name, target):
+    """Of random ops of every kind."""
+    import numpy as np
+
+    resolved, rng = make_target(target), random.Random(1)
+    for index in range(3):
+        op, _ = CASES[name](np.random.default_rng([3, index]))
+        rule = choose(op, resolved)
+        space = rule.space(op, resolved)
+        usual = rule.heuristic(op, resolved)
+        assert space.config(space.decisions(usual)) == usual == space.heuristic
+        assert space.accept(usual) is None
+        config = space.config(space.sample(rng))
+        assert space.config(space.decisions(config)) == config
+        assert LoweringConfig.from_json(config.to_json()) == config
+
+
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.attention((1, 2, 48, 16), (1, 2, 40, 16), (1, 2, 40, 16)),
+        ops.sort((3, 300), dimension=1),
+        ops.topk((3, 300), k=8, dimension=1),
+        ops.scan((3, 300), dimension=1, inclusive=True, reassociate=True),
+        ops.fft_transform((2, 64)),
+    ],
+    ids=lambda op: op.name,
+)
+def test_what_is_accepted_can_be_lowered(op):
+    target, rng = make_target("llvm:znver4"), random.Random(2)
+    rule = choose(op, target)
+    space = rule.space(op, target)
+    for number in range(len(space.forms)):
+        one = Space((space.forms[number],), space.accept)
+        rule.lower(op, target, one.config(one.sample(rng)))
+
+
+def test_every_rule_has_a_space():
+    assert all(callable(rule.space) for rule in RULES)
