@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from tvm import ir
+from tvm import ir, tirx
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
@@ -15,6 +15,7 @@ from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.im2col import CpuIm2col
+from tvm_iree_ext.schedules.cpu.loops import schedule_loops as cpu_loops
 from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
 from tvm_iree_ext.schedules.cpu.pack import CpuPack
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
@@ -33,6 +34,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuMapped,
     GpuTransfer,
 )
+from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
 from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.errors import ScheduleError
@@ -114,3 +116,13 @@ def choose(op: Op, target: Target) -> Rule:
     near = [reason for rule, reason in reasons.items() if isinstance(op, rule.lowers)]
     because = "; ".join(near or reasons.values())
     raise ScheduleError(f"{op.name}: no schedule for {target.kind.name}; {because}")
+
+
+def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
+    """A function of plain loops, of a program, scheduled for a target by the symbol ``name``.
+
+    Raises:
+        ScheduleError: for loops that have no form on the target.
+    """
+    rule = cpu_loops if target.kind.name == "llvm" else gpu_loops
+    return rule(function, target, name)

@@ -27,7 +27,7 @@ REGISTRY = (
 )
 RECORDS = ".record .record_files .tuned"
 BUILD = f"{REGISTRY} .vector_math .pipeline .linker .device .versions {DEPLOYED} {RECORDS} .builder"
-PASSES = ".program_passes .program_sorts .program_contractions"
+PASSES = ".program_passes .program_lowering .program_device"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
 VERIFY = ".comparison .examples .verify"
 ALLOWED = {
@@ -68,17 +68,24 @@ ALLOWED = {
     "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"
     " numpy tvm_ffi",
     "control": ".arrays numpy tvm_ffi",
-    "program": ".control .kernel .arrays .calls .manifest .artifact .runtime numpy tvm_ffi",
+    "program": ".control .gpu_function .kernel .arrays .calls .manifest .artifact .runtime"
+    " numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
     "program_relax": ".mlir .program_passes tvm",
     "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .tuned .kernel tvm",
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",
+    "program_lowering": ".program .program_passes .program_contractions .program_sorts .manifest"
+    " .mlir .ops .schedules .tuned tvm numpy",
+    "program_plan": ".program_passes .device .manifest tvm",
+    "program_device": ".program .program_lowering .program_passes .program_plan .artifact .manifest"
+    " .device .target tvm",
     "program_builder": f"{BUILD} {PASSES} .mlir tvm tvm_ffi numpy",
     # Starting checks needs no TVM: only the processes that do them.
     "program_checks": ".mlir .mlir.form .mlir.reader .program_trials .lean .workers .limits"
     " .target",
-    "program_trials": f"{PROGRAMS} .comparison .tolerance .recorded .target numpy",
+    "program_trials": f"{PROGRAMS} .simulated_program .comparison .tolerance .recorded .target"
+    " numpy",
     "lean": "tvm",
     "frontends": f"{PROGRAMS} .target jax torch iree",
     "fuzz": f"{PROGRAMS} .workers .limits",
@@ -100,6 +107,8 @@ ALLOWED = {
     "gpu_table": ".gpu_cases .device .target",
     "inspected": f"{REGISTRY} .device .simulated .tuned tvm",
     "simulated": f"{REGISTRY} .simt .device .simulated_plan tvm numpy",
+    "simulated_program": ".program_device .program_lowering .simulated_plan .simt .device"
+    " .device.launcher .mlir .target .tuned numpy",
     "simulated_plan": ".simt .device .device.launcher tvm numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
     "mlir": f"{REGISTRY} .lazy .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",

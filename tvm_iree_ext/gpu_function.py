@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.arrays import torch_module
-from tvm_iree_ext.device.launcher import DriverError, Gpu, Kernels, bind
+from tvm_iree_ext.device.launcher import DriverError, Gpu, Kernels, bind, number
 from tvm_iree_ext.errors import ArtifactError, CallError
-from tvm_iree_ext.manifest import Manifest
 
 DLPACK_DEVICES = {"cuda": 2, "rocm": 10}
 """DLPack's numbers of the kinds of target that are GPUs."""
@@ -49,19 +48,47 @@ def _is_run_by(chip: str, found: tuple[int, int]) -> bool:
 
 
 class GpuFunction:
-    """What a kernel of an artifact for a GPU calls; takes the op's operands in order."""
+    """What a kernel or a program's function calls; takes its operands in order.
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
-        self._folder, self._manifest = folder, manifest
-        self._plan = manifest.launch
+    Args:
+        folder: of the artifact.
+        name: of the op or function, for messages.
+        plan: by which the kernels are launched.
+        inputs: how many of the operands are not results.
+        function: of a program.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        plan: Mapping[str, Any],
+        inputs: int,
+        function: str | None = None,
+    ) -> None:
+        self._folder, self._name, self._function = folder, name, function
+        self._plan, self._inputs = plan, inputs
         if not {"parameters", "symbols", "steps"} <= self._plan.keys():
-            raise ArtifactError(
-                f"the artifact {folder} for {manifest.target.get('kind')} has no launch plan"
-            )
-        self._inputs = len(manifest.signature.arguments)
-        self._names = [operand.name for operand in manifest.signature.operands]
+            raise ArtifactError(f"the artifact {folder} has no launch plan of {name}")
         self._loaded: dict[int, Kernels] = {}
         self._lock = threading.Lock()
+
+    def result_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The results' shapes, by those of the other operands, all of which are arrays.
+
+        Raises:
+            CallError: for shapes that do not fit.
+        """
+        given, results = (
+            self._plan["parameters"][: self._inputs],
+            self._plan["parameters"][self._inputs :],
+        )
+        named = {one["name"]: shape for one, shape in zip(given, shapes, strict=True)}
+        try:
+            names = bind({**self._plan, "parameters": given}, named, {})
+        except ValueError as error:
+            raise CallError(f"{self._name}: {error}") from None
+        return [tuple(number(extent, names) for extent in one["shape"]) for one in results]
 
     def __call__(self, *values: Any) -> None:
         """Compute the results, which are the last values.
@@ -76,8 +103,7 @@ class GpuFunction:
         )
         if len(ordinals) > 1:
             raise CallError(
-                f"{self._manifest.op}: arrays are on GPUs {', '.join(map(str, ordinals))};"
-                " expected one"
+                f"{self._name}: arrays are on GPUs {', '.join(map(str, ordinals))}; expected one"
             )
         try:
             self._call(values, places, ordinals[0] if ordinals else 0)
@@ -116,7 +142,7 @@ class GpuFunction:
         """The kernels on a GPU, loaded when they are first called there."""
         with self._lock:
             if ordinal not in self._loaded:
-                self._loaded[ordinal] = Kernels(self._folder, ordinal)
+                self._loaded[ordinal] = Kernels(self._folder, ordinal, self._function)
             return self._loaded[ordinal]
 
 

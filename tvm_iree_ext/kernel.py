@@ -174,7 +174,7 @@ def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
 def _open(folder: Path, manifest: Manifest) -> Any:
     """The function of an artifact whose files have been checked."""
     if manifest.target.get("kind") in DLPACK_DEVICES:
-        return GpuFunction(folder, manifest)
+        return GpuFunction(folder, manifest.op, manifest.launch, len(manifest.signature.arguments))
     library = open_library(folder, manifest)
     try:
         return library[manifest.entry]

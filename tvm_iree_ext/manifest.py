@@ -224,14 +224,19 @@ def _signature(data: list[Any]) -> Signature:
 
 @dataclass(frozen=True)
 class ProgramManifest(Contents):
-    """What the artifact of a program holds: functions that share a library and constants."""
+    """What the artifact of a program holds: functions that share a library and constants.
+
+    ``launch`` has, for a GPU, the plan of each function, by name.
+    """
 
     kind = "tvm_iree_ext.program"
+    may_lack = frozenset({"launch"})
 
     name: str
     functions: tuple[Function, ...]
     parameters: tuple[Parameter, ...]
     target: Mapping[str, Any]
+    launch: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
     files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256

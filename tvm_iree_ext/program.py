@@ -22,6 +22,7 @@ from tvm_iree_ext.calls import Caller, ordered
 from tvm_iree_ext.control import functions_of
 from tvm_iree_ext.dtypes import COMPLEX_PARTS, item_bytes, numpy_dtype
 from tvm_iree_ext.errors import ArtifactError, CallError
+from tvm_iree_ext.gpu_function import DLPACK_DEVICES, GpuFunction
 from tvm_iree_ext.kernel import Kernel
 from tvm_iree_ext.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.signature import Operand, Signature, shape_text
@@ -47,7 +48,8 @@ class ProgramFunction:
         self.name = function.name
         self.signature = function.signature
         parts = Signature(tuple(p for o in function.signature.operands for p in _parts(o)))
-        self._caller = Caller(function.name, parts)
+        self._gpu = DLPACK_DEVICES.get(str(program.target.get("kind")))
+        self._caller = Caller(function.name, parts, self._gpu)
         self._arguments = function.signature.arguments
         self._is_complex = len(parts.operands) != len(function.signature.operands)
         self._scalars = tuple(operand.role == "scalar" for operand in parts.arguments)
@@ -71,6 +73,9 @@ class ProgramFunction:
                 raise CallError(f"{self.name}: out is not taken where operands are complex")
             arguments = self._split(arguments)
         shapes, passed = self._caller.inputs(arguments)
+        if self._gpu is not None:
+            results = self._launched(arguments, shapes, passed, out)
+            return results[0] if len(results) == 1 else tuple(results)
         expected = self._caller.result_shapes(shapes)
         targets = None
         if out is not None and expected is not None:
@@ -97,6 +102,27 @@ class ProgramFunction:
             if self._is_complex:
                 results = self._joined(results)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _launched(
+        self, arguments: tuple[Any, ...], shapes: list[Any], passed: list[Any], out: Any
+    ) -> list[Any]:
+        """The results, of kernels on a GPU."""
+        self._caller.result_shapes(shapes)  # refuses what does not fit
+        operands = self._caller.arguments
+        passed = [
+            np.array(value, numpy_dtype(operand.dtype)) if shape is None else value
+            for value, operand, shape in zip(passed, operands, shapes, strict=True)
+        ]
+        function = self._program.gpu_function(self._function, len(passed))
+        expected = function.result_shapes([shape or () for shape in shapes])
+        ports = self._caller.result_ports
+        if out is None:
+            results, tensors = arrays.allocator(self._caller.like(arguments))(expected, ports)
+        else:
+            results, tensors = self._caller.outputs(out, expected, passed)
+        if not all(0 in shape for shape in expected):
+            function(*passed, *tensors)
+        return self._joined(results) if self._is_complex else results
 
     def _boxed(self, passed: list[Any]) -> list[Any]:
         """The same as what the virtual machine takes: a number is a tensor of rank 0."""
@@ -171,6 +197,7 @@ class Program(Mapping[str, ProgramFunction]):
         self._executable: Any = None
         self._lock = threading.Lock()
         self._constants: dict[str, Any] = {}
+        self._on_gpu: dict[str, GpuFunction] = {}
         self._thread = threading.local()
 
     def __getitem__(self, name: str) -> ProgramFunction:
@@ -263,6 +290,16 @@ class Program(Mapping[str, ProgramFunction]):
             executable.import_module(library)
             self._executable = executable
 
+    def gpu_function(self, function: Function, inputs: int) -> GpuFunction:
+        """What runs a function on a GPU."""
+        with self._lock:
+            if function.name not in self._on_gpu:
+                plan = self.manifest.launch.get(function.name, {})
+                self._on_gpu[function.name] = GpuFunction(
+                    self.folder, function.name, plan, inputs, function.name
+                )
+            return self._on_gpu[function.name]
+
     def run(self, function: Function, passed: Sequence[Any]) -> list[Any]:
         """The tensors that a function of the virtual machine returns for those passed."""
         callables = getattr(self._thread, "functions", None)
@@ -329,6 +366,6 @@ def load(folder: Path | str, *, lazy: bool = False) -> "Kernel | Program":
     if not isinstance(manifest, ProgramManifest):
         return kernel.load(folder, lazy=lazy)
     program = Program(folder, manifest)
-    if not lazy:
+    if not lazy and manifest.target.get("kind") not in DLPACK_DEVICES:
         program.open()
     return program

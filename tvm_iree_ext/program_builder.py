@@ -1,30 +1,30 @@
 """From an imported program to an artifact: fused, scheduled, compiled as one library."""
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax, tirx
+from tvm import ir, relax
 from tvm.relax.vm_build import _ffi_api as vm_api
 from tvm.target import Target
 
 from tvm_iree_ext import cache, pipeline, program_passes
 from tvm_iree_ext.artifact import LIBRARY, write
 from tvm_iree_ext.builder import source_fingerprint
+from tvm_iree_ext.device.code import device_tools
 from tvm_iree_ext.errors import BuildError, ExtError
+from tvm_iree_ext.gpu_function import DLPACK_DEVICES
 from tvm_iree_ext.linker import compile_library
-from tvm_iree_ext.manifest import Function, Parameter, ProgramManifest, installed_versions
-from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
-from tvm_iree_ext.program import ALIGNMENT, BYTECODE, PARAMETERS, Program, load
-from tvm_iree_ext.program_contractions import AroundContractions
-from tvm_iree_ext.program_passes import OPAQUE, prim_functions, relax_functions, with_functions
-from tvm_iree_ext.program_sorts import SortByKeys
-from tvm_iree_ext.schedules.cpu.loops import schedule_loops
+from tvm_iree_ext.manifest import ProgramManifest, installed_versions
+from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.program import BYTECODE, PARAMETERS, Program, load
+from tvm_iree_ext.program_device import write_device_program
+from tvm_iree_ext.program_lowering import Constants, scheduled_program
+from tvm_iree_ext.program_passes import prim_functions
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
-from tvm_iree_ext.tuned import DatabaseLike, fingerprint, lowered
+from tvm_iree_ext.tuned import DatabaseLike, fingerprint
 from tvm_iree_ext.versions import check_pair
 
 
@@ -57,7 +57,7 @@ def build_program(
     def make(place: Path) -> None:
         _write(imported, resolved, database, place)
 
-    lazy = bool(obstacle(resolved))
+    lazy = resolved.kind.name in DLPACK_DEVICES or bool(obstacle(resolved))
     try:
         if folder is None:
             identity = _identity(imported, resolved, database)
@@ -89,6 +89,7 @@ def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dic
         "target": target_json(target),
         "records": fingerprint(target, database),
         "versions": {**installed_versions(), "source": source_fingerprint()},
+        **({"tools": device_tools(target)} if target.kind.name in DLPACK_DEVICES else {}),
     }
 
 
@@ -97,7 +98,13 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
     constants = Constants(imported.parameters)
     origins: dict[str, str] = {}
     try:
-        mod, functions = _lowered(imported, target, database, constants, origins)
+        mod, functions = scheduled_program(imported, target, constants, database, origins)
+        if target.kind.name in DLPACK_DEVICES:
+            write_device_program(
+                imported.name, mod, functions, constants, target, folder, provenance=origins
+            )
+            return
+        mod = program_passes.lower(mod)
     except ExtError:
         raise
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
@@ -129,89 +136,3 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
 
     pipeline.register()
     write(folder, manifest, fill)
-
-
-class Constants:
-    """The constants of a program, by name: each array once."""
-
-    def __init__(self, parameters: Mapping[str, np.ndarray]) -> None:
-        # Not ascontiguousarray, which makes rank 1 of rank 0.
-        self._arrays = {name: np.asarray(array, order="C") for name, array in parameters.items()}
-        self._names: dict[tuple[Any, ...], str] = {}
-
-    def name(self, array: np.ndarray) -> str:
-        """The name of a constant of the module itself."""
-        key = str(array.dtype), array.shape, array.tobytes()
-        if key not in self._names:
-            self._names[key] = f"constant.{len(self._names)}"
-            self._arrays[self._names[key]] = array
-        return self._names[key]
-
-    def table(self) -> tuple[Parameter, ...]:
-        """Where each lies in the file."""
-        table, offset = [], 0
-        for name, array in self._arrays.items():
-            table.append(Parameter(name, str(array.dtype), array.shape, offset))
-            offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
-        return tuple(table)
-
-    def write(self, path: Path) -> None:
-        """Write the file."""
-        with path.open("wb") as file:
-            for entry, array in zip(self.table(), self._arrays.values(), strict=True):
-                file.seek(entry.offset)
-                file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
-
-
-def _lowered(
-    imported: Imported,
-    target: Target,
-    database: DatabaseLike,
-    constants: Constants,
-    origins: dict[str, str],
-) -> tuple[ir.IRModule, tuple[Function, ...]]:
-    """The module for the virtual machine, and its functions as the manifest lists them.
-
-    Where the config of an op's kernel comes from is added to ``origins``.
-    """
-    entries = [*(function.name for function in imported.functions), *imported.helpers]
-    ops = dict(imported.ops)
-    mod = SortByKeys(imported.module, ops).run()
-    mod = AroundContractions(mod, ops).run()
-    private = {var: _private(function) for var, function in prim_functions(mod).items()}
-    mod = program_passes.fuse(with_functions(mod, private), entries)
-    builder = relax.BlockBuilder(mod)
-    own_results = program_passes.OwnResults(builder)
-    lifted: dict[str, list[str]] = {}
-    for var, function in relax_functions(mod).items():
-        given = int(function.attrs["num_input"])
-        named = [parameter.name for parameter in function.params[given:]]
-        function, added = program_passes.lift_constants(function, constants.name)
-        lifted[var.name_hint] = [*named, *added]
-        builder.update_func(var, own_results(function))
-    mod = builder.get()
-    scheduled = {}
-    for var, function in prim_functions(mod).items():
-        name, key = var.name_hint, _op_key(function)
-        if key is None:
-            scheduled[var] = schedule_loops(function, target, name)
-        else:
-            module, origins[name] = lowered(ops[key], target, database=database)
-            scheduled[var] = module[ops[key].entry].with_attr("global_symbol", name)
-    mod = program_passes.lower(with_functions(mod, scheduled))
-    functions = tuple(
-        Function(entry.name, entry.signature, tuple(lifted[entry.name]))
-        for entry in imported.functions
-    )
-    return mod, functions
-
-
-def _private(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function as one that is kept only where it is called; an op's is not fused."""
-    function = function.without_attr("global_symbol")
-    return function if _op_key(function) is None else function.with_attr("op_pattern", OPAQUE)
-
-
-def _op_key(function: tirx.PrimFunc) -> str | None:
-    attrs = function.attrs
-    return str(attrs[OP_ATTRIBUTE]) if attrs is not None and OP_ATTRIBUTE in attrs else None

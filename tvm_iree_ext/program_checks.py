@@ -47,13 +47,15 @@ def check_programs(
     folder: Path | str,
     target: "TargetLike" = "llvm",
     *,
+    simulate: bool = False,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
 ) -> Iterator[Outcome]:
     """Build and run every ``NAME.mlir`` of a folder on the arrays of its ``NAME.npz``.
 
     The results are compared with the file's, at the tolerance of their element types or as a
-    ``NAME.json`` says: see :func:`tvm_iree_ext.recorded.read_expectation`.
+    ``NAME.json`` says: see :func:`tvm_iree_ext.recorded.read_expectation`.  With ``simulate``
+    kernels for a GPU run on the simulator, whose findings are failures.
 
     Raises:
         RecordError: for a folder that cannot be read or has no ``.mlir``.
@@ -65,7 +67,7 @@ def check_programs(
         raise RecordError(f"cannot read {folder}: {error.strerror or error}") from None
     if not files:
         raise RecordError(f"{folder} has no .mlir file")
-    tasks = [_Program(path, _portable(target)) for path in files]
+    tasks = [_Program(path, _portable(target), simulate) for path in files]
     return workers.each(_checked, _died, tasks, jobs, limit_s)
 
 
@@ -110,6 +112,7 @@ class _Program:
 
     path: Path
     target: Portable
+    simulate: bool
 
     @property
     def name(self) -> str:
@@ -118,7 +121,7 @@ class _Program:
     def differences(self, folder: Path) -> Sequence[str]:
         from tvm_iree_ext import program_trials
 
-        return program_trials.of_file(self.path, self.target, folder)
+        return program_trials.of_file(self.path, self.target, folder, simulate=self.simulate)
 
 
 @dataclass(frozen=True)

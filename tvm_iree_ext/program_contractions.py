@@ -18,7 +18,7 @@ from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.contraction import Contraction
 from tvm_iree_ext.ops.maps import IndexingMap
-from tvm_iree_ext.schedules.cpu.loops_form import Form, Nest, form_of, uses
+from tvm_iree_ext.schedules.loops_form import Form, Nest, form_of, uses
 from tvm_iree_ext.signature import TensorType
 
 Axes = tuple[tuple[int, ...], ...]

@@ -13,7 +13,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.dtypes import item_bytes
 
 OPAQUE = 8  # TVM's kind of a function that is not fused with others
-_VIEWS = ("relax.reshape", "relax.memory.view")
+VIEWS = ("relax.reshape", "relax.memory.view")
+"""Calls that hand on the memory of their first argument."""
 
 
 def relax_functions(mod: ir.IRModule) -> dict[ir.GlobalVar, relax.Function]:
@@ -50,13 +51,20 @@ def fuse(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
     return ir.transform.Sequential(passes)(mod)
 
 
-def lower(mod: ir.IRModule) -> ir.IRModule:
-    """To calls of the virtual machine, with memory that calls share where they can."""
+def plan(mod: ir.IRModule) -> ir.IRModule:
+    """To calls one after another, with memory that they share where they can."""
     passes = [
         transform.ToNonDataflow(),
         transform.RemovePurityChecking(),
         transform.CallTIRRewrite(),
         transform.StaticPlanBlockMemory(),
+    ]
+    return ir.transform.Sequential(passes)(mod)
+
+
+def lower(mod: ir.IRModule) -> ir.IRModule:
+    """To calls of the virtual machine."""
+    passes = [
         transform.LowerAllocTensor(),
         bounded_memory,
         transform.KillAfterLastUse(),
@@ -65,7 +73,7 @@ def lower(mod: ir.IRModule) -> ir.IRModule:
         transform.VMShapeLower(),
         transform.AttachGlobalSymbol(),
     ]
-    return ir.transform.Sequential(passes)(mod)
+    return ir.transform.Sequential(passes)(plan(mod))
 
 
 _MOST_BYTES = 1 << 46  # no machine has more memory
@@ -151,19 +159,19 @@ class OwnResults:
         """The function, with the copies that it needs."""
         body = function.body
         bound = {b.var: b.value for block in body.blocks for b in block.bindings}
-        returned = _resolved(body.body, bound)
+        returned = resolved(body.body, bound)
         fields = list(returned.fields) if isinstance(returned, relax.Tuple) else [body.body]
         taken = {*function.params}
         bindings, results = [], []
         for field in fields:
-            source = _source(field, bound)
-            if source in taken:
+            made = source(field, bound)
+            if made in taken:
                 copy = relax.Var("copy", field.ty)
                 var = self._copy(field.ty)
                 bindings.append(relax.VarBinding(copy, relax.call_tir(var, [field], field.ty)))
                 results.append(copy)
             else:
-                taken.add(source)
+                taken.add(made)
                 results.append(field)
         if not bindings:
             return function
@@ -189,19 +197,20 @@ class OwnResults:
         return self._by_kind[kind]
 
 
-def _resolved(value: Any, bound: dict[ir.Var, Any]) -> Any:
+def resolved(value: Any, bound: dict[ir.Var, Any]) -> Any:
+    """What a variable stands for: a tuple, or the variable that was bound to something else."""
     while isinstance(value, ir.Var) and isinstance(bound.get(value), ir.Var | relax.Tuple):
         value = bound[value]
     return value
 
 
-def _source(value: Any, bound: dict[ir.Var, Any]) -> Any:
+def source(value: Any, bound: dict[ir.Var, Any]) -> Any:
     """The variable whose memory ``value`` is in."""
     while value in bound:
         made = bound[value]
         if isinstance(made, ir.Var):
             value = made
-        elif isinstance(made, ir.Call) and getattr(made.op, "name", "") in _VIEWS:
+        elif isinstance(made, ir.Call) and getattr(made.op, "name", "") in VIEWS:
             value = made.args[0]
         elif isinstance(made, relax.MatchCast):
             value = made.value

@@ -13,19 +13,29 @@ from tvm_iree_ext.mlir.imported import Check
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.program import import_program
 from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.simulated_program import main_point, simulate_program
 from tvm_iree_ext.target.names import TargetLike
 from tvm_iree_ext.tolerance import EXACT, Tolerance
 
 
-def of_file(path: Path, target: TargetLike, folder: Path) -> Sequence[str]:
-    """Build a file in a folder and run it on the arrays beside it; what is wrong, for messages."""
+def of_file(path: Path, target: TargetLike, folder: Path, *, simulate: bool) -> Sequence[str]:
+    """Build a file in a folder and run it on the arrays beside it; what is wrong, for messages.
+
+    Simulated, nothing is built, and what the simulator finds is wrong, too.
+    """
     arrays = recorded.read_arrays(path.with_suffix(".npz"))
     settings = path.with_suffix(".json")
     expectation = recorded.read_expectation(settings) if settings.exists() else None
-    program = build_program(import_program(path), target, folder=folder)
-    main = program.main
-    results = main(*recorded.arguments(main.name, main.signature, arrays))
-    return recorded.differences(main.signature, _several(results), arrays, expectation)
+    imported = import_program(path)
+    if simulate:
+        signature = main_point(imported).signature
+        given = recorded.arguments("main", signature, arrays)
+        results: Any = simulate_program(imported, target, given).check().results
+    else:
+        main = build_program(imported, target, folder=folder).main
+        signature = main.signature
+        results = _several(main(*recorded.arguments(main.name, signature, arrays)))
+    return recorded.differences(signature, results, arrays, expectation)
 
 
 def of_function(module: form.Module, name: str, target: TargetLike, folder: Path) -> Sequence[str]:

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.pipeline import lower_with_host
-from tvm_iree_ext.device.plan import Plan, launch_plan
+from tvm_iree_ext.device.plan import Plan, host_plans
 from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.intrin.sample import tile_product
@@ -115,9 +115,8 @@ def simulate_function(
 def _planned(func: tirx.PrimFunc, target: Target) -> tuple[Plan, dict[str, tirx.PrimFunc]]:
     """How a function launches its kernels, and the kernels."""
     hosts, kernels = lower_with_host(func, target)
-    (host,) = hosts.functions.values()
-    by_name = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
-    return launch_plan(host, by_name), by_name
+    (plan,) = host_plans(hosts, kernels).values()
+    return plan, {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from tvm import tirx
 from tvm_iree_ext.device.launcher import Step, bind, follow, number
 from tvm_iree_ext.device.plan import Plan
 from tvm_iree_ext.errors import SimulationError
-from tvm_iree_ext.simt.launch import Simulation, simulate
+from tvm_iree_ext.simt.launch import Simulation, hardware_of, simulate
 from tvm_iree_ext.simt.lookahead import look_ahead
 from tvm_iree_ext.simt.mbarrier import TensorMap
+from tvm_iree_ext.simt.translate import translate
 from tvm_iree_ext.simt.values import element_type
 
 
@@ -132,6 +133,9 @@ class _Followed:
 
     def _launch(self, step: Step) -> None:
         kernel = self.kernels[step["launch"]]
+        hardware = hardware_of(kernel)
+        translation = translate(kernel, hardware)
+        sizes = {parameter.short_name: parameter.size for parameter in translation.parameters}
         given: dict[str, Any] = {}
         written: dict[str, np.ndarray] = {}
         places: dict[str, str] = {}
@@ -146,9 +150,12 @@ class _Followed:
             array = self.arrays[one["array"]]
             element = element_type(str(parameter.ty.element_type.dtype))
             is_bytes = array.dtype == np.uint8 and element != np.uint8
-            given[short] = array.view(element) if is_bytes else array
-            written[short] = self.written[one["array"]]
-        done = simulate(kernel, given, written=written, workgroups=self.workgroups)
+            # Memory that tensors share may be larger than this one.
+            given[short] = array.view(element)[: sizes[short]] if is_bytes else array
+            written[short] = self.written[one["array"]][: given[short].nbytes]
+        done = simulate(
+            translation, given, hardware=hardware, written=written, workgroups=self.workgroups
+        )
         planned = [tuple(step[key]) for key in ("grid", "block")]
         if planned != [done.grid, done.block]:
             raise SimulationError(
@@ -157,4 +164,4 @@ class _Followed:
             )
         self.done.append(done)
         for short, name in places.items():
-            self.written[name] = done.written[short]
+            self.written[name][: len(done.written[short])] = done.written[short]

@@ -1,34 +1,20 @@
 """Plain loops of imported programs on the CPU: elementwise functions, copies, reductions.
 
-Elements of a buffer that only this function sees are computed where they are used.  What is left
-are nests that write memory, one after another.  Axes that are contiguous in every buffer become
-one; the last runs in vectors, the first are shared among the threads where there is enough to do.
+Axes of a nest that are contiguous in every buffer become one; the last runs in vectors, the first
+are shared among the threads where there is enough to do.
 """
-
-from collections.abc import Sequence
-from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
-from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.loops_form import Form, Nest, form_of, points
 from tvm_iree_ext.schedules.cpu.loops_map import emit_map
-from tvm_iree_ext.schedules.cpu.loops_point import (
-    Memory,
-    Producer,
-    producers_of,
-    read_often,
-)
 from tvm_iree_ext.schedules.cpu.loops_reduction import emit_reduction
+from tvm_iree_ext.schedules.loops_form import Nest, form_of
+from tvm_iree_ext.schedules.loops_fusion import emit_nests
+from tvm_iree_ext.schedules.loops_point import Memory
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
-
-_LARGEST_TREE = 2000  # loads that an element computed where it is used may take
-_LONGEST_CHAIN = 24  # of producers in one another; Python's stack holds some more
+from tvm_iree_ext.target.cpu import cpu_features
 
 
 def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
@@ -40,115 +26,11 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     if form is None:
         return _with_own_alignment(function).with_attr("global_symbol", name)
     features = cpu_features(target)
-    return _emitted(function, form, features, name, producers_of(form.nests, form.buffers))
 
+    def each(nest: Nest, memory: Memory) -> None:
+        (emit_reduction if nest.reduced else emit_map)(nest, memory, features)
 
-def _emitted(
-    function: tirx.PrimFunc,
-    form: Form,
-    features: CpuFeatures,
-    name: str,
-    producers: dict[ir.Var, Producer],
-) -> tirx.PrimFunc:
-    producers = {b: p for b, p in producers.items() if _is_worth(p, b, form.nests)}
-    shared = read_often(form.nests)
-    producers = _in_links(producers, shared)
-    memory = Memory(producers=producers, shared=shared)
-    for nest in form.nests:
-        memory.shared.update(nest.cells)
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name(name)
-        I.func_attr({"global_symbol": name, "tirx.noalias": True})
-        given = []
-        for parameter in function.params:
-            if isinstance(parameter.ty, tirx.BufferType):
-                given.append((parameter, I.arg(parameter.name, _declared(parameter))))
-            else:
-                I.arg(parameter.name, parameter)
-        for old, new in given:
-            memory.add(old, new)
-        for buffer in form.buffers:
-            if buffer not in producers:
-                shape = list(buffer.ty.shape)
-                memory.add(buffer, emit.scratch(shape, str(buffer.ty.dtype)))
-        for nest in form.nests:
-            if not all(store.buffer in producers for store in nest.stores):
-                (emit_reduction if nest.reduced else emit_map)(nest, memory, features)
-    return builder.get()
-
-
-def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir.Var, Producer]:
-    """The producers but those at which chains are cut: each value is computed inside the next.
-
-    What several places read is held, but not under a condition, where it is repeated.
-    """
-    depths: dict[ir.Var, int] = {}
-    sizes: dict[ir.Var, int] = {}  # of what is held at most once, and of all written out
-    whole: dict[ir.Var, int] = {}
-    kept: dict[ir.Var, Producer] = {}
-    for buffer, producer in producers.items():  # in the order of the nests
-        cells: dict[ir.Var, int] = {}
-        for cell, value in producer.nest.cells.items():
-            cells[cell] = sum(cells.get(s, whole.get(s, 1)) for s in _sources(value))
-        held = [s for value in producer.nest.values() for s in _sources(value) if s not in cells]
-        is_guarded = any(_is_guarded(value) for value in producer.nest.values())
-        everything = sum(cells.get(s, whole.get(s, 1)) for s in _sources(producer.store.value))
-        size = sum(1 if s in shared else sizes.get(s, 1) for s in held)
-        depth = 1 + max((depths.get(one, 0) for one in held), default=0)
-        if depth < _LONGEST_CHAIN and (everything if is_guarded else size) < _LARGEST_TREE:
-            kept[buffer], depths[buffer] = producer, depth
-            sizes[buffer], whole[buffer] = size, everything
-    return kept
-
-
-def _sources(value: Any) -> list[ir.Var]:
-    """What an expression loads from, each time."""
-    found: list[ir.Var] = []
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, lambda load: found.append(load.source)))
-    return found
-
-
-def _is_guarded(value: Any) -> bool:
-    calls: list[ir.Call] = []
-    tvm_ffi.structural_walk(value, (ir.Call, calls.append))
-    return any(getattr(call.op, "name", "") == "tirx.if_then_else" for call in calls)
-
-
-def _declared(parameter: ir.Var) -> Any:
-    dtype = str(parameter.ty.dtype)
-    return I.buffer(list(parameter.ty.shape), dtype, align=item_bytes(dtype))
-
-
-def _is_worth(producer: Producer, buffer: ir.Var, nests: Sequence[Nest]) -> bool:
-    """Whether to compute elements where they are used: not where costly ones are used again."""
-    costly: list[ir.Call] = []
-    for value in producer.nest.values():
-        tvm_ffi.structural_walk(value, (ir.Call, costly.append))
-    if not costly:
-        return True
-    own = points(producer.nest.axes)
-    return all(
-        _same(points(nest.axes), own)
-        for nest in nests
-        if nest is not producer.nest and any(_reads(value, buffer) for value in nest.values())
-    )
-
-
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, int) or isinstance(other, int):
-        return isinstance(one, int) and isinstance(other, int) and one == other
-    return bool(tvm_ffi.structural_equal(one, other))
-
-
-def _reads(value: Any, buffer: ir.Var) -> bool:
-    found: list[Any] = []
-
-    def look(load: ir.TensorLoad) -> None:
-        if load.source.same_as(buffer):
-            found.append(load)
-
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
-    return bool(found)
+    return emit_nests(function, form, name, each)
 
 
 def _with_own_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -7,12 +7,13 @@ import tvm_ffi
 from tvm import DataType, ir
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.loops_axes import Steps, chunked, in_order, merged, pieces, tasks
-from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, linear_index
-from tvm_iree_ext.schedules.cpu.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.cpu.loops_axes import chunked, pieces, tasks
 from tvm_iree_ext.schedules.cpu.loops_strided import Strided, is_strided
 from tvm_iree_ext.schedules.cpu.loops_transpose import emit_transpose, fits, transpose_of
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
+from tvm_iree_ext.schedules.loops_form import Axis, Nest, linear_index
+from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.loops_steps import Steps, in_order, merged
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 

@@ -13,13 +13,14 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.loops_axes import Steps, in_order, merged, pieces, tasks
-from tvm_iree_ext.schedules.cpu.loops_combine import Combiner, combiner_of
-from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, linear_index, step
+from tvm_iree_ext.schedules.cpu.loops_axes import pieces, tasks
 from tvm_iree_ext.schedules.cpu.loops_map import cost_of, lanes_along, widest_bits
-from tvm_iree_ext.schedules.cpu.loops_point import Cells, Memory, Point
 from tvm_iree_ext.schedules.cpu.loops_strided import Strided
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.loops_combine import Combiner, combiner_of
+from tvm_iree_ext.schedules.loops_form import Axis, Nest, linear_index, step
+from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.loops_steps import Steps, in_order, merged
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 

@@ -6,8 +6,8 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.loops_point import Access, Memory
 from tvm_iree_ext.schedules.emit import Expr
+from tvm_iree_ext.schedules.loops_point import Access, Memory
 
 LARGEST_STEP = 4
 

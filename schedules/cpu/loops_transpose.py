@@ -10,10 +10,11 @@ from typing import Any
 
 from tvm import ir, tirx
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.loops_axes import Steps, tasks
-from tvm_iree_ext.schedules.cpu.loops_form import Axis, Nest, substitute
-from tvm_iree_ext.schedules.cpu.loops_point import Memory
+from tvm_iree_ext.schedules.cpu.loops_axes import tasks
 from tvm_iree_ext.schedules.emit import Expr, i64, known
+from tvm_iree_ext.schedules.loops_form import Axis, Nest, substitute
+from tvm_iree_ext.schedules.loops_point import Memory
+from tvm_iree_ext.schedules.loops_steps import Steps
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.target.cpu import CpuFeatures

@@ -135,6 +135,9 @@ def add_check_programs(commands: argparse._SubParsersAction) -> None:
         " failed.",
     )
     parser.add_argument("folder", metavar="FOLDER")
+    parser.add_argument(
+        "--simulate", action="store_true", help="run kernels for a GPU on the simulator"
+    )
     _add_limits(parser)
     parser.set_defaults(run=run_check_programs)
 
@@ -143,7 +146,11 @@ def run_check_programs(args: argparse.Namespace) -> int:
     """Check, and print how each program did."""
     return _report(
         ext.program_checks.check_programs(
-            args.folder, args.target, jobs=args.jobs, limit_s=args.limit
+            args.folder,
+            args.target,
+            simulate=args.simulate,
+            jobs=args.jobs,
+            limit_s=args.limit,
         )
     )
 

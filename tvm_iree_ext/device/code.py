@@ -18,7 +18,7 @@ from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_to
 from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
 from tvm_iree_ext.device.narrow_broadcasts import reinterpret_narrow_broadcasts
 from tvm_iree_ext.device.pipeline import lower_with_host
-from tvm_iree_ext.device.plan import SHARED_MEMORY, Plan, launch_plan
+from tvm_iree_ext.device.plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.device.rocm import compile_rocm
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
@@ -96,11 +96,14 @@ class DeviceCode:
         Raises:
             BuildError: for several functions, or one that does more than a plan can say.
         """
-        hosts = list(self.hosts.functions.values())
-        if len(hosts) != 1:
-            raise BuildError(f"{len(hosts)} functions launch kernels; a plan is of one")
-        kernels = {str(name.name_hint): kernel for name, kernel in self.module.functions.items()}
-        return launch_plan(hosts[0], kernels)
+        plans = list(self.plans().values())
+        if len(plans) != 1:
+            raise BuildError(f"{len(plans)} functions launch kernels; a plan is of one")
+        return plans[0]
+
+    def plans(self) -> dict[str, Plan]:
+        """The same of each function, by name."""
+        return host_plans(self.hosts, self.module)
 
     def instructions(self, kernel: str) -> KernelInstructions | None:
         """What a kernel's code does; None where there is no assembly."""

@@ -8,6 +8,7 @@ launch.h, kernels.h, launch.cpp           the same in C++
 """
 
 import dataclasses
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -50,18 +51,31 @@ def device_resources(code: DeviceCode) -> dict[str, Any]:
 
 def write_files(code: DeviceCode, plan: Plan, name: str, place: Path) -> None:
     """Write all but the manifest to a folder."""
+    made = _code_files(code)
+    made |= {file: files("tvm_iree_ext.device").joinpath(file).read_text() for file in _CPP}
+    loaded = [file for file in launcher.BINARIES if made.get(file) is not None]
+    made["kernels.h"] = header(name, plan, code.target.kind.name, loaded)
+    _write(made, place)
+
+
+def write_program_files(code: DeviceCode, place: Path) -> None:
+    """The same for a program, whose functions are launched from Python."""
+    _write(_code_files(code), place)
+
+
+def _code_files(code: DeviceCode) -> dict[str, str | bytes | None]:
     rocm = code.target.kind.name == "rocm"
     assembly, binary = ("kernel.s", "kernel.hsaco") if rocm else ("kernel.sass", "kernel.cubin")
-    made: dict[str, str | bytes | None] = {
+    return {
         "kernel.cu": code.source,
         "kernel.ptx": code.ptx,
         assembly: code.assembly,
         binary: code.binary,
         "launch.py": Path(launcher.__file__).read_text(),
-        **{file: files("tvm_iree_ext.device").joinpath(file).read_text() for file in _CPP},
     }
-    loaded = [file for file in launcher.BINARIES if made.get(file) is not None]
-    made["kernels.h"] = header(name, plan, code.target.kind.name, loaded)
+
+
+def _write(made: Mapping[str, str | bytes | None], place: Path) -> None:
     for file, content in made.items():
         if isinstance(content, bytes):
             (place / file).write_bytes(content)

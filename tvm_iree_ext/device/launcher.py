@@ -5,6 +5,8 @@
                                               those that are not given), and writes all arrays,
                                               results among them, to NAME.npy
 
+A program's function comes first, where it is neither the only one nor ``main``.
+
 From Python: ``Kernels(folder)(x, 0.5, y)`` changes the arrays in place.
 """
 
@@ -13,6 +15,7 @@ import contextlib
 import ctypes
 import functools
 import json
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -52,6 +55,7 @@ DRIVERS: dict[str, dict[str, Any]] = {"rocm": _HIP, "cuda": _CUDA}
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 """What a driver loads; PTX where the cubin is for another chip."""
 
+_PARAMETERS = "parameters.bin"  # a program's constants
 _OTHER_CHIP = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
 _SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR
@@ -316,10 +320,17 @@ def scalar(value: Any, dtype: str) -> Any:
 class Kernels:
     """The kernels of an artifact on a GPU, and the plan by which they are launched."""
 
-    def __init__(self, folder: Path | str = Path(__file__).parent, ordinal: int = 0) -> None:
+    def __init__(
+        self,
+        folder: Path | str = Path(__file__).parent,
+        ordinal: int = 0,
+        function: str | None = None,
+    ) -> None:
+        """Load them: those of a program's ``function``, by default its only one or ``main``."""
         folder = Path(folder)
         manifest = json.loads((folder / "manifest.json").read_text())
-        self.plan: Mapping[str, Any] = manifest["launch"]
+        self.plan: Mapping[str, Any] = plan_of(manifest, function)
+        self._parameters = folder / _PARAMETERS
         images = [(folder / name).read_bytes() for name in BINARIES if (folder / name).exists()]
         if not images:
             raise DriverError(f"{folder} has the source only; compile kernel.cu to kernel.cubin")
@@ -327,6 +338,18 @@ class Kernels:
         with self.gpu.current():
             self._module = self.gpu.load(images)
         self._functions: dict[str, ctypes.c_void_p] = {}
+        self._constants: dict[str, int] | None = None
+
+    def _constant_addresses(self) -> dict[str, int]:
+        """Where a program's constants are on the GPU; they stay there from the first call on."""
+        if self._constants is None:
+            self._constants = {}
+            for one in self.plan.get("constants", ()):
+                count, kind = math.prod(one["shape"]), numpy_type(one["dtype"])
+                array = np.fromfile(self._parameters, kind, count, offset=one["offset"])
+                self._constants[one["name"]] = address = self.gpu.allocate(array.nbytes)
+                self.gpu.write(address, array.ctypes.data, array.nbytes)
+        return self._constants
 
     def enqueue(
         self,
@@ -344,7 +367,7 @@ class Kernels:
             allocate: what gives addresses of so many bytes that live until all is done.
             stream: of the driver's; 0 is the default stream.
         """
-        addresses: dict[str, int] = dict(arrays)
+        addresses: dict[str, int] = {**self._constant_addresses(), **arrays}
         maps: dict[str, Any] = {}
 
         def do(step: Step) -> None:
@@ -407,6 +430,17 @@ class Kernels:
                 self.gpu.free(address)
 
 
+def plan_of(manifest: Mapping[str, Any], function: str | None = None) -> Mapping[str, Any]:
+    """The launch plan of a kernel, or of a program's function."""
+    launch = manifest["launch"]
+    if "steps" in launch:
+        return launch
+    name = function or (next(iter(launch)) if len(launch) == 1 else "main")
+    if name not in launch:
+        raise ValueError(f"the program has no function {name!r}; there are {', '.join(launch)}")
+    return launch[name]
+
+
 def _passed(one: Mapping[str, Any], addresses: Mapping[str, int], maps: Mapping[str, Any]) -> Any:
     """An argument of a kernel as a value of C."""
     if "array" in one:
@@ -424,7 +458,11 @@ def _described(plan: Mapping[str, Any]) -> str:
 def main(arguments: list[str]) -> None:
     """The command: see the top of the file."""
     folder = Path(__file__).parent
-    plan = json.loads((folder / "manifest.json").read_text())["launch"]
+    manifest = json.loads((folder / "manifest.json").read_text())
+    launch, function = manifest["launch"], None
+    if arguments and arguments[0] in launch and "steps" not in launch:
+        function, *arguments = arguments
+    plan = plan_of(manifest, function)
     if not arguments:
         print(_described(plan))
         return
@@ -440,7 +478,7 @@ def main(arguments: list[str]) -> None:
     for one in plan["parameters"][len(values) :]:
         shape = [number(extent, names) for extent in one.get("shape", ())]
         values.append(np.zeros(shape, numpy_type(one["dtype"])) if "shape" in one else 0)
-    Kernels(folder)(*values)
+    Kernels(folder, function=function)(*values)
     for one, value in zip(plan["parameters"], values, strict=True):
         if "shape" in one:
             np.save(f"{one['name']}.npy", value)

@@ -18,53 +18,20 @@ Numbers are integers, or texts in Python's arithmetic over names: ``+ - * / // %
 comparisons, ``and or not``, ``a if c else b``, ``min``, ``max``, ``int`` and ``float``.
 """
 
-import ast
-import keyword
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.device.plan_numbers import Names, called
 from tvm_iree_ext.errors import BuildError
 
 Plan = dict[str, Any]
 
-_RESERVED = {"min", "max", "int", "float", "gpu", "stream", "Int", "Pointer", "Stream", "Gpu"}
-# Of C++, in which a plan is written out, too.
-_CPP = (
-    "auto bool case catch char const default delete do double enum explicit export extern friend"
-    " goto inline long mutable namespace new operator private protected public register short"
-    " signed sizeof static struct switch template this throw typedef typename union unsigned using"
-    " virtual void volatile"
-)
-_RESERVED |= {*_CPP.split()}
 _AXES = "xyz"
 SHARED_MEMORY = "tirx.use_dyn_shared_memory"
 """The launch parameter that asks for shared memory; the last of them."""
-
-_BINARY: dict[str, Callable[[], ast.operator]] = {
-    "Add": ast.Add,
-    "Sub": ast.Sub,
-    "Mul": ast.Mult,
-    "FloorDiv": ast.FloorDiv,
-    "FloorMod": ast.Mod,
-    "bitwise_and": ast.BitAnd,
-    "bitwise_or": ast.BitOr,
-    "bitwise_xor": ast.BitXor,
-    "shift_left": ast.LShift,
-    "shift_right": ast.RShift,
-}
-_COMPARE: dict[str, Callable[[], ast.cmpop]] = {
-    "EQ": ast.Eq,
-    "NE": ast.NotEq,
-    "LT": ast.Lt,
-    "LE": ast.LtE,
-    "GT": ast.Gt,
-    "GE": ast.GtE,
-}
-_LOGIC: dict[str, Callable[[], ast.boolop]] = {"And": ast.And, "Or": ast.Or}
 
 
 def launch_plan(host: tirx.PrimFunc, kernels: Mapping[str, tirx.PrimFunc]) -> Plan:
@@ -77,11 +44,22 @@ def launch_plan(host: tirx.PrimFunc, kernels: Mapping[str, tirx.PrimFunc]) -> Pl
     return _Planner(kernels).plan(host)
 
 
-class _Planner:
+def host_plans(hosts: ir.IRModule, kernels: ir.IRModule) -> dict[str, Plan]:
+    """How each function launches kernels, by name.
+
+    Raises:
+        BuildError: for one that does more than a plan can say.
+    """
+    by_name = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
+    return {
+        str(name.name_hint): launch_plan(host, by_name) for name, host in hosts.functions.items()
+    }
+
+
+class _Planner(Names):
     def __init__(self, kernels: Mapping[str, tirx.PrimFunc]) -> None:
+        super().__init__()
         self.kernels = kernels
-        self.names: dict[Any, str] = {}
-        self.taken: set[str] = set()
         self.roots: dict[Any, Any] = {}  # an alias's buffer
 
     def plan(self, host: tirx.PrimFunc) -> Plan:
@@ -103,24 +81,11 @@ class _Planner:
         shape = [self.number(extent) for extent in parameter.shape]
         return {"name": name, "dtype": str(parameter.dtype), "shape": shape}
 
-    def name(self, variable: Any) -> str:
-        """A name that neither Python, C++ nor the plan has taken."""
-        base = re.sub(r"\W", "_", str(variable.name)) or "workspace"
-        if base[0].isdigit() or keyword.iskeyword(base) or base in _RESERVED:
-            base = f"_{base}"
-        name, count = base, 1
-        while name in self.taken:
-            count += 1
-            name = f"{base}_{count}"
-        self.taken.add(name)
-        self.names[variable] = name
-        return name
-
     def steps(self, node: Any) -> list[dict[str, Any]]:
         kind = type(node).__name__
         if kind == "SeqStmt":
             return [step for part in node.seq for step in self.steps(part)]
-        if kind == "Bind" and _called(node.value) == "tvm_stack_alloca":
+        if kind == "Bind" and called(node.value) == "tvm_stack_alloca":
             self.name(node.var)  # of a tensor map, which is encoded later
             return []
         if kind == "Bind":
@@ -146,9 +111,9 @@ class _Planner:
             return [{"if": condition, "then": self.steps(node.then_case), "else": otherwise}]
         if kind == "Evaluate" and isinstance(node.value, tirx.IntImm):
             return []
-        if kind == "Evaluate" and _called(node.value) == "call_ffi_kernel":
+        if kind == "Evaluate" and called(node.value) == "call_ffi_kernel":
             return [self.launch(node.value)]
-        if kind == "Evaluate" and _called(node.value) == "tensormap_encode_tiled":
+        if kind == "Evaluate" and called(node.value) == "tensormap_encode_tiled":
             return [self.tensor_map(node.value)]
         raise BuildError(f"a launch plan has no {kind}: {_line(node)}")
 
@@ -215,81 +180,10 @@ class _Planner:
             raise BuildError(f"a launch plan has no {value}")
         return {"array": self.names[root]}
 
-    def number(self, value: Any) -> int | str:
-        """A number, or the text of an expression."""
-        node = self.expression(value)
-        if isinstance(node, ast.Constant) and type(node.value) is int:
-            return node.value
-        return ast.unparse(ast.fix_missing_locations(node))
-
-    def expression(self, node: Any) -> ast.expr:
-        kind = type(node).__name__
-        if kind in ("IntImm", "FloatImm"):
-            return ast.Constant(float(node.value) if kind == "FloatImm" else int(node.value))
-        if isinstance(node, ir.Var):
-            if node not in self.names:
-                raise BuildError(
-                    f"a launch plan has no value for {node.name}: no array's shape gives it"
-                )
-            return ast.Name(self.names[node])
-        if kind in _BINARY:
-            return self.binary(_BINARY[kind](), node.a, node.b)
-        if kind in _COMPARE:
-            return ast.Compare(
-                self.expression(node.a), [_COMPARE[kind]()], [self.expression(node.b)]
-            )
-        if kind in _LOGIC:
-            return ast.BoolOp(_LOGIC[kind](), [self.expression(node.a), self.expression(node.b)])
-        if kind == "Not":
-            return ast.UnaryOp(ast.Not(), self.expression(node.a))
-        if kind in ("Min", "Max"):
-            return self.call(kind.lower(), node.a, node.b)
-        if kind == "Div":
-            whole = "int" in str(node.ty.dtype)
-            # Python has no division towards 0; extents are not below it.
-            return self.binary(ast.FloorDiv() if whole else ast.Div(), node.a, node.b)
-        if kind == "Mod":
-            return self.binary(ast.Mod(), node.a, node.b)
-        if kind == "Select":
-            return self.choice(node.condition, node.true_value, node.false_value)
-        if kind == "Cast":
-            return self.cast(node)
-        called = _called(node)
-        if called in _BINARY:
-            return self.binary(_BINARY[called](), *node.args)
-        if called == "if_then_else":
-            return self.choice(*node.args)
-        raise BuildError(f"a launch plan has no {called or kind}: {node}")
-
-    def binary(self, operator: ast.operator, a: Any, b: Any) -> ast.expr:
-        return ast.BinOp(self.expression(a), operator, self.expression(b))
-
-    def choice(self, condition: Any, yes: Any, no: Any) -> ast.expr:
-        return ast.IfExp(self.expression(condition), self.expression(yes), self.expression(no))
-
-    def call(self, name: str, *arguments: Any) -> ast.expr:
-        return ast.Call(ast.Name(name), [self.expression(one) for one in arguments], [])
-
-    def cast(self, node: Any) -> ast.expr:
-        """A conversion between integers and floats; widths matter only to what is launched."""
-        source, target = (_is_float(str(one.ty.dtype)) for one in (node.value, node))
-        if source == target:
-            return self.expression(node.value)
-        return self.call("float" if target else "int", node.value)
-
-
-def _is_float(dtype: str) -> bool:
-    return "float" in dtype
-
-
-def _called(node: Any) -> str:
-    name = str(getattr(getattr(node, "op", None), "name", ""))
-    return name.removeprefix("tirx.").removeprefix("prim.")
-
 
 def _pointed_to(data: Any) -> Any:
     """The buffer, or the variable, that a pointer to its first element is of."""
-    while _called(data) in ("buffer_data", "reinterpret") or isinstance(data, tirx.Cast):
+    while called(data) in ("buffer_data", "reinterpret") or isinstance(data, tirx.Cast):
         data = data.value if isinstance(data, tirx.Cast) else data.args[0]
     return data
 

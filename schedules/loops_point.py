@@ -12,10 +12,11 @@ from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.loops_form import Nest, Store, linear_index
 from tvm_iree_ext.schedules.emit import Expr, i64
+from tvm_iree_ext.schedules.loops_form import Nest, Store, linear_index
 
 _GUARD = "tirx.if_then_else"
 
@@ -63,6 +64,7 @@ class Memory:
         align = emit.item_bytes(dtype)
         self.given[old] = new
         self.flat[old] = I.decl_buffer([i64(count)], stored, data=new.data, align=align)
+        IRBuilder.name(str(old.name), self.flat[old])
 
     def load(self, buffer: ir.Var, position: Expr) -> Expr:
         """The element of a buffer."""

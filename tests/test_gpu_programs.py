@@ -1,0 +1,147 @@
+"""Programs for GPUs, on the simulator: beside recorded results, and beside NumPy; exported."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tvm import relax
+
+from tvm_iree_ext import recorded
+from tvm_iree_ext.errors import BuildError, CallError
+from tvm_iree_ext.mlir.program import import_program
+from tvm_iree_ext.program import load
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.program_relax import from_relax
+from tvm_iree_ext.simulated_program import simulate_program
+
+FOLDER = Path(__file__).parent / "data" / "ir"
+MLIR = Path(__file__).parent / "data" / "mlir"
+PROGRAMS = (
+    "argmax",
+    "dot_minus",
+    "embedding",
+    "mha_block",
+    "sdpa",
+    "sdpa_causal",
+    "sdpa_f16",
+    "sdpa_float_mask",
+)
+TARGETS = ("cuda:sm_80", "rocm:gfx942")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_give_what_was_recorded(name, target):
+    imported = import_program(FOLDER / f"{name}.mlir")
+    arrays = recorded.read_arrays(FOLDER / f"{name}.npz")
+    (point,) = imported.functions
+    given = recorded.arguments(point.name, point.signature, arrays)
+    done = simulate_program(imported, target, given).check()
+    assert not recorded.differences(point.signature, done.results, arrays)
+
+
+SHAPES = (
+    (7,),
+    (1,),
+    (300,),
+    (5, 33),
+    (64, 16),
+    (3, 1, 40),
+    (2, 70, 6),
+    (4, 3, 2, 9),
+    (130, 4),
+    (9001,),
+    (6000, 3),
+)
+REDUCTIONS = {"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod}
+
+
+def random_module(rng):
+    """A Relax module of maps and a reduction, and the same in NumPy of float64."""
+    shape = SHAPES[rng.integers(len(SHAPES))]
+    dtype = str(rng.choice(["float32", "float16", "int32", "float64"]))
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(shape, dtype))
+    axes = sorted(rng.choice(len(shape), rng.integers(1, len(shape) + 1), replace=False).tolist())
+    name = str(rng.choice(list(REDUCTIONS)))
+    before, after, moved = (bool(rng.integers(2)) for _ in range(3))
+    keep = bool(rng.integers(2))
+    order = rng.permutation(len(shape)).tolist()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = x
+            if before:
+                value = builder.emit(relax.op.maximum(relax.op.add(value, value), value))
+            if moved:
+                value = builder.emit(relax.op.permute_dims(value, order))
+            value = builder.emit(getattr(relax.op, name)(value, axis=axes, keepdims=keep))
+            if after:
+                value = builder.emit(relax.op.subtract(value, relax.op.multiply(value, value)))
+            value = builder.emit_output(value)
+        builder.emit_func_output(value)
+
+    def meaning(array):
+        array = array.astype(np.float64)
+        array = np.maximum(2 * array, array) if before else array
+        array = array.transpose(order) if moved else array
+        array = REDUCTIONS[name](array, axis=tuple(axes), keepdims=keep)
+        return array - array * array if after else array
+
+    array = rng.integers(-2, 3, shape) if "int" in dtype else rng.uniform(0.5, 1.0, shape)
+    return builder.get(), array.astype(dtype), meaning
+
+
+def check_random(seed, target):
+    mod, array, meaning = random_module(np.random.default_rng(seed))
+    if "int" not in str(array.dtype) and array.size > 40:
+        array = (array * 2 - 1).astype(array.dtype) / 8  # so that products stay in range
+    done = simulate_program(from_relax(mod), target, [array]).check()
+    (got,) = done.results
+    wanted = meaning(array)
+    assert got.shape == wanted.shape
+    if "int" in str(array.dtype):
+        wanted = np.asarray(wanted)
+        inside = np.abs(wanted) < 2**31
+        np.testing.assert_array_equal(got[inside], wanted[inside].astype(got.dtype))
+        return
+    epsilon = float(np.finfo(array.dtype).eps)
+    np.testing.assert_allclose(
+        got.astype(np.float64), wanted, rtol=4 * epsilon * array.size, atol=8 * epsilon * array.size
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("seed", range(8))
+def test_random_maps_and_reductions(seed, target):
+    check_random(seed, target)
+
+
+def test_a_program_is_exported_with_its_plan_and_constants(tmp_path):
+    imported = import_program(FOLDER / "mha_block.mlir")
+    program = build_program(imported, "rocm:gfx942", folder=tmp_path / "program")
+    assert {"kernel.hsaco", "kernel.s", "launch.py", "parameters.bin"} <= {*program.manifest.files}
+    plan = load(tmp_path / "program").manifest.launch["main"]
+    assert [one["name"] for one in plan["parameters"]] == ["arg0", "out0"]
+    assert len(plan["constants"]) == len(program.manifest.parameters) == 6
+    spilt = {k: v["spills"] for k, v in program.resources["kernels"].items() if v["spills"]}
+    assert not spilt
+    with pytest.raises(CallError, match="arg0"):
+        program(np.zeros((2, 50, 63), np.float32))
+
+
+def test_extents_may_be_known_at_the_call_only():
+    imported = import_program(MLIR / "dynamic.mlir")
+    rng = np.random.default_rng(1)
+    for rows in (1, 5, 33):
+        a = rng.standard_normal((rows, 19), np.float32)
+        b = rng.standard_normal((19, 21), np.float32)
+        done = simulate_program(imported, "cuda:sm_80", [a, b]).check()
+        assert done.results[0].shape == (rows, 21)
+        np.testing.assert_allclose(done.results[0], np.tanh(a @ b), rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(done.results[1], done.results[0].reshape(-1))
+
+
+def test_loops_whose_end_is_computed_are_refused(tmp_path):
+    imported = import_program(MLIR / "control.mlir")
+    with pytest.raises(BuildError, match="no loops and branches"):
+        build_program(imported, "rocm:gfx942", folder=tmp_path / "program")
