@@ -119,8 +119,8 @@ ALLOWED = {
     "mlir.native": "iree",
     "mlir.translate": ".mlir.form .mlir.native numpy ml_dtypes iree",
     "mlir.reader_process": ".limits .mlir.form .mlir.wire .mlir.translate iree",
-    "tuning": f"{BUILD} {VERIFY} .lazy .workers .limits .inspected .bench .simt .mlir"
-    " tvm tvm_ffi numpy xgboost",
+    "tuning": f"{BUILD} {VERIFY} .lazy .lean .workers .limits .inspected .bench .simt .mlir"
+    " .tolerance tvm tvm_ffi numpy torch xgboost",
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"

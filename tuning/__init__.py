@@ -5,15 +5,20 @@ from typing import TYPE_CHECKING
 from tvm_iree_ext.lazy import on_demand
 
 if TYPE_CHECKING:
+    from tvm_iree_ext.tuning.measure import Measurement, Measurer
     from tvm_iree_ext.tuning.records import Database, best
 
 __all__ = [
     "Database",
+    "Measurement",
+    "Measurer",
     "best",
 ]
 
 _HOME = {
     "Database": "records",
+    "Measurement": "measure",
+    "Measurer": "measure",
     "best": "records",
 }
 

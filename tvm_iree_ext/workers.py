@@ -2,6 +2,7 @@
 
 import contextlib
 import multiprocessing
+import os
 import queue
 import signal
 import tempfile
@@ -18,36 +19,72 @@ _Result = TypeVar("_Result")
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
+_STARTING_S = 300.0  # for a process to import what it needs, on a machine that is busy
+
+
 class WorkerDied(Exception):
-    """The process ended, or was ended, in the middle of a call; the message says how."""
+    """The process ended, or was ended, in the middle of a call; the message says how.
+
+    ``timed_out`` says that it took too long; ``code`` is the process's own exit status otherwise.
+    """
+
+    def __init__(self, message: str, *, timed_out: bool = False, code: int = 0) -> None:
+        super().__init__(message)
+        self.timed_out, self.code = timed_out, code
 
 
 class Worker:
     """A process that takes one call at a time; a new one is started after a crash.
 
     Its temporary files are in ``folder``, since a process that crashes does not remove them.
+    With ``first``, a function of a module without arguments, a process begins by that, and takes
+    no time of a call for it.  What a process starts ends with it.
     """
 
-    def __init__(self, limit_s: float, folder: str) -> None:
+    def __init__(
+        self, limit_s: float, folder: str, first: Callable[[], object] | None = None
+    ) -> None:
         self._limit_s = limit_s
         self._folder = folder
+        self._first = first
         self._process: Any = None
         self._pipe: Any = None
         self._taking = threading.Lock()
 
-    def call(self, function: Callable[[_Item], _Result], item: _Item) -> _Result:
+    def call(
+        self,
+        function: Callable[[_Item], _Result],
+        item: _Item,
+        limit_s: float | None = None,
+    ) -> _Result:
         """``function(item)``, computed there; the function must be one of a module.
+
+        ``limit_s`` is that of this call instead of the worker's.
 
         Raises:
             WorkerDied: when the process ended, or took longer than the limit and was ended.
         """
+        self.start()
+        return self._exchange((function, item), self._limit_s if limit_s is None else limit_s)
+
+    def start(self) -> None:
+        """Start the process unless it is there.
+
+        Raises:
+            WorkerDied: when it ended in its first function.
+        """
         if self._process is None:
             self._start()
+            if self._first is not None:
+                self._exchange((_without_arguments, self._first), _STARTING_S)
+
+    def _exchange(self, message: object, limit_s: float) -> Any:
+        """The answer to a message."""
         try:
-            self._pipe.send((function, item))
-            if not self._pipe.poll(self._limit_s):
+            self._pipe.send(message)
+            if not self._pipe.poll(limit_s):
                 self.stop()
-                raise WorkerDied(f"took more than {self._limit_s:g} s")
+                raise WorkerDied(f"took more than {limit_s:g} s", timed_out=True)
             return self._pipe.recv()
         except (EOFError, BrokenPipeError, ConnectionResetError):
             process = self._process
@@ -55,16 +92,30 @@ class Worker:
                 raise WorkerDied("was ended") from None
             process.join()
             self.stop()
-            raise WorkerDied(_how_it_ended(process.exitcode)) from None
+            raise WorkerDied(_how_it_ended(process.exitcode), code=process.exitcode) from None
 
     def stop(self) -> None:
         """End the process, if there is one; a thread waiting for it may do so, too."""
         with self._taking:
             process, self._process = self._process, None
         if process is not None:
-            process.kill()
+            _signal_group(process, signal.SIGKILL)
+            process.kill()  # also before it has a group
             process.join()
             self._pipe.close()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Within the block the process, if there is one, and what it has started stand still."""
+        process = self._process
+        if process is None:
+            yield
+            return
+        _signal_group(process, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            _signal_group(process, signal.SIGCONT)
 
     def _start(self) -> None:
         self._pipe, theirs = _CONTEXT.Pipe()
@@ -76,7 +127,18 @@ class Worker:
         theirs.close()  # now the end of the process is the end of the pipe
 
 
+def _signal_group(process: Any, number: int) -> None:
+    """Send a signal to a process that leads a group, and to what it has started."""
+    with contextlib.suppress(ProcessLookupError):  # it has ended, or has no group yet
+        os.killpg(process.pid, number)
+
+
+def _without_arguments(function: Callable[[], object]) -> None:
+    function()
+
+
 def _serve(pipe: Connection, folder: str) -> None:
+    os.setpgid(0, 0)
     tempfile.tempdir = folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
