@@ -27,6 +27,7 @@ from tvm_iree_ext.schedules.cpu.vector_program import CpuVectorProgram
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
 from tvm_iree_ext.schedules.gpu.attention import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
+from tvm_iree_ext.schedules.gpu.conv_2d import GpuConv2d
 from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuDataMovement,
     GpuGather,
@@ -91,6 +92,7 @@ RULES: tuple[Rule, ...] = (
     CpuVectorProgram(),
     GpuAttention(),
     GpuContraction(),
+    GpuConv2d(),
     GpuDataMovement(),
     GpuGather(),
     GpuTransfer(),

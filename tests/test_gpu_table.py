@@ -60,8 +60,8 @@ def test_a_type_that_the_chip_lacks_is_a_row_with_the_reason():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ScheduleError, match="case conv is unknown; one of matmul-f16, "):
-        list(gpu_table(["conv"]))
+    with pytest.raises(ScheduleError, match="case gemm is unknown; one of matmul-f16, "):
+        list(gpu_table(["gemm"]))
     with pytest.raises(ScheduleError, match="order MxN is unknown; one of NxK, KxN"):
         list(gpu_table(orders=["MxN"]))
 

@@ -1,4 +1,4 @@
-"""What the table of hot loops is of: products and attention, scheduled for a chip."""
+"""What the table of hot loops is of: products, convolutions, attention, scheduled for a chip."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,14 +8,16 @@ from typing import Protocol
 from tvm import ir
 from tvm.target import Target
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops import attention
+from tvm_iree_ext.ops import attention, conv_2d
 from tvm_iree_ext.schedules.gpu.attention import GpuAttention
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, plan_attention
+from tvm_iree_ext.schedules.gpu.conv_2d_operands import ConvOperands, conv_shape
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
 from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulPlan, plan_matmul
-from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulOperands, MatmulShape, PlainOperands
 from tvm_iree_ext.target.gpu import GpuChip, GpuPart
 from tvm_iree_ext.target.mma import dtype_bits
 
@@ -109,19 +111,52 @@ class Product:
             except ScheduleError as error:
                 refused = refused or error
                 continue
-            rows, columns, depth = plan.tile
-            config = f"{plan.config.mma_kind} {rows}x{columns}x{depth}, {plan.config.stages}"
-            module = schedule_matmul(shape, target, plan.config).mod
-            return Scheduled(module, "matmul_kernel", config, plan.tile, self._bound(plan))
+            moved = self.k * (self.m * dtype_bits(plan.mma.a) + self.n * dtype_bits(plan.mma.b))
+            moved += self.m * self.n * dtype_bits(plan.mma.c)
+            return _scheduled_product(plan, target, PlainOperands(shape), "matmul", moved // 8)
         assert refused is not None
         raise refused
 
-    def _bound(self, plan: MatmulPlan) -> Bound | None:
-        workgroups = -(-self.m // plan.tile[0]) * -(-self.n // plan.tile[1]) * plan.config.splits
-        per_workgroup = -(-self.k // (plan.config.splits * plan.tile[2])) * prod(plan.tile)
-        moved = self.k * (self.m * dtype_bits(plan.mma.a) + self.n * dtype_bits(plan.mma.b)) // 8
-        moved += self.m * self.n * dtype_bits(plan.mma.c) // 8
-        return _bound(plan.chip, plan.shape.lhs_dtype, workgroups, 2 * per_workgroup, moved)
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of NHWC images of float16 by 3 x 3, padded by 1, with sums as the result."""
+
+    image: tuple[int, int, int, int]
+    filters: int
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """One."""
+        return (ANY_ORDER,)
+
+    def scheduled(self, target: Target, order: str) -> Scheduled:
+        """By the rule for convolutions."""
+        taps = (3, 3, self.image[3], self.filters)
+        op = conv_2d(self.image, taps, padding=1, dtype="float16", result_dtype="float32")
+        shape = conv_shape(op, ("float16", "float16", "float32"))
+        plan = plan_matmul(shape, target, matmul_config(shape, target))
+        moved = sum(
+            prod(map(int, one.shape)) * item_bytes(one.dtype) for one in op.signature.operands
+        )
+        return _scheduled_product(plan, target, ConvOperands(op, shape), op.entry, moved)
+
+
+def _scheduled_product(
+    plan: MatmulPlan, target: Target, operands: MatmulOperands, entry: str, moved: int
+) -> Scheduled:
+    """A product that moves so many bytes."""
+    rows, columns, depth = plan.tile
+    m, n, k = (int(extent or 0) for extent in (plan.shape.m, plan.shape.n, plan.shape.k))
+    workgroups = -(-m // rows) * -(-n // columns) * plan.config.splits
+    operations = 2 * -(-k // (plan.config.splits * depth)) * prod(plan.tile)
+    return Scheduled(
+        schedule_matmul(plan.shape, target, plan.config, operands).mod,
+        f"{entry}_kernel",
+        f"{plan.config.mma_kind} {rows}x{columns}x{depth}, {plan.config.stages}",
+        plan.tile,
+        _bound(plan.chip, plan.shape.lhs_dtype, workgroups, operations, moved),
+    )
 
 
 @dataclass(frozen=True)
@@ -179,6 +214,7 @@ CASES: Mapping[str, Case] = {
     "matmul-i8": Product(4096, 4096, 4096, ("int8",), "int32"),
     "matmul-fp8": Product(4096, 4096, 4096, _FLOAT8, "float32"),
     "skinny-f16": Product(16, 4096, 4096, ("float16",), "float32"),
+    "conv-f16": Convolution((16, 56, 56, 128), 256),
     "attention-f16-d128": HeadAttention(8, 16, 4096, 128),
     "attention-f16-d64": HeadAttention(8, 16, 4096, 64),
 }

@@ -184,6 +184,9 @@ class ContractionOperands:
         """An element of ``lhs`` or ``rhs``."""
         return self._element(self.matrices.operand(side), self._dims({"g": group, **at}))
 
+    def inside(self, side: str, at: Mapping[str, Any], run: int) -> None:
+        """All elements are there."""
+
     def store(self, group: Any, i: Any, j: Any, value: Any) -> None:
         """The sum with ``init``, through the epilogue, to the result."""
         op, dims = self.op, self._dims({"g": group, "m": i, "n": j})

@@ -1,14 +1,13 @@
-"""In which types a contraction is multiplied on a chip: its own, or wider ones that hold them."""
+"""In which types a product is multiplied on a chip: its own, or wider ones that hold them."""
 
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.matmul_config import by_lanes, multiplying_kinds
 
 from tvm_iree_ext.dtypes import FLOATS8
 from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.contraction import Contraction
 
 Types = tuple[str, str, str]
-"""Of the op's lhs and rhs as they are multiplied, and of sums."""
+"""Of lhs and rhs as they are multiplied, and of sums."""
 
 _HOLDING = {
     **dict.fromkeys(FLOATS8, ("float16", "bfloat16", "float32")),
@@ -20,14 +19,17 @@ _HOLDING = {
 """The types that hold every number of a type, the narrowest first."""
 
 
-def multiplied_types(op: Contraction, target: Target) -> Types:
+def multiplied_types(lhs: str, rhs: str, sums: str, target: Target) -> Types:
     """The narrowest types in which the products are exact and that the chip multiplies.
+
+    Args:
+        lhs, rhs: the types in memory.
+        sums: the type of sums.
+        target: a GPU.
 
     Raises:
         ScheduleError: when it has none, saying what it multiplies.
     """
-    lhs, rhs = (op.types[name].dtype for name in ("lhs", "rhs"))
-    sums = op.accumulator_dtype
     if target.kind.name == "cuda" and (amd := [d for d in (lhs, rhs) if d.endswith("fnuz")]):
         raise ScheduleError(f"{amd[0]} is AMD's; CUDA's code has no such type")
     choices: list[Types] = []

@@ -84,6 +84,12 @@ class MatmulOperands(Protocol):
     def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
         """An element of ``lhs`` or ``rhs``, by its ``m``, ``n`` and ``k``."""
 
+    def inside(self, side: str, at: Mapping[str, Any], run: int) -> Any | None:
+        """Whether an element within the extents is there, else it counts as 0; None: all are.
+
+        It is the same for each ``run`` elements of the contiguous dim.
+        """
+
     def store(self, group: Any, i: Any, j: Any, value: Any) -> None:
         """Take a sum to the result."""
 
@@ -116,6 +122,9 @@ class PlainOperands:
         """An element, by its place in memory."""
         roles = "mk" if side == "lhs" else "kn"
         return self.buffers[side][tuple(at[roles[dim]] for dim in self.shape.order(side))]
+
+    def inside(self, side: str, at: Mapping[str, Any], run: int) -> None:
+        """All are."""
 
     def store(self, group: Any, i: Any, j: Any, value: Any) -> None:
         """Into the result."""

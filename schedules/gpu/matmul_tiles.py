@@ -148,7 +148,7 @@ class _Blocks:
             limits = [
                 (own[roles[dim]], self.extents[roles[dim]], whole[roles[dim]]) for dim in order
             ]
-            inside = _inside(limits, run)
+            inside = _both(_inside(limits, run), self.operands.inside(side, own, run))
             value = self.operands.load(side, group, own)
             if inside is None:
                 return value
@@ -240,8 +240,15 @@ def _inside(
         kind = str(number.ty.dtype)
         bound = tirx.const(extent // step, kind) if isinstance(extent, int) else extent // step
         condition = _hidden_less(number, bound) if hidden else number < bound
-        inside = condition if inside is None else tirx.And(inside, condition)
+        inside = _both(inside, condition)
     return inside
+
+
+def _both(first: Any | None, second: Any | None) -> Any | None:
+    """Two conditions as one; None always holds."""
+    if first is None or second is None:
+        return second if first is None else first
+    return tirx.And(first, second)
 
 
 def _hidden_less(number: Any, bound: Any) -> Any:

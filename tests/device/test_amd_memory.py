@@ -57,8 +57,16 @@ def test_an_address_is_the_sum_of_its_parts(index, shared, lane):
 
 def test_what_may_be_negative_stays_as_it_is():
     made = rewriter()
-    assert made.address(THREAD - 5, 2) is None
+    assert made.address(THREAD - STEP, 2) is None
     assert made.address(BLOCK * 8 + THREAD * tirx.Var("n", "int32"), 2) is None
+
+
+def test_a_number_below_0_is_before_the_buffer():
+    made = rewriter()
+    address = made.address(BLOCK * 64 + THREAD - 5, 2)
+    assert (used(address.shared), used(address.lane), address.first) == ({"b"}, {"t"}, 5)
+    whole = address.shared * 2 + address.lane - 10
+    assert made.analyzer.can_prove_equal(whole, (BLOCK * 64 + THREAD - 5) * 2)
 
 
 def test_wide_indices_become_offsets_of_32_bits():

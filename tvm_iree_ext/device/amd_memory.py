@@ -19,7 +19,9 @@ value changes:
           shared by lanes: blockIdx_y * 131072 + k * 128    a lane's: the rest, in bytes
 
   and becomes an access through a buffer resource: base and size in scalar registers, plus a scalar
-  offset, plus a lane's 32-bit offset.
+  offset, plus a lane's 32-bit offset.  A load under a condition, with 0 where it does not hold,
+  needs no branch: the lane's offset is then one that is out of the buffer, for which the hardware
+  gives 0.
 
 The functions that stand for these are LLVM IR (:func:`memory_definitions`), linked and inlined.
 """
@@ -34,6 +36,9 @@ from tvm.target import Target
 
 from tvm_iree_ext.target.gpu import subgroup_size
 
+# A load of a base, bytes from there in three parts, and, guarded, whether there is one, else 0.
+_LOAD = "tvm_iree_ext_load_"
+_GUARDED_LOAD = "tvm_iree_ext_guarded_load_"
 _BARRIER = "tvm_iree_ext_barrier"
 _LOADED_BARRIER = "tvm_iree_ext_barrier_after_loads"
 _STORAGE_SYNC = ir.Op.get("tirx.tvm_storage_sync")
@@ -46,9 +51,16 @@ _WAITS = {
     "gfx11": "call void @llvm.amdgcn.s.waitcnt(i32 1015)",
     "gfx120": "call void @llvm.amdgcn.s.wait.loadcnt(i16 0)",
 }
-# The resource's last word: any valid format; RDNA: a bit that must be set, and no bounds check.
+# The resource's last word: any valid format; RDNA: a bit that must be set, and how to check bounds:
+# not at all, or a lane's offset alone.
 _FORMAT = 7 << 12 | 4 << 15
-_FLAGS = {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 2 << 28}
+_FLAGS = {
+    False: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 2 << 28},
+    True: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 3 << 28},
+}
+_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
+_EXTERN = ir.Op.get("tirx.call_extern")
+_REINTERPRET = ir.Op.get("tirx.reinterpret")
 
 
 def memory_definitions() -> str:
@@ -70,7 +82,12 @@ def memory_definitions() -> str:
             '!0 = !{!"amdgpu-synchronize-as", !"local"}',
             "declare ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1"
             "(ptr addrspace(1), i16, i64, i32)",
-            *(_load_definition(unit, count) for unit in _UNITS for count in _LOAD_BYTES),
+            *(
+                _load_definition(unit, count, guarded)
+                for guarded in (False, True)
+                for unit in _UNITS
+                for count in _LOAD_BYTES
+            ),
         ]
     )
 
@@ -87,28 +104,31 @@ def _barrier_definition(name: str, before: list[str]) -> str:
     return f"define linkonce_odr i32 @{name}() alwaysinline convergent {{\n{body}}}"
 
 
-def _load_definition(unit: str, count: int) -> str:
+def _load_definition(unit: str, count: int, guarded: bool) -> str:
     llvm_type = _LOAD_BYTES[count]
     mangled = f"v{llvm_type[1]}i32" if llvm_type[0] == "<" else llvm_type
     intrinsic = f"@llvm.amdgcn.raw.ptr.buffer.load.{mangled}"
+    condition = ", i1 %inside" if guarded else ""
+    size = _MOST if guarded else (1 << 32) - 1
     lines = [
-        f"define linkonce_odr {llvm_type} @{_load_name(unit, count)}"
-        "(ptr addrspace(1) %base, i64 %first, i32 %shared, i32 %lane) alwaysinline {",
+        f"define linkonce_odr {llvm_type} @{_load_name(unit, count, guarded)}"
+        f"(ptr addrspace(1) %base, i64 %first, i32 %shared, i32 %lane{condition}) alwaysinline {{",
         "  %own = getelementptr i8, ptr addrspace(1) %base, i64 %first",
         "  %resource = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1"
-        f"(ptr addrspace(1) %own, i16 0, i64 4294967295, i32 {_FLAGS[unit]})",
+        f"(ptr addrspace(1) %own, i16 0, i64 {size}, i32 {_FLAGS[guarded][unit]})",
+        *([f"  %offset = select i1 %inside, i32 %lane, i32 -{_MOST}"] if guarded else []),
         f"  %value = call {llvm_type} {intrinsic}"
-        "(ptr addrspace(8) %resource, i32 %lane, i32 %shared, i32 0)",
+        f"(ptr addrspace(8) %resource, i32 %{'offset' if guarded else 'lane'}, i32 %shared, i32 0)",
         f"  ret {llvm_type} %value",
         "}",
     ]
-    if unit == next(iter(_UNITS)):
+    if unit == next(iter(_UNITS)) and not guarded:
         lines.insert(0, f"declare {llvm_type} {intrinsic}(ptr addrspace(8), i32, i32, i32)")
     return "\n".join(lines)
 
 
-def _load_name(unit: str, count: int) -> str:
-    return f"tvm_iree_ext_load_{unit}_{count}"
+def _load_name(unit: str, count: int, guarded: bool = False) -> str:
+    return f"{_GUARDED_LOAD if guarded else _LOAD}{unit}_{count}"
 
 
 def rewrite_memory(func: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
@@ -118,10 +138,17 @@ def rewrite_memory(func: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
 
 @dataclass(frozen=True)
 class Address:
-    """An index in bytes, as the sum of what a subgroup's lanes share and of what a lane adds."""
+    """An index, as the sum of what a subgroup's lanes share and of what a lane adds.
+
+    Attributes:
+        shared: elements.
+        lane: bytes.
+        first: elements before the buffer that both count from, as where a window begins there.
+    """
 
     shared: Any
     lane: Any
+    first: int = 0
 
 
 class _Rewriter:
@@ -202,7 +229,25 @@ class _Rewriter:
     def _call(self, call: Any) -> Any:
         if call.op.same_as(_STORAGE_SYNC) and str(call.args[0].value).startswith("shared"):
             return tirx.call_extern("int32", _BARRIER)
+        if call.op.same_as(_IF_THEN_ELSE):
+            return self._guarded(call)
         return call
+
+    def _guarded(self, choice: Any) -> Any:
+        """A load under a condition without a branch; its children are rewritten already."""
+        inside, value, other = choice.args
+        load = value
+        if isinstance(load, ir.Call) and load.op.same_as(_REINTERPRET):
+            (load,) = load.args
+        if not (isinstance(load, ir.Call) and load.op.same_as(_EXTERN) and _is_zero(other)):
+            return choice
+        name, *arguments = load.args
+        if not name.value.startswith(_LOAD) or str(inside.ty.dtype) != "bool":
+            return choice
+        name = name.value.replace(_LOAD, _GUARDED_LOAD)
+        load = tirx.call_extern(str(load.ty.dtype), name, *arguments, inside)
+        dtype = str(value.ty.dtype)
+        return load if str(load.ty.dtype) == dtype else tirx.reinterpret(dtype, load)
 
     def _sequence(self, sequence: Any) -> Any:
         """One wait before a barrier, for all that is stored behind it from registers."""
@@ -228,10 +273,11 @@ class _Rewriter:
         address = self.address(base, element)
         if address is None or lanes * element != moved or str(dtype).startswith("boolx"):
             return load
-        first: Any = tirx.const(0, "int64")
+        first: Any = tirx.const(-address.first * element, "int64")
         shared = address.shared
-        if not _within(buffer, element):
-            first, shared = _as(shared, "int64") * element, tirx.const(0, "int32")
+        if not _within(buffer, element, address.first):
+            first = _as(shared, "int64") * element + first
+            shared = tirx.const(0, "int32")
         else:
             shared = _as(shared, "int32") * element
         words = moved // 4
@@ -247,13 +293,16 @@ class _Rewriter:
     def address(self, index: Any, element_bytes: int) -> Address | None:
         """The parts of an index: elements that lanes share, bytes that a lane adds; both from 0.
 
-        None where a part may be negative, or a lane's too large: then it stays as it is.
+        None where a part may be negative but for a number, or a lane's is too large: then it
+        stays as it is.
         """
         parts: dict[str, Any] = dict.fromkeys(("shared", "lane", "number"), tirx.const(0, "int32"))
         for term, factor in _terms(self._inlined(index), 1):
             name = "number" if isinstance(term, tirx.IntImm) else "shared"
             name = "lane" if self._diverges(term) else name
             parts[name] = parts[name] + term * factor
+        first = max(0, -self._least(parts["number"]))
+        parts["number"] = parts["number"] + first
         shared, lane = parts["shared"], parts["lane"] + parts["number"]
         if self._least(shared) < 0:  # as where a loop counts down
             shared, lane = shared + parts["number"], parts["lane"]
@@ -261,7 +310,8 @@ class _Rewriter:
         most = int(self.analyzer.const_int_bound(lane).max_value)
         if min(map(self._least, (shared, lane))) < 0 or most * element_bytes >= _MOST:
             return None
-        return Address(shared, _as(self.analyzer.simplify(lane * element_bytes), "int32"))
+        lane = _as(self.analyzer.simplify(lane * element_bytes), "int32")
+        return Address(shared, lane, first)
 
     def _least(self, value: Any) -> int:
         return int(self.analyzer.const_int_bound(self.analyzer.simplify(value)).min_value)
@@ -362,11 +412,16 @@ def _terms(value: Any, factor: int) -> list[tuple[Any, int]]:
     return [(value, factor)]
 
 
-def _within(buffer: Any, element_bytes: int) -> bool:
-    """Whether offsets of 32 bits reach all of a buffer."""
+def _is_zero(value: Any) -> bool:
+    value = value.value if isinstance(value, tirx.Broadcast) else value
+    return isinstance(value, tirx.IntImm | tirx.FloatImm) and value.value == 0
+
+
+def _within(buffer: Any, element_bytes: int, before: int) -> bool:
+    """Whether offsets of 32 bits reach all of a buffer, from some elements before it."""
     count = 1
     for extent in buffer.shape:
         if not isinstance(extent, tirx.IntImm):
             return False
         count *= int(extent)
-    return count * element_bytes < _MOST
+    return (count + before) * element_bytes < _MOST

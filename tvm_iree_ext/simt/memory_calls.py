@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from tvm import tirx
 
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.simt.calls import (
@@ -19,6 +20,7 @@ from tvm_iree_ext.simt.emission import Code
 from tvm_iree_ext.simt.expressions import Binding, Expressions, dtype_of, lanes_of
 from tvm_iree_ext.simt.values import element_type
 
+_LOAD = "tvm_iree_ext_load_"
 _COMBINE = {"add": np.add, "max": np.maximum, "min": np.minimum, "and": np.bitwise_and,
             "or": np.bitwise_or, "xor": np.bitwise_xor, "sub": np.subtract,
             "exch": lambda before, new: new}  # fmt: skip
@@ -54,7 +56,7 @@ def _ldg(tr: Expressions, node: Any) -> Code:
     return tr.load_at(Binding(at.view, "view", at.dtype), at.at, lanes_of(dtype_of(node)))
 
 
-@extern("tvm_iree_ext_load_")
+@extern(_LOAD)
 def _buffer_load(tr: Expressions, node: Any) -> Code:
     """A load through a buffer resource: a base, and bytes from there in three parts."""
     base, *offsets = node.args
@@ -68,6 +70,15 @@ def _buffer_load(tr: Expressions, node: Any) -> Code:
     value = tr.load_at(Binding(at.view, "view", at.dtype), index, moved // size)
     text = tr.scalar(value, at.dtype)
     return tr.compose(f"bits({text}, {tr.dtype(element_type(words))}, {lanes_of(words)})", value)
+
+
+@extern("tvm_iree_ext_guarded_load_")
+def _guarded_buffer_load(tr: Expressions, node: Any) -> Code:
+    """The same under a condition, without which it gives 0."""
+    *operands, inside = node.args
+    words = dtype_of(node)
+    load = tirx.call_extern(words, _LOAD, *operands)
+    return tr(tirx.if_then_else(inside, load, tirx.const(0, words)))
 
 
 # Asynchronous copies.
