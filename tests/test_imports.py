@@ -76,7 +76,7 @@ ALLOWED = {
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",
     "program_lowering": ".program .program_passes .program_contractions .program_sorts .manifest"
-    " .mlir .ops .schedules .tuned tvm numpy",
+    " .mlir .ops .schedules .tuned tvm tvm_ffi numpy",
     "program_plan": ".program_passes .device .manifest tvm",
     "program_device": ".program .program_lowering .program_passes .program_plan .artifact .manifest"
     " .device .target tvm",
@@ -120,7 +120,7 @@ ALLOWED = {
     "mlir.translate": ".mlir.form .mlir.native numpy ml_dtypes iree",
     "mlir.reader_process": ".limits .mlir.form .mlir.wire .mlir.translate iree",
     "tuning": f"{BUILD} {VERIFY} .lazy .lean .workers .limits .inspected .bench .simt .mlir"
-    " .tolerance tvm tvm_ffi numpy torch xgboost",
+    " .program_lowering .tolerance tvm tvm_ffi numpy torch xgboost matplotlib rich",
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"

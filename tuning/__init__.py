@@ -5,21 +5,41 @@ from typing import TYPE_CHECKING
 from tvm_iree_ext.lazy import on_demand
 
 if TYPE_CHECKING:
+    from tvm_iree_ext.tuning import display, report
     from tvm_iree_ext.tuning.measure import Measurement, Measurer
     from tvm_iree_ext.tuning.records import Database, best
+    from tvm_iree_ext.tuning.session import Session, tune
+    from tvm_iree_ext.tuning.suites import SUITES, program_tasks, suite
+    from tvm_iree_ext.tuning.task import EFFORTS, Task
 
 __all__ = [
+    "EFFORTS",
+    "SUITES",
     "Database",
     "Measurement",
     "Measurer",
+    "Session",
+    "Task",
     "best",
+    "display",
+    "program_tasks",
+    "report",
+    "suite",
+    "tune",
 ]
 
 _HOME = {
+    "EFFORTS": "task",
+    "SUITES": "suites",
     "Database": "records",
     "Measurement": "measure",
     "Measurer": "measure",
+    "Session": "session",
+    "Task": "task",
     "best": "records",
+    "program_tasks": "suites",
+    "suite": "suites",
+    "tune": "session",
 }
 
 __getattr__, __dir__ = on_demand(globals(), __all__, _HOME)

@@ -1,5 +1,6 @@
 """What foretells how fast a candidate is: gradient-boosted trees over the numbers of its config."""
 
+import importlib.util
 import math
 from typing import Any, Literal
 
@@ -10,6 +11,8 @@ from tvm.s_tir import meta_schedule as ms
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.space import Space, value_of
 from tvm_iree_ext.tuning.carrier import Carrier
+
+from tvm_iree_ext.errors import TuningError
 
 Model = Literal["xgboost", "random", "none"]
 """Trees; evolution by chance; no evolution either: every candidate is drawn anew."""
@@ -59,6 +62,11 @@ def make_model(kind: Model, carrier: Carrier, seed: int) -> Any:
         return None
     if kind == "random":
         return ms.cost_model.RandomModel(seed=seed)
+    if importlib.util.find_spec("xgboost") is None:
+        raise TuningError(
+            "the cost model needs xgboost: pip install 'tvm-iree-ext[tuning]', or choose another"
+            " model: random or none"
+        )
     from tvm.s_tir.meta_schedule.cost_model.xgb_model import XGBConfig
 
     @derived_object

@@ -107,6 +107,42 @@ class Search:
         return ms.arg_info.ArgInfo.from_prim_func(schedule.mod["main"])
 
 
+class Enumeration:
+    """Every point of a small space, in an order by chance: there is nothing to learn."""
+
+    def __init__(self, space: Space, batch: int, seed: int) -> None:
+        self._points, self._batch = list(space.points()), batch
+        random.Random(seed).shuffle(self._points)
+
+    def know(self, point: Decisions, _seconds: float) -> None:
+        """Leave a point out."""
+        self._points.remove(point)
+
+    def propose(self) -> list[Decisions]:
+        """The next points."""
+        found, self._points = self._points[: self._batch], self._points[self._batch :]
+        return found
+
+    def tell(self, _seconds: Sequence[float | None]) -> None:
+        """Nothing depends on it."""
+
+
+def make_search(
+    space: Space,
+    target: Target,
+    *,
+    described: Mapping[str, Any],
+    model: Model,
+    batch: int,
+    seed: int,
+    trials: int,
+) -> Search | Enumeration:
+    """MetaSchedule's search, or all points where there are no more than ``trials``."""
+    if space.size <= trials:
+        return Enumeration(space, batch, seed)
+    return Search(space, target, described=described, model=model, batch=batch, seed=seed)
+
+
 def _context(carrier: Carrier, target: Target, strategy: Any, seed: int) -> Any:
     """A TuneContext, made past its constructor: that imports every tensor intrinsic of TVM.
 

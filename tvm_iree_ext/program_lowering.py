@@ -1,16 +1,19 @@
 """From an imported program to scheduled functions, and the constants that they share."""
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
 from tvm_iree_ext import program_passes
 from tvm_iree_ext.manifest import Function, Parameter
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
+from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.program import ALIGNMENT
 from tvm_iree_ext.program_contractions import AroundContractions
 from tvm_iree_ext.program_passes import OPAQUE, prim_functions, relax_functions, with_functions
@@ -54,6 +57,30 @@ class Constants:
                 file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
 
 
+def program_ops(imported: Imported) -> dict[str, tuple[Op, int]]:
+    """The ops that a program's kernels compute, by name, and in how many places each is called."""
+    mod, ops = _fused(imported)
+    calls: Counter[str] = Counter()
+
+    def count(var: ir.GlobalVar) -> None:
+        calls[var.name_hint] += 1
+
+    for function in relax_functions(mod).values():
+        tvm_ffi.structural_walk(function.body, (ir.GlobalVar, count))
+    found = {var.name_hint: _op_key(function) for var, function in prim_functions(mod).items()}
+    return {name: (ops[key], calls[name]) for name, key in found.items() if key is not None}
+
+
+def _fused(imported: Imported) -> tuple[ir.IRModule, dict[str, Op]]:
+    """The module with its plain loops fused, and the ops that stand in it."""
+    entries = [*(function.name for function in imported.functions), *imported.helpers]
+    ops = dict(imported.ops)
+    mod = SortByKeys(imported.module, ops).run()
+    mod = AroundContractions(mod, ops).run()
+    private = {var: _private(function) for var, function in prim_functions(mod).items()}
+    return program_passes.fuse(with_functions(mod, private), entries), ops
+
+
 def scheduled_program(
     imported: Imported,
     target: Target,
@@ -69,12 +96,7 @@ def scheduled_program(
         ScheduleError: when no rule builds an op of the program.
         TuningError: for a file of records that is named and cannot be read.
     """
-    entries = [*(function.name for function in imported.functions), *imported.helpers]
-    ops = dict(imported.ops)
-    mod = SortByKeys(imported.module, ops).run()
-    mod = AroundContractions(mod, ops).run()
-    private = {var: _private(function) for var, function in prim_functions(mod).items()}
-    mod = program_passes.fuse(with_functions(mod, private), entries)
+    mod, ops = _fused(imported)
     builder = relax.BlockBuilder(mod)
     own_results = program_passes.OwnResults(builder)
     lifted: dict[str, list[str]] = {}

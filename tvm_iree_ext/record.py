@@ -24,8 +24,9 @@ Status = Literal[
 ]
 """How a trial of a candidate may end."""
 
-Method = Literal["measured", "static"]
-"""Whether the times were measured on the target, or computed from what compilers say."""
+Method = Literal["measured", "trial", "static"]
+"""How times were come by: measured in turns with the heuristic's config; once, in a search, whose
+noise may flatter some candidate; or computed from what compilers say.  ``build`` takes no trial."""
 
 # Attributes that follow from the shapes, or are numbers that no choice of tiles depends on.
 _OF_SHAPE = frozenset({"extents", "length", "scale"})

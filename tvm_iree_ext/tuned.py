@@ -55,7 +55,8 @@ def choices(
     task, family = task_key(*identity), family_key(*identity)
     known: list[Record] = []
     for path in _paths(database):
-        known += _current(path, [r for r in by_family(path).get(family, ()) if r.rule == rule])
+        found = (r for r in by_family(path).get(family, ()) if r.method != "trial")
+        known += _current(path, [record for record in found if record.rule == rule])
     if same := [record for record in known if record.task == task]:
         best = sorted(filter(_is_better, same), key=_preference)
         return _configs((record, "record exact") for record in best)
@@ -98,7 +99,7 @@ def fingerprint(target: Target, database: DatabaseLike = None) -> str:
         for path in _paths(database)
         for records in by_family(path).values()
         for record in records
-        if record.target == data
+        if record.target == data and record.method != "trial"
     }
     return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest() if lines else ""
 

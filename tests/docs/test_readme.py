@@ -59,7 +59,7 @@ def test_each_command_runs(text, capsys):
 
 def test_each_script_is_there(text, root):
     scripts = [words[0] for words in shell_lines(text) if words[0] != "tvm-iree-ext"]
-    assert scripts == ["scripts/demo", "scripts/test"]
+    assert scripts == ["scripts/demo", "scripts/test", "scripts/tune"]
     assert all(os.access(root / script, os.X_OK) for script in scripts)
 
 

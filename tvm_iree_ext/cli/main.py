@@ -19,6 +19,7 @@ from tvm_iree_ext.cli.list import add_list
 from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
 from tvm_iree_ext.cli.records import add_records
 from tvm_iree_ext.cli.simulate import add_simulate
+from tvm_iree_ext.cli.tune import add_tune
 from tvm_iree_ext.cli.vector_stages import add_vector_stages
 from tvm_iree_ext.cli.verify import add_verify
 from tvm_iree_ext.errors import ExtError
@@ -69,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         add_check_programs,
         add_verify,
         add_bench,
+        add_tune,
         add_records,
         add_layout,
         add_inspect,

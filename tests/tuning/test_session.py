@@ -1,0 +1,204 @@
+"""Sessions with a measurer that computes times from configs: what is tried, kept and resumed."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+
+import pytest
+from tvm_iree_ext.tuning.records import Database
+from tvm_iree_ext.tuning.session import tune
+from tvm_iree_ext.tuning.task import Task
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.errors import TuningError
+
+OP = ext.ops.topk((4, 3000), dimension=1, k=8)
+
+
+@dataclass
+class Measurement:
+    candidate_id: object
+    status: str
+    times_us: tuple
+    message: str = ""
+
+
+class Computed:
+    """Times as a function of the config, with what may go wrong."""
+
+    def __init__(self, time_us, after=lambda number: None):
+        self.time_us, self.after, self.waiting, self.tried = time_us, after, [], []
+
+    def submit(self, candidate_id, op, config, operands=None):
+        self.tried.append(config)
+        self.waiting.append(Measurement(candidate_id, *self.measure(config)))
+
+    def measure(self, config):
+        time = self.time_us(config)
+        return ("ok", (time,)) if isinstance(time, float) else (time, ())
+
+    def results(self):
+        while self.waiting:
+            self.after(len(self.tried))
+            yield self.waiting.pop(0)
+
+
+def by_vectors(config):
+    """The more vectors the better, by digits; the heap crashes."""
+    if config.algorithm == "heap":
+        return "crashed"
+    vectors = config.register_tile["vectors"]
+    return 100.0 / vectors + abs(config.workgroup_tile["candidates"] - 512) / 100
+
+
+def run(path, measurer, **how):
+    how = {"effort": "quick", "model": "random", "trials": 24} | how
+    return tune(OP, database=path, measurer=lambda: contextlib.nullcontext(measurer), **how)
+
+
+def test_what_beats_the_heuristic_is_kept_and_taken_by_build(tmp_path):
+    path = tmp_path / "records.jsonl"
+    session = run(path, Computed(by_vectors))
+    (tuner,) = session.tuners
+    time_us, baseline_us, config = tuner.confirmed
+    assert session.ended == "trials"
+    assert tuner.trials >= 24
+    assert time_us < 0.9 * baseline_us == 0.9 * by_vectors(tuner.heuristic)
+    assert config.register_tile["vectors"] == 16
+    assert tuner.failures["crashed"] > 0
+    kernel = ext.build(OP, database=path)
+    assert (kernel.provenance, kernel.config) == ("record exact", config.to_json())
+
+
+def test_nothing_beats_the_heuristic_is_an_end(tmp_path):
+    path = tmp_path / "records.jsonl"
+    session = run(path, Computed(lambda config: 50.0))
+    (tuner,) = session.tuners
+    assert tuner.confirmed == (50.0, 50.0, tuner.heuristic)
+    assert ext.build(OP, database=path).provenance == "heuristic"
+
+
+def test_a_lucky_trial_does_not_win(tmp_path):
+    """Each candidate is fast once, and as slow as the heuristic in the turns at the end."""
+    seen = set()
+
+    def lucky(config):
+        first = str(config) not in seen
+        seen.add(str(config))
+        return 10.0 if first and len(seen) > 1 else 50.0
+
+    path = tmp_path / "records.jsonl"
+    session = run(path, Computed(lucky))
+    (tuner,) = session.tuners
+    assert tuner.best[0] == 10.0
+    assert tuner.confirmed[2] == tuner.heuristic
+    assert ext.build(OP, database=path).provenance == "heuristic"
+
+
+KILLED = """
+import importlib.util, os, signal, sys
+spec = importlib.util.spec_from_file_location("sessions", sys.argv[1])
+sessions = importlib.util.module_from_spec(spec)
+sys.modules["sessions"] = sessions
+spec.loader.exec_module(sessions)
+def after(number):
+    if number == 13:
+        os.kill(os.getpid(), signal.SIGKILL)
+sessions.run(sys.argv[2], sessions.Computed(sessions.by_vectors, after), model=sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("model", ["random", "xgboost"])
+def test_a_killed_session_ends_with_the_records_of_one_that_was_not(tmp_path, model):
+    if model == "xgboost":
+        pytest.importorskip("xgboost")
+    whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
+    run(whole, Computed(by_vectors), model=model)
+
+    killed = subprocess.run([sys.executable, "-c", KILLED, __file__, cut, model])
+    assert killed.returncode == -signal.SIGKILL
+    before = len(Database(cut).records())
+    measurer = Computed(by_vectors)
+    run(cut, measurer, model=model)
+    assert 8 <= before < 14
+    assert trials(cut) == trials(whole)
+
+
+def trials(path):
+    records = [one for one in Database(path).records() if one.method == "trial"]
+    return [(str(one.config), one.status, one.times_us) for one in records]
+
+
+def test_a_session_that_was_done_is_continued(tmp_path):
+    path = tmp_path / "records.jsonl"
+    run(path, Computed(by_vectors))
+    first = trials(path)
+    run(path, Computed(by_vectors))
+    both = trials(path)
+    assert both[: len(first)] == first
+    assert len(both) == len({config for config, *_ in both}) > len(first)
+
+
+def test_a_signal_ends_a_session_well(tmp_path):
+    before = signal.getsignal(signal.SIGTERM)
+    session = run(tmp_path / "records.jsonl", Computed(by_vectors, stop_at(9, signal.SIGTERM)))
+    assert session.ended == "stopped"
+    assert session.fresh < 24
+    assert session.tuners[0].confirmed is not None
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_time_is_kept_for_the_turns_at_the_end(tmp_path):
+    session = run(tmp_path / "records.jsonl", Computed(by_vectors), time_limit_s=2.1, trials=10**6)
+    assert session.ended == "time"
+    assert session.tuners[0].confirmed is not None
+
+
+def test_what_takes_more_time_is_tried_more(tmp_path):
+    ops = [ext.ops.topk((4, 3000 + n), dimension=1, k=8) for n in (1, 2)]
+    tasks = [Task("often", ops[0], calls=4), Task("seldom", ops[1], calls=1)]
+    session = tune(
+        tasks,
+        database=tmp_path / "records.jsonl",
+        measurer=lambda: contextlib.nullcontext(
+            Computed(lambda _: 50.0, stop_at(60, signal.SIGINT))
+        ),
+        model="none",
+        effort="quick",
+        trials=1000,
+    )
+    often, seldom = session.tuners
+    assert often.fresh > 2 * seldom.fresh > 0
+
+
+def stop_at(most, signal_number):
+    """Sends this process a signal, once so many candidates were submitted."""
+    sent = []
+
+    def after(number):
+        if number >= most and not sent:
+            sent.append(number)
+            os.kill(os.getpid(), signal_number)
+
+    return after
+
+
+def test_an_op_that_cannot_be_measured_is_no_session(tmp_path):
+    with pytest.raises(TuningError, match=r"topk: the heuristic's config ended so: crashed"):
+        run(tmp_path / "records.jsonl", Computed(lambda _: "crashed"))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"effort": "great"}, "effort is 'great'; expected one of quick"),
+        ({"trials": 0}, "the trials is 0; expected more than 0"),
+        ({"time_limit_s": -1.0}, "the time limit is -1.0"),
+    ],
+)
+def test_refuses_what_it_cannot_do(tmp_path, how, message):
+    with pytest.raises(TuningError, match=message):
+        run(tmp_path / "records.jsonl", Computed(by_vectors), **how)

@@ -1,0 +1,94 @@
+"""A session while it runs: a table that is drawn anew on a terminal, lines elsewhere."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, TextIO
+
+from tvm_iree_ext.tuning.report import failures_text, gain, time_text
+from tvm_iree_ext.tuning.session import Session, Update
+from tvm_iree_ext.tuning.tuner import Tuner
+
+_EVERY_S = 5.0  # a line where there is no terminal
+_PHASES = {
+    "baseline": "measuring the heuristics",
+    "search": "searching",
+    "turns": "measuring the best in turns with the heuristics",
+    "done": "done",
+}
+
+
+@contextlib.contextmanager
+def shown(stream: TextIO | None = None, *, quiet: bool = False) -> Iterator[Update]:
+    """What shows a session that it is told about."""
+    stream = stream or sys.stdout
+    if quiet:
+        yield lambda _: None
+        return
+    if not stream.isatty():
+        yield _Lines(stream).update
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with Live(console=Console(file=stream), refresh_per_second=4, transient=True) as live:
+        yield lambda session: live.update(_table(session))
+
+
+def status_line(session: Session) -> str:
+    """What a session does now, in one line."""
+    left = max(0.0, session.limit_s - session.elapsed_s)
+    trials = sum(tuner.trials for tuner in session.tuners)
+    text = f"{_PHASES[session.phase]}; {trials} trials"
+    if len(session.tuners) == 1:
+        (tuner,) = session.tuners
+        if tuner.best is not None:
+            text += f", best {time_text(tuner.best[0])}, {gain(tuner):.2f}x"
+    else:
+        ahead = sum(gain(tuner) > 1 for tuner in session.tuners)
+        text += f", {ahead} of {len(session.tuners)} ops faster"
+    text += f"; failures: {failures_text(session.tuners)}"
+    ending = "; stopping" if session.stopping.is_set() and session.phase != "done" else ""
+    return f"{text}; {_clock(left)} left{ending}"
+
+
+class _Lines:
+    """A line whenever the phase changes, and every few seconds."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream, self.last, self.phase = stream, 0.0, ""
+
+    def update(self, session: Session) -> None:
+        now = time.monotonic()
+        if session.phase == self.phase and now - self.last < _EVERY_S:
+            return
+        self.last, self.phase = now, session.phase
+        print(status_line(session), file=self.stream, flush=True)
+
+
+def _table(session: Session) -> Any:
+    from rich.table import Table
+
+    table = Table(title=status_line(session), title_justify="left")
+    table.add_column("op")
+    for name in ("heuristic", "best", "gain", "trials", "failed"):
+        table.add_column(name, justify="right")
+    for tuner in session.tuners:
+        table.add_row(tuner.task.name, *_cells(tuner))
+    return table
+
+
+def _cells(tuner: Tuner) -> tuple[str, ...]:
+    best = tuner.best[0] if tuner.best else None
+    return (
+        time_text(tuner.baseline_us),
+        time_text(best),
+        f"{gain(tuner):.2f}x",
+        str(tuner.trials),
+        str(tuner.failures.total()),
+    )
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
