@@ -27,6 +27,8 @@ class LoweringConfig:
         vector_lanes: elements of a vector instruction.
         promote: operands that are copied to a scratch tile before use.
         splits: how many tasks share one reduction; their partial results are merged.
+        workgroups: on a GPU, how many share all tiles and the steps of the last ones (stream-K);
+            0 where each has one tile, or one of ``splits`` parts of it.
         parallel: whether tasks go to the thread pool.
         mma_kind: on a GPU the matrix instruction, by IREE's name for it.
         subgroups: how many subgroups of a workgroup share each role.
@@ -43,6 +45,7 @@ class LoweringConfig:
     vector_lanes: int = 1
     promote: tuple[str, ...] = ()
     splits: int = 1
+    workgroups: int = 0
     parallel: bool = True
     mma_kind: str = ""
     subgroups: Mapping[str, int] = field(default_factory=dict)

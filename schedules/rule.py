@@ -52,6 +52,11 @@ class ConfigCheck:
         """The number of tasks that share a reduction."""
         return self.count("splits", self.config.splits)
 
+    def workgroups(self) -> int:
+        """The number of workgroups that share all tiles; 0 where each has its own."""
+        value = self.config.workgroups
+        return 0 if value == 0 else self.count("workgroups", value)
+
     def power_of_two(
         self, what: str, value: int, least: int = 1, most: int | None = None, range_text: str = ""
     ) -> int:

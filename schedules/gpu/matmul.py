@@ -30,7 +30,8 @@ from tvm_iree_ext.schedules.gpu.matmul_shape import (
     MatmulShape,
     PlainOperands,
 )
-from tvm_iree_ext.schedules.gpu.matmul_tiles import TilePlan, matmul_blocks, shared_name
+from tvm_iree_ext.schedules.gpu.matmul_shares import SharedOutBlocks
+from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulBlocks, TilePlan, shared_name
 from tvm_iree_ext.schedules.layouts import MOST_PER_DIM, bind_grid, distribute
 
 from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
@@ -54,9 +55,13 @@ def schedule_matmul(
     tiles = TilePlan(
         plan.tile, plan.runs, plan.scope, plan.orders, plan.through_registers, config.splits
     )
-    sch = s_tir.Schedule(matmul_blocks(operands or PlainOperands(shape), tiles))
+    operands = operands or PlainOperands(shape)
+    blocks = MatmulBlocks(operands, tiles)
+    if config.workgroups:
+        blocks = SharedOutBlocks(operands, tiles, config.workgroups)
+    sch = s_tir.Schedule(blocks.func())
     _Scheduling(sch, plan).run()
-    if config.splits > 1:
+    if blocks.merges:
         schedule_elementwise_block(sch, "merged", target, run=plan.runs["result"])
     swizzles = {
         shared_name(side): one.placement.swizzle
@@ -122,6 +127,9 @@ class _Scheduling:
     def _grid(self, *tiles: Any) -> None:
         """Tiles along x and y, products along z; those along x where they may be many."""
         sch, groups = self.sch, self.plan.shape.groups
+        if self.plan.config.workgroups:
+            bind_grid(sch, sch.get_loops(sch.get_sblock("workgroup")))
+            return
         if groups == 1 and self.plan.config.splits == 1:
             bind_grid(sch, tiles)
             return

@@ -12,7 +12,7 @@ from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout.analysis import Placement, coalescing
 from tvm_iree_ext.target.fma import FMA_TYPES, fma_kind, fma_lanes, fma_name
-from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
+from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
 from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 from tvm_iree_ext.target.mma_table import mma_table
@@ -40,7 +40,10 @@ _LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more sh
 _LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by itself
 _TYPICAL = 4096  # what an extent that is known at call time counts as
 _TYPICAL_GROUPS = 16
+_GAIN = 0.9  # of the time, below which workgroups share tiles: costs are rough
 
+Pair = tuple[int, int]
+Costs = dict[MatmulConfig, float]
 
 _ROUNDING = ("tf32", "xf32")  # only where a config asks for them by name
 
@@ -111,50 +114,131 @@ def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
     Raises:
         ScheduleError: when nothing fits, with what the last attempt lacked.
     """
-    mma, chip = matmul_kind(shape, target), gpu_chip(target)
-    m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
-    bytes_per_k = mma.k * dtype_bits(mma.a) // 8
-    k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // mma.k)))
-    column_major = _column_major(mma)
-    bits = [DataType(shape.memory_dtype(side)).bits for side in SIDES]
-    typical = replace(shape, m=m, n=n, k=k, groups=shape.groups or _TYPICAL_GROUPS)
-    most = max(1, k // (_LEAST_STEPS * k_tiles * mma.k)) if _known(shape) else 1
-    costs: dict[tuple[tuple[int, int], tuple[int, int], int], float] = {}
-    for (rows, columns), splits in product(_TILES, _SPLITS):
-        sums = rows * columns * dtype_bits(mma.c) // 32
-        if sums > _MOST_SUMS and (mma.subgroup_size != 32 or dtype_bits(mma.c) > 32):
-            continue
-        subgroups = _subgroups(mma, m, n, rows, columns)
-        tiles = (
-            _tiles(m, subgroups[0], mma.m, rows),
-            _tiles(n, subgroups[1], mma.n, columns),
-        )
-        tile = (subgroups[0] * tiles[0] * mma.m, subgroups[1] * tiles[1] * mma.n)
-        whole = k % (k_tiles * mma.k) == 0
-        if splits <= most and not (whole and k // (k_tiles * mma.k) % splits):
-            tiling = Tiling(*tile, k_tiles * mma.k, _STAGES, splits)
-            costs[subgroups, tiles, splits] = cost_us(
-                typical, chip, tiling, (bits[0] / 8, bits[1] / 8)
-            )
-    refused: ScheduleError | None = None
-    for subgroups, tiles, splits in sorted(costs, key=lambda key: costs[key]):
-        lone: MatmulConfig | None = None
-        for stages, depth in product((3, 2, 1), (k_tiles, -(-k_tiles // 2))):
-            config = MatmulConfig(
-                mma.name, subgroups, tiles, depth, stages, column_major, splits=splits
-            )
+    search = _Search(shape, target)
+    apart, config = search.best(search.costs())
+    if not _known(shape) or not search.cores:
+        return config
+    shared = search.costs_of_shares(_GAIN * apart)
+    best = min(shared, key=lambda one: shared[one], default=config)
+    return best if shared.get(best, apart) < _GAIN * apart else config
+
+
+class _Search:
+    """The configs for a product by what they cost; see :mod:`.matmul_cost`."""
+
+    def __init__(self, shape: MatmulShape, target: Target) -> None:
+        self.shape, self.target = shape, target
+        self.mma, self.chip = matmul_kind(shape, target), gpu_chip(target)
+        self.cores = self.chip.parts[0].cores if self.chip.parts else 0
+        m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
+        groups = shape.groups or _TYPICAL_GROUPS
+        self.typical = replace(shape, m=m, n=n, k=k, groups=groups)
+        self.m, self.n, self.k = m, n, k
+        bytes_per_k = self.mma.k * dtype_bits(self.mma.a) // 8
+        self.k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // self.mma.k)))
+        self.column_major = _column_major(self.mma)
+
+    def costs(self) -> Costs:
+        """Of each tile, with K in parts."""
+        depth, k = self.k_tiles * self.mma.k, self.k
+        most = max(1, k // (_LEAST_STEPS * depth)) if _known(self.shape) else 1
+        splits = [
+            splits
+            for splits in _SPLITS
+            if splits <= most and not (k % depth == 0 and k // depth % splits)
+        ]
+        return {
+            MatmulConfig(self.mma.name, subgroups, tiles, splits=parts): self._cost(tile, parts)
+            for (subgroups, tiles, tile), parts in product(self._tilings(), splits)
+        }
+
+    def costs_of_shares(self, below: float) -> Costs:
+        """Of each tile, with all tiles and steps shared out to the workgroups that are resident.
+
+        Those that cost no less than ``below`` even with one workgroup for each core are left out.
+        """
+        found: Costs = {}
+        for subgroups, tiles, tile in self._tilings():
+            if self._cost(tile, 1, self.cores) >= below:
+                continue
             try:
-                plan = plan_matmul(shape, target, config)
+                plan = self.staged(MatmulConfig(self.mma.name, subgroups, tiles))
+            except ScheduleError:
+                continue
+            workgroups = self.cores * self._resident(plan)
+            found[replace(plan.config, workgroups=workgroups)] = self._cost(tile, 1, workgroups)
+        return found
+
+    def best(self, costs: Costs) -> tuple[float, MatmulConfig]:
+        """The cheapest that fits the chip, and what it costs.
+
+        Raises:
+            ScheduleError: when nothing fits, with what the last attempt lacked.
+        """
+        refused: ScheduleError | None = None
+        for config in sorted(costs, key=lambda one: costs[one]):
+            try:
+                return costs[config], self.staged(config).config
+            except ScheduleError as error:
+                refused = error
+        raise refused or ScheduleError("matmul: no tiles fit")
+
+    def staged(self, config: MatmulConfig) -> MatmulPlan:
+        """With the stages and the depth for which there is room.
+
+        Raises:
+            ScheduleError: when there is none, with what the last attempt lacked.
+        """
+        lone: MatmulPlan | None = None
+        refused: ScheduleError | None = None
+        for stages, depth in product((3, 2, 1), (self.k_tiles, -(-self.k_tiles // 2))):
+            chosen = replace(config, k_tiles=depth, stages=stages, column_major=self.column_major)
+            try:
+                plan = plan_matmul(self.shape, self.target, chosen)
             except ScheduleError as error:
                 refused = error
                 continue
             if not _alone(plan):
-                return config
-            lone = lone or config
-        if lone is not None:
-            return lone
-    assert refused is not None
-    raise refused
+                return plan
+            lone = lone or plan
+        if lone is None:
+            assert refused is not None
+            raise refused
+        return lone
+
+    def _tilings(self) -> list[tuple[Pair, Pair, Pair]]:
+        """Subgroups, instructions of each, and elements of a workgroup's tiles."""
+        mma, m, n = self.mma, self.m, self.n
+        found: dict[tuple[Pair, Pair, Pair], None] = {}
+        for rows, columns in _TILES:
+            sums = rows * columns * dtype_bits(mma.c) // 32
+            if sums > _MOST_SUMS and (mma.subgroup_size != 32 or dtype_bits(mma.c) > 32):
+                continue
+            subgroups = _subgroups(mma, m, n, rows, columns)
+            tiles = (
+                _tiles(m, subgroups[0], mma.m, rows),
+                _tiles(n, subgroups[1], mma.n, columns),
+            )
+            tile = (subgroups[0] * tiles[0] * mma.m, subgroups[1] * tiles[1] * mma.n)
+            found[subgroups, tiles, tile] = None
+        return list(found)
+
+    def _cost(self, tile: Pair, splits: int, workgroups: int = 0) -> float:
+        tiling = Tiling(*tile, self.k_tiles * self.mma.k, _STAGES, splits, workgroups)
+        widths = [DataType(self.shape.memory_dtype(side)).bits / 8 for side in SIDES]
+        return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
+
+    def _resident(self, plan: MatmulPlan) -> int:
+        """The workgroups that a core holds at once."""
+        registers = min(plan.registers + plan.other_registers, self.chip.max_registers)
+        found = occupancy(
+            self.chip,
+            registers=registers,
+            shared_memory_bytes=plan.shared_memory_bytes,
+            lanes=plan.config.num_subgroups * self.mma.subgroup_size,
+            subgroup_size=self.mma.subgroup_size,
+        )
+        return found.workgroups_per_core
 
 
 def _alone(plan: MatmulPlan) -> bool:

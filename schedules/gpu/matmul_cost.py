@@ -3,12 +3,14 @@
 It is what a heuristic compares.  A core does one workgroup's products at a time and reads its tiles
 from the second cache; a round is one workgroup for each core.  However many there are, operands
 come through the chip's bandwidth, and a step of K takes no less than memory takes to answer.  K in
-parts makes more workgroups, and a second kernel that reads and adds what they leave.
+parts makes more workgroups, and a second kernel that reads and adds what they leave.  Workgroups
+that share tiles and steps evenly end together, at the same price.
 """
 
 from dataclasses import dataclass
 
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.shares import Shares
 
 from tvm_iree_ext.target.gpu import GpuChip
 
@@ -22,13 +24,17 @@ _MOST_RESIDENT = 8
 
 @dataclass(frozen=True)
 class Tiling:
-    """A workgroup's rows, columns and depth, the tiles of K under way, and the parts of K."""
+    """A workgroup's rows, columns and depth, the tiles of K under way, and the parts of K.
+
+    ``workgroups``: that share all tiles and steps; 0 where each has one tile, or a part of it.
+    """
 
     rows: int
     columns: int
     depth: int
     stages: int
     splits: int
+    workgroups: int = 0
 
 
 def cost_us(
@@ -46,14 +52,20 @@ def cost_us(
     steps = -(-k // (tiling.splits * tiling.depth))
     per_step = 2 * rows * columns * tiling.depth * cores / peak
     per_step += tiling.depth * (rows * widths[0] + columns * widths[1]) / _CACHE_BYTES_PER_US
-    rounds = -(-workgroups // cores)
-    busy = rounds * (steps + 1) * per_step
-    resident = max(1, min(_MOST_RESIDENT, _RESIDENT // (rows * columns)))
-    waits = -(-workgroups // (cores * resident)) * (steps + tiling.stages)
+    if tiling.workgroups:
+        shares = Shares(tiling.workgroups, workgroups, steps)
+        rounds, each = shares.rounds, shares.each if shares.left else 0
+        resident = tiling.workgroups / cores
+        busy = (rounds * (steps + 1) + each + 2) * resident * per_step
+        waits = rounds * (steps + tiling.stages) + each + 2 * tiling.stages
+        left = (shares.parts if shares.left else 0) * rows * columns
+    else:
+        busy = -(-workgroups // cores) * (steps + 1) * per_step
+        resident = max(1, min(_MOST_RESIDENT, _RESIDENT // (rows * columns)))
+        waits = -(-workgroups // (cores * resident)) * (steps + tiling.stages)
+        left = groups * m * n * tiling.splits if tiling.splits > 1 else 0
     waiting = waits * _ANSWER_US / max(1, tiling.stages - 1)
     bandwidth = (part.bandwidth_tbs if part else _TBS) * 1e6  # bytes in a us
     moved = groups * (m * k * widths[0] + k * n * widths[1] + 4 * m * n)
     total = max(busy, waiting, moved / bandwidth)
-    if tiling.splits > 1:
-        total += _LAUNCH_US + 8 * groups * m * n * tiling.splits / bandwidth
-    return total
+    return total + (_LAUNCH_US + 8 * left / bandwidth if left else 0)

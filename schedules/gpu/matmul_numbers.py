@@ -23,6 +23,7 @@ def lowering_config(config: MatmulConfig) -> LoweringConfig:
         reduction_tile={"k": config.k_tiles * mma.k},
         promote=("lhs", "rhs"),
         splits=config.splits,
+        workgroups=config.workgroups,
         mma_kind=config.mma_kind,
         subgroups={"m": sm, "n": sn},
         stages=config.stages,
@@ -65,4 +66,5 @@ def matmul_numbers(check: ConfigCheck) -> MatmulConfig:
         column_major=config.column_major,
         swizzle=config.swizzle,
         splits=check.splits(),
+        workgroups=check.workgroups(),
     )

@@ -55,6 +55,7 @@ class MatmulConfig:
         column_major: exchange A and B in the instruction, so that lanes hold runs of the result's
             rows instead of its columns.
         splits: parts of K that are multiplied at once; a second kernel adds their sums.
+        workgroups: that share all tiles, and the steps of the last ones; 0 for one to a tile.
     """
 
     mma_kind: str
@@ -65,6 +66,7 @@ class MatmulConfig:
     column_major: bool = False
     swizzle: bool = True
     splits: int = 1
+    workgroups: int = 0
 
     @property
     def num_subgroups(self) -> int:
@@ -267,6 +269,9 @@ def _check(
         ),
         f"{lanes} lanes; a workgroup has at most {chip.max_lanes}": lanes > chip.max_lanes,
         f"counts {counts} start at 1": min(counts) < 1,
+        f"{config.splits} splits, and {config.workgroups} workgroups that share steps of K": (
+            config.splits > 1 and config.workgroups > 0
+        ),
         "its A and B are not each other's transposes": (
             config.column_major and not mma.column_major
         ),

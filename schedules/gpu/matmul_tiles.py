@@ -8,7 +8,7 @@ result               the accumulator, as far as the result reaches
 merged               the sum of the parts of K, where it was split
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +21,9 @@ from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulOperands, Matmu
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.canonical import convert
 from tvm_iree_ext.ops.small_floats import halved
+
+Store = Callable[[Any, Any, Any], None]
+"""Takes a row, a column and a sum, those of a place counted from its first."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +48,23 @@ class TilePlan:
     splits: int = 1
 
 
-def matmul_blocks(operands: MatmulOperands, plan: TilePlan) -> tirx.PrimFunc:
-    """The func of a product, over its operands."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        operands.declare()
-        with I.sblock("root"):
-            _Blocks(operands, plan).emit()
-    return builder.get()
+@dataclass(frozen=True)
+class Place:
+    """What of a product is multiplied without a break.
+
+    Attributes:
+        group: the product, of several.
+        spans: rows, columns and depth, in whole tiles, by role.
+        first: where it begins, by role.
+        covered: rows, columns and depth of all such places, in whole tiles.
+        depth: what is multiplied of the depth that is spanned; None for all.
+    """
+
+    group: Any
+    spans: Mapping[str, Any]
+    first: Mapping[str, Any]
+    covered: Mapping[str, Any]
+    depth: Any | None = None
 
 
 def shared_name(side: str) -> str:
@@ -59,30 +72,46 @@ def shared_name(side: str) -> str:
     return f"{side}_shared"
 
 
-class _Blocks:
+class MatmulBlocks:
+    """The blocks of a product of which each workgroup has a tile, or a part of K of it.
+
+    ``merges``: whether there is the block ``merged``, a second kernel.
+    """
+
     def __init__(self, operands: MatmulOperands, plan: TilePlan) -> None:
         self.operands, self.plan = operands, plan
         self.shape: MatmulShape = operands.shape
-        self.groups, *extents = operands.extents()
-        self.extents = dict(zip("mnk", extents, strict=True))
         self.index = operands.index_dtype
-        self.padded = {
-            role: -(-extent // part) * part
-            for (role, extent), part in zip(self.extents.items(), plan.tile, strict=True)
-        }
-        if plan.splits > 1:
-            per_split = plan.splits * plan.tile[2]
-            self.padded["k"] = -(-self.extents["k"] // per_split) * plan.tile[2]
+        self.merges = plan.splits > 1
+
+    def func(self) -> tirx.PrimFunc:
+        """The func of the product, over its operands."""
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            self.operands.declare()
+            self.groups, *extents = self.operands.extents()
+            self.extents = dict(zip("mnk", extents, strict=True))
+            with I.sblock("root"):
+                self.emit()
+        return builder.get()
+
+    def whole_tiles(self, role: str) -> Any:
+        """The tiles along rows, columns or depth."""
+        return -(-self.extents[role] // self.plan.tile["mnk".index(role)])
 
     def emit(self) -> None:
-        splits, dtype = self.plan.splits, self.shape.result_dtype
+        """All kernels."""
+        splits, tile = self.plan.splits, dict(zip("mnk", self.plan.tile, strict=True))
+        spans = {role: self.whole_tiles(role) * tile[role] for role in "mnk"}
+        covered = dict(spans)
         if splits > 1:
+            spans["k"] = -(-self.extents["k"] // (splits * tile["k"])) * tile["k"]
+            covered["k"] = splits * spans["k"]
             shape = [self.groups, splits, self.extents["m"], self.extents["n"]]
-            parts = I.sblock_alloc_buffer(self._consts(shape), dtype)
+            parts = I.sblock_alloc_buffer(self.consts(shape), self.shape.result_dtype)
             IRBuilder.name("parts", parts)
         with self._group() as number:
             group, split = (number, 0) if splits == 1 else (number // splits, number % splits)
-            self._product(group, split * self.padded["k"])
+            first = {"k": split * spans["k"]} if splits > 1 else {}
 
             def store(i: Any, j: Any, value: Any) -> None:
                 if splits > 1:
@@ -90,7 +119,7 @@ class _Blocks:
                 else:
                     self.operands.store(group, i, j, value)
 
-            self._result(store)
+            self.multiply(Place(group, spans, first, covered), store)
         if splits > 1:
             self._merged(parts)
 
@@ -101,55 +130,57 @@ class _Blocks:
         if isinstance(count, int) and count == 1:
             yield tirx.const(0, self.index)
             return
-        with I.serial(self._const(0), self._const(count)) as number, I.sblock("group"):
-            yield I.axis.spatial(self._const(count), number)
+        with I.serial(self.const(0), self.const(count)) as number, I.sblock("group"):
+            yield I.axis.spatial(self.const(count), number)
 
-    def _product(self, group: Any, first_k: Any) -> None:
+    def multiply(self, place: Place, store: Store) -> None:
+        """The tiles of a place, their product, and its way to ``store``."""
         shape, plan = self.shape, self.plan
         roles = {"lhs": "mk", "rhs": "kn"}
         tiles: dict[str, Any] = {}
         for side in SIDES:
-            source = self._source(side, group, first_k)
+            source = self._source(side, place)
             order = shape.order(side)
             if side in plan.registers:
-                extents = self._consts(self.padded[roles[side][dim]] for dim in order)
+                extents = self.consts(place.spans[roles[side][dim]] for dim in order)
                 waiting = I.sblock_alloc_buffer(extents, shape.memory_dtype(side), scope="local")
                 _copy(f"{side}_registers", waiting, source)
                 source = _reads(waiting)
-            extents = self._consts(self.padded[roles[side][dim]] for dim in plan.orders[side])
+            extents = self.consts(place.spans[roles[side][dim]] for dim in plan.orders[side])
             tiles[side] = I.sblock_alloc_buffer(extents, shape.dtype(side), scope=plan.scope)
             IRBuilder.name(shared_name(side), tiles[side])
             turned = order != plan.orders[side]
             _copy(f"{side}_tile", tiles[side], source, turned=turned)
-        dtype, (rows, columns, depth) = shape.result_dtype, self._consts(self.padded.values())
-        self.accumulator = I.sblock_alloc_buffer((rows, columns), dtype, scope="local")
+        dtype = shape.result_dtype
+        depth = place.spans["k"] if place.depth is None else place.depth
+        rows, columns, depth = self.consts((place.spans["m"], place.spans["n"], depth))
+        accumulator = I.sblock_alloc_buffer((rows, columns), dtype, scope="local")
         with I.grid(rows, columns, depth) as loops, I.sblock("product"):
             i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
             k = I.axis.reduce(depth, loops[2])
             with I.init():
-                I.buffer_store(self.accumulator, tirx.const(0, dtype), [i, j])
+                I.buffer_store(accumulator, tirx.const(0, dtype), [i, j])
             first, second = (
                 _cast(tiles[side][tuple(at[dim] for dim in plan.orders[side])], dtype)
                 for side, at in (("lhs", (i, k)), ("rhs", (k, j)))
             )
-            I.buffer_store(self.accumulator, self.accumulator[i, j] + first * second, [i, j])
+            I.buffer_store(accumulator, accumulator[i, j] + first * second, [i, j])
+        self._result(accumulator, place, store)
 
-    def _source(self, side: str, group: Any, first_k: Any) -> Any:
+    def _source(self, side: str, place: Place) -> Any:
         """Elements of an operand by their place in a whole matrix in its order; 0 outside."""
         order, run = self.shape.order(side), self.plan.runs[side]
         roles = "mk" if side == "lhs" else "kn"
 
         def element(at: Sequence[Any]) -> Any:
             own = {roles[dim]: x for dim, x in zip(order, at, strict=True)}
-            whole = dict(self.padded)
-            if self.plan.splits > 1:
-                own["k"] = own["k"] + first_k
-                whole["k"] = self.plan.splits * self.padded["k"]
-            limits = [
-                (own[roles[dim]], self.extents[roles[dim]], whole[roles[dim]]) for dim in order
+            own = {role: x + place.first.get(role, 0) for role, x in own.items()}
+            ends = [
+                (own[roles[dim]], self.extents[roles[dim]], place.covered[roles[dim]])
+                for dim in order
             ]
-            inside = _both(_inside(limits, run), self.operands.inside(side, own, run))
-            value = self.operands.load(side, group, own)
+            inside = _both(_inside(ends, run), self.operands.inside(side, own, run))
+            value = self.operands.load(side, place.group, own)
             if inside is None:
                 return value
             zero = tirx.const(0, self.shape.memory_dtype(side))
@@ -157,25 +188,25 @@ class _Blocks:
 
         return element
 
-    def _result(self, store: Any) -> None:
+    def _result(self, accumulator: Any, place: Place, store: Store) -> None:
         """Over whole tiles, too, so that what a lane holds never depends on the edge."""
-        rows, columns = self._consts(self.padded[role] for role in "mn")
+        rows, columns = self.consts(place.spans[role] for role in "mn")
         with I.grid(rows, columns) as loops, I.sblock("result"):
             i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
-            limits = [
-                (at, self.extents[role], self.padded[role])
+            ends = [
+                (at + place.first.get(role, 0), self.extents[role], place.covered[role])
                 for at, role in zip((i, j), "mn", strict=True)
             ]
-            inside = _inside(limits, self.plan.runs["result"], hidden=True)
+            inside = _inside(ends, self.plan.runs["result"], hidden=True)
             with ExitStack() as stack:
                 if inside is not None:
                     stack.enter_context(I.If(inside))
                     stack.enter_context(I.Then())
-                store(i, j, self.accumulator[i, j])
+                store(i, j, accumulator[i, j])
 
     def _merged(self, parts: Any) -> None:
         """The sum of the parts of K, in their order."""
-        extents = self._consts([self.groups, self.extents["m"], self.extents["n"]])
+        extents = self.consts([self.groups, self.extents["m"], self.extents["n"]])
         with I.grid(*extents) as loops, I.sblock("merged"):
             g, i, j = (I.axis.spatial(e, loop) for e, loop in zip(extents, loops, strict=True))
             total = parts[g, 0, i, j]
@@ -183,11 +214,13 @@ class _Blocks:
                 total = total + parts[g, split, i, j]
             self.operands.store(g, i, j, total)
 
-    def _const(self, extent: Any) -> Any:
+    def const(self, extent: Any) -> Any:
+        """A number as an index."""
         return tirx.const(extent, self.index) if isinstance(extent, int) else extent
 
-    def _consts(self, extents: Any) -> list[Any]:
-        return [self._const(extent) for extent in extents]
+    def consts(self, extents: Any) -> list[Any]:
+        """Numbers as indices."""
+        return [self.const(extent) for extent in extents]
 
 
 def _cast(value: Any, dtype: str) -> Any:

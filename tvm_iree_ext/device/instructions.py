@@ -1,7 +1,8 @@
 """Count what the generated code does, from AMDGPU assembly and from SASS.
 
 Counts are of instructions as they stand, per subgroup; the hot loop is the one with the most matrix
-instructions, of which a pass is counted.
+instructions, of which a pass is counted.  A loop around such loops is none: a workgroup's over its
+tiles.
 """
 
 import functools
@@ -95,9 +96,15 @@ def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructi
         for at, line in enumerate(lines)
         if line.target in places and places[line.target] <= at
     ]
-    counted = [(_count(lines[first : last + 1], classify), last - first) for first, last in loops]
-    hot = max(counted, key=lambda one: (one[0].mma, -one[1]), default=None)
-    return KernelInstructions(_count(lines, classify), hot[0] if hot and hot[0].mma else None)
+    counted = {loop: _count(lines[loop[0] : loop[1] + 1], classify) for loop in loops}
+    multiplying = [loop for loop in counted if counted[loop].mma]
+    inner = [
+        (first, last)
+        for first, last in multiplying
+        if not any(first < other and end <= last for other, end in multiplying)
+    ]
+    hot = max(inner, key=lambda loop: (counted[loop].mma, loop[0] - loop[1]), default=None)
+    return KernelInstructions(_count(lines, classify), counted[hot] if hot else None)
 
 
 @dataclass(frozen=True)

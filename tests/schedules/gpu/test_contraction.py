@@ -231,6 +231,41 @@ def test_parts_of_k_of_a_length_known_at_call_time():
         check(op, arrays(op, k=k), "cuda:sm_80", replace(small(op, "cuda:sm_80"), splits=2))
 
 
+@pytest.mark.parametrize(
+    ("chip", "workgroups", "k"),
+    [
+        ("cuda:sm_80", 5, 100),  # a round of whole tiles, and a rest
+        ("cuda:sm_80", 32, 200),  # no whole tile
+        ("rocm:gfx942", 7, 200),
+        ("rocm:gfx1100", 5, 100),
+        ("rocm:gfx1100", 4, 30),  # no rest
+    ],
+)
+def test_workgroups_share_tiles_and_steps(chip, workgroups, k):
+    bias = ops.TensorType((40,), "float32")
+    op = ops.matmul((2, 35, k), (2, k, 40), [bias], epilogue="max(arg0 + arg1, 0)", dtype=HALF)
+    config = replace(small(op, chip), workgroups=workgroups)
+    first, *merged = check(op, arrays(op), chip, config)
+    tiles = 2 * -(-35 // config.workgroup_tile["m"]) * -(-40 // config.workgroup_tile["n"])
+    assert first.grid == (workgroups, 1, 1)
+    assert len(merged) == (tiles % workgroups > 0)
+
+
+def test_workgroups_share_what_is_known_at_call_time():
+    op, chip = ops.matmul(("m", 100), (100, 40), dtype=HALF), "rocm:gfx942"
+    for m in (1, 70):
+        check(op, arrays(op, m=m), chip, replace(small(op, chip), workgroups=5))
+
+
+def test_workgroups_share_where_the_last_round_would_be_for_few():
+    """64 tiles for 108 cores; 512 tiles are rounds enough."""
+    target = make_target("cuda:sm_80")
+    few = RULE.heuristic(ops.matmul((2048, 8192), (8192, 2048), dtype=HALF), target)
+    many = RULE.heuristic(ops.matmul((4096, 4096), (4096, 4096), dtype=HALF), target)
+    assert few.workgroups == 108
+    assert many.workgroups == 0
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_k_is_split_where_tiles_are_few(chip):
     """Only there: a large product has tiles for all cores."""
@@ -266,6 +301,8 @@ def test_rows_are_copied_in_runs_where_dims_allow():
         ({"reduction_tile": {"k": 24}}, r"reduction_tile\['k'\] is 24; expected a multiple of 16"),
         ({"stages": 0}, "stages is 0; expected a number from 1"),
         ({"splits": -1}, "splits is -1; expected a number from 1"),
+        ({"workgroups": -1}, "workgroups is -1; expected a number from 1"),
+        ({"splits": 2, "workgroups": 2}, "2 splits, and 2 workgroups that share"),
         ({"column_major": True}, "A and B are not each other's transposes"),
     ],
 )
