@@ -61,8 +61,8 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".narrow_storage .target .layout .intrin .linker .artifact .manifest .device.launcher"
-    " tvm tvm_ffi cuda",
+    "device": ".narrow_storage .vector_math .target .layout .intrin .linker .artifact .manifest"
+    " .device.launcher tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .manifest .device.launcher numpy",
     "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"

@@ -67,21 +67,23 @@ _TANH_Q = (1.0, 0.4671306312084198, 0.025871213525533676, 0.000328314985, 7.7623
 _TANH_END = 9.02
 
 
-def _constant(value: float, dtype: str) -> Expr:
+def constant(value: float, dtype: str) -> Expr:
+    """A number, or a vector of it."""
     scalar, _, lanes = dtype.partition("x")
-    constant = tirx.const(value, scalar)
-    return tirx.Broadcast(constant, int(lanes)) if lanes else constant
+    number = tirx.const(value, scalar)
+    return tirx.Broadcast(number, int(lanes)) if lanes else number
 
 
 Share: TypeAlias = Callable[[Expr], Expr]
 """Makes a value that is used several times cheap to repeat: a variable bound to it."""
 
 
-def _polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
+def polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
+    """``coefficients[0] + coefficients[1] x + ...``, by Horner's rule."""
     dtype = str(x.ty.dtype)
-    result = _constant(coefficients[-1], dtype)
+    result = constant(coefficients[-1], dtype)
     for coefficient in reversed(coefficients[:-1]):
-        result = result * x + _constant(coefficient, dtype)
+        result = result * x + constant(coefficient, dtype)
     return result
 
 
@@ -100,19 +102,20 @@ def _power(
     integer = f"int{form.bits}" + (f"x{lanes}" if lanes else "")
     # Adding this leaves n + bias - 1 in the lowest bits; shifted up they are the float 2^(n-1).
     # The missing factor 2 is in the polynomial: so n may reach the largest exponent.
-    magic = _constant(1.5 * 2.0**form.mantissa + form.bias - 1, dtype)
+    magic = constant(1.5 * 2.0**form.mantissa + form.bias - 1, dtype)
     total = share(exponent + magic)
-    power = tirx.reinterpret(integer, total) << _constant(form.mantissa, integer)
-    value = _polynomial(share(rest(total - magic)), tuple(2.0 * c for c in coefficients))
+    power = tirx.reinterpret(integer, total) << constant(form.mantissa, integer)
+    value = polynomial(share(rest(total - magic)), tuple(2.0 * c for c in coefficients))
     value = value * tirx.reinterpret(dtype, power)
     if may_overflow:
-        too_large = exponent >= _constant(form.bias + 1.0, dtype)
-        value = tirx.Select(too_large, _constant(math.inf, dtype), value)
-    too_small = exponent < _constant(1.5 - form.bias, dtype)
-    return tirx.Select(too_small, _constant(0.0, dtype), value)
+        too_large = exponent >= constant(form.bias + 1.0, dtype)
+        value = tirx.Select(too_large, constant(math.inf, dtype), value)
+    too_small = exponent < constant(1.5 - form.bias, dtype)
+    return tirx.Select(too_small, constant(0.0, dtype), value)
 
 
-def _exp2(x: Expr, share: Share) -> Expr:
+def exp2(x: Expr, share: Share) -> Expr:
+    """2^x, within 2 units in the last place."""
     form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
     return _power(x, lambda n: x - n, form.exp2, share)
 
@@ -122,11 +125,12 @@ def _exp2_of_negative(x: Expr, share: Share) -> Expr:
     return _power(x, lambda n: x - n, form.exp2, share, may_overflow=False)
 
 
-def _exp(x: Expr, share: Share) -> Expr:
+def exp(x: Expr, share: Share) -> Expr:
+    """e^x, within 2 units in the last place."""
     dtype = str(x.ty.dtype)
     form = _FORMATS[dtype.partition("x")[0]]
-    high, low = (_constant(part, dtype) for part in form.ln2)
-    exponent = share(x * _constant(1.0 / math.log(2.0), dtype))
+    high, low = (constant(part, dtype) for part in form.ln2)
+    exponent = share(x * constant(1.0 / math.log(2.0), dtype))
 
     def remainder(n: Expr) -> Expr:
         n = share(n)
@@ -135,18 +139,19 @@ def _exp(x: Expr, share: Share) -> Expr:
     return _power(exponent, remainder, form.exp, share)
 
 
-def _sigmoid(x: Expr, share: Share) -> Expr:
-    one = _constant(1.0, str(x.ty.dtype))
-    return one / (one + _exp(share(_constant(0.0, str(x.ty.dtype)) - x), share))
+def sigmoid(x: Expr, share: Share) -> Expr:
+    """``1 / (1 + e^-x)``, within 4 units in the last place."""
+    one = constant(1.0, str(x.ty.dtype))
+    return one / (one + exp(share(constant(0.0, str(x.ty.dtype)) - x), share))
 
 
-def _tanh(x: Expr, share: Share) -> Expr:
+def tanh(x: Expr, share: Share) -> Expr:
     """``x * p(x^2) / q(x^2)``, and 1 from where that is the nearest number."""
     dtype = str(x.ty.dtype)
-    one, minus_one = _constant(1.0, dtype), _constant(-1.0, dtype)
-    end, other_end = _constant(_TANH_END, dtype), _constant(-_TANH_END, dtype)
+    one, minus_one = constant(1.0, dtype), constant(-1.0, dtype)
+    end, other_end = constant(_TANH_END, dtype), constant(-_TANH_END, dtype)
     square = share(x * x)
-    value = share(x * _polynomial(square, _TANH_P) / _polynomial(square, _TANH_Q))
+    value = share(x * polynomial(square, _TANH_P) / polynomial(square, _TANH_Q))
     above = tirx.Or(x >= end, value > one)
     below = tirx.Or(x <= other_end, value < minus_one)
     return tirx.Select(above, one, tirx.Select(below, minus_one, value))
@@ -159,10 +164,10 @@ Each exp2 then saves the compare and select of an overflow.
 """
 
 _LOWERINGS: dict[str, tuple[Callable[[Expr, Share], Expr], tuple[str, ...]]] = {
-    "tirx.exp": (_exp, ("float32", "float64")),
-    "tirx.exp2": (_exp2, ("float32", "float64")),
-    "tirx.sigmoid": (_sigmoid, ("float32", "float64")),
-    "tirx.tanh": (_tanh, ("float32",)),
+    "tirx.exp": (exp, ("float32", "float64")),
+    "tirx.exp2": (exp2, ("float32", "float64")),
+    "tirx.sigmoid": (sigmoid, ("float32", "float64")),
+    "tirx.tanh": (tanh, ("float32",)),
 }
 
 

@@ -8,7 +8,6 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.attention_config import ALGORITHM, attention_config
-from tvm_iree_ext.schedules.gpu.attention_functions import missing
 from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
 from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
@@ -33,9 +32,6 @@ class GpuAttention(GpuRule):
             for dim in op.dims[role]:
                 if isinstance(op.extents[dim], str):
                     return f"{role} extent {op.extents[dim]} is dynamic; it must be a number"
-        kind = target.kind.name
-        if op.region is not None and (names := missing(op.region.body, op.compute_dtype, kind)):
-            return f"the region takes {', '.join(names)} of {op.compute_dtype}; {kind} has no code"
         try:
             attention_config(op, target)
         except ScheduleError as error:

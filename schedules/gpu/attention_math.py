@@ -1,14 +1,11 @@
 """Exponentials, maxima and conversions as the chips have them."""
 
-import math
 from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.expressions import cast, splat
-
-_TERMS = 14  # of the series of 2^f for abs(f) <= 0.5: 4e-18
 
 
 def held(value: Any) -> Any:
@@ -25,30 +22,9 @@ def held(value: Any) -> Any:
 def exp2(kind: str, x: Any) -> Any:
     """2 to the ``x``: one instruction for 32 bits; 0 below the smallest normal number."""
     dtype = str(x.ty.dtype)
-    if dtype == "float64":
-        return exp2_of_double(x)
-    if kind == "rocm":
+    if kind == "rocm" and dtype == "float32":
         return tirx.call_llvm_pure_intrin(dtype, "llvm.amdgcn.exp2", x)
     return tirx.exp2(x)
-
-
-def exp2_of_double(x: Any) -> Any:
-    """2^n * 2^f with n the nearest integer; 0 below the smallest normal number."""
-    exponent = held(x)
-    # NaN and what no normal number is goes by selects, so that the integer is one.
-    large = exponent >= tirx.const(1023.5, "float64")
-    inside = tirx.And(exponent > tirx.const(-1022.0, "float64"), tirx.Not(large))
-    bounded = held(tirx.Select(inside, exponent, tirx.const(0.0, "float64")))
-    whole = held(tirx.nearbyint(bounded))
-    rest = held(bounded - whole)
-    power = tirx.const(math.log(2.0) ** (_TERMS - 1) / math.factorial(_TERMS - 1), "float64")
-    for term in range(_TERMS - 2, -1, -1):
-        coefficient = math.log(2.0) ** term / math.factorial(term)
-        power = power * rest + tirx.const(coefficient, "float64")
-    bits = (tirx.Cast("int64", whole) + tirx.const(1023, "int64")) << tirx.const(52, "int64")
-    value = held(power * tirx.reinterpret("float64", bits))
-    outside = tirx.Select(large, tirx.const(math.inf, "float64"), tirx.const(0.0, "float64"))
-    return tirx.Select(inside, value, tirx.Select(tirx.isnan(exponent), exponent, outside))
 
 
 def largest(kind: str, a: Any, b: Any) -> Any:

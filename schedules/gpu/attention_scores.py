@@ -8,7 +8,6 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import Index
-from tvm_iree_ext.schedules.gpu.attention_functions import portable
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain
@@ -75,7 +74,7 @@ class ScoreMask:
                 if not domain.products:
                     score = score * factor
                 if op.region is not None:
-                    score = portable(op.region(held(score)), self.lanes.kind)
+                    score = op.region(held(score))
                 if self.masked:
                     score = score + self._mask(
                         self.rows[tile, slots[register]], first_key, register

@@ -7,7 +7,6 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import i64
-from tvm_iree_ext.schedules.gpu.attention_functions import portable
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.loops_lanes import (
     At,
@@ -42,14 +41,17 @@ def emit_map(nest: Nest, memory: Memory, target: Target) -> None:
     line = axes[-1] if axes else None
     run = 1 if line is None else widest_run(stored, look.accesses, line, nest.axes)
     runs = Runs.of(look, line, nest.axes, run)
-    size, kind = subgroup_size(target), target.kind.name
+    size = subgroup_size(target)
     layout = NestedLayout(
         subgroup_tile=(_SUBGROUPS,), batch_tile=(1,), outer_tile=(1,),
         thread_tile=(size,), element_tile=(run,), subgroup_strides=(1,), thread_strides=(1,),
     )  # fmt: skip
     (tile,) = layout.undistributed_shape
     total = emit.product([axis.count for axis in axes])
-    with workgroups(emit.ceil_div(total, tile), layout, size, kind) as (number, workgroup):
+    with workgroups(emit.ceil_div(total, tile), layout, size, target.kind.name) as (
+        number,
+        workgroup,
+    ):
         (subgroup,), (lane,) = digits(layout, workgroup)
         first = I.Bind(wide(number) * tile + wide(subgroup * size + lane) * run)
         with where(None if is_whole(total, tile) else first < i64(total)):
@@ -65,7 +67,7 @@ def emit_map(nest: Nest, memory: Memory, target: Target) -> None:
             for place in range(run):
                 here = at if line is None or not place else {**at, line.var: at[line.var] + place}
                 for values, value in zip(
-                    results, _values(nest, memory, cells, here, tiles, place, kind), strict=True
+                    results, _values(nest, memory, cells, here, tiles, place), strict=True
                 ):
                     values.append(value)
             for store, values in zip(nest.stores, results, strict=True):
@@ -81,12 +83,11 @@ def _values(
     at: At,
     tiles: Mapping[int, Any],
     place: int,
-    kind: str,
 ) -> list[Any]:
     """What is stored at a point, in registers."""
     cells.rewind()
     point = Point(memory, at, nest, cells, i64(place) if tiles else None, gathered=tiles)
-    values = [portable(point.value(store.value), kind) for store in nest.stores]
+    values = [point.value(store.value) for store in nest.stores]
     kept = []
     for store, value in zip(nest.stores, values, strict=True):
         dtype = "int8" if str(store.buffer.ty.dtype) == "bool" else str(store.buffer.ty.dtype)

@@ -18,7 +18,6 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
-from tvm_iree_ext.schedules.gpu.attention_functions import portable
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.loops_lanes import (
     At,
@@ -147,7 +146,7 @@ class _Reduction:
         before = [_get(t, b) for t, b in zip(tiles, self.buffers, strict=True)]
         held = dict(zip(self.buffers, before, strict=True))
         point = Point(self.memory, at, self.nest, self.cells, accumulated=held)
-        values = [portable(point.value(store.value), self.kind) for store in self.nest.stores]
+        values = [point.value(store.value) for store in self.nest.stores]
         if len(tiles) > 1:  # all are computed before any is stored
             fresh = [_register(buffer) for buffer in self.buffers]
             for tile, value in zip(fresh, values, strict=True):
@@ -215,7 +214,7 @@ class _Reduction:
             self.cells.rewind()
             here = {**at, **spread(position, self.reduced)}
             point = Point(self.memory, here, self.nest, self.cells)
-            return portable(point.value(combiner.element), self.kind)
+            return point.value(combiner.element)
 
         if combiner.neutral is not None:
             _put(total, combiner.neutral(_dtype(buffer)))
@@ -284,7 +283,7 @@ class _Reduction:
         if not self.nest.init:
             return [self.memory.load(s.buffer, self._place(s, at)) for s in self.nest.stores]
         point = Point(self.memory, at, self.nest, self.first_cells)
-        values = {s.buffer: portable(point.value(s.value), self.kind) for s in self.nest.init}
+        values = {s.buffer: point.value(s.value) for s in self.nest.init}
         return [values[buffer] for buffer in self.buffers]
 
     def _place(self, store: Any, at: At) -> Expr:

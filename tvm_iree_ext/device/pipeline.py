@@ -4,14 +4,13 @@ Fragments of matrix instructions are ``local`` buffers with explicit subgroup an
 :mod:`.privatize` makes them private to a lane, where each lane then has registers of its own.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import tvm
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
-from tvm.tirx import compilation_pipeline
 
+from tvm_iree_ext.device.amd_math import lower_amd_math
 from tvm_iree_ext.device.amd_memory import rewrite_memory
 from tvm_iree_ext.device.move_words import move_words
 from tvm_iree_ext.device.permute_bytes import permute_bytes
@@ -20,8 +19,6 @@ from tvm_iree_ext.device.shared_elements import count_shared_elements
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
-
-DEVICE_PIPELINE = "tvm_iree_ext.device"
 
 
 def _passes(target: Target) -> list[Any]:
@@ -96,16 +93,6 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
     return ir.transform.Sequential([*_passes(_target_of(mod)), *packed])(mod)
 
 
-def _device_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
-    _, finalize_host, finalize_device = s_tir.pipeline.default_s_tir_pipeline()
-    return _lower, finalize_host, finalize_device
-
-
-def register() -> None:
-    """Make the pipeline known to ``tvm.compile`` under its name; again is harmless."""
-    compilation_pipeline.register_tir_pipeline(DEVICE_PIPELINE, _device_pipeline)
-
-
 def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
     """The device functions as code generation gets them: the very TIR that is compiled.
 
@@ -136,15 +123,19 @@ def lower_with_host(
 
 def _last(target: Target) -> Any:
     """What stands right before code generation."""
-    _, _, finalize = _device_pipeline()
-    passes = [finalize()]
-    if target.kind.name == "rocm":
-        passes.append(
-            tirx.transform.prim_func_pass(
-                lambda func, _mod, _ctx: rewrite_memory(func, target), opt_level=0
-            )
-        )
-    return ir.transform.Sequential(passes)
+    rocm = target.kind.name == "rocm"
+    memory = tirx.transform.prim_func_pass(
+        lambda func, _mod, _ctx: rewrite_memory(func, target), opt_level=0
+    )
+    return ir.transform.Sequential(
+        [
+            tirx.transform.LowerWarpMemory(),
+            tirx.transform.StmtSimplify(),
+            *([lower_amd_math] if rocm else []),
+            tirx.transform.LowerIntrin(),
+            *([memory] if rocm else []),
+        ]
+    )
 
 
 def _applied(passes: Any, mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
