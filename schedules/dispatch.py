@@ -36,6 +36,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuTransfer,
 )
 from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
+from tvm_iree_ext.schedules.gpu.sort import GpuSort
 from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.errors import ScheduleError
@@ -98,6 +99,7 @@ RULES: tuple[Rule, ...] = (
     GpuTransfer(),
     GpuMapped(),
     GpuIm2col(),
+    GpuSort(),
 )
 """Every rule, the most special first."""
 

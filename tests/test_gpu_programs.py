@@ -18,6 +18,9 @@ FOLDER = Path(__file__).parent / "data" / "ir"
 MLIR = Path(__file__).parent / "data" / "mlir"
 PROGRAMS = (
     "argmax",
+    "argsort_columns",
+    "conv3x3_same",
+    "conv3x3_stride2_bias",
     "dot_minus",
     "embedding",
     "mha_block",
@@ -25,6 +28,8 @@ PROGRAMS = (
     "sdpa_causal",
     "sdpa_f16",
     "sdpa_float_mask",
+    "sort_pairs",
+    "sort_rows",
 )
 TARGETS = ("cuda:sm_80", "rocm:gfx942")
 

@@ -214,6 +214,10 @@ def source(value: Any, bound: dict[ir.Var, Any]) -> Any:
             value = made.args[0]
         elif isinstance(made, relax.MatchCast):
             value = made.value
+        elif isinstance(made, relax.TupleGetItem) and isinstance(
+            several := resolved(made.tuple_value, bound), relax.Tuple
+        ):
+            value = several.fields[made.index]
         else:
             return value
     return value

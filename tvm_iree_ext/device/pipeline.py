@@ -12,6 +12,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.device.amd_math import lower_amd_math
 from tvm_iree_ext.device.amd_memory import rewrite_memory
+from tvm_iree_ext.device.barriers import add_barriers
 from tvm_iree_ext.device.move_words import move_words
 from tvm_iree_ext.device.permute_bytes import permute_bytes
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
@@ -68,9 +69,9 @@ def _passes(target: Target) -> list[Any]:
         tirx.transform.FP8ComputeLegalize(),
         tirx.transform.VerifyMemory(),
         tirx.transform.AnnotateEntryFunc(),
-        s_tir.transform.ThreadSync("shared"),
-        s_tir.transform.ThreadSync("shared.dyn"),
-        s_tir.transform.ThreadSync("warp"),
+        add_barriers("shared"),
+        add_barriers("shared.dyn"),
+        add_barriers("warp"),
         s_tir.transform.InferFragment(),
         s_tir.transform.LowerThreadAllreduce(),
         *([s_tir.transform.InjectPTXAsyncCopy()] if cuda else []),

@@ -26,6 +26,8 @@ _BINARY: dict[str, Callable[[], ast.operator]] = {
     "Mul": ast.Mult,
     "FloorDiv": ast.FloorDiv,
     "FloorMod": ast.Mod,
+    "LShift": ast.LShift,
+    "RShift": ast.RShift,
     "bitwise_and": ast.BitAnd,
     "bitwise_or": ast.BitOr,
     "bitwise_xor": ast.BitXor,

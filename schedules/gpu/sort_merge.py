@@ -1,0 +1,243 @@
+"""Long lines, sorted by merging: what is compared, and places, go through global memory.
+
+    tiles     every tile of a line, by a network in shared memory
+    then, with runs of twice the length each time:
+    cuts      where each tile of a pair's output begins in the two runs, by binary search
+    merge     each tile of the output: its parts of both runs, one backwards, by a network
+    move      all operands by the places that were found
+
+Cuts that are searched for one by one could cross where a comparator is no weak order, and elements
+be lost: where one is not known to be, each cut is put between its neighbours, one after another.
+"""
+
+import math
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.emit import Index, i64, known
+from tvm_iree_ext.schedules.gpu.attention_math import held
+from tvm_iree_ext.schedules.gpu.attention_tiles import wide
+from tvm_iree_ext.schedules.gpu.sort_network import SortOperands, SortShape, workgroup
+from tvm_iree_ext.schedules.gpu.sort_tile import PLACE_BITS, SortTile, word_type
+
+from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
+from tvm_iree_ext.ops.expressions import Expr
+from tvm_iree_ext.ops.sort import Sort
+
+
+def merge_kernel(op: Sort, shape: SortShape) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``, with tiles of ``shape.elements``."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        operands = SortOperands(op)
+        I.func_attr({OWN_BARRIERS: True})
+        with I.sblock("root"):
+            operands.declare()
+            _Merge(operands, shape).emit()
+    return builder.get()
+
+
+class _Merge:
+    def __init__(self, operands: SortOperands, shape: SortShape) -> None:
+        self.operands, self.shape, self.order = operands, shape, operands.order
+        self.tile = shape.elements
+        self.length, self.lines = operands.length, operands.lines
+        self.tiles = emit.ceil_div(self.length, self.tile)
+        self.total = emit.product([self.lines, self.length])
+        # Two of each: what is read and what is written take turns.
+        both = i64(emit.product([2, self.total]))
+        self.keys = [
+            _memory(f"key{at}_memory", both, word_type(operands.op.dtypes[at]))
+            for at in self.order.operands
+        ]
+        self.places = _memory("places_memory", both, "int32")
+        self.cuts = _memory("cuts", i64(emit.product([self.lines, self.tiles])), "int32")
+        self.first_bit = int(math.log2(self.tile))
+
+    def emit(self) -> None:
+        self._sort_tiles()
+        whole = known(self.length)
+        rounds = PLACE_BITS - self.first_bit
+        if whole is not None:
+            rounds = max(0, (whole - 1).bit_length() - self.first_bit)
+        if rounds:
+            with I.serial(0, rounds) as turn:
+                run = tirx.const(self.tile, "int32") << turn
+                if whole is not None:
+                    self._round(turn, run)
+                else:
+                    with I.If(wide(run) < i64(self.length)), I.Then():
+                        self._round(turn, run)
+        last: Any = tirx.const(rounds % 2, "int64")
+        if whole is None:
+            last = tirx.const(0, "int64")
+            for turn in range(rounds):
+                more = tirx.const(self.tile << turn, "int64") < i64(self.length)
+                last = last + tirx.Select(more, tirx.const(1, "int64"), tirx.const(0, "int64"))
+            last = last % 2
+        self._move(last)
+
+    def _round(self, turn: Expr, run: Expr) -> None:
+        source = wide(turn % 2)
+        self._find_cuts(turn, run, source)
+        if self.operands.op.order is None:
+            self._order_cuts(run)
+        self._merge_tiles(run, source)
+
+    def _place(self, side: Expr, line: Expr, position: Expr) -> Expr:
+        """Where an element is in the memory of a side."""
+        return side * i64(self.total) + line * i64(self.length) + position
+
+    def _sort_tiles(self) -> None:
+        count = emit.product([self.lines, self.tiles])
+        with workgroup(count, self.shape) as (number, lane):
+            line, part = map(I.Bind, emit.divide(wide(number), self.tiles))
+            tile = SortTile(self.order, self.tile, self.tile, lane, self.shape.lanes)
+            first = I.Bind(part * self.tile)
+            with tile.each() as (_, position, at):
+                whole = I.Bind(first + wide(position))
+                with I.If(whole < i64(self.length)):
+                    with I.Then():
+                        words = self.operands.load(I.Bind(self.operands.at(line, whole)))
+                        tile.put(at, words, tirx.Cast("int32", whole))
+                    with I.Else():
+                        tile.put_none(at)
+            tile.sort()
+            self._write(tile, i64(0), line, first)
+
+    def _write(self, tile: SortTile, side: Expr, line: Expr, first: Expr) -> None:
+        """What a tile has, to a line of a side."""
+        with tile.each() as (_, position, at):
+            whole = I.Bind(first + wide(position))
+            with I.If(whole < i64(self.length)), I.Then():
+                target = I.Bind(self._place(side, line, whole))
+                for memory, words in zip(self.keys, tile.words, strict=True):
+                    I.buffer_store(memory, words[at], [target])
+                I.buffer_store(self.places, tile.places[at], [target])
+
+    def _find_cuts(self, turn: Expr, run: Expr, side: Expr) -> None:
+        """For each tile of the output, how many of the first run's elements lie before it."""
+        with self._for_each(emit.product([self.lines, self.tiles])) as number:
+            line, part = map(I.Bind, emit.divide(number, self.tiles))
+            pair, before, first, second = self._pair(part, run)
+            ours = I.Bind(self._place(side, line, pair))
+            theirs = I.Bind(ours + first)
+            low, high = emit.registers(1, "int64"), emit.registers(1, "int64")
+            zero = i64(0)
+            I.buffer_store(low, tirx.max(zero, before - second), [0])
+            I.buffer_store(high, tirx.min(before, first), [0])
+            with I.serial(0, turn + (self.first_bit + 1)), I.If(low[0] < high[0]), I.Then():
+                middle = held((low[0] + high[0]) >> 1)
+                left = [held(memory[ours + middle]) for memory in self.keys]
+                right = [held(memory[theirs + (before - 1 - middle)]) for memory in self.keys]
+                with I.If(self.order.after(left, right)):
+                    with I.Then():
+                        I.buffer_store(high, middle, [0])
+                    with I.Else():
+                        I.buffer_store(low, middle + 1, [0])
+            I.buffer_store(self.cuts, tirx.Cast("int32", low[0]), [number])
+
+    def _pair(self, part: Expr, run: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+        """Of a tile: where its pair of runs begins, elements before it there, both lengths."""
+        position = I.Bind(part * self.tile)
+        span = wide(run) * 2
+        pair = I.Bind((position // span) * span)
+        length = i64(self.length)
+        first = I.Bind(tirx.min(wide(run), length - pair))
+        second = I.Bind(tirx.min(wide(run), length - pair - first))
+        return pair, I.Bind(position - pair), first, second
+
+    def _order_cuts(self, run: Expr) -> None:
+        """Each cut between the one before it and a tile further, a lane for each pair of runs."""
+        span = wide(run) * 2
+        pairs = tirx.floordiv(i64(self.length) + (span - 1), span)
+        each = I.Bind(tirx.floordiv(span, i64(self.tile)))
+        with self._for_each(i64(self.lines) * pairs) as number:
+            line = I.Bind(number // pairs)
+            start = I.Bind((number % pairs) * each)
+            base = I.Bind(line * i64(self.tiles))
+            stop = I.Bind(tirx.min(start + each, i64(self.tiles)))
+            before = emit.registers(1, "int32")
+            I.buffer_store(before, tirx.const(0, "int32"), [0])
+            with I.serial(i64(1), stop - start) as part:
+                at = I.Bind(base + start + part)
+                inside = tirx.min(tirx.max(self.cuts[at], before[0]), before[0] + self.tile)
+                I.buffer_store(before, inside, [0])
+                I.buffer_store(self.cuts, before[0], [at])
+
+    def _merge_tiles(self, run: Expr, side: Expr) -> None:
+        count = emit.product([self.lines, self.tiles])
+        with workgroup(count, self.shape) as (number, lane):
+            line, part = map(I.Bind, emit.divide(wide(number), self.tiles))
+            tile = SortTile(self.order, self.tile, self.tile, lane, self.shape.lanes)
+            pair, before, first, second = self._pair(part, run)
+            held_here = I.Bind(tirx.min(i64(self.tile), first + second - before))
+            begin = held(wide(self.cuts[wide(number)]))
+            is_last = before + self.tile >= first + second
+            following = I.Bind(tirx.min(wide(number) + 1, i64(count) - 1))
+            end = held(tirx.Select(is_last, first, wide(self.cuts[following])))
+            ours = I.Bind(self._place(side, line, pair) + begin)
+            of_first = I.Bind(end - begin)
+            theirs = I.Bind(self._place(side, line, pair) + first + (before - begin))
+            of_second = I.Bind(held_here - of_first)
+            with tile.each() as (_, position, at):
+                rising = wide(position)
+                falling = I.Bind(tirx.const(self.tile - 1, "int64") - rising)
+                with I.If(rising < of_first):
+                    with I.Then():
+                        self._take(tile, at, ours + rising)
+                    with I.Else(), I.If(falling < of_second):
+                        with I.Then():
+                            self._take(tile, at, theirs + falling)
+                        with I.Else():
+                            tile.put_none(at)
+            tile.merge()
+            self._write(tile, 1 - side, line, I.Bind(part * self.tile))
+
+    def _take(self, tile: SortTile, at: Expr, source: Expr) -> None:
+        place = I.Bind(source)
+        tile.put(at, [memory[place] for memory in self.keys], self.places[place])
+
+    def _move(self, side: Expr) -> None:
+        with self._for_each(self.total) as number:
+            line, position = map(I.Bind, emit.divide(number, self.length))
+            source = I.Bind(side * i64(self.total) + number)
+            words = {
+                operand: memory[source]
+                for operand, memory in zip(self.order.operands, self.keys, strict=True)
+            }
+            self.operands.move(line, position, held(self.places[source]), words)
+
+    def _for_each(self, count: Index) -> "_Each":
+        return _Each(count, self.shape)
+
+
+class _Each:
+    """A kernel with a lane for each of ``count`` things: its number."""
+
+    def __init__(self, count: Index, shape: SortShape) -> None:
+        self._count, self._shape = count, shape
+
+    def __enter__(self) -> Expr:
+        lanes = self._shape.lanes
+        groups = tirx.floordiv(i64(self._count) + (lanes - 1), i64(lanes))
+        self._workgroup = workgroup(groups, self._shape)
+        number, lane = self._workgroup.__enter__()
+        found = I.Bind(wide(number) * lanes + wide(lane))
+        self._where = [I.If(found < i64(self._count)), I.Then()]
+        for one in self._where:
+            one.__enter__()
+        return found
+
+    def __exit__(self, *error: Any) -> None:
+        for one in reversed(self._where):
+            one.__exit__(*error)
+        self._workgroup.__exit__(*error)
+
+
+def _memory(name: str, count: Expr, dtype: str) -> Any:
+    buffer = I.alloc_buffer([count], dtype, scope="global")
+    IRBuilder.name(name, buffer)
+    return buffer
