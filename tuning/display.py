@@ -44,7 +44,7 @@ def status_line(session: Session) -> str:
     if len(session.tuners) == 1:
         (tuner,) = session.tuners
         if tuner.best is not None:
-            text += f", best {time_text(tuner.best[0])}, {gain(tuner):.2f}x"
+            text += f", best {time_text(_best_us(tuner))}, {gain(tuner):.2f}x"
     else:
         ahead = sum(gain(tuner) > 1 for tuner in session.tuners)
         text += f", {ahead} of {len(session.tuners)} ops faster"
@@ -80,14 +80,20 @@ def _table(session: Session) -> Any:
 
 
 def _cells(tuner: Tuner) -> tuple[str, ...]:
-    best = tuner.best[0] if tuner.best else None
     return (
         time_text(tuner.baseline_us),
-        time_text(best),
+        time_text(_best_us(tuner)),
         f"{gain(tuner):.2f}x",
         str(tuner.trials),
         str(tuner.failures.total()),
     )
+
+
+def _best_us(tuner: Tuner) -> float | None:
+    """What was found in turns at the end; before that, in trials."""
+    if tuner.confirmed is not None:
+        return tuner.confirmed[0]
+    return tuner.best[0] if tuner.best else None
 
 
 def _clock(seconds: float) -> str:

@@ -57,7 +57,7 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(trials=40, seconds=80, finalists=2, rounds=4),
+    "quick": Effort(trials=40, seconds=70, finalists=2, rounds=4),
     "normal": Effort(trials=200, seconds=600, finalists=3, rounds=6),
     "thorough": Effort(trials=1000, seconds=3600, finalists=5, rounds=10),
 }

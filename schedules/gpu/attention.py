@@ -4,18 +4,23 @@ Scores, softmax and output stay in registers; what differs from chip to chip is 
 table, and what follows from it (:mod:`.attention_plan`).
 """
 
+from dataclasses import replace
+
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.attention_config import ALGORITHM, attention_config
 from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
+from tvm_iree_ext.schedules.gpu.attention_kinds import first_kinds
 from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 
 
 class GpuAttention(GpuRule):
@@ -41,6 +46,39 @@ class GpuAttention(GpuRule):
     def heuristic(self, op: Attention, target: Target) -> LoweringConfig:
         """The largest tiles that fit the chip and keep it busy."""
         return attention_config(op, target)
+
+    def space(self, op: Attention, target: Target) -> Space:
+        """Instructions, rows of a workgroup, keys of a step, where the query is, parts of keys."""
+        usual = self.heuristic(op, target)
+        chip, size = gpu_chip(target), subgroup_size(target)
+        rows = None if any(isinstance(op.extents[d], str) for d in op.dims["m"]) else op.count("m")
+        columns = op.count("n")
+        forms = []
+        for kind in first_kinds(chip, size, op, rows):
+            tile = {"m": usual.subgroups["m"] * kind.m, "n": usual.workgroup_tile["n"]}
+            other = replace(
+                usual, mma_kind=kind.name, workgroup_tile=tile, column_major=kind.column_major
+            )
+            forms.append(
+                form(
+                    usual if usual.mma_kind == kind.name else other,
+                    Choice("subgroups.m", (1, 2, 4, 8)),
+                    Choice("workgroup_tile.m", (kind.m, 2 * kind.m, 4 * kind.m), ("subgroups.m",)),
+                    Choice("workgroup_tile.n", tuple({columns, -(-columns // 2), 64, 128})),
+                    Choice("reduction_tile.k2", (16, 32, 64, 128, 256)),
+                    Choice("promote", ((), ("query",))),
+                    Choice("splits", (1, 2, 3, 4, 6, 8, 12, 16, 32)),
+                )
+            )
+
+        def refused(config: LoweringConfig) -> str | None:
+            def plan() -> None:
+                _check(self.check(config))
+                plan_attention(op, target, config)
+
+            return refusal(plan)
+
+        return Space.of(usual, forms, refused)
 
     def lower(self, op: Attention, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.

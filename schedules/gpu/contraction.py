@@ -9,12 +9,17 @@ from tvm_iree_ext.schedules.gpu.contraction_warpgroup import (
     WARPGROUP_ALGORITHMS,
     chosen_warpgroups,
     lower_by_warpgroups,
+    warpgroup_forms,
+    warpgroup_numbers,
 )
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
 from tvm_iree_ext.schedules.gpu.matmul_numbers import MMA, lowering_config, matmul_numbers
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_space import matmul_space
+from tvm_iree_ext.schedules.gpu.matmul_warpgroup import plan_warpgroup_matmul
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
+from tvm_iree_ext.schedules.space import Space, refusal
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -50,6 +55,20 @@ class GpuContraction(GpuRule):
         if (found := chosen_warpgroups(ContractionMatrices(op), shape, target)) is not None:
             return found
         return lowering_config(matmul_config(shape, target))
+
+    def space(self, op: Contraction, target: Target) -> Space:
+        """Instructions, tiles, subgroups, stages, parts of K; also by warpgroups where they fit."""
+        shape, matrices = _shape(op, target), ContractionMatrices(op)
+        by_warpgroups = (
+            warpgroup_forms(shape, target) if all(map(matrices.row_by_row, SIDES)) else []
+        )
+
+        def refused(config: LoweringConfig) -> str | None:
+            check = self.check(config)
+            return refusal(lambda: plan_warpgroup_matmul(shape, target, warpgroup_numbers(check)))
+
+        usual = self.heuristic(op, target)
+        return matmul_space(shape, target, usual, self.check, by_warpgroups, refused)
 
     def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``, of one kernel, or two where K is split.

@@ -1,5 +1,7 @@
 """Contractions by warpgroups, where a chip has them and the operands are matrices in memory."""
 
+from dataclasses import replace
+
 from tvm import tirx
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
@@ -9,9 +11,11 @@ from tvm_iree_ext.schedules.gpu.matmul_warpgroup import (
     WarpgroupConfig,
     plan_warpgroup_matmul,
     warpgroup_config,
+    warpgroup_kinds,
 )
 from tvm_iree_ext.schedules.gpu.warpgroup_kernel import warpgroup_matmul
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.space import Choice, Form, form
 
 from tvm_iree_ext.errors import ScheduleError, TargetError
 from tvm_iree_ext.target.gpu import gpu_chip
@@ -19,6 +23,7 @@ from tvm_iree_ext.target.mma_table import mma_kind, mma_kinds
 
 _SUBGROUPS = 4  # of a warpgroup
 _ENOUGH = 2  # tiles for so many cores at least one, else K is better split among more workgroups
+_COLUMNS = 32  # a tuner tries instructions of multiples of so many columns
 _PREFIX = "warpgroup_"
 WARPGROUP_ALGORITHMS = (f"{_PREFIX}tma", f"{_PREFIX}async")
 """By how tiles are copied."""
@@ -78,6 +83,15 @@ def lower_by_warpgroups(
     if None not in operands.shape.extents("lhs"):
         small = operands.index_dtype == "int32"
         check.need(small, "warpgroups take arrays of less than 2**31 elements")
+    return warpgroup_matmul(operands.shape, target, warpgroup_numbers(check), operands)
+
+
+def warpgroup_numbers(check: ConfigCheck) -> WarpgroupConfig:
+    """A config's numbers, in instructions and warpgroups.
+
+    Raises:
+        ScheduleError: for a number that is missing, or no multiple of the instruction's.
+    """
     config = check.config
     try:
         mma = mma_kind(config.mma_kind)
@@ -90,11 +104,34 @@ def lower_by_warpgroups(
     consumers = subgroups // _SUBGROUPS
     each = consumers * mma.m
     check.expect(rows % each == 0, "workgroup_tile['m']", rows, f"a multiple of {each}")
-    numbers = WarpgroupConfig(
+    return WarpgroupConfig(
         mma.name,
         consumers,
         rows // each,
         check.count("stages", config.stages),
         config.algorithm.removeprefix(_PREFIX),
     )
-    return warpgroup_matmul(operands.shape, target, numbers, operands)
+
+
+def warpgroup_forms(shape: MatmulShape, target: Target) -> list[Form]:
+    """What may be chosen by warpgroups: a form for each instruction, with its own columns."""
+    kinds = warpgroup_kinds(shape, target)
+    try:
+        usual = _lowering(warpgroup_config(shape, target)) if kinds else None
+    except ScheduleError:
+        usual = None
+    found: list[Form] = []
+    for mma in kinds:
+        if usual is None or mma.n % _COLUMNS:
+            continue
+        base = replace(usual, mma_kind=mma.name, workgroup_tile={"m": mma.m, "n": mma.n})
+        rows = tuple(tiles * mma.m // _SUBGROUPS for tiles in (1, 2))
+        found.append(
+            form(
+                replace(base, subgroups={"m": _SUBGROUPS, "n": 1}),
+                Choice("subgroups.m", tuple(_SUBGROUPS * many for many in (1, 2, 3))),
+                Choice("workgroup_tile.m", rows, ("subgroups.m",)),
+                Choice("stages", (2, 3, 4, 5, 6)),
+            )
+        )
+    return found

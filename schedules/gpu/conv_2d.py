@@ -18,7 +18,9 @@ from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
 from tvm_iree_ext.schedules.gpu.matmul_numbers import MMA, lowering_config, matmul_numbers
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_space import matmul_space
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
+from tvm_iree_ext.schedules.space import Choice, Space, form
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops.base import Op
@@ -53,6 +55,13 @@ class GpuConv2d(GpuRule):
             lanes = _SUBGROUPS * subgroup_size(target)
             return LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": lanes})
         return lowering_config(matmul_config(_shape(op, target), target))
+
+    def space(self, op: Conv2d, target: Target) -> Space:
+        """Those of a product on matrix instructions; and each lane an element."""
+        usual, size = self.heuristic(op, target), subgroup_size(target)
+        lanes = Choice("workgroup_tile.lanes", tuple(size * many for many in (1, 2, 4, 8)))
+        base = LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": _SUBGROUPS * size})
+        return matmul_space(_shape(op, target), target, usual, self.check, [form(base, lanes)])
 
     def lower(self, op: Conv2d, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``, of one kernel, or two where K is split.

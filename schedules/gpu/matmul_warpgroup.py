@@ -275,15 +275,8 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
     Raises:
         ScheduleError: where the chip has no warpgroup instruction for its types.
     """
-    chip = gpu_chip(target)
+    chip, kinds = gpu_chip(target), warpgroup_kinds(shape, target)
     wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
-    kinds = [
-        mma
-        for mma in mma_table().values()
-        if mma.kind == "warpgroup" and mma.on(str(target.attrs["arch"]))
-        if mma.n >= min(_NARROW, shape.n or _NARROW)
-        if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
-    ]
     if not kinds:
         raise ScheduleError(
             f"matmul: {target.attrs['arch']} has no warpgroup instruction for"
@@ -306,6 +299,18 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
         assert error is not None
         raise error
     return min(found, key=lambda one: one[0])[1]
+
+
+def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
+    """The instructions of a chip's warpgroups for a product's types, but for narrow ones."""
+    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    return [
+        mma
+        for mma in mma_table().values()
+        if mma.kind == "warpgroup" and mma.on(str(target.attrs.get("arch", "")))
+        if mma.n >= min(_NARROW, shape.n or _NARROW)
+        if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
+    ]
 
 
 def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:

@@ -104,3 +104,30 @@ def test_what_is_accepted_can_be_lowered(op):
 
 def test_every_rule_has_a_space():
     assert all(callable(rule.space) for rule in RULES)
+
+
+HEADS = (1, 4, 256, 64)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_90a", "rocm:gfx942", "rocm:gfx1201"])
+@pytest.mark.parametrize(
+    "op",
+    [
+        ops.matmul((512, 256), (256, 384), dtype="float16"),
+        ops.attention(HEADS, HEADS, HEADS, dtype="float16"),
+        ops.conv_2d((1, 30, 30, 32), (3, 3, 32, 64), dtype="float16"),
+    ],
+    ids=lambda op: op.name.rpartition(".")[2],
+)
+def test_a_gpus_space_has_every_instruction_for_the_types(op, target):
+    resolved, rng = make_target(target), random.Random(1)
+    rule = choose(op, resolved)
+    space, usual = rule.space(op, resolved), rule.heuristic(op, resolved)
+    assert space.config(space.decisions(usual)) == usual == space.heuristic
+    assert space.accept(usual) is None
+    assert usual.mma_kind in {form.base.mma_kind for form in space.forms}
+    for number in range(len(space.forms)):
+        one = Space((space.forms[number],), space.accept)
+        config = one.config(one.sample(rng))
+        assert config.mma_kind == one.forms[0].base.mma_kind
+        assert space.config(space.decisions(config)) == config
