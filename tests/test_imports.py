@@ -120,7 +120,7 @@ ALLOWED = {
     "mlir.translate": ".mlir.form .mlir.native numpy ml_dtypes iree",
     "mlir.reader_process": ".limits .mlir.form .mlir.wire .mlir.translate iree",
     "tuning": f"{BUILD} {VERIFY} .lazy .lean .workers .limits .inspected .bench .simt .mlir"
-    " .program_lowering .tolerance tvm tvm_ffi numpy torch xgboost matplotlib rich",
+    " .program_lowering .tolerance tvm tvm_ffi numpy xgboost matplotlib rich",
 }
 # The command and the scripts are users: they take what the package exports, and errors.
 USER = "cli"

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 from tvm_iree_ext.lazy import on_demand
 
 if TYPE_CHECKING:
-    from tvm_iree_ext.tuning import display, report
+    from tvm_iree_ext.tuning import display, fleet, fleet_address, fleet_device, report
+    from tvm_iree_ext.tuning.fleet import FleetMeasurer
     from tvm_iree_ext.tuning.measure import Measurement, Measurer
     from tvm_iree_ext.tuning.records import Database, best
     from tvm_iree_ext.tuning.session import Session, tune
@@ -16,12 +17,16 @@ __all__ = [
     "EFFORTS",
     "SUITES",
     "Database",
+    "FleetMeasurer",
     "Measurement",
     "Measurer",
     "Session",
     "Task",
     "best",
     "display",
+    "fleet",
+    "fleet_address",
+    "fleet_device",
     "program_tasks",
     "report",
     "suite",
@@ -32,6 +37,7 @@ _HOME = {
     "EFFORTS": "task",
     "SUITES": "suites",
     "Database": "records",
+    "FleetMeasurer": "fleet",
     "Measurement": "measure",
     "Measurer": "measure",
     "Session": "session",

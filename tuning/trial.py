@@ -4,28 +4,27 @@ Everything goes through files: a *task* folder has the op with its operands and,
 prepared, what the reference makes of them; a candidate's folder is its artifact.
 """
 
+import contextlib
 import dataclasses
 import math
 import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tvm_iree_ext.tuning.resident import Resident
 
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.comparison import first_difference
-from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import ExtError, TuningError
-from tvm_iree_ext.gpu_function import DLPACK_DEVICES
-from tvm_iree_ext.kernel import Kernel, load
+from tvm_iree_ext.kernel import load
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.record import Status
 from tvm_iree_ext.registry import ENTRIES
-from tvm_iree_ext.signature import extent_value
 from tvm_iree_ext.tolerance import Tolerance
 
 _SAMPLES = 10
@@ -132,94 +131,59 @@ class RunOrder:
 
 
 @dataclass
-class _Loaded:
+class _Checked:
     """The candidate that was checked last, for timing."""
 
     folder: Path | None = None
-    call: Callable[[], object] = lambda: None
+    kernel: Resident | None = None
 
 
-_loaded = _Loaded()
+_checked = _Checked()
 
 
 def check_candidate(order: RunOrder) -> Outcome:
     """Load an artifact, call it once, and compare its results with what they must be."""
     task = read_task(order.task)
-    _loaded.folder = None
-    try:
-        kernel = load(order.folder)
-        call, results = _bound(kernel, task)
-        call()
-        wrong = _difference(task, results())
-    except MemoryError:
-        return "out_of_memory", "the kernel ran out of memory"
-    except Exception as error:  # a kernel may raise anything
-        return failed("run_failed", error)
-    if wrong:
-        return "wrong", wrong
-    _loaded.folder, _loaded.call = order.folder, call
+    if _checked.kernel is not None:
+        _checked.kernel.close()
+    _checked.folder = _checked.kernel = None
+    with contextlib.ExitStack() as stack:
+        try:
+            kernel = Resident(load(order.folder), task.operands)
+            stack.callback(kernel.close)
+            kernel.call()
+            wrong = _difference(task, kernel.results())
+        except MemoryError:
+            return "out_of_memory", "the kernel ran out of memory"
+        except Exception as error:  # a kernel may raise anything
+            return failed("run_failed", error)
+        if wrong:
+            return "wrong", wrong
+        stack.pop_all()  # it is to be timed
+    _checked.folder, _checked.kernel = order.folder, kernel
     return "ok", ""
 
 
 def time_candidate(folder: Path) -> tuple[float, ...]:
     """Microseconds of single calls of the candidate that was checked last; some are averages."""
-    assert folder == _loaded.folder, "it was not checked"
-    call = _loaded.call
-    call()  # wakes the pool, fills the caches
-    once = _seconds(call, 1)
+    kernel = _checked.kernel
+    assert kernel is not None, "nothing was checked"
+    assert folder == _checked.folder, "another one was checked"
+    _seconds(kernel, 1)  # wakes the pool, fills the caches
+    once = _seconds(kernel, 1)
     if once > _BUDGET_S:
         return (once * 1e6,)
     calls = max(1, round(_SAMPLE_S / max(once, 1e-7)))
     samples = max(1, min(_SAMPLES, math.ceil(_BUDGET_S / max(once * calls, _SAMPLE_S))))
-    return tuple(_seconds(call, calls) * 1e6 for _ in range(samples))
+    return tuple(_seconds(kernel, calls) * 1e6 for _ in range(samples))
 
 
-def _seconds(call: Callable[[], object], calls: int) -> float:
+def _seconds(kernel: Resident, calls: int) -> float:
     start = time.perf_counter()
     for _ in range(calls):
-        call()
+        kernel.call()
+    kernel.wait()
     return (time.perf_counter() - start) / calls
-
-
-def _bound(
-    kernel: Kernel, task: Task
-) -> tuple[Callable[[], object], Callable[[], dict[str, np.ndarray]]]:
-    """A call on operands and results that are allocated once, and what reads the results."""
-    signature = kernel.signature
-    arguments = [task.operands[one.name] for one in signature.arguments]
-    shapes = [getattr(value, "shape", None) for value in arguments]
-    bound = signature.bind(kernel.op, shapes)
-    out = [
-        np.zeros([extent_value(e, bound) for e in one.shape], numpy_dtype(one.dtype))
-        for one in signature.results
-    ]
-    names = [one.name for one in signature.results]
-    if kernel.target.get("kind") in DLPACK_DEVICES:
-        return _bound_on_gpu(kernel, arguments, out, names)
-    target = out[0] if len(out) == 1 else tuple(out)
-    return lambda: kernel(*arguments, out=target), lambda: dict(zip(names, out, strict=True))
-
-
-def _bound_on_gpu(
-    kernel: Kernel, arguments: list[Any], out: list[np.ndarray], names: list[str]
-) -> tuple[Callable[[], object], Callable[[], dict[str, np.ndarray]]]:
-    """The same with PyTorch's tensors on the GPU: those that are not there would be copied."""
-    import torch
-
-    def there(value: Any) -> Any:
-        return torch.from_numpy(value).cuda() if isinstance(value, np.ndarray) else value
-
-    arguments, results = [there(value) for value in arguments], [there(value) for value in out]
-    target = results[0] if len(results) == 1 else tuple(results)
-
-    def call() -> None:
-        kernel(*arguments, out=target)
-        torch.cuda.synchronize()
-
-    def read() -> dict[str, np.ndarray]:
-        return {name: one.cpu().numpy() for name, one in zip(names, results, strict=True)}
-
-    return call, read
 
 
 def _difference(task: Task, results: dict[str, np.ndarray]) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
+from tvm_iree_ext.cli.fleet import add_fleet
 from tvm_iree_ext.cli.gpu_table import add_gpu_table
 from tvm_iree_ext.cli.inspect import add_inspect
 from tvm_iree_ext.cli.layout import add_layout
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
         add_bench,
         add_tune,
         add_records,
+        add_fleet,
         add_layout,
         add_inspect,
         add_gpu_table,
