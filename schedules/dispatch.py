@@ -37,6 +37,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
 )
 from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
 from tvm_iree_ext.schedules.gpu.sort import GpuSort
+from tvm_iree_ext.schedules.gpu.topk import GpuTopk
 from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.errors import ScheduleError
@@ -100,6 +101,7 @@ RULES: tuple[Rule, ...] = (
     GpuMapped(),
     GpuIm2col(),
     GpuSort(),
+    GpuTopk(),
 )
 """Every rule, the most special first."""
 

@@ -29,7 +29,9 @@ PROGRAMS = (
     "sdpa_f16",
     "sdpa_float_mask",
     "sort_pairs",
+    "softmax_topk_router",
     "sort_rows",
+    "topk_rows",
 )
 TARGETS = ("cuda:sm_80", "rocm:gfx942")
 

@@ -5,6 +5,7 @@ merge     longer ones: tiles are sorted there, then merged two by two; payload m
 """
 
 import math
+from collections.abc import Callable
 
 from tvm import ir
 from tvm.target import Target
@@ -34,52 +35,19 @@ class GpuSort(GpuRule):
     lowers = Sort
 
     def heuristic(self, op: Sort, target: Target) -> LoweringConfig:
-        """Tiles that leave room for several workgroups; fewer lanes where there is less to do."""
-        size = subgroup_size(target)
-        most = self._most_elements(op, target)
+        """One tile for short lines, several of them where there are; else merges of tiles."""
+        most = tile_elements(_bytes(op), target)
         length = op.shape[op.dimension]
+        others = [e for at, e in enumerate(op.shape) if at != op.dimension and isinstance(e, int)]
         if isinstance(length, int) and length <= most:
-            reach = max(_power_of_two(length), 2)
-            others = math.prod(e for at, e in enumerate(op.shape) if at != op.dimension
-                               and isinstance(e, int))  # fmt: skip
-            dynamic = any(isinstance(e, str) for e in op.shape)
-            wanted = max(reach, min(most, 2 * _PAIRS * size))
-            elements = wanted if dynamic else min(wanted, reach * _power_of_two(others))
-            elements = max(elements, reach)
-            return self._config("network", elements, size)
-        return self._config("merge", most, size)
-
-    @staticmethod
-    def _config(algorithm: str, elements: int, size: int) -> LoweringConfig:
-        lanes = min(_LANES, max(size, elements // (2 * _PAIRS)))
-        return LoweringConfig(
-            algorithm=algorithm, workgroup_tile={"elements": elements, "lanes": lanes}
-        )
-
-    @staticmethod
-    def _most_elements(op: Sort, target: Target) -> int:
-        """A power of two that takes no more than half a workgroup's shared memory."""
-        each = _bytes(op)
-        elements = _MOST_ELEMENTS
-        while elements * each * 2 > gpu_chip(target).shared_memory_bytes:
-            elements //= 2
-        return elements
+            return sort_lanes("network", length, math.prod(others), most, target)
+        return sort_lanes("merge", most, 1, most, target)
 
     def space(self, op: Sort, target: Target) -> Space:
         """The tile and the lanes that share it."""
-        usual = self.heuristic(op, target)
-        elements = powers_of_two(_LEAST_ELEMENTS, 2 * _MOST_ELEMENTS)
-        lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
-        choices = (
-            Choice("workgroup_tile.elements", elements),
-            Choice("workgroup_tile.lanes", lanes),
+        return tile_space(
+            self.heuristic(op, target), target, lambda c: self._shape(op, target, self.check(c))
         )
-        forms = [form(usual, *choices)]
-
-        def refused(config: LoweringConfig) -> str | None:
-            return refusal(lambda: self._shape(op, target, self.check(config)))
-
-        return Space.of(usual, forms, refused)
 
     def lower(self, op: Sort, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.
@@ -91,30 +59,72 @@ class GpuSort(GpuRule):
         kernel = network_kernel if config.algorithm == "network" else merge_kernel
         return ir.IRModule({op.entry: kernel(op, shape)})
 
-    def _shape(self, op: Sort, target: Target, check: ConfigCheck) -> SortShape:
+    @staticmethod
+    def _shape(op: Sort, target: Target, check: ConfigCheck) -> SortShape:
         algorithm = check.algorithm("network", "merge")
-        chip, size = gpu_chip(target), subgroup_size(target)
-        elements = check.power_of_two(
-            "workgroup_tile['elements']", check.tile("workgroup_tile", "elements"), 2
-        )
-        lanes = check.tile("workgroup_tile", "lanes", chip.max_lanes)
-        check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
-        taken = elements * _bytes(op)
-        most = min(chip.shared_memory_bytes, _DECLARED_BYTES)
-        check.need(taken <= most, f"{elements} elements are {taken} bytes; there are {most}")
         length = op.shape[op.dimension]
         if algorithm == "merge":
-            return SortShape(lanes // size, size, elements, elements)
+            return sort_shape(check, target, _bytes(op), None)
         check.need(isinstance(length, int), "'network' needs a static length")
         assert isinstance(length, int)
-        reach = max(_power_of_two(length), 2)
-        check.need(reach <= elements, f"a line of {length} elements does not fit {elements}")
-        return SortShape(lanes // size, size, elements, reach)
+        return sort_shape(check, target, _bytes(op), length)
 
 
 def _bytes(op: Sort) -> int:
     """Of shared memory, for an element."""
     return PLACE_BYTES + sum(item_bytes(op.dtypes[at]) for at in compared(op.region))
+
+
+def tile_elements(element_bytes: int, target: Target) -> int:
+    """Elements of a tile: a power of two that leaves room for two workgroups and more."""
+    elements = _MOST_ELEMENTS
+    while 2 * elements * element_bytes > gpu_chip(target).shared_memory_bytes:
+        elements //= 2
+    return elements
+
+
+def sort_lanes(
+    algorithm: str, length: int, lines: int, most: int, target: Target
+) -> LoweringConfig:
+    """The config for tiles of lines of a length: enough of them, and lanes, to fill a workgroup."""
+    size, reach = subgroup_size(target), max(_power_of_two(length), 2)
+    filled = max(reach, min(most, 2 * _PAIRS * size))
+    elements = max(reach, min(filled, reach * _power_of_two(lines)))
+    lanes = min(_LANES, max(size, elements // (2 * _PAIRS)))
+    tile = {"elements": elements, "lanes": lanes}
+    return LoweringConfig(algorithm=algorithm, workgroup_tile=tile)
+
+
+def tile_space(
+    usual: LoweringConfig, target: Target, shape: Callable[[LoweringConfig], SortShape]
+) -> Space:
+    """Tiles and the lanes that share them, of those for which ``shape`` finds nothing wrong."""
+    elements = powers_of_two(_LEAST_ELEMENTS, 2 * _MOST_ELEMENTS)
+    lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
+    choices = (Choice("workgroup_tile.elements", elements), Choice("workgroup_tile.lanes", lanes))
+    return Space.of(usual, [form(usual, *choices)], lambda config: refusal(lambda: shape(config)))
+
+
+def sort_shape(
+    check: ConfigCheck, target: Target, element_bytes: int, length: int | None
+) -> SortShape:
+    """What a config says; with a ``length``, whole lines are in a tile.
+
+    Raises:
+        ScheduleError: for a config that does not fit, saying which number.
+    """
+    chip, size = gpu_chip(target), subgroup_size(target)
+    elements = check.tile("workgroup_tile", "elements")
+    check.power_of_two("workgroup_tile['elements']", elements, 2)
+    lanes = check.tile("workgroup_tile", "lanes", chip.max_lanes)
+    check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
+    taken, most = elements * element_bytes, min(chip.shared_memory_bytes, _DECLARED_BYTES)
+    check.need(taken <= most, f"{elements} elements are {taken} bytes; there are {most}")
+    if length is None:
+        return SortShape(lanes // size, size, elements, elements)
+    reach = max(_power_of_two(length), 2)
+    check.need(reach <= elements, f"a line of {length} elements does not fit {elements}")
+    return SortShape(lanes // size, size, elements, reach)
 
 
 def _power_of_two(size: int) -> int:

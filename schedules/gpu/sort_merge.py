@@ -20,8 +20,8 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import wide
-from tvm_iree_ext.schedules.gpu.sort_network import SortOperands, SortShape, workgroup
-from tvm_iree_ext.schedules.gpu.sort_tile import PLACE_BITS, SortTile, word_type
+from tvm_iree_ext.schedules.gpu.sort_network import Sorted, SortOperands, SortShape, workgroup
+from tvm_iree_ext.schedules.gpu.sort_tile import PLACE_BITS, SortTile
 
 from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
 from tvm_iree_ext.ops.expressions import Expr
@@ -35,12 +35,17 @@ def merge_kernel(op: Sort, shape: SortShape) -> tirx.PrimFunc:
         I.func_attr({OWN_BARRIERS: True})
         with I.sblock("root"):
             operands.declare()
-            _Merge(operands, shape).emit()
+            emit_merges(operands, shape)
     return builder.get()
 
 
+def emit_merges(operands: Sorted, shape: SortShape) -> None:
+    """The kernels for lines of any length."""
+    _Merge(operands, shape).emit()
+
+
 class _Merge:
-    def __init__(self, operands: SortOperands, shape: SortShape) -> None:
+    def __init__(self, operands: Sorted, shape: SortShape) -> None:
         self.operands, self.shape, self.order = operands, shape, operands.order
         self.tile = shape.elements
         self.length, self.lines = operands.length, operands.lines
@@ -49,11 +54,11 @@ class _Merge:
         # Two of each: what is read and what is written take turns.
         both = i64(emit.product([2, self.total]))
         self.keys = [
-            _memory(f"key{at}_memory", both, word_type(operands.op.dtypes[at]))
-            for at in self.order.operands
+            global_memory(f"key{at}_memory", both, dtype)
+            for at, dtype in enumerate(self.order.word_types)
         ]
-        self.places = _memory("places_memory", both, "int32")
-        self.cuts = _memory("cuts", i64(emit.product([self.lines, self.tiles])), "int32")
+        self.places = global_memory("places_memory", both, "int32")
+        self.cuts = global_memory("cuts", i64(emit.product([self.lines, self.tiles])), "int32")
         self.first_bit = int(math.log2(self.tile))
 
     def emit(self) -> None:
@@ -82,7 +87,7 @@ class _Merge:
     def _round(self, turn: Expr, run: Expr) -> None:
         source = wide(turn % 2)
         self._find_cuts(turn, run, source)
-        if self.operands.op.order is None:
+        if not self.operands.is_weak:
             self._order_cuts(run)
         self._merge_tiles(run, source)
 
@@ -100,8 +105,7 @@ class _Merge:
                 whole = I.Bind(first + wide(position))
                 with I.If(whole < i64(self.length)):
                     with I.Then():
-                        words = self.operands.load(I.Bind(self.operands.at(line, whole)))
-                        tile.put(at, words, tirx.Cast("int32", whole))
+                        tile.put(at, *self.operands.load(line, whole))
                     with I.Else():
                         tile.put_none(at)
             tile.sort()
@@ -130,9 +134,10 @@ class _Merge:
             I.buffer_store(high, tirx.min(before, first), [0])
             with I.serial(0, turn + (self.first_bit + 1)), I.If(low[0] < high[0]), I.Then():
                 middle = held((low[0] + high[0]) >> 1)
-                left = [held(memory[ours + middle]) for memory in self.keys]
-                right = [held(memory[theirs + (before - 1 - middle)]) for memory in self.keys]
-                with I.If(self.order.after(left, right)):
+                one, other = I.Bind(ours + middle), I.Bind(theirs + (before - 1 - middle))
+                left, right = ([held(m[at]) for m in self.keys] for at in (one, other))
+                here, there = held(self.places[one]), held(self.places[other])
+                with I.If(self.order.swaps(left, here, right, there)):
                     with I.Then():
                         I.buffer_store(high, middle, [0])
                     with I.Else():
@@ -201,20 +206,18 @@ class _Merge:
         tile.put(at, [memory[place] for memory in self.keys], self.places[place])
 
     def _move(self, side: Expr) -> None:
-        with self._for_each(self.total) as number:
-            line, position = map(I.Bind, emit.divide(number, self.length))
-            source = I.Bind(side * i64(self.total) + number)
-            words = {
-                operand: memory[source]
-                for operand, memory in zip(self.order.operands, self.keys, strict=True)
-            }
+        kept = self.operands.kept
+        with self._for_each(emit.product([self.lines, kept])) as number:
+            line, position = map(I.Bind, emit.divide(number, kept))
+            source = I.Bind(self._place(side, line, position))
+            words = [memory[source] for memory in self.keys]
             self.operands.move(line, position, held(self.places[source]), words)
 
-    def _for_each(self, count: Index) -> "_Each":
-        return _Each(count, self.shape)
+    def _for_each(self, count: Index) -> "for_each":
+        return for_each(count, self.shape)
 
 
-class _Each:
+class for_each:
     """A kernel with a lane for each of ``count`` things: its number."""
 
     def __init__(self, count: Index, shape: SortShape) -> None:
@@ -237,7 +240,8 @@ class _Each:
         self._workgroup.__exit__(*error)
 
 
-def _memory(name: str, count: Expr, dtype: str) -> Any:
+def global_memory(name: str, count: Expr, dtype: str) -> Any:
+    """Memory between kernels."""
     buffer = I.alloc_buffer([count], dtype, scope="global")
     IRBuilder.name(name, buffer)
     return buffer

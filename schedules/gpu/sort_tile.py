@@ -51,8 +51,31 @@ def word_type(dtype: str) -> str:
     return f"uint{8 * item_bytes(dtype)}"
 
 
-@dataclass(frozen=True)
 class Order:
+    """Which of two elements goes first: their words are compared, then their places."""
+
+    dtypes: Sequence[str]
+    operands: Sequence[int]
+
+    @property
+    def word_types(self) -> list[str]:
+        """Of the words that are compared."""
+        return [word_type(self.dtypes[operand]) for operand in self.operands]
+
+    def after(self, left: Sequence[Expr], right: Sequence[Expr]) -> Expr:
+        """Whether ``right`` must go before ``left``, each the words of an element."""
+        raise NotImplementedError
+
+    def swaps(self, left: Sequence[Expr], here: Expr, right: Sequence[Expr], there: Expr) -> Expr:
+        """Whether the element of the place ``there`` goes before that of ``here``."""
+        tied = tirx.And(tirx.Not(self.after(right, left)), there < here)
+        none = tirx.const(NO_PLACE, "int32")
+        swapped = tirx.Or(here == none, tirx.Or(self.after(left, right), tied))
+        return tirx.And(there != none, swapped)
+
+
+@dataclass(frozen=True)
+class RegionOrder(Order):
     """A comparator over elements as words: those of the operands that it looks at.
 
     Attributes:
@@ -114,9 +137,7 @@ class SortTile:
         self.order, self.size, self.length = order, size, length
         self.lane, self.lanes, self.side_by_side = lane, lanes, side_by_side
         self.lines = size // length
-        self.words = [
-            self._memory(f"key{at}", word_type(order.dtypes[at])) for at in order.operands
-        ]
+        self.words = [self._memory(f"key{at}", dtype) for at, dtype in enumerate(order.word_types)]
         self.places = self._memory("places", "int32")
 
     def _memory(self, name: str, dtype: str) -> Any:
@@ -206,10 +227,7 @@ class SortTile:
         left = [held(memory[low]) for memory in self.words]
         right = [held(memory[high]) for memory in self.words]
         here, there = held(self.places[low]), held(self.places[high])
-        tied = tirx.Not(self.order.after(right, left))
-        swapped = tirx.Or(self.order.after(left, right), tirx.And(tied, there < here))
-        none = tirx.const(NO_PLACE, "int32")
-        with I.If(tirx.And(there != none, tirx.Or(here == none, swapped))), I.Then():
+        with I.If(self.order.swaps(left, here, right, there)), I.Then():
             self.put(low, right, there)
             self.put(high, left, here)
 
