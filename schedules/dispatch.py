@@ -36,6 +36,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuTransfer,
 )
 from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
+from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
 from tvm_iree_ext.schedules.gpu.sort import GpuSort
 from tvm_iree_ext.schedules.gpu.topk import GpuTopk
 from tvm_iree_ext.schedules.space import Space
@@ -97,6 +98,7 @@ RULES: tuple[Rule, ...] = (
     GpuConv2d(),
     GpuDataMovement(),
     GpuGather(),
+    GpuScatter(),
     GpuTransfer(),
     GpuMapped(),
     GpuIm2col(),

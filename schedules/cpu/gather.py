@@ -10,11 +10,11 @@ from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.slices import (
     FAR_ROW_BYTES,
     ROWS_AHEAD,
-    SliceOperands,
     Tasks,
-    static_count,
+    refuse_out_of_range,
 )
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.slice_operands import SliceOperands, static_count
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.gather import Gather
@@ -60,7 +60,7 @@ def _emit(op: Gather, config: LoweringConfig) -> None:
     operands = SliceOperands(op)
     tasks = Tasks(config.splits, config.parallel)
     if op.out_of_range == "error":
-        operands.refuse_out_of_range(tasks)
+        refuse_out_of_range(operands, tasks)
     buffers = operands.parameters.buffers
     source, output = operands.flat["source"], operands.flat["output"]
     init = operands.flat.get("output_init")

@@ -21,8 +21,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.slices import Tasks, static_count
+from tvm_iree_ext.schedules.cpu.slices import Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.slice_operands import static_count
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.canonical import Parameters

@@ -23,9 +23,10 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.slices import SliceOperands, Tasks, static_count
+from tvm_iree_ext.schedules.cpu.slices import Tasks, refuse_out_of_range
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.rule import ConfigCheck
+from tvm_iree_ext.schedules.slice_operands import SliceOperands, static_count
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scatter import Scatter
@@ -137,7 +138,7 @@ class _Kernel:
     def emit(self) -> None:
         """The check of the indices where it is asked for, the copy, the updates."""
         if self.op.out_of_range == "error":
-            self.operands.refuse_out_of_range(self.tasks)
+            refuse_out_of_range(self.operands, self.tasks)
         original = self.operands.flat["original"]
         self.tasks.copy(self.result.buffer, original.buffer, self.total)
         with self.tasks.each() as task:

@@ -20,6 +20,7 @@ from tvm_iree_ext.schedules.gpu.access_runs import widest_run
 from tvm_iree_ext.schedules.gpu.elementwise import elementwise_layout
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.layouts import distribute
+from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.base import Op
@@ -32,8 +33,8 @@ from tvm_iree_ext.ops.to_layout import ToLayout
 from tvm_iree_ext.ops.transfer import Transfer
 from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 
-_SUBGROUPS = 4
-_WIDEST_BYTES = 16
+SUBGROUPS = 4
+WIDEST_BYTES = 16
 
 
 class GpuDataMovement(GpuRule):
@@ -47,9 +48,15 @@ class GpuDataMovement(GpuRule):
         sch = s_tir.Schedule(op.prim_func())
         return LoweringConfig(
             algorithm="elementwise",
-            workgroup_tile={"lanes": _SUBGROUPS * subgroup_size(target)},
-            vector_lanes=max(widest_run(sch, block) for block in _blocks(sch)),
+            workgroup_tile={"lanes": SUBGROUPS * subgroup_size(target)},
+            vector_lanes=max(widest_run(sch, block) for block in root_blocks(sch)),
         )
+
+    def space(self, op: Op, target: Target) -> Space:
+        """Fewer or more subgroups, and narrower accesses."""
+        config = self.heuristic(op, target)
+        narrower = powers_of_two(1, config.vector_lanes)
+        return Space((form(config, lane_choice(target), Choice("vector_lanes", narrower)),))
 
     def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.
@@ -62,14 +69,10 @@ class GpuDataMovement(GpuRule):
         lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
         check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
         item = item_bytes(op.signature.results[0].dtype)
-        widest = check.lanes(most=_WIDEST_BYTES // item)
+        widest = check.lanes(most=WIDEST_BYTES // item)
         sch = s_tir.Schedule(op.prim_func())
-        for block in _blocks(sch):
-            run = min(widest, widest_run(sch, block))
-            loops = _fused(sch, sch.get_loops(block))
-            extents = [_number(sch.get(loop).extent) for loop in loops]
-            layout = elementwise_layout(extents, 8 * item, target, lanes // size, run=run)
-            distribute(sch, block, layout, lanes // size, size, loops=loops, vector=run)
+        for block in root_blocks(sch):
+            spread_elements(sch, block, target, lanes, widest, item)
         return ir.IRModule({op.entry: sch.mod["main"]})
 
 
@@ -112,8 +115,29 @@ def unchecked(op: Any) -> str | None:
     return None
 
 
-def _blocks(sch: s_tir.Schedule) -> list[Any]:
+def lane_choice(target: Target) -> Choice:
+    """How many lanes a workgroup may have."""
+    size = subgroup_size(target)
+    return Choice(
+        "workgroup_tile.lanes", powers_of_two(size, min(1024, gpu_chip(target).max_lanes))
+    )
+
+
+def root_blocks(sch: s_tir.Schedule) -> list[Any]:
+    """The blocks that are kernels of their own."""
     return list(sch.get_child_blocks(sch.get_sblock("root")))
+
+
+def spread_elements(
+    sch: s_tir.Schedule, block: Any, target: Target, lanes: int, widest: int, item: int
+) -> None:
+    """Each element of a block by one lane, in runs of at most ``widest``; ``item`` is its bytes."""
+    size = subgroup_size(target)
+    run = min(widest, widest_run(sch, block))
+    loops = _fused(sch, sch.get_loops(block))
+    extents = [_number(sch.get(loop).extent) for loop in loops]
+    layout = elementwise_layout(extents, 8 * item, target, lanes // size, run=run)
+    distribute(sch, block, layout, lanes // size, size, loops=loops, vector=run)
 
 
 def _fused(sch: s_tir.Schedule, loops: Sequence[Any]) -> list[Any]:

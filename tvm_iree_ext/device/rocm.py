@@ -23,6 +23,7 @@ from tvm.target import codegen as llvm
 from tvm_iree_ext.device.amd_memory import memory_definitions
 from tvm_iree_ext.errors import BuildError, TargetError
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
+from tvm_iree_ext.intrin.atomics import atomic_definitions
 from tvm_iree_ext.linker import find_lld
 from tvm_iree_ext.target.mma import Mma
 from tvm_iree_ext.target.mma_table import mma_table
@@ -44,7 +45,8 @@ def _register_callbacks() -> None:
     folder = tempfile.mkdtemp(prefix="tvm-iree-ext-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     library = Path(folder, "functions.ll")
-    library.write_text(f"{bfloat_definitions(mma_table().values())}\n{memory_definitions()}\n")
+    texts = (bfloat_definitions(mma_table().values()), memory_definitions(), atomic_definitions())
+    library.write_text("".join(f"{text}\n" for text in texts))
     tvm_ffi.register_global_func(
         "tvm_callback_rocm_bitcode_path", lambda: [str(library)], override=True
     )

@@ -34,7 +34,7 @@ def canonical_scatter(op: "Scatter") -> tirx.PrimFunc:
         current = original if unique else result
         serial = 0 if unique else len(op.slices.batch)
         with Block("scatter", parameters, op.slices.slices, serial) as at:
-            target, valid = _address(op.slices, parameters, at)
+            target, valid = address(op.slices, parameters, at)
             with I.If(valid), I.Then():
                 values = (updates[tuple(at)], current[tuple(target)])
                 value = op.region(*(convert(value, op.compute_dtype) for value in values))
@@ -48,7 +48,7 @@ def canonical_gather(op: "Gather") -> tirx.PrimFunc:
         parameters = Parameters(op)
         _check_range(op, parameters)
         with Block("gather", parameters, op.slices.slices) as at:
-            place, valid = _address(op.slices, parameters, at)
+            place, valid = address(op.slices, parameters, at)
             rest = tirx.const(0, op.dtype)
             if op.has_init:
                 rest = parameters["output_init"][tuple(at)]
@@ -102,7 +102,7 @@ def _start(
     return start, inside
 
 
-def _address(slices: Slices, parameters: Parameters, at: Point) -> tuple[list[ir.Expr], ir.Expr]:
+def address(slices: Slices, parameters: Parameters, at: Point) -> tuple[list[ir.Expr], ir.Expr]:
     """The place in the tensor of a point of the slices, and whether it is to be touched."""
     batch, window = at[: len(slices.batch)], at[len(slices.batch) :]
     start, inside = _start(slices, parameters, batch)

@@ -212,6 +212,8 @@ for _name, _text in {
     "isinf": "np.isinf({})",
     "isfinite": "np.isfinite({})",
     "popcount": "number_of_bits({})",
+    "cuda.__popc": "number_of_bits({})",
+    "cuda.__popcll": "number_of_bits({})",
     "clz": "leading_zeros({})",
     "abs": "np.abs({})",
 }.items():
@@ -255,13 +257,25 @@ def _extern(tr: Expressions, node: Any) -> Code:
         return HANDLERS[kind](tr, _Arguments([], node.ty))
     if f"cuda.{name}" in HANDLERS:
         return HANDLERS[f"cuda.{name}"](tr, _arguments(node))
-    if (handler := _by_start(name)) is not None:
-        return handler(tr, _arguments(node))
+    if _by_start(name) is not None:
+        return function_call(tr, node, name, args)
     if name.startswith("tvm_iree_ext_"):  # stands for an instruction with types TVM lacks
         return HANDLERS["matrix function"](tr, node)
     if library_name(name):
         return mathematics(tr, library_name(name), args, dtype_of(node))
     raise SimulationError(f"the simulator does not know the function {name}: {node}")
+
+
+def function_call(tr: Expressions, node: Any, name: str, args: list[Any]) -> Code:
+    """The value of a function of ours.
+
+    Raises:
+        SimulationError: for one that is not among :data:`EXTERNS`.
+    """
+    handler = _by_start(name)
+    if handler is None:
+        raise SimulationError(f"the simulator does not know the function {name}: {node}")
+    return handler(tr, _Arguments(args, node.ty))
 
 
 @handles("call_llvm_pure_intrin", "call_llvm_intrin")

@@ -7,10 +7,13 @@ from tvm import tirx
 
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.simt.calls import (
+    EXTERNS,
     NOTHING,
     ZERO,
+    Handler,
     Pointer,
     extern,
+    function_call,
     handles,
     pointer,
     retyped,
@@ -30,8 +33,13 @@ def atomic(tr: Expressions, name: str, address: Any, value: Any) -> Code:
     """A read and write that nobody interrupts."""
     if name not in _COMBINE:
         raise SimulationError(f"the simulator does not know the atomic operation {name!r}")
+    return atomic_at(tr, name, pointer(tr, address), value)
+
+
+def atomic_at(tr: Expressions, name: str, at: Pointer, value: Any) -> Code:
+    """The same, of an element whose place is known."""
     how = tr.emitter.object(("atomic", name), _COMBINE[name], name)
-    at, number = pointer(tr, address), tr(value)
+    number = tr(value)
     text = (
         f"{at.view}.atomic(rt, {at.at.text}, {tr.scalar(number, dtype_of(value))}, {tr.mask},"
         f" {tr.statement}, {how})"
@@ -48,6 +56,27 @@ def _atomic_function(tr: Expressions, node: Any) -> Code:
 @handles("cuda.atomic_add")
 def _atomic_add(tr: Expressions, node: Any) -> Code:
     return atomic(tr, "add", node.args[0], node.args[1])
+
+
+def _update(combine: str) -> Handler:
+    """Of a function of ours over base, position and value."""
+
+    def handler(tr: Expressions, node: Any) -> Code:
+        base, position, value = node.args[:3]
+        there = pointer(tr, base)
+        return atomic_at(tr, combine, retyped(tr, there, there.dtype, tr(position)), value)
+
+    return handler
+
+
+for _combine in _COMBINE:
+    EXTERNS[f"tvm_iree_ext_atomic_{_combine}_"] = _update(_combine)
+
+
+@handles("cuda.func_call")
+def _cuda_function(tr: Expressions, node: Any) -> Code:
+    name, *args, _source = node.args
+    return function_call(tr, node, str(name.value), args)
 
 
 @handles("cuda.ldg")
