@@ -44,7 +44,7 @@ def ordered_scatter(
             I.buffer_store(buffers["result"], buffers["original"][tuple(at)], at)
         with I.sblock("updates"):
             touches_all(op, operands.parameters)
-            _Updates(operands, kind, lanes, subgroup_size, positions, owners).emit()
+            _Updates(op, operands, kind, lanes, subgroup_size, positions, owners).emit()
     return builder.get()
 
 
@@ -53,6 +53,7 @@ class _Updates:
 
     def __init__(
         self,
+        op: Scatter,
         operands: SliceOperands,
         kind: str,
         lanes: int,
@@ -60,7 +61,7 @@ class _Updates:
         positions: int,
         owners: int,
     ) -> None:
-        self.operands, self.op, self.kind = operands, operands.op, kind
+        self.op, self.operands, self.kind = op, operands, kind
         self.lanes, self.size, self.positions, self.owners = lanes, subgroup_size, positions, owners
         self.subgroups = lanes // subgroup_size
         # Where they fit in 32 bits, lists take half the memory.
