@@ -428,9 +428,10 @@ class _Kernel:
 
         self.softmax.step(tile, self.scores, base, rescale)
         dtype = plan.held_dtypes[1]
-        for at in range(base, base + self.score_registers, 2):
-            pair = vector(tirx.const(at, "int32"), 2)
-            I.buffer_store(self.weights, as_held(self.scores[pair], dtype), [pair])
+        for at, source, count in self._weight_moves():
+            score = self.scores[vector(tirx.const(base + source, "int32"), count)]
+            place = vector(tirx.const(base + at, "int32"), count)
+            I.buffer_store(self.weights, as_held(score, dtype), [place])
         if plan.feed is Feed.SHUFFLE:
             first = tile * self.weight_registers
             have = Registers(self.weights, lambda register: [base + register])
@@ -444,6 +445,13 @@ class _Kernel:
                 shift = tile * plan.first.m * self.weight_shared_tile.pitch
                 at = self.lanes.table(address) + shift
                 I.buffer_store(self.weight_buffer, value, [vector(at, count)])
+
+    def _weight_moves(self) -> list[tuple[int, int, int]]:
+        """Registers of the weights, of the scores that they come from, and how many at once."""
+        order = self.plan.weight_registers
+        if self.plan.feed is not Feed.REGISTERS or order == tuple(range(self.score_registers)):
+            return [(at, at, 2) for at in range(0, self.score_registers, 2)]
+        return [(at, source, 1) for at, source in enumerate(order or ())]
 
     def _weight_stores(self) -> list[tuple[np.ndarray, int, int]]:
         """Address, first register and count of what a lane writes of a row tile's weights."""

@@ -157,7 +157,7 @@ def first_kinds(chip: GpuChip, subgroup_size: int, op: Attention, rows: int | No
 def _twin(mma: Mma, dtype: str) -> Mma | None:
     """The kind of the same shape for another type of operands."""
     wanted = _TABLE_NAMES[dtype]
-    if mma.a == wanted:
+    if tvm_dtype(mma.a) == dtype:
         return mma
     shape = (mma.vendor, mma.kind, mma.m, mma.n, mma.k, mma.c, mma.subgroup_size)
     for other in mma_table().values():

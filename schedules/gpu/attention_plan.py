@@ -244,14 +244,30 @@ class AttentionPlan:
         return tuple(found)
 
     @cached_property
-    def _order_for_registers(self) -> np.ndarray | None:
-        """The key of each column of the scores, if weights can stay where scores are."""
-        scores, weights = self.scores, self.weights
-        if scores.shape != weights.shape or not (scores[..., 0] == weights[..., 0]).all():
+    def weight_registers(self) -> Ints | None:
+        """For each register of the weights that of the scores with the same rows; None without."""
+        scores, weights = self.scores[..., 0], self.weights[..., 0]
+        if scores.shape != weights.shape:
             return None
+        left = list(range(scores.shape[1]))
+        found = []
+        for register in range(weights.shape[1]):
+            same = (at for at in left if (scores[:, at] == weights[:, register]).all())
+            if (source := next(same, None)) is None:
+                return None
+            left.remove(source)
+            found.append(source)
+        return tuple(found)
+
+    @cached_property
+    def _order_for_registers(self) -> np.ndarray | None:
+        """The key of each column of the scores, if weights can stay in the lanes of the scores."""
+        if self.weight_registers is None:
+            return None
+        columns, keys = self.scores[:, self.weight_registers, 1], self.weights[..., 1]
         order = np.full(self.keys, -1)
-        order[scores[..., 1].reshape(-1)] = weights[..., 1].reshape(-1)
-        return order if (order[scores[..., 1]] == weights[..., 1]).all() else None
+        order[columns.reshape(-1)] = keys.reshape(-1)
+        return order if (order[columns] == keys).all() else None
 
     @cached_property
     def key_order(self) -> np.ndarray:

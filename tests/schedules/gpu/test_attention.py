@@ -19,8 +19,11 @@ RULE = GpuAttention()
 CHIPS = ("cuda:sm_80", "rocm:gfx942", "rocm:gfx1100", "rocm:gfx1201")
 
 
-def simulated(op, target, extents=None):
-    """The op's results on random operands, against the reference; no finding is allowed."""
+def simulated(op, target, extents=None, config=None, rounding=0.0):
+    """The op's results on random operands, against the reference; no finding is allowed.
+
+    ``rounding`` is of the operands, beyond what the op's tolerance has.
+    """
     target = make_target(target)
     rng = np.random.default_rng(0)
     operands = {}
@@ -40,14 +43,17 @@ def simulated(op, target, extents=None):
         operand.name: np.zeros(want[operand.name].shape, numpy_dtype(operand.dtype))
         for operand in op.signature.results
     }
-    module = RULE.lower(op, target, RULE.heuristic(op, target))
+    module = RULE.lower(op, target, config or RULE.heuristic(op, target))
     done = simulate_function(module[op.entry], target, {**operands, **got})
     assert [finding for one in done for finding in one.findings] == []
     allowed = tolerance(op, operands, want)
     for name, value in want.items():
         limits = allowed[name]
         np.testing.assert_allclose(
-            got[name].astype(np.float64), value, limits.relative, limits.absolute
+            got[name].astype(np.float64),
+            value,
+            limits.relative + rounding,
+            limits.absolute + rounding,
         )
     return done
 
@@ -114,6 +120,17 @@ OPTIONS = {
 )
 def test_every_option_agrees_with_the_reference(option, target):
     simulated(OPTIONS[option](), target)
+
+
+@pytest.mark.parametrize(
+    ("target", "kind"),
+    [("cuda:sm_80", "NV_MMA_SYNC_F32_16x8x8_TF32"), ("rocm:gfx942", "MFMA_F32_16x16x8_XF32")],
+)
+def test_floats_are_multiplied_with_fewer_digits_on_request(target, kind):
+    op, made = ops.attention((1, 1, 9, 12), (1, 1, 37, 12), (1, 1, 37, 20)), make_target(target)
+    config = replace(RULE.heuristic(op, made), mma_kind=kind, column_major=False)
+    assert plan_attention(op, made, config).feed is Feed.REGISTERS
+    simulated(op, target, config=config, rounding=2.0**-8)
 
 
 def test_rows_without_a_key_are_not_numbers():
