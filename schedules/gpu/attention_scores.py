@@ -8,11 +8,13 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import Index
-from tvm_iree_ext.schedules.gpu.attention_math import held
-from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
+from tvm_iree_ext.schedules.gpu.attention_math import as_held, as_held_dtype, held
+from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, side_by_side
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain
-from tvm_iree_ext.schedules.gpu.attention_tiles import Lanes, wide
+from tvm_iree_ext.schedules.gpu.attention_tiles import Lanes, vector, wide
+from tvm_iree_ext.schedules.layouts import vector_elements
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.expressions import cast, i64, known
 
@@ -41,6 +43,7 @@ class ScoreMask:
         self.needs_rows = self.masked or self.op.band is not None
         self.rows = self._rows() if self.needs_rows else {}
         self.keys = plan.key_order[plan.scores[..., 1]]
+        self.runs = self._runs()
         if self.needs_rows or not self.whole_keys:
             for register in range(self.keys.shape[1]):
                 lanes.table(self.keys[:, register])
@@ -68,19 +71,19 @@ class ScoreMask:
         if op.scale is None and not domain.products:
             factor = I.Bind(factor)
         for tile in range(plan.row_tiles):
-            for register in range(registers):
-                at = tile * registers + register
-                score = scores[at]
-                if not domain.products:
-                    score = score * factor
-                if op.region is not None:
-                    score = op.region(held(score))
-                if self.masked:
-                    score = score + self._mask(
-                        self.rows[tile, slots[register]], first_key, register
-                    )
-                if not domain.products or self.masked:
-                    I.buffer_store(scores, score, [at])
+            for start, count in self.runs:
+                added = self._added(tile, first_key, start, count)
+                for register in range(start, start + count):
+                    at = tile * registers + register
+                    score = scores[at]
+                    if not domain.products:
+                        score = score * factor
+                    if op.region is not None:
+                        score = op.region(held(score))
+                    if added:
+                        score = score + added[register - start]
+                    if not domain.products or added:
+                        I.buffer_store(scores, score, [at])
         edge = self._edge(first_key)
         if edge is None:
             return
@@ -92,17 +95,44 @@ class ScoreMask:
                     hidden = self.operands.const(-math.inf)
                     I.buffer_store(scores, tirx.Select(seen, scores[at], hidden), [at])
 
-    def _mask(self, row: Any, first_key: Any, register: int) -> Any:
+    def _runs(self) -> list[tuple[int, int]]:
+        """Registers of a row whose keys the mask has side by side: first and count."""
+        most = 1
+        if self.masked:
+            view, dims = self.operands.views["mask"], self.op.dims["k2"]
+            if known(view.along(dims)) != 0:
+                most = vector_elements(8 * item_bytes(view.dtype), self.plan.keys, self.key_count)
+        return side_by_side(self.keys, self.plan.score_rows.slots, most)
+
+    def _added(self, tile: int, first_key: Any, start: int, count: int) -> list[Any]:
+        """What the mask adds to the scores of a run of registers; nothing without one."""
+        if not self.masked:
+            return []
         operands = self.operands
-        key = first_key + wide(self.lanes.table(self.keys[:, register]))
+        view, space = operands.views["mask"], operands.space
+        key = first_key + wide(self.lanes.table(self.keys[:, start]))
         if not self.whole_keys:
-            key = tirx.min(key, i64(self.key_count) - 1)
-        space = operands.space
+            key = tirx.min(key, i64(self.key_count) - count)
+        row = self.rows[tile, self.plan.score_rows.slots[start]]
         at = {**self.outer, **space.spread(row, self.row_dims)}
         at |= space.spread(key, self.op.dims["k2"])
-        view = operands.views["mask"]
-        loaded = cast(view.buffer[tuple(view.index(at))], view.loaded)
-        return operands.mask_value(loaded)
+        if count == 1:
+            value = cast(view.buffer[tuple(view.index(at))], view.loaded)
+            return [operands.mask_value(value)]
+        buffer = view.buffer
+        if view.dtype == "bool":  # of which CUDA has no vectors
+            buffer = I.decl_buffer(buffer.shape, "int8", data=buffer.data)
+        dtype = as_held_dtype(view.loaded)
+        cell = I.alloc_buffer((count,), dtype, scope="local", align=16)
+        I.buffer_store(
+            cell,
+            as_held(buffer[tuple(view.index(at, count))], dtype),
+            [vector(tirx.const(0, "int32"), count)],
+        )
+        values = [cell[place] for place in range(count)]
+        if dtype != view.loaded:
+            values = [tirx.reinterpret(view.loaded, value) for value in values]
+        return [operands.mask_value(value) for value in values]
 
     def _position(self, row: Any) -> Any:
         """The position of a row along the last of the row dims."""

@@ -83,6 +83,13 @@ OPTIONS = {
         (1, 1, 17, 16), (1, 1, 33, 16), (1, 1, 33, 16), dtype="float16", mask=(17, 33),
         scale="operand",
     ),
+    "a mask in runs of two": lambda: ops.attention(
+        (1, 1, 17, 16), (1, 1, 42, 16), (1, 1, 42, 16), dtype="float16", mask=(17, 42)
+    ),
+    "a mask in runs of eight": lambda: ops.attention(
+        (1, 1, 17, 16), (1, 1, 40, 16), (1, 1, 40, 16), dtype="float16",
+        mask=TensorType((17, 40), "bfloat16"),
+    ),
     "a float mask and a region": lambda: ops.attention(
         (1, 1, 17, 16), (1, 1, 33, 16), (1, 1, 33, 16), dtype="float16",
         mask=TensorType((33,), "float32"), region="30 * tanh(arg0 / 30)", score_domain="log2",
@@ -157,12 +164,14 @@ def test_weights_stay_in_registers_where_the_layouts_allow_it(target, feed):
 
 def test_the_hot_loop_of_a_code_object_is_lean():
     shape = (1, 1, 256, 64)
-    op, target = ops.attention(shape, shape, shape, dtype="float16"), make_target("rocm:gfx1201")
+    mask = TensorType((256, 256), "float16")
+    op = ops.attention(shape, shape, shape, dtype="float16", mask=mask)
+    target = make_target("rocm:gfx1201")
     code = compile_device(RULE.lower(op, target, RULE.heuristic(op, target)), target)
     (kernel,) = code.resources
     hot = code.instructions(kernel).hot_loop
     assert (code.resources[kernel].spills, code.resources[kernel].scratch_bytes) == (0, 0)
-    assert hot.flops_per_instruction > 610  # what IREE's code does
+    assert hot.flops_per_instruction > 550  # of which the mask takes a fifth
     assert (hot.narrowest("shared"), hot.narrowest("global")) == (16, 16)
     assert "v_exp_f32" in code.assembly
 
