@@ -5,17 +5,22 @@ TensorIntrins: its buffer gets the index ``[tile row, tile column, lane, registe
 are cut into whole tiles.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvm import s_tir
+from tvm import s_tir, tirx
 
 from tvm_iree_ext.intrin.mma_functions import MmaTile
 from tvm_iree_ext.layout.nested import Ints
 
 
 def into_fragments(
-    sch: s_tir.Schedule, block: Any, intrins: MmaTile, side: str, order: Ints = (0, 1)
+    sch: s_tir.Schedule,
+    block: Any,
+    intrins: MmaTile,
+    side: str,
+    order: Ints = (0, 1),
+    interleave: int = 1,
 ) -> None:
     """Lay the buffer that ``block`` writes out as fragments of an operand.
 
@@ -25,22 +30,40 @@ def into_fragments(
         intrins: of the matrix instruction.
         side: ``lhs``, ``rhs`` or ``acc``.
         order: the operand's dims in the buffer's order.
+        interleave: how many neighbouring columns (N) belong to as many instructions.
     """
-    sch.transform_layout(block, ("write", 0), _fragment_map(intrins, side, order))
+    shape = sch.get(block).writes[0].source.shape
+    extents = dict(zip(order, shape, strict=True))
+    places = _fragment_map(intrins, side, order, interleave, extents)
+    sch.transform_layout(block, ("write", 0), places)
 
 
-def _fragment_map(intrins: MmaTile, side: str, order: Ints) -> Callable[..., list[Any]]:
+def _fragment_map(
+    intrins: MmaTile, side: str, order: Ints, interleave: int, extents: Mapping[int, Any]
+) -> Callable[..., list[Any]]:
     tile = intrins.tile(side)
+    runs = [interleave if name == "N" else 1 for name in intrins.dims(side)]
 
     def places(i: Any, j: Any) -> list[Any]:
         index: list[Any] = [None, None]
         for position, dim in zip((i, j), order, strict=True):
             index[dim] = position
-        inside = [x % extent for x, extent in zip(index, tile, strict=True)]
-        outside = [x // extent for x, extent in zip(index, tile, strict=True)]
+        inside, outside = [], []
+        for dim, (x, extent, run) in enumerate(zip(index, tile, runs, strict=True)):
+            inside.append(x // run % extent if run > 1 else x % extent)
+            if run == 1:
+                outside.append(x // extent)
+            elif _is(extents[dim], run * extent):  # else TVM leaves a term that is 0
+                outside.append(x % run)
+            else:
+                outside.append(x // (run * extent) * run + x % run)
         return [*outside, *intrins.place(side, inside)]
 
     return places
+
+
+def _is(extent: Any, number: int) -> bool:
+    return isinstance(extent, int | tirx.IntImm) and int(extent) == number
 
 
 def tensorize_tiles(

@@ -53,8 +53,9 @@ def schedule_matmul(
     """
     plan = plan_matmul(shape, target, config)
     tiles = TilePlan(
-        plan.tile, plan.runs, plan.scope, plan.orders, plan.through_registers, config.splits
-    )
+        plan.tile, plan.runs, plan.scope, plan.orders, plan.through_registers, plan.direct,
+        config.splits,
+    )  # fmt: skip
     operands = operands or PlainOperands(shape)
     blocks = MatmulBlocks(operands, tiles)
     if config.workgroups:
@@ -80,6 +81,7 @@ class _Scheduling:
     def run(self) -> None:
         sch, plan, mma = self.sch, self.plan, self.plan.mma
         (sm, sn), (tm, tn) = plan.config.subgroups, plan.config.tiles
+        self._by_instructions()
         i, j, k = sch.get_loops(self.product)
         i_grid, i_subgroup, i_tile, i_in = sch.split(i, [None, sm, tm, mma.m])
         j_grid, j_subgroup, j_tile, j_in = sch.split(j, [None, sn, tn, mma.n])
@@ -90,16 +92,20 @@ class _Scheduling:
         self._grid(i_grid, j_grid)
         subgroup = self._subgroups(i_subgroup, j_subgroup)
         fragments = {
-            side: sch.cache_read(self.product, at, "local") for at, side in enumerate(SIDES)
+            side: sch.cache_read(self.product, at, "local")
+            for at, side in enumerate(SIDES)
+            if side not in plan.direct
         }
-        for side, block in fragments.items():
-            sch.compute_at(block, k_tile)
+        for side in SIDES:
+            if side in fragments:
+                sch.compute_at(fragments[side], k_tile)
             self._stage(side, k_step)
         self._store(subgroup)
         fill = sch.decompose_reduction(self.product, k_step)
-        for side, block in fragments.items():
-            into_fragments(sch, block, self.intrins, side, plan.orders[side])
-        into_fragments(sch, self.product, self.intrins, "acc")
+        for side in SIDES:
+            block = fragments.get(side) or sch.get_sblock(f"{side}_tile")
+            into_fragments(sch, block, self.intrins, side, plan.orders[side], plan.interleave)
+        into_fragments(sch, self.product, self.intrins, "acc", interleave=plan.interleave)
         for side, block in fragments.items():
             self._load(side, block)
         fill_loops = sch.get_loops(fill)[-4:]
@@ -110,6 +116,16 @@ class _Scheduling:
         self._pipeline(k_step)
         sch.tensorize(fill_loops[2], self.intrins.fill())
         sch.tensorize(i_in, self.intrins.multiply())
+
+    def _by_instructions(self) -> None:
+        """Count columns as instructions have them, where those of a lane lie side by side."""
+        run, width = self.plan.interleave, self.plan.mma.n
+
+        def counted(i: Any, j: Any, k: Any) -> list[Any]:
+            return [i, j // (run * width) * (run * width) + j % run * width + j // run % width, k]
+
+        if run > 1:
+            self.sch.transform_block_layout(self.product, counted)
 
     def _pipeline(self, k_step: Any) -> None:
         """Copy the tiles of coming steps while one is multiplied."""
@@ -150,19 +166,26 @@ class _Scheduling:
         return subgroup
 
     def _stage(self, side: str, at: Any) -> None:
-        """All lanes copy an operand's tile to shared memory."""
+        """All lanes copy an operand's tile to shared memory, or each what it multiplies."""
         sch, plan = self.sch, self.plan
         block = sch.get_sblock(f"{side}_tile")
         layout = plan.copy(side)
+        count: int | None = plan.config.num_subgroups
+        if direct := side in plan.direct:  # of its subgroup
+            layout, count = replace(layout, subgroup_tile=(1, 1), subgroup_strides=(0, 0)), None
         parts = [(block, permute(layout, (1, 0)) if plan.transposes(side) else layout)]
         if side in plan.through_registers:
             parts.append((sch.get_sblock(f"{side}_registers"), layout))
-        count, size = plan.config.num_subgroups, plan.mma.subgroup_size
         for part, its in parts:
             sch.compute_at(part, at)
-            run = its.element_tile[-1] if part is not block else plan.shared_run(side)
+            run = plan.shared_run(side) if part is block and not direct else its.element_tile[-1]
             loops = sch.get_loops(part)[-2:]
-            distribute(sch, part, its, count, size, loops=loops, grid=False, vector=run)
+            distribute(
+                sch, part, its, count, plan.mma.subgroup_size,
+                loops=loops, grid=False, vector=run, replicas="all" if direct else "first",
+            )  # fmt: skip
+        if direct:
+            return
         if pad := plan.placements[side].placement.pad_bytes:
             row, pad = plan.tile_shape(side, plan.orders[side])[-1], pad // plan.element_bytes(side)
             sch.storage_align(block, 0, axis=-2, factor=row, offset=pad)

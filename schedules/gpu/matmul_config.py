@@ -10,6 +10,7 @@ from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, MatmulPlan, pla
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 
 from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.intrin.fragments import fragment_lanes
 from tvm_iree_ext.layout.analysis import Placement, coalescing
 from tvm_iree_ext.target.fma import FMA_TYPES, fma_kind, fma_lanes, fma_name
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
@@ -38,6 +39,7 @@ _DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 ban
 _ACCESS_BITS = 128
 _LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more shapes
 _LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by itself
+_FEW_ROWS = 2  # instructions along m, for rhs to be read without shared memory
 _TYPICAL = 4096  # what an extent that is known at call time counts as
 _TYPICAL_GROUPS = 16
 _GAIN = 0.9  # of the time, below which workgroups share tiles: costs are rough
@@ -191,8 +193,10 @@ class _Search:
         """
         lone: MatmulPlan | None = None
         refused: ScheduleError | None = None
-        for stages, depth in product((3, 2, 1), (self.k_tiles, -(-self.k_tiles // 2))):
-            chosen = replace(config, k_tiles=depth, stages=stages, column_major=self.column_major)
+        forms = _forms(self.shape, self.mma, config)
+        depths = (self.k_tiles, -(-self.k_tiles // 2))
+        for form, stages, depth in product(forms, (3, 2, 1), depths):
+            chosen = replace(form, k_tiles=depth, stages=stages, column_major=self.column_major)
             try:
                 plan = plan_matmul(self.shape, self.target, chosen)
             except ScheduleError as error:
@@ -239,6 +243,33 @@ class _Search:
             subgroup_size=self.mma.subgroup_size,
         )
         return found.workgroups_per_core
+
+
+def _forms(shape: MatmulShape, mma: Mma, config: MatmulConfig) -> list[MatmulConfig]:
+    """A tile of a workgroup in other hands, the best first.
+
+    With so few rows that a subgroup has them all, nobody else multiplies what it reads of rhs: on
+    its way through shared memory it would only cost instructions.  Asynchronous copies cost fewer,
+    and an instruction whose lanes hold the same elements would have them read more than once.
+    """
+    rows, columns = (a * b for a, b in zip(config.subgroups, config.tiles, strict=True))
+    run = _ACCESS_BITS // dtype_bits(mma.b)
+    whole = shape.rhs_order[-1] == 0 or shape.row("rhs") % run == 0
+    converted = any(shape.memory_dtype(side) != shape.dtype(side) for side in SIDES)
+    if rows > _FEW_ROWS or mma.vendor != "amd" or mma.kind == "fma" or converted or not whole:
+        return [config]
+    assert mma.lhs is not None
+    assert mma.rhs is not None
+    if any(fragment_lanes(one) < mma.subgroup_size for one in (mma.lhs, mma.rhs)):
+        return [config]
+    across = min(run, columns & -columns)
+    direct = replace(
+        config,
+        subgroups=(1, columns // across),
+        tiles=(rows, across),
+        promote=() if shape.lhs_order[-1] == 1 else ("lhs",),
+    )
+    return [direct, config]
 
 
 def _alone(plan: MatmulPlan) -> bool:

@@ -21,7 +21,7 @@ def lowering_config(config: MatmulConfig) -> LoweringConfig:
         algorithm=MMA,
         workgroup_tile={"m": sm * tm * mma.m, "n": sn * tn * mma.n},
         reduction_tile={"k": config.k_tiles * mma.k},
-        promote=("lhs", "rhs"),
+        promote=config.promote,
         splits=config.splits,
         workgroups=config.workgroups,
         mma_kind=config.mma_kind,
@@ -67,4 +67,5 @@ def matmul_numbers(check: ConfigCheck) -> MatmulConfig:
         swizzle=config.swizzle,
         splits=check.splits(),
         workgroups=check.workgroups(),
+        promote=config.promote,
     )

@@ -56,6 +56,8 @@ class MatmulConfig:
             rows instead of its columns.
         splits: parts of K that are multiplied at once; a second kernel adds their sums.
         workgroups: that share all tiles, and the steps of the last ones; 0 for one to a tile.
+        promote: the operands whose tiles are in shared memory.  Of another one each lane reads
+            what it multiplies itself, which costs nothing where no other subgroup has use for it.
     """
 
     mma_kind: str
@@ -67,6 +69,7 @@ class MatmulConfig:
     swizzle: bool = True
     splits: int = 1
     workgroups: int = 0
+    promote: tuple[str, ...] = SIDES
 
     @property
     def num_subgroups(self) -> int:
@@ -84,8 +87,10 @@ class MatmulPlan:
         placements: of the operands' tiles in shared memory.
         runs: elements that a lane accesses at once in ``lhs``, ``rhs`` and ``result``.
         ldmatrix: the operands that are loaded by it.
-        orders: of the dims of ``lhs`` and ``rhs`` in shared memory; where one is not that of
-            global memory, the copy transposes.
+        orders: of the dims of ``lhs`` and ``rhs`` where they are multiplied from; where one is not
+            that of global memory, the copy transposes.
+        interleave: columns that lie side by side in memory and belong to as many instructions, the
+            same lane's: it reads them at once where ``rhs`` is in registers.
     """
 
     shape: MatmulShape
@@ -98,16 +103,24 @@ class MatmulPlan:
     runs: dict[str, int]
     ldmatrix: frozenset[str]
     orders: dict[str, Ints]
+    interleave: int = 1
+
+    @property
+    def direct(self) -> frozenset[str]:
+        """The operands whose tiles are in registers alone."""
+        return frozenset(SIDES).difference(self.config.promote)
 
     @property
     def asynchronous(self) -> bool:
         """Whether copies go past the registers, where nothing can be transposed or converted."""
+        if self.direct:
+            return False
         worked = any(self.transposes(side) or self.converts(side) for side in SIDES)
         return "cp.async" in self.chip.async_copy_bits and not worked
 
     @property
     def through_registers(self) -> frozenset[str]:
-        """The operands whose tiles stop in registers: to wait there, or to be turned."""
+        """The operands whose tiles stop in registers on their way: to wait, or to be turned."""
         if self.config.stages > 1 and not self.asynchronous:
             return frozenset(SIDES)
         return frozenset(side for side in SIDES if self.transposes(side))
@@ -144,10 +157,14 @@ class MatmulPlan:
         waiting = sum(
             -(-prod(self.tile_shape(side)) // (self.runs[side] * lanes))
             * -(-self.runs[side] * self.memory_bits(side) // 32)
-            for side in self.through_registers
+            for side in self.through_registers - self.direct
         )
         words = 3 if self._by_conversion else 1
-        fragments = words * (m * lhs.registers + n * rhs.registers)
+        fragments = 0
+        for side, count, operand in (("lhs", m, lhs), ("rhs", n, rhs)):
+            # What is multiplied of a whole step of K, and what waits meanwhile.
+            times = 2 * self.config.k_tiles if side in self.direct else words
+            fragments += times * count * operand.registers
         return m * n * acc.registers + fragments + waiting
 
     @property
@@ -186,6 +203,9 @@ class MatmulPlan:
 
     def copy(self, side: str) -> NestedLayout:
         """The layout of the copy of an operand's tile, as it lies in global memory."""
+        if side in self.direct:
+            own: NestedLayout = getattr(self.layouts, side)
+            return permute(own, (1, 0)) if self.transposes(side) else own
         make = transposing_layout if self.transposes(side) else copy_layout
         count, size = self.config.num_subgroups, self.mma.subgroup_size
         bits = self.memory_bits(side)
@@ -211,16 +231,19 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
         mma, "mnk", tile, (sm, sn, 1), lhs=lhs, rhs=rhs, column_major=config.column_major
     )
     plan = MatmulPlan(shape, config, mma, chip, tile, layouts, {}, {}, frozenset(), orders)
+    plan = _interleaved(plan)
     runs, ldmatrix = {}, set()
     for side in SIDES:
         operand = getattr(mma, side)
-        runs[side] = vector_elements(
-            plan.memory_bits(side), plan.tile_shape(side)[-1], shape.row(side)
-        )
+        # A lane's own part of a row, where it copies no other's.
+        row = plan.copy(side).element_tile if side in plan.direct else plan.tile_shape(side)
+        runs[side] = vector_elements(plan.memory_bits(side), row[-1], shape.row(side))
+        if side in plan.direct:
+            continue
         if mma.vendor == "nvidia" and ldmatrix_form(operand, orders[side]) is not None:
             ldmatrix.add(side)
     widest = max(dtype_bits(mma.c), plan.memory_bits("result"), shape.epilogue_bits)
-    runs["result"] = vector_elements(widest, layouts.acc.element_tile[-1], shape.row("result"))
+    runs["result"] = vector_elements(widest, plan.layouts.acc.element_tile[-1], shape.row("result"))
     plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
     _check_registers(plan)
     plan = _placed(plan)
@@ -232,8 +255,40 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
 
 def _placed(plan: MatmulPlan, *, padded: bool = True) -> MatmulPlan:
     """With the placements of both operands, whose rows may be padded or not."""
-    placements = {side: _placement(plan, side, padded) for side in SIDES}
+    placements = {side: _placement(plan, side, padded) for side in plan.config.promote}
     return replace(plan, placements=placements)
+
+
+def _interleaved(plan: MatmulPlan) -> MatmulPlan:
+    """With the columns of a lane side by side, where it reads them by itself.
+
+    Which column of memory is which of an instruction is free, if ``rhs`` and the sums agree.
+    """
+    shape, count = plan.shape, plan.config.tiles[1]
+    if "rhs" not in plan.direct or shape.rhs_order[-1] != 1:
+        return plan
+    most = 8 * WIDEST_ACCESS_BYTES // plan.memory_bits("rhs")
+    run = min(most, count & -count)
+    assert plan.layouts.rhs is not None
+    layouts = replace(
+        plan.layouts,
+        rhs=_side_by_side(plan.layouts.rhs, plan.orders["rhs"].index(1), run),
+        acc=_side_by_side(plan.layouts.acc, 1, run),
+    )
+    return replace(plan, layouts=layouts, interleave=run)
+
+
+def _side_by_side(layout: NestedLayout, dim: int, run: int) -> NestedLayout:
+    """Of each ``run`` batches along a dim, an element each, with neighbours in a lane."""
+
+    def scaled(tile: Ints, to: int) -> Ints:
+        return (*tile[:dim], to, *tile[dim + 1 :])
+
+    return replace(
+        layout,
+        batch_tile=scaled(layout.batch_tile, layout.batch_tile[dim] // run),
+        element_tile=scaled(layout.element_tile, layout.element_tile[dim] * run),
+    )
 
 
 def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
@@ -271,6 +326,12 @@ def _check(
         f"counts {counts} start at 1": min(counts) < 1,
         f"{config.splits} splits, and {config.workgroups} workgroups that share steps of K": (
             config.splits > 1 and config.workgroups > 0
+        ),
+        f"promote is {list(config.promote)}; expected some of {', '.join(SIDES)}": (
+            not set(config.promote) <= set(SIDES)
+        ),
+        "lhs is read by columns; expected among those promoted": (
+            "lhs" not in config.promote and shape.lhs_order[-1] == 0
         ),
         "its A and B are not each other's transposes": (
             config.column_major and not mma.column_major

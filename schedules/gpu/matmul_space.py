@@ -82,4 +82,5 @@ def _form(mma: Mma, usual: LoweringConfig, cores: int) -> Form:
         Choice("workgroups", tuple({0, cores})),
         Choice("column_major", (False, True) if mma.column_major else ()),
         Choice("swizzle", (False, True)),
+        Choice("promote", ((), SIDES)),
     )

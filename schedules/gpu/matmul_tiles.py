@@ -2,7 +2,7 @@
 
 group                one product of several, or one part of K of a product
 lhs_registers, ...   the tiles of lhs and rhs on their way, where they stop in registers
-lhs_tile, rhs_tile   what is multiplied, in shared memory; 0 beyond the edge
+lhs_tile, rhs_tile   what is multiplied, in shared memory or registers; 0 beyond the edge
 product              the accumulator, in registers
 result               the accumulator, as far as the result reaches
 merged               the sum of the parts of K, where it was split
@@ -37,6 +37,7 @@ class TilePlan:
         scope: of shared memory; ``shared.dyn`` where a kernel has more than 48 KiB on CUDA.
         orders: of the dims of ``lhs`` and ``rhs`` in shared memory.
         registers: the operands whose tiles stop in registers on their way.
+        direct: the operands whose tiles are in registers, too.
         splits: parts of K, of which each is a product of its own; a second kernel adds them.
     """
 
@@ -45,6 +46,7 @@ class TilePlan:
     scope: str
     orders: dict[str, Ints]
     registers: frozenset[str] = frozenset()
+    direct: frozenset[str] = frozenset()
     splits: int = 1
 
 
@@ -68,7 +70,7 @@ class Place:
 
 
 def shared_name(side: str) -> str:
-    """What the tile of ``lhs`` or ``rhs`` in shared memory is called."""
+    """What the tile of ``lhs`` or ``rhs`` that is multiplied is called."""
     return f"{side}_shared"
 
 
@@ -147,7 +149,8 @@ class MatmulBlocks:
                 _copy(f"{side}_registers", waiting, source)
                 source = _reads(waiting)
             extents = self.consts(place.spans[roles[side][dim]] for dim in plan.orders[side])
-            tiles[side] = I.sblock_alloc_buffer(extents, shape.dtype(side), scope=plan.scope)
+            scope = "local" if side in plan.direct else plan.scope
+            tiles[side] = I.sblock_alloc_buffer(extents, shape.dtype(side), scope=scope)
             IRBuilder.name(shared_name(side), tiles[side])
             turned = order != plan.orders[side]
             _copy(f"{side}_tile", tiles[side], source, turned=turned)

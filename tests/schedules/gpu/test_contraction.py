@@ -147,6 +147,39 @@ def test_floats_of_8_bits_are_multiplied_as_they_are_or_as_halves(chip, dtypes, 
     check(op, arrays(op), chip)
 
 
+@pytest.mark.parametrize("chip", ["rocm:gfx942", "rocm:gfx1201"])
+@pytest.mark.parametrize(
+    ("rows", "columns", "transpose_rhs", "dtype"),
+    [(16, 264, False, HALF), (27, 72, True, HALF), (5, 64, False, "int8")],
+)
+def test_few_rows_need_no_shared_memory(chip, rows, columns, transpose_rhs, dtype):
+    rhs = (columns, 96) if transpose_rhs else (96, columns)
+    bias = ops.TensorType((columns,), "float32")
+    op = ops.matmul(
+        (rows, 96), rhs, [bias], transpose_rhs=transpose_rhs, dtype=dtype,
+        epilogue="arg0 + arg1", result_dtype="float32",
+    )  # fmt: skip
+    config = RULE.heuristic(op, make_target(chip))
+    assert (config.promote, config.subgroups["m"]) == ((), 1)
+    own = config.workgroup_tile["n"] // config.subgroups["n"]
+    tile = {**config.workgroup_tile, "n": 2 * own}
+    two = replace(config, subgroups={"m": 1, "n": 2}, workgroup_tile=tile, splits=1)
+    check(op, arrays(op), chip, two)
+
+
+def test_rows_across_memory_go_through_shared_memory():
+    op = ops.matmul((96, 16), (96, 64), transpose_lhs=True, dtype=HALF, result_dtype="float32")
+    config = RULE.heuristic(op, make_target("rocm:gfx942"))
+    assert config.promote == ("lhs",)
+    check(op, arrays(op), "rocm:gfx942", config)
+    with pytest.raises(
+        ScheduleError, match="lhs is read by columns; expected among those promoted"
+    ):
+        RULE.lower(op, make_target("rocm:gfx942"), replace(config, promote=()))
+    with pytest.raises(ScheduleError, match=r"promote is \['bias'\]; expected some of lhs, rhs"):
+        RULE.lower(op, make_target("rocm:gfx942"), replace(config, promote=("bias",)))
+
+
 @pytest.mark.parametrize("result", ["float16", "float64"])
 def test_all_types_and_rows_of_any_length_have_tiles(result):
     """However many registers conversions and narrow reads ask for."""
