@@ -57,7 +57,7 @@ def result_text(tuner: Tuner) -> str:
     """One line about a task."""
     head = f"{tuner.task.name}: "
     if tuner.confirmed is None:
-        return f"{head}not measured"
+        return f"{head}not measured{tuner.skipped and ': ' + tuner.skipped}"
     time_us, baseline_us, config = tuner.confirmed
     if not won(tuner):
         return f"{head}nothing beats the heuristic's {time_text(baseline_us)}"

@@ -22,6 +22,7 @@ from tvm_iree_ext.tuning.records import Database
 from tvm_iree_ext.tuning.task import Effort, Task
 from tvm_iree_ext.tuning.tuner import Tuner
 
+from tvm_iree_ext import runtime
 from tvm_iree_ext.errors import TuningError
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.record_files import PathLike, user_records
@@ -154,8 +155,8 @@ def tune(
         The session; each of its ``tuners`` has what was found.
 
     Raises:
-        TuningError: for an unknown effort, a limit that is none, tasks of one name, or an op
-            whose baseline cannot be measured.
+        TuningError: for an unknown effort, a limit that is none, tasks of one name, or where no
+            baseline can be measured.
         ScheduleError: for an op that no rule builds for the target.
         TargetError: for a target that is not known, or not here.
     """
@@ -198,7 +199,8 @@ def _check(tasks: Sequence[Task], trials: int | None, time_limit_s: float | None
 def _here(target: TargetLike, seed: int) -> Callable[[], AbstractContextManager[Any]]:
     from tvm_iree_ext.tuning.measure import Measurer
 
-    return lambda: Measurer(target, seed=seed)
+    # Builders stand still while a kernel is timed: so they may be as many as there are processors.
+    return lambda: Measurer(target, workers=runtime.available_processors(), seed=seed)
 
 
 class _Run:
@@ -215,13 +217,10 @@ class _Run:
         self.update(session)
         for tuner in session.tuners:
             if not tuner.begun and not session.stopping.is_set():
-                status, times_us, message = self.one(tuner, tuner.heuristic)
-                if status != "ok":
-                    raise TuningError(
-                        f"{tuner.task.name}: the heuristic's config ended so: {status}; {message}"
-                    )
-                tuner.take_baseline(times_us)
+                self.baseline(tuner)
                 self.update(session)
+        if all(tuner.skipped for tuner in session.tuners):
+            raise TuningError("; ".join(tuner.skipped for tuner in session.tuners))
         session.phase, session.baselines_s = "search", session.elapsed_s
         while (why := session.over) is None:
             self.batch(self.next())
@@ -231,6 +230,20 @@ class _Run:
             self.update(session)
             if tuner.begun:
                 self.compare(tuner)
+
+    def baseline(self, tuner: Tuner) -> None:
+        """The heuristic's config; a task without operands, or that fails with it, is left out."""
+        try:
+            status, times_us, message = self.one(tuner, tuner.heuristic)
+        except TuningError as error:
+            tuner.skipped = str(error)
+            return
+        if status == "ok":
+            tuner.take_baseline(times_us)
+        else:
+            tuner.skipped = (
+                f"{tuner.task.name}: the heuristic's config ended so: {status}; {message}"
+            )
 
     def next(self) -> Tuner:
         """The task whose time weighs most, by how often it was looked at already."""

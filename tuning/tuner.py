@@ -45,6 +45,7 @@ class Tuner:
         trials: how many candidates were proposed and are known, measured now or before.
         fresh: how many of them were measured now.
         model_s: what proposing and learning took.
+        skipped: why the task is left out; empty for one that is not.
     """
 
     task: Task
@@ -60,6 +61,7 @@ class Tuner:
     failures: Counter[str] = field(default_factory=Counter)
     curve: list[Point] = field(default_factory=list)
     exhausted: bool = False
+    skipped: str = ""
     batches: int = 0
 
     def __post_init__(self) -> None:
@@ -96,7 +98,9 @@ class Tuner:
     @property
     def finished(self) -> bool:
         """Whether there is nothing more to propose."""
-        return self.exhausted or (self.fresh > 0 and self.trials >= self.limit)
+        return (
+            self.exhausted or bool(self.skipped) or (self.fresh > 0 and self.trials >= self.limit)
+        )
 
     def finalists(self, count: int) -> list[LoweringConfig]:
         """The configs that were fastest, the heuristic's not among them, where they beat it."""

@@ -202,3 +202,27 @@ def test_an_op_that_cannot_be_measured_is_no_session(tmp_path):
 def test_refuses_what_it_cannot_do(tmp_path, how, message):
     with pytest.raises(TuningError, match=message):
         run(tmp_path / "records.jsonl", Computed(by_vectors), **how)
+
+
+def test_a_task_that_cannot_be_measured_is_left_out(tmp_path):
+    """One of two; where it is the only one there is no session."""
+    ops = [ext.ops.topk((4, 3000), dimension=1, k=8), ext.ops.topk((4, 3000), dimension=1, k=9)]
+
+    class Half(Computed):
+        def submit(self, candidate_id, op, config, operands=None):
+            if op is ops[1]:
+                raise TuningError("indices are unique; give operands")
+            super().submit(candidate_id, op, config, operands)
+
+    session = tune(
+        [Task("measured", ops[0]), Task("not", ops[1])],
+        database=tmp_path / "records.jsonl",
+        measurer=lambda: contextlib.nullcontext(Half(by_vectors)),
+        model="none",
+        effort="quick",
+        trials=8,
+    )
+    measured, left_out = session.tuners
+    assert measured.confirmed is not None
+    assert left_out.confirmed is None
+    assert left_out.skipped == "indices are unique; give operands"
