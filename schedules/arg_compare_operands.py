@@ -1,6 +1,7 @@
 """What all forms of arg_compare share: parameters, the comparator, the results."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import tirx
 from tvm_iree_ext.schedules import emit
@@ -26,9 +27,12 @@ class ArgCompareOperands:
     base: Expr | None
 
     @staticmethod
-    def declare(op: ArgCompare) -> "ArgCompareOperands":
-        """Name the PrimFunc under construction and add the parameters of ``op`` to it."""
-        flats, symbols, scalars = declare(op)
+    def declare(op: ArgCompare, **how: Any) -> "ArgCompareOperands":
+        """Name the PrimFunc under construction and add the parameters of ``op`` to it.
+
+        ``how`` is that of :func:`~tvm_iree_ext.schedules.lines.declare`.
+        """
+        flats, symbols, scalars = declare(op, **how)
         lines = Lines.of(op.type.shape, op.dimension, symbols)
         return ArgCompareOperands(op, lines, flats, scalars.get("index_base"))
 
@@ -73,6 +77,18 @@ class ArgCompareOperands:
         init = self.flats["init_index"].load(line)
         none = position < tirx.const(0, str(position.ty.dtype))
         index.store(line, tirx.Select(none, init, found))
+
+    def beats(self, value: Expr, position: Expr, best: Expr, at: Expr) -> Expr:
+        """Whether the loop would have ended with the first rather than the second.
+
+        Of two that each are the best of some positions and the init, by a comparison of
+        :data:`..ops.arg_compare.COMPARISONS`.
+        """
+        sign = self.op.comparison or ""
+        zero = tirx.const(0, str(position.ty.dtype))
+        nearer = position < at if len(sign) == 1 else position > at
+        # Between a number and the init, or two numbers: of equal ones the init stays if strict.
+        return (position >= zero) & (compare(sign[0], value, best) | ((value == best) & nearer))
 
 
 def compare(sign: str, a: Expr, b: Expr) -> Expr:

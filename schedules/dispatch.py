@@ -25,6 +25,7 @@ from tvm_iree_ext.schedules.cpu.topk import CpuTopk
 from tvm_iree_ext.schedules.cpu.transfer import CpuTransfer
 from tvm_iree_ext.schedules.cpu.vector_program import CpuVectorProgram
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
+from tvm_iree_ext.schedules.gpu.arg_compare import GpuArgCompare
 from tvm_iree_ext.schedules.gpu.attention import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
 from tvm_iree_ext.schedules.gpu.conv_2d import GpuConv2d
@@ -35,7 +36,9 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuMapped,
     GpuTransfer,
 )
+from tvm_iree_ext.schedules.gpu.exp_reduction import GpuExpReduction
 from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
+from tvm_iree_ext.schedules.gpu.scan import GpuScan
 from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
 from tvm_iree_ext.schedules.gpu.sort import GpuSort
 from tvm_iree_ext.schedules.gpu.topk import GpuTopk
@@ -93,6 +96,7 @@ RULES: tuple[Rule, ...] = (
     CpuDistribution(),
     CpuToLayout(),
     CpuVectorProgram(),
+    GpuArgCompare(),
     GpuAttention(),
     GpuContraction(),
     GpuConv2d(),
@@ -102,6 +106,8 @@ RULES: tuple[Rule, ...] = (
     GpuTransfer(),
     GpuMapped(),
     GpuIm2col(),
+    GpuExpReduction(),
+    GpuScan(),
     GpuSort(),
     GpuTopk(),
 )

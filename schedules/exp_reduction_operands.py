@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, serial
@@ -52,6 +53,7 @@ class Operands:
             if len(shape) != len(operand.shape):
                 size = item_bytes(operand.dtype)
                 buffer = I.decl_buffer(shape, operand.dtype, data=buffer.data, align=size)
+                IRBuilder.name(operand.name, buffer)
             views[operand.name] = View(buffer, one, space)
         return Operands(op, plan, space, views)
 

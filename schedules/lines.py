@@ -4,11 +4,12 @@ Ops that walk along a dimension (scan, arg_compare) see every rank and dimension
 last dimension are contiguous (``inner`` is 1), those of another lie side by side.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
@@ -108,8 +109,16 @@ def rounded(value: Expr, dtype: str) -> Expr:
     return tirx.reinterpret(str(value.ty.dtype), bits & const(0xFFFF0000))
 
 
-def declare(op: Op) -> tuple[dict[str, Flat], dict[str, tirx.Var], dict[str, Expr]]:
+def declare(
+    op: Op, *, align: int = 1, make: Callable[[Any], Flat] = Flat
+) -> tuple[dict[str, Flat], dict[str, tirx.Var], dict[str, Expr]]:
     """Name the PrimFunc under construction and add the parameters of ``op`` to it.
+
+    Args:
+        op: whose they are.
+        align: the bytes that addresses are multiples of, at least.  An item's are enough for a
+            CPU: any NumPy array will do, at no cost in vector moves.
+        make: what makes an operand of a flat buffer.
 
     Returns:
         The tensors by name, the symbolic extents, and the scalars.
@@ -124,8 +133,7 @@ def declare(op: Op) -> tuple[dict[str, Flat], dict[str, tirx.Var], dict[str, Exp
             scalars[operand.name] = I.arg(operand.name, tirx.Var(operand.name, operand.dtype))
             continue
         shape = [i64(symbols[e] if isinstance(e, str) else e) for e in operand.shape]
-        # Item-size alignment: any NumPy array will do, at no cost in vector moves.
-        buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+        buffer = I.buffer(shape, operand.dtype, align=max(align, item_bytes(operand.dtype)))
         declared.append((operand, shape, I.arg(operand.name, buffer)))
     flats = {}
     for operand, shape, buffer in declared:
@@ -133,7 +141,8 @@ def declare(op: Op) -> tuple[dict[str, Flat], dict[str, tirx.Var], dict[str, Exp
             [i64(emit.product([known(e) or e for e in shape]))],
             operand.dtype,
             data=buffer.data,
-            align=item_bytes(operand.dtype),
+            align=max(align, item_bytes(operand.dtype)),
         )
-        flats[operand.name] = Flat(flat)
+        flats[operand.name] = make(flat)
+        IRBuilder.name(operand.name, flats[operand.name].buffer)
     return flats, symbols, scalars

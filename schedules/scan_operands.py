@@ -1,6 +1,7 @@
 """What all forms of scan share: parameters, one step of the region, the accumulator."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import tirx
 from tvm_iree_ext.schedules import emit
@@ -25,9 +26,12 @@ class ScanOperands:
     accumulator: Flat
 
     @staticmethod
-    def declare(op: Scan) -> "ScanOperands":
-        """Name the PrimFunc under construction and add the parameters of ``op`` to it."""
-        flats, symbols, _ = declare(op)
+    def declare(op: Scan, **how: Any) -> "ScanOperands":
+        """Name the PrimFunc under construction and add the parameters of ``op`` to it.
+
+        ``how`` is that of :func:`~tvm_iree_ext.schedules.lines.declare`.
+        """
+        flats, symbols, _ = declare(op, **how)
         return ScanOperands(
             op,
             Lines.of(op.type.shape, op.dimension, symbols),

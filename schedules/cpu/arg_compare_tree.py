@@ -133,7 +133,7 @@ class _Tree:
         for v in range(1, count):
             with emit.vector_loop(lanes) as lane:
                 slot = v * lanes + lane
-                wins = self.beats(best[slot], step[slot], best[lane], step[lane])
+                wins = self.operands.beats(best[slot], step[slot], best[lane], step[lane])
                 I.buffer_store(value, tirx.Select(wins, best[slot], best[lane]), [lane])
                 I.buffer_store(number, tirx.Select(wins, step[slot], step[lane]), [lane])
                 I.buffer_store(best, value[lane], [lane])
@@ -141,17 +141,7 @@ class _Tree:
 
     def merge(self, value: Expr, position: Expr) -> None:
         """Take ``value`` at ``position`` into account."""
-        wins = self.beats(value, position, self.best[0], self.position[0])
+        wins = self.operands.beats(value, position, self.best[0], self.position[0])
         with I.If(wins), I.Then():
             I.buffer_store(self.best, value, [0])
             I.buffer_store(self.position, position, [0])
-
-    def beats(self, value: Expr, position: Expr, best: Expr, at: Expr) -> Expr:
-        """Whether the loop would have ended with the first rather than the second."""
-        zero = tirx.const(0, str(position.ty.dtype))
-        strict = len(self.sign) == 1
-        nearer = position < at if strict else position > at
-        # Between a number and the init, or two numbers: of equal ones the init stays if strict.
-        return (position >= zero) & (
-            compare(self.sign[0], value, best) | ((value == best) & nearer)
-        )
