@@ -37,6 +37,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuTransfer,
 )
 from tvm_iree_ext.schedules.gpu.exp_reduction import GpuExpReduction
+from tvm_iree_ext.schedules.gpu.fft import GpuFft, GpuFftTransform
 from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
 from tvm_iree_ext.schedules.gpu.scan import GpuScan
 from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
@@ -108,6 +109,8 @@ RULES: tuple[Rule, ...] = (
     GpuIm2col(),
     GpuExpReduction(),
     GpuScan(),
+    GpuFft(),
+    GpuFftTransform(),
     GpuSort(),
     GpuTopk(),
 )

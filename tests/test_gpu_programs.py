@@ -16,23 +16,7 @@ from tvm_iree_ext.simulated_program import simulate_program
 
 FOLDER = Path(__file__).parent / "data" / "ir"
 MLIR = Path(__file__).parent / "data" / "mlir"
-PROGRAMS = (
-    "argmax",
-    "argsort_columns",
-    "conv3x3_same",
-    "conv3x3_stride2_bias",
-    "dot_minus",
-    "embedding",
-    "mha_block",
-    "sdpa",
-    "sdpa_causal",
-    "sdpa_f16",
-    "sdpa_float_mask",
-    "sort_pairs",
-    "softmax_topk_router",
-    "sort_rows",
-    "topk_rows",
-)
+PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.mlir"))
 TARGETS = ("cuda:sm_80", "rocm:gfx942")
 
 

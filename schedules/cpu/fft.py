@@ -6,11 +6,11 @@ from dataclasses import replace
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_lanes import radices
 from tvm_iree_ext.schedules.cpu.fft_row import split
 from tvm_iree_ext.schedules.cpu.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft_transform import complex_length, transform_kernel
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.fft_codelets import radices
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 

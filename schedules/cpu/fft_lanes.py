@@ -15,27 +15,12 @@ from typing import Any
 
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft_codelets import LARGEST_PRIME, Point, Registers, dft
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft, radices
 
 Load = Callable[[Expr], Point]
 Store = Callable[[Expr, Point], None]
-
-
-def radices(length: int, largest: int) -> list[int] | None:
-    """Radices whose product is ``length``, few and even; None where a prime is too large."""
-    odd = []
-    for prime in range(3, LARGEST_PRIME + 1, 2):
-        while length % prime == 0:
-            odd.append(prime)
-            length //= prime
-    if length & (length - 1):
-        return None
-    bits, widest = length.bit_length() - 1, largest.bit_length() - 1
-    passes = -(-bits // widest)
-    twos = [2 ** (bits // passes + (i < bits % passes)) for i in range(passes)]
-    return odd + twos
 
 
 class LanesTransform:

@@ -9,7 +9,7 @@ The second, from the spectrum of a real signal, has the factor 2 that makes the 
 of length m equal to the one of length n.
 """
 
-from tvm_iree_ext.schedules.cpu.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers
 
 
 def spectrum_of_real(registers: Registers, z: Point, mirrored: Point, w: Point) -> Point:

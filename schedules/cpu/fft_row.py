@@ -19,10 +19,10 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft_codelets import Point, Registers
 from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform, Load, Store, radices
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers
 
 # Turns of columns up to this length come from one table; beyond, as products of two small ones.
 _ONE_TABLE = 4096

@@ -11,12 +11,12 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_codelets import Point, Registers
 from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform
-from tvm_iree_ext.schedules.cpu.fft_operands import TransformOperands
 from tvm_iree_ext.schedules.cpu.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.fft_operands import TransformOperands
 
 
 class SideBySide:

@@ -15,9 +15,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_codelets import root
-from tvm_iree_ext.schedules.cpu.fft_tables import constants, unit_roots
+from tvm_iree_ext.schedules.cpu.fft_tables import constants
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.fft_codelets import root
+from tvm_iree_ext.schedules.fft_roots import unit_roots
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft import Fft

@@ -8,13 +8,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_codelets import Point, Registers
-from tvm_iree_ext.schedules.cpu.fft_operands import TransformOperands
 from tvm_iree_ext.schedules.cpu.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft_row import BluesteinTransform, RowTransform
 from tvm_iree_ext.schedules.cpu.fft_side import SideBySide
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.fft_operands import TransformOperands
 
 from tvm_iree_ext.ops.fft_transform import FftTransform
 

@@ -7,9 +7,8 @@ import re
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.fft import CpuFftTransform
-from tvm_iree_ext.schedules.cpu.fft_codelets import root
-from tvm_iree_ext.schedules.cpu.fft_lanes import radices
 from tvm_iree_ext.schedules.cpu.fft_row import split
+from tvm_iree_ext.schedules.fft_codelets import radices, root
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.builder import build

@@ -5,8 +5,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft_codelets import Point
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
+from tvm_iree_ext.schedules.fft_codelets import Point
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft_transform import FftTransform

@@ -32,6 +32,21 @@ def root(turn: int, order: int) -> complex:
     return complex(x if eighths in (0, 1, 6, 7) else -x, -y if eighths < 4 else y)
 
 
+def radices(length: int, largest: int) -> list[int] | None:
+    """Radices whose product is ``length``, few and even; None where a prime is too large."""
+    odd = []
+    for prime in range(3, LARGEST_PRIME + 1, 2):
+        while length % prime == 0:
+            odd.append(prime)
+            length //= prime
+    if length & (length - 1):
+        return None
+    bits, widest = length.bit_length() - 1, largest.bit_length() - 1
+    passes = -(-bits // widest)
+    twos = [2 ** (bits // passes + (i < bits % passes)) for i in range(passes)]
+    return odd + twos
+
+
 _CHUNK = 32  # registers declared at a time
 
 
