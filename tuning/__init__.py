@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from tvm_iree_ext.tuning.measure import Measurement, Measurer
     from tvm_iree_ext.tuning.records import Database, best
     from tvm_iree_ext.tuning.session import Session, tune
+    from tvm_iree_ext.tuning.static_cost import static_cost
+    from tvm_iree_ext.tuning.static_measure import StaticMeasurer
     from tvm_iree_ext.tuning.suites import SUITES, program_tasks, suite
     from tvm_iree_ext.tuning.task import EFFORTS, Task
 
@@ -21,6 +23,7 @@ __all__ = [
     "Measurement",
     "Measurer",
     "Session",
+    "StaticMeasurer",
     "Task",
     "best",
     "display",
@@ -29,6 +32,7 @@ __all__ = [
     "fleet_device",
     "program_tasks",
     "report",
+    "static_cost",
     "suite",
     "tune",
 ]
@@ -41,9 +45,11 @@ _HOME = {
     "Measurement": "measure",
     "Measurer": "measure",
     "Session": "session",
+    "StaticMeasurer": "static_measure",
     "Task": "task",
     "best": "records",
     "program_tasks": "suites",
+    "static_cost": "static_cost",
     "suite": "suites",
     "tune": "session",
 }

@@ -254,7 +254,7 @@ class Measurer:
             try:
                 outcome = builder.call(build_candidate, order)
             except WorkerDied as error:
-                outcome = _died(error)
+                outcome = died(error)
             spent = time.perf_counter() - start
             if outcome[0] == "ok":
                 self._to_run.put(
@@ -276,7 +276,7 @@ class Measurer:
                 else:
                     outcome, times = runner.run(candidate, self._quiet)
             except WorkerDied as error:
-                outcome = _died(error)
+                outcome = died(error)
             spent = time.perf_counter() - start
             self._finish(candidate, outcome, times, build_s=candidate.build_s, run_s=spent)
 
@@ -317,7 +317,8 @@ class Measurer:
         self._done.put(Measurement(candidate.id, status, times, message, build_s, run_s))
 
 
-def _died(error: WorkerDied) -> Outcome:
+def died(error: WorkerDied) -> Outcome:
+    """The outcome of a candidate whose worker ended."""
     if error.timed_out:
         return "timed_out", str(error)
     if error.code == _OUT_OF_MEMORY:

@@ -73,6 +73,18 @@ def add_tune(commands: argparse._SubParsersAction) -> None:
         help="what candidates are chosen by: trees that learn from the trials; evolution by chance;"
         " or chance alone (default: %(default)s)",
     )
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument(
+        "--static",
+        action="store_true",
+        help="for a GPU that is not here: rank by a time that is computed from what compilers say",
+    )
+    where.add_argument(
+        "--fleet",
+        metavar="HOST:PORT",
+        help="measure on the devices that this tracker knows; see 'tvm-iree-ext fleet'",
+    )
+    parser.add_argument("--key", metavar="KEY", help="the devices' (default: the fleet's own)")
     parser.add_argument("--records", metavar="FILE", help="(default: the user's own file)")
     parser.add_argument(
         "--log", metavar="FILE.json", help="all trials (default: beside the records)"
@@ -101,6 +113,8 @@ def run_tune(args: argparse.Namespace) -> None:
             seed=args.seed,
             model=args.model,
             database=records,
+            measurer=_measurer(args),
+            method="static" if args.static else "measured",
             update=update,
         )
     written = _write(session, args, records)
@@ -112,6 +126,22 @@ def run_tune(args: argparse.Namespace) -> None:
     print(f"records: {records}")
     for line in written:
         print(line)
+
+
+def _measurer(args: argparse.Namespace) -> Any:
+    """What makes the measurer; None for the one of this machine.
+
+    Raises:
+        TuningError: for a key without a fleet.
+    """
+    if args.key is not None and args.fleet is None:
+        raise TuningError("--key is that of a fleet: name its tracker by --fleet")
+    if args.static:
+        return lambda: ext.tuning.StaticMeasurer(args.target)
+    if args.fleet is None:
+        return None
+    key = args.key or ext.tuning.fleet_address.DEFAULT_KEY
+    return lambda: ext.tuning.FleetMeasurer(args.target, args.fleet, key, seed=args.seed)
 
 
 def _tasks(args: argparse.Namespace) -> Any:
