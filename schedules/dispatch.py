@@ -29,6 +29,7 @@ from tvm_iree_ext.schedules.gpu.arg_compare import GpuArgCompare
 from tvm_iree_ext.schedules.gpu.attention import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
 from tvm_iree_ext.schedules.gpu.conv_2d import GpuConv2d
+from tvm_iree_ext.schedules.gpu.custom_op import GpuCustomOp
 from tvm_iree_ext.schedules.gpu.data_movement import (
     GpuDataMovement,
     GpuGather,
@@ -112,6 +113,7 @@ RULES: tuple[Rule, ...] = (
     GpuFft(),
     GpuFftTransform(),
     GpuSort(),
+    GpuCustomOp(),
     GpuTopk(),
 )
 """Every rule, the most special first."""

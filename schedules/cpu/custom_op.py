@@ -1,6 +1,6 @@
 """``custom_op`` on the CPU: tiles of parallel dims as tasks, products of tiles in registers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import ir, tirx
@@ -9,7 +9,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.emit import Expr, i64, serial
+from tvm_iree_ext.schedules.custom_op_tiles import tile_sizes
+from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 
 from tvm_iree_ext.ops.custom_op import CustomOp, IteratorType
 from tvm_iree_ext.ops.custom_op_loops import tiled
@@ -51,46 +52,25 @@ class CpuCustomOp(CpuRule):
         Raises:
             ScheduleError: for a tile of a dim that must not be split, or is not there.
         """
-        sizes = self._tile_sizes(op, config)
+        sizes = tile_sizes(op, self.check(config))
 
         def tasks(count: Expr) -> Any:
-            return (I.parallel if config.parallel else I.serial)(i64(0), count)
+            several = config.parallel and known(count) != 1
+            return (I.parallel if several else I.serial)(i64(0), count)
 
-        def builder(starts: Sequence[Expr]) -> TileBuilder:
-            return _RegisterTiles(starts, config)
+        def builder(starts: Sequence[Expr], most: Mapping[Expr, int]) -> TileBuilder:
+            return _RegisterTiles(starts, most, config)
 
         return ir.IRModule({op.entry: tiled(op, sizes, tasks, builder)})
-
-    def _tile_sizes(self, op: CustomOp, config: LoweringConfig) -> dict[int, int]:
-        sizes, check = {}, self.check(config)
-        given = (
-            ("workgroup_tile", config.workgroup_tile, IteratorType.PARALLEL),
-            ("reduction_tile", config.reduction_tile, IteratorType.REDUCTION),
-        )
-        for field, tile, kind in given:
-            for name in tile:
-                dims = [d for d, one in enumerate(op.iterator_types) if one is kind]
-                known = [f"d{dim}" for dim in dims]
-                check.need(
-                    name in known,
-                    f"{field} has {name!r}; {kind.name.lower()} dims are"
-                    f" {', '.join(known) or 'none'}",
-                )
-                dim = int(name[1:])
-                check.need(
-                    dim in op.tileable,
-                    f"{field} splits {name}, which the indexing map of an output"
-                    " omits: its tiles would each add to that output",
-                )
-                sizes[dim] = check.tile(field, name)
-        return sizes
 
 
 class _RegisterTiles(TileBuilder):
     """Products with accumulators in registers; all else by loops that LLVM makes vectors of."""
 
-    def __init__(self, starts: Sequence[Expr], config: LoweringConfig) -> None:
-        super().__init__(starts)
+    def __init__(
+        self, starts: Sequence[Expr], most: Mapping[Expr, int], config: LoweringConfig
+    ) -> None:
+        super().__init__(starts, most)
         self.lanes = config.vector_lanes
         self.rows, self.vectors = config.register_tile["rows"], config.register_tile["vectors"]
 

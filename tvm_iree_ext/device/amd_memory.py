@@ -40,6 +40,7 @@ from tvm_iree_ext.target.gpu import subgroup_size
 _LOAD = "tvm_iree_ext_load_"
 _GUARDED_LOAD = "tvm_iree_ext_guarded_load_"
 _BARRIER = "tvm_iree_ext_barrier"
+_BARRIER_OF_ALL = "tvm_iree_ext_barrier_of_all_memory"  # what a schedule may ask for
 _LOADED_BARRIER = "tvm_iree_ext_barrier_after_loads"
 _STORAGE_SYNC = ir.Op.get("tirx.tvm_storage_sync")
 _LOAD_BYTES = {1: "i8", 2: "i16", 4: "i32", 8: "<2 x i32>", 16: "<4 x i32>"}
@@ -72,6 +73,7 @@ def memory_definitions() -> str:
             "declare void @llvm.amdgcn.s.wait.loadcnt(i16)",
             "declare void @llvm.amdgcn.sched.barrier(i32)",
             _barrier_definition(_BARRIER, []),
+            _barrier_definition(_BARRIER_OF_ALL, []).replace(", !mmra !0", ""),
             *(
                 _barrier_definition(
                     f"{_LOADED_BARRIER}_{chips}",

@@ -10,7 +10,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import OpError
-from tvm_iree_ext.ops.tiles import Tile, TileBuilder, building, for_each
+from tvm_iree_ext.ops.tiles import Tile, TileBuilder, building
 
 if TYPE_CHECKING:
     from tvm_iree_ext.ops.custom_op import CustomOp
@@ -19,6 +19,9 @@ Expr: TypeAlias = ir.Expr
 Loop: TypeAlias = Callable[[Expr], AbstractContextManager[Any]]
 Spans: TypeAlias = Mapping[str, tuple[Expr, Expr]]
 """Start and extent of the current tile along each dim and symbol."""
+
+Builder: TypeAlias = Callable[[Sequence[Expr], Mapping[Expr, int]], TileBuilder]
+"""Of the tiles of a region: by where they start, and the most that extents of theirs may be."""
 
 
 def whole(op: "CustomOp") -> tirx.PrimFunc:
@@ -35,12 +38,12 @@ def tiled(
     op: "CustomOp",
     tile_sizes: Mapping[int, int],
     tasks: Loop,
-    builder: Callable[[Sequence[Expr]], TileBuilder],
+    builder: Builder,
 ) -> tirx.PrimFunc:
     """The PrimFunc with tiles of some dims, the others whole.
 
-    ``tasks(count)`` makes the loop over the tiles of parallel dims; ``builder(starts)`` what the
-    tiles of a region are computed by.
+    ``tasks(count)`` makes the loop over the tiles of parallel dims, of one where none is split;
+    ``builder`` what the tiles of a region are computed by.
     """
     with IRBuilder() as context, I.prim_func(s_tir=True):
         _Loops(op, tile_sizes, tasks, builder).emit()
@@ -55,8 +58,9 @@ class _Loops:
         op: "CustomOp",
         tile_sizes: Mapping[int, int],
         tasks: Loop,
-        builder: Callable[[Sequence[Expr]], TileBuilder],
+        builder: Builder,
     ) -> None:
+        self.most: dict[Expr, int] = {}
         self.op, self.tile_sizes, self.tasks, self.builder = op, tile_sizes, tasks, builder
         I.func_name(op.entry)
         I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
@@ -82,14 +86,13 @@ class _Loops:
     def emit(self) -> None:
         """Tasks over parallel tiles, in each the reduction tiles in order."""
         with I.sblock("root"):
+            I.reads()  # of the root nobody asks, and pointers cannot be looked through
+            I.writes()
             everything = {name: (_i64(0), extent) for name, extent in self.extents.items()}
             counts = [self.tiles_of(dim) for dim in self.parallel]
             total = _i64(1)
             for count in counts:
                 total = total * count
-            if not self.parallel:
-                self.emit_task(everything)
-                return
             with self.tasks(total) as task:
                 spans, rest = dict(everything), task
                 for dim, count in zip(self.parallel[::-1], counts[::-1], strict=True):
@@ -108,16 +111,19 @@ class _Loops:
         start = I.Bind(tile * size)
         if isinstance(extent, tirx.IntImm) and int(extent) % size == 0:
             return start, _i64(size)
-        return start, I.Bind(tirx.min(_i64(size), extent - start))
+        count = I.Bind(tirx.min(_i64(size), extent - start))
+        self.most[count] = size
+        return start, count
 
     def emit_task(self, spans: Spans) -> None:
         """One tile of the parallel dims."""
         if not self.reduced:
             self.emit_tile(spans, "init")
             return
+        builder = self.builder(self.starts(spans), self.most)
         for output in range(len(self.op.outputs)):
             init = self.tile(f"init{output}", len(self.op.inputs) + output, spans)
-            self.write(output, init, spans)
+            self.write(builder, output, init, spans)
 
         def nest(dims: Sequence[int], spans: Spans) -> None:
             if not dims:
@@ -138,8 +144,7 @@ class _Loops:
             arguments.append(self.operands[name] if scalar else self.tile(name, i, spans))
         for i in range(len(op.outputs)):
             arguments.append(self.tile(f"{outputs}{i}", len(op.inputs) + i, spans))
-        starts = [spans[f"d{dim}"][0] for dim in range(len(op.iterator_types))]
-        builder = self.builder(starts)
+        builder = self.builder(self.starts(spans), self.most)
         with building(builder):
             yielded = op.region(*arguments)
             tiles = list(yielded) if isinstance(yielded, tuple | list) else [yielded]
@@ -148,7 +153,11 @@ class _Loops:
                 # What is yielded may read what is about to be overwritten.
                 tiles = [builder.store(tile) for tile in tiles]
             for output, tile in enumerate(tiles):
-                self.write(output, tile, spans)
+                self.write(builder, output, tile, spans)
+
+    def starts(self, spans: Spans) -> list[Expr]:
+        """Where the current tile starts along each dim."""
+        return [spans[f"d{dim}"][0] for dim in range(len(self.op.iterator_types))]
 
     def check(self, tiles: list[Any]) -> None:
         """The rules of ``yield``."""
@@ -176,7 +185,7 @@ class _Loops:
         extents = tuple(extent for _, extent in places)
         return Tile(extents, str(buffer.dtype), element, (buffer, starts))
 
-    def write(self, output: int, tile: Tile, spans: Spans) -> None:
+    def write(self, builder: TileBuilder, output: int, tile: Tile, spans: Spans) -> None:
         """Replace the slice of a result by a tile."""
         target = self.tile(f"result{output}", len(self.op.inputs) + output, spans)
         assert target.source is not None
@@ -193,7 +202,7 @@ class _Loops:
             place = [start + one for start, one in zip(starts, at, strict=True)]
             I.buffer_store(buffer, tile.element(at), place)
 
-        for_each(target.extents, store)
+        builder.each(target.extents, store)
 
 
 def _i64(value: int) -> Expr:

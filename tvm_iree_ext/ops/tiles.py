@@ -10,7 +10,7 @@ How they compute is the schedule's business: the canonical PrimFunc uses plain l
 """
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -157,19 +157,23 @@ def index(dim: int) -> Expr:
 class TileBuilder:
     """Emits what tiles need computed, with TIR's IRBuilder, by plain loops."""
 
-    def __init__(self, starts: Sequence[Expr]) -> None:
-        self.starts = tuple(starts)
+    def __init__(self, starts: Sequence[Expr], most: Mapping[Expr, int]) -> None:
+        self.starts, self.most = tuple(starts), most
 
     def allocate(self, extents: Sequence[Expr], dtype: str) -> Any:
         """Memory for a tile."""
         return I.alloc_buffer(list(extents) or [_index(1)], dtype, scope="global", align=64)
+
+    def each(self, extents: Sequence[Expr], body: Callable[[list[Expr]], None]) -> None:
+        """``body`` at every position: all are independent of one another."""
+        for_each(extents, body)
 
     def fill(
         self, extents: Sequence[Expr], dtype: str, value: Callable[[list[Expr]], Expr]
     ) -> Tile:
         """A tile in memory with ``value`` at each position."""
         buffer = self.allocate(extents, dtype)
-        for_each(extents, lambda at: I.buffer_store(buffer, value(at), at or [_index(0)]))
+        self.each(extents, lambda at: I.buffer_store(buffer, value(at), at or [_index(0)]))
         return in_memory(buffer, extents, dtype)
 
     def store(self, tile: Tile) -> Tile:
