@@ -57,8 +57,8 @@ class Effort:
 
 
 EFFORTS = {
-    "quick": Effort(trials=40, seconds=70, finalists=2, rounds=4),
-    "normal": Effort(trials=200, seconds=600, finalists=3, rounds=6),
-    "thorough": Effort(trials=1000, seconds=3600, finalists=5, rounds=10),
+    "quick": Effort(trials=40, seconds=70, finalists=2, rounds=5),
+    "normal": Effort(trials=200, seconds=600, finalists=3, rounds=8),
+    "thorough": Effort(trials=1000, seconds=3600, finalists=5, rounds=12),
 }
 """A quick session of one op ends within two minutes, with the start of workers and all."""

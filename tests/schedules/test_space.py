@@ -63,14 +63,17 @@ def test_an_empty_space_says_so():
 CASES = {name: entry.random_case for name, entry in ENTRIES.items()}
 
 
-@pytest.mark.parametrize("target", ["llvm:znver4", "llvm:haswell"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [(name, "llvm:znver4") for name in CASES]
+    + [(name, "llvm:haswell") for name in CASES if name.endswith(("contraction", "attention"))],
+)
 def test_the_heuristic_is_a_point_of_every_space_and_samples_come_back(name, target):
     """Of random ops of every kind."""
     import numpy as np
 
     resolved, rng = make_target(target), random.Random(1)
-    for index in range(3):
+    for index in range(2):
         op, _ = CASES[name](np.random.default_rng([3, index]))
         rule = choose(op, resolved)
         space = rule.space(op, resolved)
