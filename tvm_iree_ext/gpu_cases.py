@@ -12,7 +12,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops import attention, conv_2d
 from tvm_iree_ext.schedules.gpu.attention import GpuAttention
-from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, plan_attention
+from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.conv_2d_operands import ConvOperands, conv_shape
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config
@@ -180,7 +180,7 @@ class HeadAttention:
         rule = GpuAttention()
         if (reason := rule.applies(op, target)) is not None:
             raise ScheduleError(reason)
-        plan = plan_attention(op, target, rule.heuristic(op, target))
+        plan = rule.plan(op, target, rule.heuristic(op, target))
         config = f"{plan.config.mma_kind} {plan.rows}x{plan.keys}"
         tile = (plan.rows, plan.keys, plan.config.workgroup_tile["n"])
         module = rule.lower(op, target, plan.config)

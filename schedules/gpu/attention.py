@@ -12,7 +12,13 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.attention_config import ALGORITHM, attention_config
 from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
 from tvm_iree_ext.schedules.gpu.attention_kinds import first_kinds
-from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
+from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, plan_attention
+from tvm_iree_ext.schedules.gpu.attention_warpgroup import (
+    WARPGROUP_ALGORITHM,
+    chosen_warpgroups,
+    plan_warpgroups,
+)
+from tvm_iree_ext.schedules.gpu.attention_warpgroup_kernel import warpgroup_attention
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
@@ -44,16 +50,17 @@ class GpuAttention(GpuRule):
         return None
 
     def heuristic(self, op: Attention, target: Target) -> LoweringConfig:
-        """The largest tiles that fit the chip and keep it busy."""
-        return attention_config(op, target)
+        """The largest tiles that fit the chip and keep it busy; by warpgroups, if not by parts."""
+        config = attention_config(op, target)
+        return (chosen_warpgroups(op, target) if config.splits == 1 else None) or config
 
     def space(self, op: Attention, target: Target) -> Space:
         """Instructions, rows of a workgroup, keys of a step, where the query is, parts of keys."""
-        usual = self.heuristic(op, target)
+        best, usual = self.heuristic(op, target), attention_config(op, target)
         chip, size = gpu_chip(target), subgroup_size(target)
         rows = None if any(isinstance(op.extents[d], str) for d in op.dims["m"]) else op.count("m")
         columns = op.count("n")
-        forms = []
+        forms = [form(best, Choice("stages", (2, 3)))] if best.algorithm != ALGORITHM else []
         for kind in first_kinds(chip, size, op, rows):
             tile = {"m": usual.subgroups["m"] * kind.m, "n": usual.workgroup_tile["n"]}
             other = replace(
@@ -73,12 +80,22 @@ class GpuAttention(GpuRule):
 
         def refused(config: LoweringConfig) -> str | None:
             def plan() -> None:
-                _check(self.check(config))
-                plan_attention(op, target, config)
+                self.plan(op, target, config)
 
             return refusal(plan)
 
-        return Space.of(usual, forms, refused)
+        return Space.of(best, forms, refused)
+
+    def plan(self, op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:
+        """What a kernel's workgroup is made of; of one by warpgroups, its warps.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        _check(self.check(config))
+        if config.algorithm == WARPGROUP_ALGORITHM:
+            return plan_warpgroups(op, target, config).plan
+        return plan_attention(op, target, config)
 
     def lower(self, op: Attention, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.
@@ -87,16 +104,21 @@ class GpuAttention(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         _check(self.check(config))
-        return ir.IRModule({op.entry: attention_kernel(plan_attention(op, target, config))})
+        if config.algorithm == WARPGROUP_ALGORITHM:
+            func = warpgroup_attention(plan_warpgroups(op, target, config))
+        else:
+            func = attention_kernel(plan_attention(op, target, config))
+        return ir.IRModule({op.entry: func})
 
 
 def _check(check: ConfigCheck) -> None:
     """Raise ScheduleError for numbers that no kernel has."""
     config = check.config
-    check.algorithm(ALGORITHM)
+    algorithm = check.algorithm(ALGORITHM, WARPGROUP_ALGORITHM)
     for field, role in (("workgroup_tile", "m"), ("workgroup_tile", "n"), ("reduction_tile", "k2"),
                         ("subgroups", "m")):  # fmt: skip
         check.tile(field, role)
     check.splits()
-    promoted = set(config.promote)
-    check.expect(promoted <= {"query"}, "promote", config.promote, "query, or nothing")
+    if algorithm == ALGORITHM:
+        promoted = set(config.promote)
+        check.expect(promoted <= {"query"}, "promote", config.promote, "query, or nothing")

@@ -32,7 +32,7 @@ from tvm_iree_ext.target.mma import dtype_bits, tvm_dtype
 _LANES = 32
 _ALL = 0xFFFFFFFF  # lanes of a subgroup
 _GROUP = 8  # rows of tiles that workgroups near in time share columns of
-_FEW, _MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
+FEW, MANY = {2: 40, 3: 32}, {2: 232, 3: 160}  # registers of those that copy, and multiply
 
 
 def warpgroup_matmul(
@@ -111,12 +111,12 @@ class _Kernel:
         IRBuilder.name("slots", self.memory)
         self._make_barriers()
         row, column = self._corner(tile)
-        with _either(lane < WARPGROUP) as (copying, multiplying):
+        with either(lane < WARPGROUP) as (copying, multiplying):
             with copying:
-                self._registers(_FEW, more=False)
+                self._registers(FEW, more=False)
                 self._copy(row, column)
             with multiplying:
-                self._registers(_MANY, more=True)
+                self._registers(MANY, more=True)
                 self._multiply(row, column)
 
     def _registers(self, of: dict[int, int], *, more: bool) -> None:
@@ -228,7 +228,7 @@ class _Kernel:
                 I.buffer_store(acc, tirx.const(0, dtype), [register])
         # From another lane, so that the compiler knows it to be the same for the subgroup.
         number = self.lane // WARPGROUP - 1
-        group = I.Bind(_from_lane(number, 0))
+        group = I.Bind(from_lane(number, 0))
         bases = {side: self._descriptor(side, group) for side in SIDES}
         with I.serial(0, self.plan.steps) as step:
             slot, turn = step % self.config.stages, step // self.config.stages
@@ -321,12 +321,12 @@ class _Kernel:
 
 
 @contextmanager
-def _either(condition: Any) -> Any:
+def either(condition: Any) -> Any:
     """The two sides of a branch, as contexts."""
     with I.If(condition):
         yield I.Then(), I.Else()
 
 
-def _from_lane(value: Any, lane: int) -> Any:
+def from_lane(value: Any, lane: int) -> Any:
     """The value that a lane of the subgroup has."""
     return T.cuda.__shfl_sync(tirx.const(_ALL, "uint32"), value, lane, _LANES)

@@ -195,7 +195,7 @@ REFUSED = {
     r"subgroups\['m'\] is None; expected a number from 1": {"subgroups": {}},
     "splits is 0; expected a number from 1": {"splits": 0},
     "promote is .'key',.; expected query, or nothing": {"promote": ("key",)},
-    "algorithm is 'lanes'; expected 'online_softmax'": {"algorithm": "lanes"},
+    "algorithm is 'lanes'; expected one of online_softmax, warpgroups": {"algorithm": "lanes"},
     "16x8x16_F16 on gfx942 does not multiply float16": {"mma_kind": "NV_MMA_SYNC_F32_16x8x16_F16"},
     "2048 keys take [0-9]+ bytes of shared memory": {"reduction_tile": {"k2": 2048}},
     "a lane needs some [0-9]+ registers": {"workgroup_tile": {"m": 512, "n": 64}},
