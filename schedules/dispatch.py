@@ -44,6 +44,7 @@ from tvm_iree_ext.schedules.gpu.scan import GpuScan
 from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
 from tvm_iree_ext.schedules.gpu.sort import GpuSort
 from tvm_iree_ext.schedules.gpu.topk import GpuTopk
+from tvm_iree_ext.schedules.gpu.winograd import GpuWinograd
 from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.errors import ScheduleError
@@ -115,6 +116,7 @@ RULES: tuple[Rule, ...] = (
     GpuSort(),
     GpuCustomOp(),
     GpuTopk(),
+    GpuWinograd(),
 )
 """Every rule, the most special first."""
 

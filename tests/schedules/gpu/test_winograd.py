@@ -1,0 +1,41 @@
+"""Winograd transforms on GPUs, on the simulator, beside the reference; without spills."""
+
+import numpy as np
+import pytest
+from tvm_iree_ext.schedules.dispatch import choose
+
+import tvm_iree_ext as ext
+from tvm_iree_ext import ops
+from tvm_iree_ext.device.code import compile_device
+from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.target.names import make_target
+
+CASES = {
+    "input_edges": ops.winograd_input_transform((1, 9, 12, 3)),
+    "input_nchw": ops.winograd_input_transform((2, 5, 8, 8), image_dimensions=(2, 3)),
+    "input_dynamic": ops.winograd_input_transform(("n", "h", 8, 2), output_tile_size=4),
+    "filter_fchw": ops.winograd_filter_transform((5, 3, 3, 3), kernel_dimensions=(2, 3)),
+    "filter_tile": ops.winograd_filter_transform((3, 3), output_tile_size=2),
+    "output_nchw": ops.winograd_output_transform((8, 8, 1, 2, 1, 3), image_dimensions=(2, 3)),
+}
+SIZES = {"n": 2, "h": 7}
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize("name", CASES)
+def test_tiles_are_the_references(name, target):
+    op = CASES[name]
+    shape = [SIZES.get(extent, extent) for extent in op.input.shape]
+    operands = {"input": np.random.default_rng(1).standard_normal(shape, np.float32)}
+    done = simulate_op(op, target, operands).check()
+    want = ext.registry.find(op.name).reference(op, operands)["result"]
+    np.testing.assert_allclose(done.results["result"], want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_tile_fits_the_registers():
+    target = make_target("rocm:gfx942")
+    op = ops.winograd_input_transform((4, 58, 58, 64), dtype="float64")
+    rule = choose(op, target)
+    code = compile_device(rule.lower(op, target, rule.heuristic(op, target)), target)
+    (resources,) = code.resources.values()
+    assert (resources.spills, resources.scratch_bytes) == (0, 0)
