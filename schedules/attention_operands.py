@@ -17,6 +17,15 @@ from tvm_iree_ext.vector_math import NEGATIVE_EXP2
 _LOG2E = math.log2(math.e)
 
 
+def dynamic_columns(op: Attention) -> str | None:
+    """Which extent of k1 or n is known at call time only; None where both are numbers."""
+    for role in ("k1", "n"):
+        for dim in op.dims[role]:
+            if isinstance(op.extents[dim], str):
+                return f"{role} extent {op.extents[dim]} is dynamic; it must be a number"
+    return None
+
+
 @dataclass(frozen=True)
 class ScoreScaling:
     """Where log2(e) enters, so that every exponential is an exp2.

@@ -2,6 +2,7 @@
 
 from tvm import ir, tirx
 from tvm.target import Target
+from tvm_iree_ext.schedules.attention_operands import dynamic_columns
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
 from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
@@ -36,11 +37,7 @@ class CpuAttention(CpuRule):
         """None, or why the rule does not apply."""
         if (reason := super().applies(op, target)) is not None or not isinstance(op, Attention):
             return reason
-        for role in ("k1", "n"):
-            for dim in op.dims[role]:
-                if isinstance(op.extents[dim], str):
-                    return f"{role} extent {op.extents[dim]} is dynamic; it must be a number"
-        return None
+        return dynamic_columns(op)
 
     def heuristic(self, op: Attention, target: Target) -> LoweringConfig:
         """Tiles that keep accumulators in registers and the tiles of a step in the L2 cache."""

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tvm import ir
 from tvm.target import Target
+from tvm_iree_ext.schedules.attention_operands import dynamic_columns
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.attention_config import ALGORITHM, attention_config
 from tvm_iree_ext.schedules.gpu.attention_kernel import attention_kernel
@@ -39,10 +40,8 @@ class GpuAttention(GpuRule):
         """None, or why the rule does not apply."""
         if (reason := super().applies(op, target)) is not None or not isinstance(op, Attention):
             return reason
-        for role in ("k1", "n"):
-            for dim in op.dims[role]:
-                if isinstance(op.extents[dim], str):
-                    return f"{role} extent {op.extents[dim]} is dynamic; it must be a number"
+        if (reason := dynamic_columns(op)) is not None:
+            return reason
         try:
             attention_config(op, target)
         except ScheduleError as error:

@@ -3,19 +3,16 @@
 import math
 from typing import Any
 
-import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
-from tvm_iree_ext.schedules.attention_operands import AttentionOperands
-from tvm_iree_ext.schedules.emit import Index
 from tvm_iree_ext.schedules.gpu.attention_math import as_held, as_held_dtype, held
-from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, side_by_side
+from tvm_iree_ext.schedules.gpu.attention_place import Place
+from tvm_iree_ext.schedules.gpu.attention_plan import side_by_side
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain
-from tvm_iree_ext.schedules.gpu.attention_tiles import Lanes, vector, wide
+from tvm_iree_ext.schedules.gpu.attention_tiles import vector, wide
 from tvm_iree_ext.schedules.layouts import vector_elements
 
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.expressions import cast, i64, known
 
 _LOG2E = math.log2(math.e)
@@ -24,21 +21,12 @@ _LOG2E = math.log2(math.e)
 class ScoreMask:
     """Scores of a step, from products to what the softmax takes."""
 
-    def __init__(
-        self,
-        plan: AttentionPlan,
-        operands: AttentionOperands,
-        lanes: Lanes,
-        outer: dict[int, Any],
-        row_dims: Ints,
-        first_row: Any,
-        row_count: Index,
-    ) -> None:
-        self.plan, self.operands, self.lanes, self.op = plan, operands, lanes, plan.op
-        self.outer, self.row_dims = outer, row_dims
+    def __init__(self, place: Place) -> None:
+        self.place, self.plan, self.op = place, place.plan, place.op
+        self.operands, self.lanes = place.operands, place.lanes
+        plan, lanes, operands = self.plan, self.lanes, self.operands
         self.key_count = operands.space.count(self.op.dims["k2"])
         self.whole_keys = (known(self.key_count) or 1) % plan.keys == 0
-        self.row_count, self.first_row = row_count, first_row
         self.masked = "mask" in self.op.maps
         self.needs_rows = self.masked or self.op.band is not None
         self.rows = self._rows() if self.needs_rows else {}
@@ -49,16 +37,14 @@ class ScoreMask:
                 lanes.table(self.keys[:, register])
 
     def _rows(self) -> dict[tuple[int, int], Any]:
-        """The row of each slot, bound."""
-        plan = self.plan
-        subgroup = np.arange(plan.subgroups)[:, None] * plan.row_tiles * plan.first.m
+        """The row of each slot, bound; where there is none, the last."""
+        place = self.place
         found = {}
-        for tile in range(plan.row_tiles):
-            for slot in range(plan.score_rows.count):
-                held = plan.score_rows.held[None, :, slot]
-                row = self.first_row + wide(self.lanes.table(subgroup + tile * plan.first.m + held))
-                if (known(self.row_count) or 1) % plan.rows:
-                    row = tirx.min(row, i64(self.row_count) - 1)
+        for tile in range(self.plan.row_tiles):
+            for slot in range(self.plan.score_rows.count):
+                row = place.row(tile, slot)
+                if not place.whole_rows:
+                    row = tirx.min(row, i64(place.row_count) - 1)
                 found[tile, slot] = I.Bind(row)
         return found
 
@@ -114,8 +100,7 @@ class ScoreMask:
         if not self.whole_keys:
             key = tirx.min(key, i64(self.key_count) - count)
         row = self.rows[tile, self.plan.score_rows.slots[start]]
-        at = {**self.outer, **space.spread(row, self.row_dims)}
-        at |= space.spread(key, self.op.dims["k2"])
+        at = self.place.at_row(row) | space.spread(key, self.op.dims["k2"])
         if count == 1:
             value = cast(view.buffer[tuple(view.index(at))], view.loaded)
             return [operands.mask_value(value)]
@@ -136,10 +121,10 @@ class ScoreMask:
 
     def _position(self, row: Any) -> Any:
         """The position of a row along the last of the row dims."""
-        if len(self.row_dims) < 2:
+        if len(self.place.row_dims) < 2:
             return row
-        last = self.row_dims[-1]
-        return self.operands.space.spread(row, self.row_dims)[last]
+        last = self.place.row_dims[-1]
+        return self.operands.space.spread(row, self.place.row_dims)[last]
 
     def _seen(self, tile: int, slot: int, first_key: Any, register: int) -> Any:
         key = first_key + wide(self.lanes.table(self.keys[:, register]))
@@ -164,10 +149,10 @@ class ScoreMask:
         edges = []
         if not self.whole_keys:
             edges.append(first_key + plan.keys > self.key_count)
-        if band is not None and len(self.row_dims) > 1:
+        if band is not None and len(self.place.row_dims) > 1:
             return tirx.const(True, "bool")
         if band is not None:
-            first = self.first_row + self.operands.band_offset
+            first = self.place.first_row + self.operands.band_offset
             if band.right is not None:
                 edges.append(first_key + (plan.keys - 1) > first + band.right)
             if band.left is not None:

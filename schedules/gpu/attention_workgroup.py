@@ -15,6 +15,7 @@ from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import Index, ceil_div, divide, smaller
 from tvm_iree_ext.schedules.gpu.attention_math import as_held
 from tvm_iree_ext.schedules.gpu.attention_merge import Partials
+from tvm_iree_ext.schedules.gpu.attention_place import Place
 from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, Feed
 from tvm_iree_ext.schedules.gpu.attention_results import Results
 from tvm_iree_ext.schedules.gpu.attention_scores import ScoreMask
@@ -123,19 +124,18 @@ class AttentionWorkgroup(ABC):
 
     def _masked(self) -> None:
         """Make what masks scores."""
-        self.mask = ScoreMask(
-            self.plan, self.operands, self.lanes, self.outer, self.row_dims, self.first_row,
-            self.row_count,
+        self.mask = ScoreMask(self._place())
+
+    def _place(self) -> Place:
+        return Place(
+            self.plan, self.operands, self.lanes, self.outer, self.row_dims, self.row_count,
+            self.first_row, self.first_column,
         )  # fmt: skip
 
     def _finish(self) -> None:
         """Store the results."""
-        plan, lanes = self.plan, self.lanes
         self.softmax.finish()
-        Results(
-            plan, self.operands, lanes, self.outer, self.row_dims, self.first_row, self.row_count,
-            self.first_column, self.softmax, self.outputs, self.partials,
-        ).emit()  # fmt: skip
+        Results(self._place(), self.softmax, self.outputs, self.partials).emit()
 
     def _registers(self, count: int, dtype: str) -> Any:
         return I.alloc_buffer((count,), dtype, scope="local", align=16)
