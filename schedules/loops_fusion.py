@@ -46,7 +46,9 @@ def emit_nests(
         for buffer in form.buffers:
             if buffer not in producers:
                 shape = list(buffer.ty.shape)
-                memory.add(buffer, emit.scratch(shape, str(buffer.ty.dtype)))
+                made = emit.scratch(shape, str(buffer.ty.dtype))
+                IRBuilder.name(str(buffer.name), made)
+                memory.add(buffer, made)
         for nest in form.nests:
             if not all(store.buffer in producers for store in nest.stores):
                 each(nest, memory)

@@ -107,6 +107,21 @@ def test_random_maps_and_reductions(seed, target):
     check_random(seed, target)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_one_function_keeps_between_its_nests_is_memory(target):
+    """Softmax as one function: its maximum and its sum lie between kernels of their own."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((3, 600), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            out = builder.emit_output(relax.op.nn.softmax(x, axis=-1))
+        builder.emit_func_output(out)
+    array = np.random.default_rng(0).standard_normal((3, 600), np.float32)
+    (got,) = simulate_program(from_relax(builder.get()), target, [array]).check().results
+    powers = np.exp(array - array.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(got, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
 def test_a_program_is_exported_with_its_plan_and_constants(tmp_path):
     imported = import_program(FOLDER / "mha_block.mlir")
     program = build_program(imported, "rocm:gfx942", folder=tmp_path / "program")

@@ -140,7 +140,7 @@ class _Planner(Names):
         elif name in VIEWS:
             self.alias(var, call.args[0])
         else:
-            what = name or str(call.op)
+            what = name or str(getattr(call.op, "global_symbol", call.op))
             raise BuildError(
                 f"{what} is done by the virtual machine of a CPU; programs for GPUs have no loops"
                 " and branches whose conditions are computed"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
@@ -174,6 +175,7 @@ class _Reduction:
         partial = None
         if share.parts > 1:
             partial = emit.scratch([share.parts, self.results], dtype)
+            IRBuilder.name("partial", partial)
         with self._results(share, share.parts) as (at, place, part, exists):
             self._make_cells()
             across = Across(place.workgroup, place.layout, 1, [dtype], commutes=True)

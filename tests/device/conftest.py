@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.device.launcher import DRIVERS
-from tvm_iree_ext.simt.launch import simulate
+from tvm_iree_ext.simt.launch import hardware_of, simulate
 from tvm_iree_ext.simt.mbarrier import TensorMap
+from tvm_iree_ext.simt.translate import translate
 from tvm_iree_ext.simt.values import element_type
 
 MEMORY = 64 << 20
@@ -131,6 +132,9 @@ class FakeGpu:
         base, *extents, stream = struct.unpack("=Q7IQ", content[:44])
         kernel, at = self.kernels[self._function], 44
         self.streams.append(stream)
+        hardware = hardware_of(kernel)
+        translation = translate(kernel, hardware)
+        sizes = {parameter.short_name: parameter.size for parameter in translation.parameters}
         given, written = {}, []
         for parameter, size in zip(kernel.params, self._asked, strict=True):
             raw, at = content[at : at + size], at + size
@@ -144,9 +148,11 @@ class FakeGpu:
                 start = struct.unpack("Q", raw)[0] - base
                 dtype = element_type(str(kind.element_type.dtype))
                 count = self.held[start] // dtype.itemsize
+                # Memory that a program's tensors share may be larger than this one.
+                count = min(count, sizes[name] or count)
                 given[name] = np.frombuffer(self.memory, dtype, count, start)
                 written.append(name)
-        done = simulate(kernel, given, written=written).check()
+        done = simulate(translation, given, hardware=hardware, written=written).check()
         assert [*done.grid, *done.block] == extents[:6]
         self.simulations.append(done)
 

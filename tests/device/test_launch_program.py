@@ -1,0 +1,77 @@
+"""Programs for GPUs from their artifacts, on a driver whose launches the simulator runs."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext import program_lowering, recorded
+from tvm_iree_ext.device.launcher import Kernels
+from tvm_iree_ext.device.pipeline import lower_with_host
+from tvm_iree_ext.errors import CallError
+from tvm_iree_ext.mlir.program import import_program
+from tvm_iree_ext.program import load
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.program_device import kernel_module
+from tvm_iree_ext.target.names import make_target
+
+DATA = Path(__file__).parents[1] / "data" / "ir"
+TARGET = make_target("rocm:gfx942")
+
+
+@pytest.fixture(scope="module")
+def imported():
+    return import_program(DATA / "mha_block.mlir")
+
+
+@pytest.fixture(scope="module")
+def folder(imported, tmp_path_factory):
+    place = tmp_path_factory.mktemp("export") / "mha"
+    build_program(imported, TARGET, folder=place, database=())
+    return place
+
+
+@pytest.fixture
+def device(imported, gpu):
+    """A GPU that has the program's kernels."""
+    constants = program_lowering.Constants(imported.parameters)
+    mod, _ = program_lowering.scheduled_program(imported, TARGET, constants, (), {})
+    _, kernels = lower_with_host(kernel_module(mod), TARGET)
+    gpu.kernels = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
+    return gpu
+
+
+def arrays():
+    found = recorded.read_arrays(DATA / "mha_block.npz")
+    return found["in0"], found["out0"]
+
+
+def test_a_program_is_called_like_one_of_a_cpu(device, folder):
+    x, expected = arrays()
+    program = load(folder)
+    result = program(x)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    launches = device.calls.count("launch")
+    out = np.zeros_like(expected)
+    assert program(x, out=out) is out
+    np.testing.assert_array_equal(out, result)
+    assert device.calls.count("launch") == 2 * launches
+    assert device.calls.count("load") == 1
+    assert len(device.held) == 6  # the constants stay
+    with pytest.raises(CallError, match="arg0"):
+        program(x[0])
+
+
+def test_the_script_follows_the_plan_of_a_function(device, folder, tmp_path):
+    x, expected = arrays()
+    np.save(tmp_path / "in.npy", x)
+    command = [sys.executable, str(folder / "launch.py"), "main", "in.npy"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=device.environment, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr + str(device.calls)
+    np.testing.assert_allclose(np.load(tmp_path / "out0.npy"), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ValueError, match="no function 'other'; there are main"):
+        Kernels(folder, function="other")
