@@ -18,6 +18,7 @@ from math import ceil, prod
 from typing import Any
 
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.tuning.loop_counts import LoopCounts, loop_counts
 
 from tvm_iree_ext.device.code import DeviceCode, KernelResources, Launch
@@ -26,6 +27,7 @@ from tvm_iree_ext.errors import TuningError
 from tvm_iree_ext.inspected import inspect_op
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.target.gpu import GpuChip, GpuPart, gpu_chip, subgroup_size
+from tvm_iree_ext.target.mma_table import mma_kind
 from tvm_iree_ext.target.names import TargetLike, make_target
 
 _CYCLES_PER_US = 1700.0  # chips of today clock at 1.5 to 2.1 GHz under load
@@ -33,6 +35,7 @@ _SHARED_BYTES = 128  # a core's shared memory, in a cycle
 _CACHE_BYTES = 64  # from the second cache to a core, in a cycle
 _ANSWER_US = 0.7  # of global memory
 _LAUNCH_US = 3.0
+_WARPGROUP = 4  # subgroups
 _SCRATCH_BYTES = 4  # of a lane
 _NORM = 4  # times that overlap, though not wholly: near their maximum
 
@@ -61,7 +64,7 @@ def static_cost(op: Op, target: TargetLike, config: LoweringConfig | None = None
     Args:
         op: all of whose extents are known.
         target: a GPU, such as ``rocm:gfx942``.
-        config: by default that of the records of tuning, else the rule's heuristic.
+        config: by default the rule's heuristic.
 
     Raises:
         TargetError: for a target that is no GPU.
@@ -84,9 +87,11 @@ def static_cost(op: Op, target: TargetLike, config: LoweringConfig | None = None
     if op.signature.symbols:
         names = ", ".join(op.signature.symbols)
         raise TuningError(f"{op.name}: {names} are known when the kernel is called")
+    if config is None:
+        config = choose(op, resolved).heuristic(op, resolved)
     code = inspect_op(op, resolved, config)
     kernels = tuple(
-        _kernel_cost(code, name, chip, op, subgroup_size(resolved), (config or LoweringConfig()))
+        _kernel_cost(code, name, chip, op, subgroup_size(resolved), config)
         for name in code.launches
     )
     memory = op.bytes() / (chip.parts[0].bandwidth_tbs * 1e6)
@@ -153,7 +158,8 @@ class _Run:
         """A count of what a subgroup executes."""
         whole, hot = count(self.counted.whole), self.counted.hot_loop
         if hot is None:
-            return whole * max(1.0, self.loops.repeats)
+            written = self.counted.whole.mma  # of which a compiler may have unrolled all
+            return whole * max(1.0, self.loops.mma / written if written else self.loops.repeats)
         return whole + (self.passes - 1) * count(hot)
 
 
@@ -166,13 +172,24 @@ def _parts(run: _Run, op: Op, config: LoweringConfig) -> dict[str, float]:
         "cache": run.executed(lambda counts: _bytes(counts, "global")) * run.lanes / _CACHE_BYTES,
     }
     times = {name: each * subgroups / _CYCLES_PER_US for name, each in cycles.items()}
-    flops = run.executed(lambda counts: counts.flops) * subgroups
+    flops = run.executed(lambda counts: counts.flops) * run.workgroups * _multiplying(run, config)
     times["mma"] = flops / (_peak(run.part, op) * 1e6 / run.part.cores)
     rounds = ceil(run.workgroups / run.resident)
     hot = run.counted.hot_loop
     answers = run.passes if hot and _bytes(hot, "global") else 1.0
     times["latency"] = rounds * answers * _ANSWER_US / max(1, config.stages - 1)
     return times
+
+
+def _multiplying(run: _Run, config: LoweringConfig) -> float:
+    """How many of a workgroup's subgroups execute each matrix instruction for themselves.
+
+    Four subgroups share one of a warpgroup, and some only copy: those are not the config's.
+    """
+    if not config.subgroups or not config.mma_kind:
+        return run.subgroups
+    sharing = _WARPGROUP if mma_kind(config.mma_kind).kind == "warpgroup" else 1
+    return prod(config.subgroups.values()) / sharing
 
 
 def _bytes(counts: InstructionCounts, memory: str) -> float:

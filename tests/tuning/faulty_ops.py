@@ -51,7 +51,6 @@ KERNELS = {
     "wrong": (3.0, "labs", 0),
     "crash": (2.0, "raise", 11),
     "hang": (2.0, "sleep", 600),
-    "killed": (2.0, "raise", 9),
 }
 
 
