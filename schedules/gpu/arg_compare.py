@@ -20,12 +20,14 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
-from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape, line_config
+from tvm_iree_ext.schedules.gpu.line_config import line_config, line_space
+from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.line_tile import ALIGNMENT_BYTES, LineTile, Words
 from tvm_iree_ext.schedules.gpu.reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.region import wrapped
 from tvm_iree_ext.schedules.gpu.registers import Workgroup
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
+from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.ops.arg_compare import ArgCompare
@@ -40,6 +42,10 @@ class GpuArgCompare(GpuRule):
     def heuristic(self, op: ArgCompare, target: Target) -> LoweringConfig:
         """Lines shared by lanes where the comparator allows, on all cores."""
         return line_config(_shape(op), target)
+
+    def space(self, op: ArgCompare, target: Target) -> Space:
+        """What a line's sharing leaves open."""
+        return line_space(_shape(op), target, self.check)
 
     def lower(self, op: ArgCompare, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.

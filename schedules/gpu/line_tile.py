@@ -4,6 +4,9 @@ A *run* is what one access has: neighbouring positions of a line (rows), or of o
 neighbouring lines (columns).  Rows whose length is no multiple of a run begin at the access that
 their first element lies in: positions before the line, as those behind it, are not there.  Lines
 past the last one repeat it, and are not written.
+
+Where a lane takes a line alone, its elements lie far from its neighbours'.  Promoted, they are read
+and written with neighbouring lanes along the lines, and change hands through shared memory.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,13 +21,15 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, divide, i64, known
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
+from tvm_iree_ext.schedules.gpu.conversion import emit_conversion, shared_elements
 from tvm_iree_ext.schedules.gpu.line_plan import LinePlan
 from tvm_iree_ext.schedules.gpu.reduce import digits
-from tvm_iree_ext.schedules.gpu.registers import Workgroup
+from tvm_iree_ext.schedules.gpu.registers import Registers, Workgroup
 from tvm_iree_ext.schedules.layouts import known_factor
 from tvm_iree_ext.schedules.lines import Flat, Lines
 
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.ops.expressions import Expr, bits, cast
 
 ALIGNMENT_BYTES = 16  # of operands, which are read in vectors
@@ -98,7 +103,8 @@ class LineTile:
         slots, self.held = layout.element_tile
         self.slots, self.batches = slots, layout.batch_tile[1]
         line = (subgroup[0] * layout.thread_tile[0] + lane[0]) * slots
-        first = I.Bind(i64(number) * plan.lines + wide(line))
+        self.first = I.Bind(i64(number) * plan.lines)
+        first = I.Bind(self.first + wide(line))
         self.count = emit.product([lines.outer, lines.inner])
         self.exists = None
         if (known(self.count) or 1) % plan.lines:
@@ -115,6 +121,7 @@ class LineTile:
         if layout.subgroup_tile[1] > 1:
             along = along + wide(self.part) * (plan.positions // layout.subgroup_tile[1])
         self.along = held(along if self.shift is None else along - self.shift)
+        self.shared: Any = None
 
     @property
     def reach(self) -> Index:
@@ -166,6 +173,42 @@ class LineTile:
 
     def load(self, source: Words, tile: Expr, words: Any) -> None:
         """A lane's words of a tile; 0 where there is none."""
+        if self.plan.promoted is None:
+            self._load(source, tile, words)
+            return
+        found = self.registers(source.word)
+        self._load(source, tile, found)
+        self._change_hands(self.plan.promoted, self.plan.layout, found, words)
+
+    def store(self, target: Words, tile: Expr, words: Any) -> None:
+        """A lane's words of a tile, where they are of lines."""
+        if self.plan.promoted is not None:
+            found = self.registers(target.word)
+            self._change_hands(self.plan.layout, self.plan.promoted, words, found)
+            words = found
+
+        def run(register: int, count: int, flat: Expr) -> None:
+            value = words[_run(register, count)]
+            I.buffer_store(target.buffer, value, [emit.run(flat, count)])
+
+        self._accesses(tile, run, None)
+
+    def _change_hands(
+        self, source: NestedLayout, result: NestedLayout, have: Any, want: Any
+    ) -> None:
+        """Words in the registers of one layout to those of another."""
+        layouts, dtype = (source, result), str(have.dtype)
+        if self.shared is None:
+            count = shared_elements(
+                *layouts, *self.workgroup.hardware, dtype, through_shared_memory=True
+            )
+            self.shared = I.alloc_buffer((count,), dtype, scope="shared")
+        emit_conversion(
+            *layouts, Registers(have), Registers(want), self.workgroup, self.shared,
+            through_shared_memory=True,
+        )  # fmt: skip
+
+    def _load(self, source: Words, tile: Expr, words: Any) -> None:
         none = tirx.const(0, source.word)
 
         def run(register: int, count: int, flat: Expr) -> None:
@@ -178,16 +221,6 @@ class LineTile:
 
         self._accesses(tile, run, absent)
 
-    def store(self, target: Words, tile: Expr, words: Any) -> None:
-        """A lane's words of a tile, where they are of lines."""
-
-        def run(register: int, count: int, flat: Expr) -> None:
-            value = words[_run(register, count)]
-            I.buffer_store(target.buffer, value, [emit.run(flat, count)])
-
-        with where(self.exists):
-            self._accesses(tile, run, None)
-
     def _accesses(
         self,
         tile: Expr,
@@ -195,16 +228,14 @@ class LineTile:
         absent: Callable[[int, int], None] | None,
     ) -> None:
         """Each access of a tile: ``run(register, count, flat)``, or ``absent(register, count)``."""
-        rows = self.plan.rows
+        rows, count = self.plan.rows, self.plan.run
         step = 1 if rows else i64(self.lines.inner)
-        for batch in range(self.batches):
-            for at in range(0, self.held, self.held if rows else 1):
-                position = I.Bind(self.position(tile, batch, at))
-                count = self.plan.run
-                # A multiple of the run, which TVM has to see: else it loads element by element.
-                flat = divide(self.base + position * step, count)[0] * count
-                access = _Access(self.place(batch, at, 0), count, flat)
-                inside = self._inside(position, self.plan.run if rows else 1)
+        for register, position, base, exists in self._places(tile):
+            # A multiple of the run, which TVM has to see: else it loads element by element.
+            flat = divide(base + position * step, count)[0] * count
+            access = _Access(register, count, flat)
+            inside = self._inside(position, count if rows else 1)
+            with where(exists if absent is None else None):
                 if inside is None:
                     run(*access)
                     continue
@@ -217,6 +248,26 @@ class LineTile:
                     elif absent is not None:
                         with I.Else():
                             absent(access.register, access.elements)
+
+    def _places(self, tile: Expr) -> Iterator[tuple[int, Expr, Expr, Expr | None]]:
+        """Each access of a tile: its first register, position, line's base, and whether that is."""
+        promoted = self.plan.promoted
+        if promoted is None:
+            for batch in range(self.batches):
+                for at in range(0, self.held, self.plan.run if self.plan.rows else 1):
+                    position = I.Bind(self.position(tile, batch, at))
+                    yield self.place(batch, at, 0), position, self.base, self.exists
+            return
+        subgroup, lane = digits(promoted, self.workgroup)
+        batches, threads = promoted.batch_tile[0], promoted.thread_tile[0]
+        for batch in range(batches):
+            line = self.first + wide((subgroup[0] * batches + batch) * threads + lane[0])
+            exists = None if self.exists is None else line < self.count
+            base = I.Bind(tirx.min(line, i64(self.count) - 1) * i64(self.lines.length))
+            position = tile + wide(lane[1] * self.plan.run)
+            if self.shift is not None:
+                position = position - base % self.plan.run
+            yield batch * self.plan.run, I.Bind(position), base, exists
 
     def _singly(
         self,

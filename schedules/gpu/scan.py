@@ -15,11 +15,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape, line_config
+from tvm_iree_ext.schedules.gpu.line_config import line_config, line_space
+from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.line_tile import ALIGNMENT_BYTES, Words
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.gpu.scan_kernels import ScanKernels
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
+from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.ops.scan import Scan
 
@@ -33,6 +35,10 @@ class GpuScan(GpuRule):
     def heuristic(self, op: Scan, target: Target) -> LoweringConfig:
         """Lines shared by lanes where the op allows, on all cores."""
         return line_config(_shape(op), target)
+
+    def space(self, op: Scan, target: Target) -> Space:
+        """What a line's sharing leaves open."""
+        return line_space(_shape(op), target, self.check)
 
     def lower(self, op: Scan, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.
