@@ -65,12 +65,18 @@ def test_extents_of_the_call(dynamic):
     scanned(ops.scan(dynamic, dimension=1, dtype="int32"), "cuda:sm_80", x)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_floats_keep_their_order(dtype):
-    x = np.random.default_rng(1).standard_normal((5, 40)).astype("float32")
+@pytest.mark.parametrize(
+    ("dtype", "rows"), [("float16", 5), ("bfloat16", 40), ("float32", 40), ("float64", 5)]
+)
+def test_floats_keep_their_order(dtype, rows):
+    x = np.random.default_rng(1).standard_normal((rows, 75)).astype("float32")
     op = ops.scan(x.shape, dimension=1, dtype=dtype)
     assert op.in_order
-    scanned(op, "cuda:sm_80", x.astype(numpy_dtype(dtype)))
+    (done,) = scanned(op, "cuda:sm_80", x.astype(numpy_dtype(dtype)))
+    # Many rows change hands, so that neighbouring lanes read them.
+    promoted = GpuScan().heuristic(op, make_target("cuda:sm_80")).promote
+    assert promoted == (("input",) if rows == 40 else ())
+    assert any(one.space == "shared" for one in done.accesses) == bool(promoted)
 
 
 def test_rows_are_read_in_whole_accesses():
@@ -91,6 +97,7 @@ def test_a_config_that_does_not_fit_is_refused():
         ("reduction_tile", {"positions": 100}, r"\['positions'\] is 100; expected a multiple of"),
         ("vector_lanes", 8, "vector_lanes is 8; expected a power of two up to 4"),
         ("subgroups", {"lines": 64, "positions": 1}, "subgroups is 64; expected at most 32"),
+        ("promote", ("input",), "promote is .*; expected nothing"),
     ):
         with pytest.raises(ScheduleError, match=message):
             rule.lower(op, target, replace(config, **{field: value}))
