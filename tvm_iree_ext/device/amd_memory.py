@@ -204,6 +204,8 @@ class _Rewriter:
     def _see_binding(self, bind: Any) -> None:
         """Plain integers are put where they are used; of others nothing is known."""
         if _plain(bind.value):
+            if _divided(bind.value) and not self._diverges(self._inlined(bind.value)):
+                return  # computed once
             self.values[hash(bind.var)] = self._inlined(bind.value)
         else:
             self.divergent.add(hash(bind.var))
@@ -401,6 +403,16 @@ def _plain(value: Any) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(value, [(TensorLoad, found.append), (ir.Call, found.append)])
     return not found
+
+
+def _divided(value: Any) -> bool:
+    """Whether it is a quotient that takes many instructions."""
+    found: list[bool] = []
+    quotients = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+    tvm_ffi.structural_walk(
+        value, (quotients, lambda one: found.append(not isinstance(one.b, tirx.IntImm)))
+    )
+    return any(found)
 
 
 def _terms(value: Any, factor: int) -> list[tuple[Any, int]]:

@@ -17,6 +17,7 @@ from tvm_iree_ext.device.move_words import move_words
 from tvm_iree_ext.device.permute_bytes import permute_bytes
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
 from tvm_iree_ext.device.shared_elements import count_shared_elements
+from tvm_iree_ext.device.shared_quotients import share_quotients
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
@@ -132,6 +133,7 @@ def _last(target: Target) -> Any:
         [
             tirx.transform.LowerWarpMemory(),
             tirx.transform.StmtSimplify(),
+            share_quotients,  # which the simplifier would put back to where they were
             *([lower_amd_math] if rocm else []),
             tirx.transform.LowerIntrin(),
             *([memory] if rocm else []),
