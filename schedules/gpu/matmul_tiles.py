@@ -2,7 +2,7 @@
 
 group                one product of several, or one part of K of a product
 lhs_registers, ...   the tiles of lhs and rhs on their way, where they stop in registers
-lhs_tile, rhs_tile   what is multiplied, in shared memory or registers; 0 beyond the edge
+lhs_tile, rhs_tile   what is multiplied, in shared memory or registers; 0 beyond K
 product              the accumulator, in registers
 result               the accumulator, as far as the result reaches
 merged               the sum of the parts of K, where it was split
@@ -171,18 +171,22 @@ class MatmulBlocks:
         self._result(accumulator, place, store)
 
     def _source(self, side: str, place: Place) -> Any:
-        """Elements of an operand by their place in a whole matrix in its order; 0 outside."""
+        """Elements of an operand by their place in a whole matrix in its order; 0 beyond K."""
         order, run = self.shape.order(side), self.plan.runs[side]
         roles = "mk" if side == "lhs" else "kn"
 
         def element(at: Sequence[Any]) -> Any:
             own = {roles[dim]: x for dim, x in zip(order, at, strict=True)}
             own = {role: x + place.first.get(role, 0) for role, x in own.items()}
-            ends = [
-                (own[roles[dim]], self.extents[roles[dim]], place.covered[roles[dim]])
-                for dim in order
-            ]
-            inside = _both(_inside(ends, run), self.operands.inside(side, own, run))
+            across, last = roles.replace("k", ""), roles[order[-1]]
+            # Products with rows and columns beyond the result's are not stored: any will do.
+            if not _whole(self.extents[across], place.covered[across]):
+                step = run if across == last else 1
+                own[across] = _at_most(own[across], self.const(self.extents[across]), step)
+            end = (own["k"], self.extents["k"], place.covered["k"])
+            inside = _both(
+                _inside([end], run if last == "k" else 1), self.operands.inside(side, own, run)
+            )
             value = self.operands.load(side, place.group, own)
             if inside is None:
                 return value
@@ -269,7 +273,7 @@ def _inside(
     """
     inside: Any = None
     for dim, (index, extent, padded) in enumerate(limits):
-        if isinstance(extent, int) and extent == padded:
+        if _whole(extent, padded):
             continue
         step = run if dim == len(limits) - 1 else 1
         number = index // step if step > 1 else index
@@ -278,6 +282,17 @@ def _inside(
         condition = _hidden_less(number, bound) if hidden else number < bound
         inside = _both(inside, condition)
     return inside
+
+
+def _at_most(index: Any, extent: Any, run: int) -> Any:
+    """The index, or where its run is beyond the extent, that of the last one."""
+    if run == 1:
+        return tirx.min(index, extent - 1)
+    return tirx.min(index // run, extent // run - 1) * run + index % run
+
+
+def _whole(extent: Any, padded: Any) -> bool:
+    return isinstance(extent, int) and extent == padded
 
 
 def _both(first: Any | None, second: Any | None) -> Any | None:
