@@ -104,6 +104,9 @@ ALLOWED = {
     "doctor": ".versions .cache .machine .runtime .target .linker .device tvm",
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "gpu_cases": ".ops .schedules .target tvm",
+    "gpu_sweep_cases": ".ops",
+    "gpu_sweep": f"{REGISTRY} .device .gpu_sweep_cases .gpu_table .inspected .verify .workers"
+    " numpy",
     "gpu_table": ".gpu_cases .device .target",
     "inspected": f"{REGISTRY} .device .simulated .tuned tvm",
     "simulated": f"{REGISTRY} .simt .device .simulated_plan tvm numpy",

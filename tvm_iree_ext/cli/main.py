@@ -13,6 +13,7 @@ from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
 from tvm_iree_ext.cli.fleet import add_fleet
+from tvm_iree_ext.cli.gpu_sweep import add_gpu_sweep
 from tvm_iree_ext.cli.gpu_table import add_gpu_table
 from tvm_iree_ext.cli.inspect import add_inspect
 from tvm_iree_ext.cli.layout import add_layout
@@ -77,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         add_layout,
         add_inspect,
         add_gpu_table,
+        add_gpu_sweep,
         add_simulate,
         add_vector_stages,
     ):

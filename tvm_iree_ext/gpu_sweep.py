@@ -1,0 +1,196 @@
+"""What compilers report of ops' kernels on every chip: registers, spills, scratch.
+
+No GPU is needed.
+
+>>> (row,) = sweep(["matmul f16 4096x4096x16"], ["rocm:gfx1100"])
+>>> row.resources.spills, row.resources.scratch_bytes
+(0, 0)
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tvm_iree_ext import workers
+from tvm_iree_ext.catalog.entry import Values
+from tvm_iree_ext.device.code import KernelResources
+from tvm_iree_ext.errors import ExtError, OpError, ScheduleError
+from tvm_iree_ext.gpu_sweep_cases import CASES
+from tvm_iree_ext.gpu_table import TARGETS
+from tvm_iree_ext.inspected import inspect_op
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.verify import Case
+
+_LIMIT_S = 600.0  # for one case on one chip, in a process of its own
+
+
+@dataclass(frozen=True)
+class Row:
+    """A kernel of a case on a chip, by the compiler's report; or why there is none.
+
+    Attributes:
+        case: its name.
+        op: whose kernel it is.
+        target: what it was compiled for.
+        kernel: its name.
+        resources: None without a kernel, or without the compiler's tools.
+        mma: matrix instructions in a pass of the hot loop, or in the kernel where no loop is left.
+        per_mma: instructions of any kind for each of them.
+        obstacle: why there is no figure.
+        failed: whether a rule takes the op, and yet no kernel was made.
+    """
+
+    case: str
+    op: str
+    target: str
+    kernel: str = ""
+    resources: KernelResources | None = None
+    mma: int = 0
+    per_mma: float = 0.0
+    obstacle: str = ""
+    failed: bool = False
+
+    @property
+    def spilt(self) -> bool:
+        """Whether something did not fit the registers, or lies in a lane's memory."""
+        used = self.resources
+        return used is not None and (used.spills > 0 or used.scratch_bytes > 0)
+
+    def __str__(self) -> str:
+        name = f"{self.case} on {self.target}"
+        used = self.resources
+        if used is None:
+            return f"{'FAILED ' if self.failed else ''}{name}: {self.obstacle}"
+        parts = [
+            f"{used.registers} registers",
+            f"{used.scalar_registers} scalar" if used.scalar_registers else "",
+            f"{'SPILLS ' if used.spills else 'spills '}{used.spills}",
+            f"{'SCRATCH ' if used.scratch_bytes else 'scratch '}{used.scratch_bytes} B",
+            f"{used.subgroups_per_simd:g} subgroups / SIMD",
+            f"{self.per_mma:.2f} instructions / MMA" if self.mma else "",
+        ]
+        return f"{name}: {self.kernel}: {', '.join(filter(None, parts))}"
+
+
+def named(texts: Iterable[str] = ()) -> list[str]:
+    """The names of :data:`CASES` that contain one of ``texts``; all for none.
+
+    Raises:
+        OpError: for a text that no name contains.
+    """
+    texts = list(texts)
+    for text in texts:
+        if not any(text in name for name in CASES):
+            raise OpError(f"gpu-sweep: no case has {text!r} in its name; they are {list(CASES)}")
+    return [name for name in CASES if not texts or any(text in name for text in texts)]
+
+
+@dataclass(frozen=True)
+class _Task:
+    case: str | Case
+    target: str
+
+
+def sweep(
+    cases: Iterable[str | Case] = (), targets: Collection[str] = (), *, jobs: int = 0
+) -> Iterator[Row]:
+    """Compile cases for chips, and yield a row for each kernel.
+
+    Args:
+        cases: names of :data:`CASES`, by default all; or cases of :mod:`.verify`, of which the
+            ops are compiled.
+        targets: by default ten chips of both vendors.
+        jobs: processes that compile, so that a compiler that crashes ends one case alone; 0 means
+            this process.
+
+    Raises:
+        OpError: for a name that is none of the cases.
+    """
+    chosen = list(cases) or list(CASES)
+    if unknown := [one for one in chosen if isinstance(one, str) and one not in CASES]:
+        raise OpError(f"gpu-sweep: case {unknown[0]!r} is unknown; they are {list(CASES)}")
+    tasks = [_Task(case, target) for case in chosen for target in targets or TARGETS]
+    if jobs == 0:
+        found: Iterator[list[Row]] = map(_rows, tasks)
+    else:
+        found = workers.each(_rows, _died, tasks, jobs, _LIMIT_S)
+    for rows in found:
+        yield from rows
+
+
+def _died(task: _Task, error: workers.WorkerDied) -> list[Row]:
+    name, op = (task.case, "") if isinstance(task.case, str) else (task.case.id, task.case.op)
+    return [Row(name, op, task.target, obstacle=str(error), failed=True)]
+
+
+def _rows(task: _Task) -> list[Row]:
+    if isinstance(task.case, str):
+        return _compiled(task.case, CASES[task.case](), task.target)
+    case, rows = task.case, []
+
+    def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
+        rows.extend(_compiled(case.id, op, task.target))
+        return ENTRIES[op.name].reference(op, operands)
+
+    case.check(run)
+    return rows
+
+
+def _compiled(case: str, op: Op, target: str) -> list[Row]:
+    row = Row(case, str(op), target)
+    try:
+        code = inspect_op(op, target)
+    except ScheduleError as refused:
+        return [replace(row, obstacle=str(refused))]
+    except ExtError as error:
+        return [replace(row, obstacle=str(error), failed=True)]
+    except Exception as error:  # TVM raises any kind; the other cases must still be compiled
+        what = str(error).strip().partition("\n")[0]
+        return [replace(row, obstacle=f"{type(error).__name__}: {what}", failed=True)]
+    rows = []
+    for name in code.launches:
+        counted = code.instructions(name)
+        part = (counted.hot_loop or counted.whole) if counted else None
+        mma, per_mma = (part.mma, part.per_mma) if part and part.mma else (0, 0.0)
+        used = code.resources.get(name)
+        rows.append(
+            replace(
+                row, kernel=name, resources=used, mma=mma, per_mma=per_mma, obstacle=code.missing
+            )
+        )
+    return rows
+
+
+def counts(rows: Sequence[Row]) -> str:
+    """How many kernels there are, and how many of them spill; what failed, what no rule takes."""
+    made = [row for row in rows if row.resources is not None]
+    spilt, failed = (sum(which) for which in zip(*((r.spilt, r.failed) for r in rows), strict=True))
+    refused = len(rows) - len(made) - failed
+    return (
+        f"{len(made)} kernels, {spilt} with spills or scratch; {failed} not made;"
+        f" {refused} that no rule takes"
+    )
+
+
+def summary_markdown(rows: Sequence[Row]) -> str:
+    """By chip: kernels, those that spill, most registers of a lane, and what no rule takes."""
+    lines = [
+        "| target | kernels | spills | scratch | most registers | no rule | not made |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for target in dict.fromkeys(row.target for row in rows):
+        here = [row for row in rows if row.target == target]
+        used = [row.resources for row in here if row.resources is not None]
+        failed = sum(row.failed for row in here)
+        cells = (
+            len(used),
+            sum(one.spills > 0 for one in used),
+            sum(one.scratch_bytes > 0 for one in used),
+            max((one.registers for one in used), default=0),
+            len(here) - len(used) - failed,
+            failed,
+        )
+        lines.append(f"| `{target}` | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
