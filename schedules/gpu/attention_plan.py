@@ -23,7 +23,7 @@ from tvm_iree_ext.schedules.gpu.attention_kinds import (
     product_kinds,
 )
 
-from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
@@ -35,6 +35,7 @@ from tvm_iree_ext.target.mma_layouts import contraction_layouts
 _ACCESS_BYTES = 16
 _WORDS = {"bfloat16": "uint16"}
 _OVERHEAD = 48  # registers for addresses and the like
+_MASK_ADDRESSES = 8
 
 
 class Feed(Enum):
@@ -376,7 +377,14 @@ class AttentionPlan:
             + (mma.operand("lhs").registers if self.query_in_shared else 0)
             for mma in (first, second)
         )
-        return self.row_tiles * per_row + fragments + _OVERHEAD
+        return self.row_tiles * per_row + fragments + self._mask_registers(scores) + _OVERHEAD
+
+    def _mask_registers(self, scores: int) -> int:
+        """Of a lane, for what is added to the scores of a row tile; a mask of bits is used up."""
+        mask = self.op.types.get("mask")
+        if mask is None or mask.dtype not in FLOATS:
+            return 0
+        return scores * item_bytes(mask.dtype) // 4 + _MASK_ADDRESSES
 
 
 def _pitch(row: int, dtype: str) -> int:

@@ -33,9 +33,12 @@ from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
 
 _OVERHEAD = 40  # registers for addresses and the like
-_MORE = 8  # for an epilogue's operands; for each dim beyond a row, a column and a step
+_MORE = 8  # for an epilogue's operands, and integer sums in it; for each dim beyond three, or open
 _CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
 _NARROW = 32  # for an operand that is read by single elements of less than 32 bits
+_ADDRESS = 2  # registers of an address in rows whose length is known at call time
+# AMD's subgroups have some hundred scalar registers; LLVM keeps rows' addresses in them.
+_SCALAR_REGISTERS = {"rocm": 80}
 _WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
 
 
@@ -152,11 +155,10 @@ class MatmulPlan:
         assert lhs is not None  # all three are checked by plan_matmul
         assert rhs is not None
         assert acc is not None
-        lanes = self.config.num_subgroups * self.mma.subgroup_size
         # What is read in less than 32 bits has a register of its own until it is stored.
         waiting = sum(
-            -(-prod(self.tile_shape(side)) // (self.runs[side] * lanes))
-            * -(-self.runs[side] * self.memory_bits(side) // 32)
+            self._loads(side)
+            * (-(-self.runs[side] * self.memory_bits(side) // 32) + _ADDRESS * self._open(side))
             for side in self.through_registers - self.direct
         )
         words = 3 if self._by_conversion else 1
@@ -166,6 +168,29 @@ class MatmulPlan:
             times = 2 * self.config.k_tiles if side in self.direct else words
             fragments += times * count * operand.registers
         return m * n * acc.registers + fragments + waiting
+
+    @property
+    def scalar_registers(self) -> int:
+        """Of a subgroup, for addresses of rows whose length is known at call time.
+
+        Where a subgroup reads a part of one row at a time: else they are in the lanes' registers.
+        """
+        count, size = self.config.num_subgroups, self.mma.subgroup_size
+        shapes = {side: self.tile_shape(side) for side in SIDES if self._open(side)}
+        return sum(
+            _ADDRESS * -(-rows // count)
+            for side, (rows, length) in shapes.items()
+            if length >= self.runs[side] * size
+        )
+
+    def _loads(self, side: str) -> int:
+        """Accesses of a lane to global memory, for an operand's tile."""
+        lanes = self.config.num_subgroups * self.mma.subgroup_size
+        return -(-prod(self.tile_shape(side)) // (self.runs[side] * lanes))
+
+    def _open(self, side: str) -> bool:
+        """Whether rows of an operand are of a length that is known at call time."""
+        return self.shape.extents(side)[-1] is None
 
     @property
     def _by_conversion(self) -> bool:
@@ -178,7 +203,8 @@ class MatmulPlan:
         shape = self.shape
         converting = sum(map(self.converts, SIDES)) * _CONVERTING[self.chip.kind]
         narrow = sum(self.runs[side] * self.memory_bits(side) < 32 for side in SIDES) * _NARROW
-        more = (shape.epilogue_bits > 0) + shape.more_dims
+        more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
+        more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
         return min(_OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2)
 
     def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
@@ -355,6 +381,12 @@ def _check_registers(plan: MatmulPlan) -> None:
         raise ScheduleError(
             f"matmul by {plan.mma.name}: {plan.registers} registers of a lane for fragments;"
             f" {chip.name} has {held}, of which {plan.other_registers} are for the rest"
+        )
+    scalars = _SCALAR_REGISTERS.get(chip.kind, plan.scalar_registers)
+    if plan.scalar_registers > scalars:
+        raise ScheduleError(
+            f"matmul by {plan.mma.name}: {plan.scalar_registers} scalar registers for addresses of"
+            f" rows; {chip.name} has {scalars}"
         )
 
 
