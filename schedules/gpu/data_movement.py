@@ -6,8 +6,9 @@
 
 Neighbouring lanes write neighbouring elements of the result, or runs of up to 16 bytes where these
 lie next to each other in what is read, too, whatever the row that an index names.  Short rows are
-several to a workgroup.  A function of several blocks is as many kernels: the copy of what an op
-writes into, and the elements that it writes.
+several to a workgroup.  Where elements lie side by side along another dimension in what is read,
+they go through shared memory (:mod:`.transposed_moves`).  A function of several blocks is as many
+kernels: the copy of what an op writes into, and the elements that it writes.
 """
 
 from collections.abc import Sequence
@@ -16,9 +17,10 @@ from typing import Any
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.gpu.access_runs import widest_run
+from tvm_iree_ext.schedules.gpu.access_runs import transposed_dims, widest_run
 from tvm_iree_ext.schedules.gpu.elementwise import elementwise_layout
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
+from tvm_iree_ext.schedules.gpu.transposed_moves import spread_transposed
 from tvm_iree_ext.schedules.layouts import distribute
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two
 
@@ -46,8 +48,9 @@ class GpuDataMovement(GpuRule):
     def heuristic(self, op: Op, target: Target) -> LoweringConfig:
         """Four subgroups; accesses as wide as the op's indices allow."""
         sch = s_tir.Schedule(op.prim_func())
+        turned = any(transposed_dims(sch, block) for block in root_blocks(sch))
         return LoweringConfig(
-            algorithm="elementwise",
+            algorithm="transposed" if turned else "elementwise",
             workgroup_tile={"lanes": SUBGROUPS * subgroup_size(target)},
             vector_lanes=max(widest_run(sch, block) for block in root_blocks(sch)),
         )
@@ -56,7 +59,10 @@ class GpuDataMovement(GpuRule):
         """Fewer or more subgroups, and narrower accesses."""
         config = self.heuristic(op, target)
         narrower = powers_of_two(1, config.vector_lanes)
-        return Space((form(config, lane_choice(target), Choice("vector_lanes", narrower)),))
+        choices = [lane_choice(target), Choice("vector_lanes", narrower)]
+        if config.algorithm == "transposed":
+            choices.append(Choice("algorithm", ("transposed", "elementwise")))
+        return Space((form(config, *choices),))
 
     def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.
@@ -65,14 +71,18 @@ class GpuDataMovement(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         check, size = self.check(config), subgroup_size(target)
-        check.algorithm("elementwise")
+        turned = check.algorithm("elementwise", "transposed") == "transposed"
         lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
         check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
         item = item_bytes(op.signature.results[0].dtype)
         widest = check.lanes(most=WIDEST_BYTES // item)
         sch = s_tir.Schedule(op.prim_func())
         for block in root_blocks(sch):
-            spread_elements(sch, block, target, lanes, widest, item)
+            dims = transposed_dims(sch, block) if turned else None
+            if dims is not None:
+                spread_transposed(sch, block, *dims, target, lanes, item)
+            else:
+                spread_elements(sch, block, target, lanes, widest, item)
         return ir.IRModule({op.entry: sch.mod["main"]})
 
 

@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement
+from tvm import s_tir
+from tvm_iree_ext.schedules.gpu.access_runs import transposed_dims
+from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement, root_blocks
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.errors import ScheduleError
@@ -83,7 +85,7 @@ def test_a_config_that_does_not_fit_is_refused():
     )
     config = rule.heuristic(op, target)
     for field, value, message in (
-        ("algorithm", "rows", "algorithm is 'rows'; expected 'elementwise'"),
+        ("algorithm", "rows", "algorithm is 'rows'; expected one of elementwise, transposed"),
         (
             "workgroup_tile",
             {"lanes": 2048},
@@ -95,3 +97,46 @@ def test_a_config_that_does_not_fit_is_refused():
         with pytest.raises(ScheduleError, match=message):
             rule.lower(op, target, replace(config, **{field: value}))
     assert rule.applies(op, make_target("llvm")) == "llvm is not a GPU target"
+
+
+def turned(dtype):
+    how = {"dtype": dtype}
+    return [
+        (ops.map_load(("n", "m"), ("m", "n"), "arg1, arg0, 0.0", **how), (70, 100)),
+        (ops.pack((64, 96), inner_dims_pos=[1, 0], inner_tiles=[32, 64], **how), (64, 96)),
+        (ops.unpack((3, 2, 32, 16), (30, 96), inner_dims_pos=[1, 0], inner_tiles=[32, 16],
+                    outer_dims_perm=[1, 0], **how), (3, 2, 32, 16)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_what_is_transposed_goes_through_shared_memory_without_conflicts(dtype, target):
+    for op, shape in turned(dtype):
+        (argument,) = op.signature.arguments
+        operands = {argument.name: np.arange(np.prod(shape)).reshape(shape).astype(dtype)}
+        done = simulate_op(op, target, operands).check()
+        want = find(op.name).reference(op, operands)
+        for name, value in want.items():
+            np.testing.assert_array_equal(done.results[name], value)
+        (launch,) = done.simulations
+        assert launch.bank_conflicts == 0
+        assert {access.space for access in launch.accesses} == {"global", "shared"}
+        aligned = all(extent % 32 == 0 for extent in shape[-2:])
+        assert not aligned or launch.uncoalesced == 0
+
+
+@pytest.mark.parametrize(
+    ("op", "want"),
+    [
+        (ops.map_load((64, 64), (64, 64), "arg1, arg0, 0.0"), (0, 1)),
+        (ops.map_load((64, 64), (64, 64), "arg0, arg1, 0.0"), None),
+        (ops.map_load((9, 4), (4, 9), "arg1, arg0, 0.0"), None),  # runs too short
+        (ops.pack((64, 96), inner_dims_pos=[0, 1], inner_tiles=[16, 32]), None),
+        (ops.pack((64, 96), inner_dims_pos=[1, 0], inner_tiles=[16, 32]), (2, 3)),
+        (ops.gather((64, 64), (9,)), None),
+    ],
+)
+def test_a_transpose_is_told_by_the_indices(op, want):
+    sch = s_tir.Schedule(op.prim_func())
+    assert transposed_dims(sch, root_blocks(sch)[0]) == want
