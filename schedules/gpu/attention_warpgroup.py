@@ -3,16 +3,19 @@
     warpgroup 0:                          the others, with 64 rows each:
         copy the query                        wait for the query
         for tile of keys:                     for tile of keys:
-            wait until its slot is free           wait for the keys
-            copy the keys, then the values        S = Q K, from shared memory; free the keys' slot
-                                                  mask, maximum, P = exp2(S - maximum), rescale O
-                                                  wait for the values
-                                                  O += P V, with P from registers; free their slot
-                                              O / sum
+            wait until its slot is free           wait for the keys; start S = Q K
+            copy the keys, then the values        wait for the last values; start O += P V
+                                                  S has come; free the keys' slot
+                                                  mask, maximum, exp2(S - maximum)
+                                                  O has come; free the values' slot
+                                                  P = what exp2 gave; rescale O
+                                              O += P V for the last tile; O / sum
 
-The tensor memory unit copies boxes of 64 columns, swizzled as the instruction's descriptors say,
-with zeros beyond the arrays.  A warp holds of an accumulator what it would of many ``m16n8k16``, so
-that all but copies and products is the other kernel's, with warps as subgroups.
+S is read from shared memory, P from registers; the softmax of a tile hides behind the second
+product of the tile before. The tensor memory unit copies boxes of 64 columns, swizzled as the
+instruction's descriptors say, with zeros beyond the arrays. A warp holds of an accumulator what it
+would of many ``m16n8k16``, so that all but copies and products is the other kernel's, with warps as
+subgroups.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
 """The kernel of attention by warpgroups; see :mod:`.attention_warpgroup`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -144,7 +144,7 @@ class _Kernel(AttentionWorkgroup):
     # Those that multiply.
 
     def _multiply(self, count: Any) -> None:
-        kernel, plan, stages = self.kernel, self.plan, self.kernel.stages
+        kernel = self.kernel
         self._accumulators()
         self._masked()
         # From another lane, so that the compiler knows it to be the same for the subgroup.
@@ -155,29 +155,47 @@ class _Kernel(AttentionWorkgroup):
             "key": self._descriptor(kernel.key, kernel.offset("key")),
             "value": self._descriptor(kernel.value, kernel.offset("value")),
         }
-        pairs = self.score_registers // 2
-        words = I.alloc_buffer((pairs,), "uint32", scope="local")
+        self.words = I.alloc_buffer((self.score_registers // 2,), "uint32", scope="local")
         mbarrier.wait(self._barrier(0), 0)
-        with I.serial(0, count) as step:
-            slot, turn = step % stages, step // stages
-            start = I.Bind((self.first_tile + step) * plan.keys)
-            mbarrier.wait(self._full("key", slot), turn % 2)
-            self._scores(bases, slot)
-            self._release("key", slot)
-            self.mask.emit(start, self.scores, self.score_registers, self.softmax.domain)
-            self._weigh(0)
-            for pair in range(pairs):
-                value = self.weights[vector(tirx.const(2 * pair, "int32"), 2)]
-                I.buffer_store(words, tirx.reinterpret("uint32", value), [pair])
-            mbarrier.wait(self._full("value", slot), turn % 2)
-            self._sums(bases, slot, words)
-            self._release("value", slot)
+        with where(count > 0):
+            self._scores(bases, 0)
+            self._wait(0)
+            self._weights(0, lambda: None)
+        with I.serial(0, count - 1) as step:
+            self._scores(bases, step + 1)
+            self._sums(bases, step)
+            self._wait(1)
+            self._weights(step + 1, lambda: self._settle(step))
+        with where(count > 0):
+            self._sums(bases, count - 1)
+            self._wait(0)
         self._finish()
 
-    def _release(self, name: str, slot: Any) -> None:
+    def _settle(self, step: Any) -> None:
+        """What a step adds to the outputs is added; its values are no longer needed."""
+        self._wait(0)
+        self._release("value", step)
+
+    def _weights(self, step: Any, settle: Callable[[], None]) -> None:
+        """A step's scores, which have come, become weights, while the sums before go on."""
+        self._release("key", step)
+        start = I.Bind((self.first_tile + step) * self.plan.keys)
+        self.mask.emit(start, self.scores, self.score_registers, self.softmax.domain)
+        self._weigh(0, settle)
+        for pair in range(self.score_registers // 2):
+            value = self.weights[vector(tirx.const(2 * pair, "int32"), 2)]
+            I.buffer_store(self.words, tirx.reinterpret("uint32", value), [pair])
+
+    def _release(self, name: str, step: Any) -> None:
         """What was read is read: the slot is free, as far as this subgroup goes."""
         with where(self.lanes.lane == 0):
-            mbarrier.arrive(self._free(name, slot))
+            mbarrier.arrive(self._free(name, step % self.kernel.stages))
+
+    def _arrived(self, name: str, step: Any) -> Any:
+        """Wait for a step's tile; gives its slot."""
+        slot, turn = step % self.kernel.stages, step // self.kernel.stages
+        mbarrier.wait(self._full(name, slot), turn % 2)
+        return slot
 
     def _descriptor(self, operand: wgmma.SharedOperand, place: Any) -> Any:
         words = I.alloc_buffer((1,), "uint64", scope="local")
@@ -188,10 +206,11 @@ class _Kernel(AttentionWorkgroup):
     def _moved(base: Any, nbytes: Any) -> Any:
         return base + tirx.Cast("uint64", nbytes // _UNIT)
 
-    def _scores(self, bases: dict[str, Any], slot: Any) -> None:
-        """S = Q K: a box of columns after the other."""
+    def _scores(self, bases: dict[str, Any], step: Any) -> None:
+        """Start S = Q K: a box of columns after the other."""
         kernel = self.kernel
         size, first = 2, kernel.first
+        slot = self._arrived("key", step)
         I.evaluate(T.ptx["wgmma.fence.sync.aligned"]())
         for column in range(0, kernel.depth, BOX_COLUMNS):
             for part in range(kernel.key.steps):
@@ -203,26 +222,27 @@ class _Kernel(AttentionWorkgroup):
                     self._moved(bases["key"], slot * kernel.nbytes("key") + key),
                     kernel.query, kernel.key, add=column + part > 0,
                 )  # fmt: skip
-        self._wait()
+        I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
 
-    def _sums(self, bases: dict[str, Any], slot: Any, words: Any) -> None:
-        """O += P V."""
+    def _sums(self, bases: dict[str, Any], step: Any) -> None:
+        """Start O += P V."""
         kernel, second = self.kernel, self.kernel.second
+        slot = self._arrived("value", step)
         each = second.operand("lhs").registers
         I.evaluate(T.ptx["wgmma.fence.sync.aligned"]())
         for part in range(kernel.value.steps):
             place = slot * kernel.nbytes("value") + kernel.value.first(part) * 2
-            weights = [words[part * each + at] for at in range(each)]
+            weights = [self.words[part * each + at] for at in range(each)]
             self._issue(
                 second, self.outputs, weights, self._moved(bases["value"], place), None,
                 kernel.value, add=True,
             )  # fmt: skip
-        self._wait()
+        I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
 
     @staticmethod
-    def _wait() -> None:
-        I.evaluate(T.ptx["wgmma.commit_group.sync.aligned"]())
-        I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](0))
+    def _wait(newest: int) -> None:
+        """Until all products are done but so many of the newest."""
+        I.evaluate(T.ptx["wgmma.wait_group.sync.aligned"](newest))
 
     @staticmethod
     def _issue(

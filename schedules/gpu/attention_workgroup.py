@@ -5,7 +5,7 @@ How keys and values come, and how the products are made, is for :mod:`.attention
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -176,12 +176,16 @@ class AttentionWorkgroup(ABC):
     def _whole_keys(self) -> bool:
         return (known(self.key_count) or 1) % self.plan.keys == 0
 
-    def _weigh(self, tile: int) -> None:
-        """A row tile's scores become weights; what was summed is rescaled."""
+    def _weigh(self, tile: int, settle: Callable[[], None] | None = None) -> None:
+        """A row tile's scores become weights; what was summed is rescaled.
+
+        ``settle`` waits until all that is under way is summed; weights are written after it.
+        """
         plan = self.plan
         base = tile * self.score_registers
         rescaled = plan.second.operand("acc").elements_per_lane
         slots = plan.output_slots or ()
+        later: list[tuple[int, Any]] = []
 
         def rescale(slot: int, factor: Any) -> None:
             for column_tile in range(plan.column_tiles):
@@ -191,7 +195,14 @@ class AttentionWorkgroup(ABC):
                     wide_factor = tirx.Broadcast(factor, count) if count > 1 else factor
                     I.buffer_store(self.outputs, self.outputs[at] * wide_factor, [at])
 
-        self.softmax.step(tile, self.scores, base, rescale)
+        def postpone(slot: int, factor: Any) -> None:
+            later.append((slot, factor))
+
+        self.softmax.step(tile, self.scores, base, postpone if settle else rescale)
+        if settle is not None:
+            settle()
+            for slot, factor in later:
+                rescale(slot, factor)
         dtype = plan.held_dtypes[1]
         for at, source, count in self._weight_moves():
             score = self.scores[vector(tirx.const(base + source, "int32"), count)]

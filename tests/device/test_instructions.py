@@ -83,6 +83,27 @@ def test_nvidia():
     assert (whole.scalar, whole.scratch) == (2, 1)
 
 
+RETRY = """
+	.section	.text.main_kernel,"ax",@progbits
+.text.main_kernel:
+.L_x_0:
+        /*0010*/              @!P0 BRA `(.L_x_2) ;
+.L_x_1:
+        /*0020*/                   HMMA.16816.F32 R4, R8, R12, R4 ;
+        /*0030*/               @P1 BRA `(.L_x_0) ;
+        /*0040*/                   HMMA.16816.F32 R4, R8, R12, R4 ;
+        /*0050*/                   EXIT ;
+.L_x_2:
+        /*0060*/                   SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R2+URZ], R3 ;
+        /*0070*/                   BRA `(.L_x_1) ;
+"""
+
+
+def test_a_jump_back_from_behind_the_code_is_no_loop():
+    counted = count_instructions(RETRY, "cuda", "main_kernel")
+    assert (counted.whole.mma, counted.hot_loop.mma, counted.hot_loop.total) == (2, 1, 3)
+
+
 def test_a_kernel_that_is_not_there_is_refused():
     with pytest.raises(BuildError, match="the assembly has no kernel nowhere"):
         count_instructions(ROCM, "rocm", "nowhere")

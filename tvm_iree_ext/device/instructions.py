@@ -95,6 +95,7 @@ def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructi
         (places[line.target], at)
         for at, line in enumerate(lines)
         if line.target in places and places[line.target] <= at
+        if not _reached(lines, places, at, without=places[line.target])
     ]
     counted = {loop: _count(lines[loop[0] : loop[1] + 1], classify) for loop in loops}
     multiplying = [loop for loop in counted if counted[loop].mma]
@@ -109,9 +110,34 @@ def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructi
 
 @dataclass(frozen=True)
 class _Line:
+    """``ends``: nothing goes on behind it."""
+
     mnemonic: str = ""
     label: str = ""
     target: str = ""
+    ends: bool = False
+
+
+def _reached(lines: list[_Line], places: dict[str, int], at: int, *, without: int) -> bool:
+    """Whether a line is reached without another.
+
+    A jump back from there is then no loop: compilers put what seldom happens, such as another try
+    of a wait, behind all else.
+    """
+    seen, waiting = {without}, [0]
+    while waiting:
+        here = waiting.pop()
+        if here in seen or here >= len(lines):
+            continue
+        if here == at:
+            return True
+        seen.add(here)
+        line = lines[here]
+        if line.target in places:
+            waiting.append(places[line.target])
+        if not line.ends:
+            waiting.append(here + 1)
+    return False
 
 
 _Classified = tuple[str, int]  # the field, and bytes or flops
@@ -167,7 +193,7 @@ def _of_rocm(body: str) -> Iterator[_Line]:
             yield _Line(label=found[1])
         elif found := re.match(r"([a-z]\w+)\s*(.*)", text):
             target = found[2].strip() if "branch" in found[1] else ""
-            yield _Line(found[1], target=target)
+            yield _Line(found[1], target=target, ends=found[1] in ("s_branch", "s_endpgm"))
 
 
 def _cuda_lines(assembly: str, kernel: str) -> list[_Line]:
@@ -182,9 +208,10 @@ def _of_cuda(body: str) -> Iterator[_Line]:
             yield _Line(label=found[1])
         elif re.match(r"\s*/\*[0-9a-f]+\*/\s+@!PT\s", line):
             yield _Line("NOP")  # whatever it is, it never happens
-        elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
-            jump = re.search(r"`\((\.\w+)\)", found[2]) if found[1].startswith("BRA") else None
-            yield _Line(found[1], target=jump[1] if jump else "")
+        elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
+            jump = re.search(r"`\((\.\w+)\)", found[3]) if found[2].startswith("BRA") else None
+            ends = found[1] is None and found[2].partition(".")[0] in ("BRA", "EXIT", "RET")
+            yield _Line(found[2], target=jump[1] if jump else "", ends=ends)
 
 
 def _width(mnemonic: str) -> int:
