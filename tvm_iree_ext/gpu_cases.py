@@ -127,8 +127,8 @@ class Convolution:
 
     @property
     def orders(self) -> tuple[str, ...]:
-        """One."""
-        return (ANY_ORDER,)
+        """That of the filter."""
+        return ("KxN",)
 
     def scheduled(self, target: Target, order: str) -> Scheduled:
         """By the rule for convolutions."""

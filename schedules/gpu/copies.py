@@ -6,6 +6,7 @@ wide, decides how the tile lies there: :func:`choose_placement` counts the passe
 plain rows, padded rows and xor-swizzled rows, and takes the fewest.
 """
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -23,7 +24,13 @@ from tvm_iree_ext.layout.analysis import (
 )
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
+_PADS = (0, 4, 8, 16, 32, 64)
 _PHASES = (1, 2, 4)
+# Of padded rows, for a copy that writes several far from each other: the least that addresses take
+# comes first, wide columns that many rows have alike.
+_FAR_PHASES = (16, 8)
+_FAR_COLUMN_BYTES = (64, 32, WIDEST_ACCESS_BYTES, 8)
+_HALVINGS = 3  # of an access's width
 _SECTOR_BYTES = 32  # what caches fetch at least
 _SEGMENT_BYTES = 64  # what a row of lanes reads at least where they lie across rows, too
 
@@ -174,6 +181,7 @@ class TileAccess:
         subgroup_size: lanes of each; fewer, where the instruction serves its lanes in turns.
         access_bytes: of a lane at once; by default the widest that registers and rows allow.
         times: how often, for each time that the tile is written.
+        narrower: whether ``access_bytes`` may be halved, where that costs fewer passes.
     """
 
     layout: NestedLayout
@@ -181,28 +189,60 @@ class TileAccess:
     subgroup_size: int
     access_bytes: int | None = None
     times: int = 1
+    narrower: bool = False
 
-    def cost(self, placement: Placement, banks: int) -> tuple[int, int]:
-        """Passes over the banks, and instructions, of all that a subgroup moves.
+    def cost(self, placement: Placement, banks: int) -> "AccessCost":
+        """Of all that a subgroup moves.
 
         Raises:
             LayoutError: where the placement breaks the access.
         """
-        cost = bank_conflicts(
-            self.layout, placement, self.num_subgroups, self.subgroup_size,
-            banks=banks, access_bytes=self.access_bytes,
-        )  # fmt: skip
-        return cost.total * self.times, cost.instructions * self.times
+        widths: list[int | None] = [self.access_bytes]
+        if self.narrower and self.access_bytes is not None:
+            widths = [self.access_bytes >> power for power in range(_HALVINGS)]
+        found, refused = [], None
+        for width in widths:
+            try:
+                cost = bank_conflicts(
+                    self.layout, placement, self.num_subgroups, self.subgroup_size,
+                    banks=banks, access_bytes=width,
+                )  # fmt: skip
+            except LayoutError as error:
+                refused = error
+                continue
+            passes, count = cost.total * self.times, cost.instructions * self.times
+            excess = (cost.total - cost.ideal) * self.times
+            found.append(AccessCost(passes, count, excess, cost.access_bytes))
+            if not excess:
+                break
+        if refused is not None and not found:
+            raise refused
+        return min(found, key=lambda one: (one.passes, one.instructions))
+
+
+@dataclass(frozen=True)
+class AccessCost:
+    """Passes over the banks, instructions, passes beyond the ideal, and bytes of a lane at once."""
+
+    passes: int
+    instructions: int
+    excess: int
+    access_bytes: int
 
 
 @dataclass(frozen=True)
 class ChosenPlacement:
-    """How a tile lies in shared memory, and what all accesses of a subgroup cost."""
+    """How a tile lies in shared memory, and what all accesses of a subgroup cost.
+
+    ``excess`` are passes beyond the fewest, and ``widths`` the bytes of a lane in each access.
+    """
 
     placement: Placement
     bytes: int
     passes: int
     instructions: int
+    excess: int
+    widths: Ints
 
 
 def choose_placement(
@@ -234,21 +274,19 @@ def choose_placement(
     >>> chosen.placement.pad_bytes, chosen.bytes, chosen.passes
     (16, 4592, 32)
     """
-    rows = prod(shape[:-1])
     best: tuple[tuple[int, int, bool, int], ChosenPlacement] | None = None
-    for placement in _placements(shape, element_bytes, alignment_bytes, swizzles):
-        size = prod(shape) * element_bytes + (rows - 1) * placement.pad_bytes
-        if limit_bytes is not None and size > limit_bytes:
-            continue
-        try:
-            costs = [access.cost(placement, banks) for access in accesses]
-        except LayoutError:
-            continue  # rows that its accesses do not fit
-        passes, instructions = (sum(each) for each in zip(*costs, strict=True))
-        # Permuting costs instructions for addresses, which a constant pitch has not.
-        rank = (passes, instructions, placement.swizzle is not None, size)
-        if best is None or rank < best[0]:
-            best = rank, ChosenPlacement(placement, size, passes, instructions)
+    for both in (False, True) if swizzles else (False,):
+        for placement in _placements(shape, element_bytes, alignment_bytes, swizzles, both):
+            found = _costed(placement, tuple(accesses), banks)
+            if found is None or (limit_bytes is not None and found.bytes > limit_bytes):
+                continue
+            # Permuting costs instructions for addresses, which a constant pitch has not.
+            permuted = found.placement.swizzle is not None
+            rank = (found.passes, found.instructions, permuted, found.bytes)
+            if best is None or rank < best[0]:
+                best = rank, found
+        if best is not None and not best[1].excess:
+            break
     if best is None:
         raise ScheduleError(
             f"shared memory: a tile of shape {list(shape)} takes {prod(shape) * element_bytes}"
@@ -257,17 +295,48 @@ def choose_placement(
     return best[1]
 
 
+@functools.lru_cache(maxsize=4096)
+def _costed(
+    placement: Placement, accesses: tuple[TileAccess, ...], banks: int
+) -> ChosenPlacement | None:
+    """None for rows that an access does not fit."""
+    shape = placement.shape
+    size = prod(shape) * placement.element_bytes + (prod(shape[:-1]) - 1) * placement.pad_bytes
+    try:
+        costs = [access.cost(placement, banks) for access in accesses]
+    except LayoutError:
+        return None
+    return ChosenPlacement(
+        placement,
+        size,
+        sum(cost.passes for cost in costs),
+        sum(cost.instructions for cost in costs),
+        sum(cost.excess for cost in costs),
+        tuple(cost.access_bytes for cost in costs),
+    )
+
+
 def _placements(
-    shape: Ints, element_bytes: int, alignment_bytes: int, swizzles: bool
+    shape: Ints, element_bytes: int, alignment_bytes: int, swizzles: bool, both: bool
 ) -> Iterator[Placement]:
+    """Plain and padded rows and permuted ones; or ``both``, padded and permuted."""
     row = shape[-1] * element_bytes
-    pads = {0, *(-row % alignment_bytes + step for step in (0, 4, 8, 16, 32))}
-    for pad in sorted(pads):
-        if pad % element_bytes == 0 and (row + pad) % alignment_bytes == 0:
-            yield Placement(shape, element_bytes, pad)
+    pads = {0, *(-row % alignment_bytes + step for step in _PADS)}
+    fitting = [
+        pad
+        for pad in sorted(pads)
+        if pad % element_bytes == 0 and (row + pad) % alignment_bytes == 0
+    ]
+    if not both:
+        yield from (Placement(shape, element_bytes, pad) for pad in fitting)
     if not swizzles or row % alignment_bytes:
         return
-    for access_bytes, per_phase in product((WIDEST_ACCESS_BYTES, 8), _PHASES):
-        access = access_bytes // element_bytes
-        if access and alignment_bytes <= access_bytes and shape[-1] % access == 0:
-            yield Placement(shape, element_bytes, 0, Swizzle(shape[-1], access, per_phase))
+    columns: Ints = (WIDEST_ACCESS_BYTES, 8)
+    phases: Ints = _PHASES
+    if both:
+        columns, phases = _FAR_COLUMN_BYTES, _FAR_PHASES
+    for pad in fitting[1:] if both else (0,):
+        for column_bytes, phase in product(columns, phases):
+            column = column_bytes // element_bytes
+            if column and alignment_bytes <= column_bytes and shape[-1] % column == 0:
+                yield Placement(shape, element_bytes, pad, Swizzle(shape[-1], column, phase))

@@ -178,7 +178,7 @@ class _Scheduling:
             parts.append((sch.get_sblock(f"{side}_registers"), layout))
         for part, its in parts:
             sch.compute_at(part, at)
-            run = plan.shared_run(side) if part is block and not direct else its.element_tile[-1]
+            run = plan.written_run(side) if part is block and not direct else its.element_tile[-1]
             loops = sch.get_loops(part)[-2:]
             distribute(
                 sch, part, its, count, plan.mma.subgroup_size,

@@ -25,7 +25,7 @@ from tvm_iree_ext.schedules.layouts import vector_elements
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.intrin.mma import mma_intrins
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form
-from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
+from tvm_iree_ext.layout.analysis import BANK_BYTES, WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.layout.transform import permute
 from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
@@ -222,10 +222,18 @@ class MatmulPlan:
         return DataType(self.shape.memory_dtype(side)).bits
 
     def shared_run(self, side: str) -> int:
-        """Elements that a lane of the copy writes to shared memory at once."""
+        """The most elements that a lane of the copy writes to shared memory at once."""
         run = min(self.runs[side], WIDEST_ACCESS_BYTES // self.element_bytes(side))
         # CUDA has arithmetic on vectors of four elements at most.
         return min(run, 4) if self.converts(side) and self.chip.kind == "cuda" else run
+
+    def written_run(self, side: str) -> int:
+        """Elements that it writes at once where its tile lies."""
+        widths = self.placements[side].widths
+        narrowest = (
+            widths[0] // self.element_bytes(side) if len(widths) > 1 else self.shared_run(side)
+        )
+        return min(self.shared_run(side), narrowest)
 
     def copy(self, side: str) -> NestedLayout:
         """The layout of the copy of an operand's tile, as it lies in global memory."""
@@ -407,12 +415,13 @@ def _placement(plan: MatmulPlan, side: str, padded: bool) -> ChosenPlacement:
     run_bytes = min(copy.element_tile[-1], plan.shared_run(side)) * bits // 8
     accesses = []
     if copy.undistributed_shape == shape:
-        accesses.append(TileAccess(copy, count, size, run_bytes))
+        narrower = not plan.asynchronous
+        accesses.append(TileAccess(copy, count, size, run_bytes, narrower=narrower))
     if side in plan.ldmatrix:
         accesses.append(TileAccess(_matrix_rows(shape, 128 // bits), 1, 8, 16))
     else:
         accesses.append(TileAccess(getattr(plan.layouts, side), count, size))
-    aligned = 16 if side in plan.ldmatrix else run_bytes
+    aligned = 16 if side in plan.ldmatrix else run_bytes if plan.asynchronous else BANK_BYTES
     return choose_placement(
         shape,
         bits // 8,

@@ -50,6 +50,7 @@ def swizzle_shared(
             swizzle = swizzles[buffer.name]
             again = tirx.decl_buffer(
                 buffer.shape, str(buffer.dtype), buffer.name, scope=buffer.scope(),
+                strides=buffer.strides,
                 data_alignment=max(int(buffer.data_alignment), _period_bytes(buffer, swizzle)),
             )  # fmt: skip
             aligned[hash(buffer)], found[hash(again)] = again, swizzle
@@ -121,13 +122,12 @@ class _Swizzler:
         owner = data.args[0] if isinstance(data, ir.Call) and data.args else data
         if (swizzle := self.swizzles.get(hash(owner))) is None:
             return call
-        row = call.args[2] // swizzle.row_elements
-        column = self._column(row, call.args[2] % swizzle.row_elements, swizzle)
-        return ir.Call(
-            call.op,
-            [*call.args[:2], row * swizzle.row_elements + column, *call.args[3:]],
-            ret_ty=call.ty,
-        )
+        # Padded rows are farther apart than the elements that are permuted.
+        pitch = owner.strides[-2] if owner.strides else swizzle.row_elements
+        row = call.args[2] // pitch
+        column = self._column(row, call.args[2] % pitch, swizzle)
+        place = row * pitch + column
+        return ir.Call(call.op, [*call.args[:2], place, *call.args[3:]], ret_ty=call.ty)
 
     def _indices(self, buffer: Any, indices: Sequence[Any], swizzle: Swizzle) -> list[Any]:
         last = indices[-1]

@@ -141,6 +141,27 @@ def test_no_order_of_operands_costs_bank_conflicts(chip, rhs_order):
     assert (False, 2) not in widths
 
 
+@pytest.mark.parametrize(
+    ("chip", "kind", "dtypes"),
+    [
+        ("cuda:sm_80", "NV_MMA_SYNC_I32_16x8x32_I8", ("int8", "int8", "int32")),
+        ("cuda:sm_89", "NV_MMA_SYNC_F32_16x8x32_F8E4M3FN",
+         ("float8_e4m3fn", "float8_e4m3fn", "float32")),
+        ("rocm:gfx942", "MFMA_I32_16x16x32_I8", ("int8", "int8", "int32")),
+        ("rocm:gfx942", "MFMA_F32_16x16x32_F8E4M3FNUZ",
+         ("float8_e4m3fnuz", "float8_e4m3fnuz", "float32")),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("rhs_order", [(0, 1), (1, 0)])
+def test_elements_of_8_bits_cost_no_bank_conflicts(chip, kind, dtypes, rhs_order):
+    """By narrower writes to padded rows, or by columns that are permuted twice."""
+    shape = MatmulShape(64, 128, 128, *dtypes, rhs_order=rhs_order)
+    config = MatmulConfig(kind, tiles=(2, 4), k_tiles=4, stages=2)
+    found, expected, simulation = multiplied(shape, make_target(chip), config)
+    np.testing.assert_array_equal(found, expected)
+    assert simulation.bank_conflicts == 0
+
+
 @pytest.mark.parametrize("swizzle", [False, True])
 def test_rows_are_padded_or_permuted(swizzle):
     """Rows of 64 bytes: padded, those of a copy meet in a bank; permuted, they do not."""
