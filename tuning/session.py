@@ -217,9 +217,12 @@ class _Run:
         session = self.session
         self.update(session)
         for tuner in session.tuners:
-            if not tuner.begun and not session.stopping.is_set():
+            if not tuner.begun and session.over is None:
                 self.baseline(tuner)
                 self.update(session)
+        for tuner in session.tuners:
+            if not tuner.begun and not tuner.skipped:
+                tuner.skipped = f"{tuner.task.name}: no time was left for it"
         if all(tuner.skipped for tuner in session.tuners):
             raise TuningError("; ".join(tuner.skipped for tuner in session.tuners))
         session.phase, session.baselines_s = "search", session.elapsed_s

@@ -25,7 +25,7 @@ def _readme() -> dict[str, Op]:
         "fft_64x1024": ops.fft_transform((64, 1024), (64, 1024)),
         "scan_256x4096": ops.scan((256, 4096), dimension=1, reassociate=True),
         "sort_128x4096": ops.sort((128, 4096), dimension=1),
-        "topk_64x32000_k8": ops.topk((64, 32000), dimension=1, k=8),
+        "topk_64x8192_k8": ops.topk((64, 8192), dimension=1, k=8),
     }
 
 
