@@ -14,6 +14,7 @@ from tvm_iree_ext.schedules.cpu.distribution import CpuDistribution, CpuToLayout
 from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
 from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
+from tvm_iree_ext.schedules.cpu.grouped_matmul import CpuGroupedMatmul
 from tvm_iree_ext.schedules.cpu.im2col import CpuIm2col
 from tvm_iree_ext.schedules.cpu.loops import schedule_loops as cpu_loops
 from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
@@ -39,6 +40,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
 )
 from tvm_iree_ext.schedules.gpu.exp_reduction import GpuExpReduction
 from tvm_iree_ext.schedules.gpu.fft import GpuFft, GpuFftTransform
+from tvm_iree_ext.schedules.gpu.grouped_matmul import GpuGroupedMatmul
 from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
 from tvm_iree_ext.schedules.gpu.scan import GpuScan
 from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
@@ -80,6 +82,7 @@ class Rule(Protocol):
 RULES: tuple[Rule, ...] = (
     CpuAttention(),
     CpuContraction(),
+    CpuGroupedMatmul(),
     CpuConv2d(),
     CpuCustomOp(),
     CpuExpReduction(),
@@ -102,6 +105,7 @@ RULES: tuple[Rule, ...] = (
     GpuArgCompare(),
     GpuAttention(),
     GpuContraction(),
+    GpuGroupedMatmul(),
     GpuConv2d(),
     GpuDataMovement(),
     GpuGather(),

@@ -10,6 +10,7 @@ from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.exp_reduction import EXP_REDUCTION
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
+from tvm_iree_ext.catalog.grouped_matmul import GROUPED_MATMUL
 from tvm_iree_ext.catalog.im2col import IM2COL
 from tvm_iree_ext.catalog.mapped import MAP_LOAD, MAP_STORE
 from tvm_iree_ext.catalog.pack import PACK, UNPACK
@@ -53,6 +54,7 @@ ENTRIES: dict[str, OpEntry] = {
         TO_SIMD,
         CONV_2D,
         CONTRACTION,
+        GROUPED_MATMUL,
     )
 }
 

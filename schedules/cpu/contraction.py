@@ -59,8 +59,8 @@ _FEW_UNKNOWN = (1, 8)
 
 _LARGEST_SCRATCH_BYTES = 64 << 20
 
-_PANELS = "panels"
-_DOTS = "dots"  # panels of words
+PANELS = "panels"
+DOTS = "dots"  # panels of words
 
 
 Loops = PanelLoops | VectorLoops
@@ -113,13 +113,13 @@ class CpuContraction(CpuRule):
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
         features, plan = cpu_features(target), Plan(op)
         parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
-        return _panels_config(plan, features, parallel)
+        return panels_config(plan, features, parallel)
 
     def space(self, op: Contraction, target: Target) -> Space:
         """Blocks, register tiles, depth, what is packed; the panels, too, for few rows."""
         features, plan = cpu_features(target), Plan(op)
         usual = self.heuristic(op, target)
-        many = _panels_config(plan, features, usual.parallel, in_place=False)
+        many = panels_config(plan, features, usual.parallel, in_place=False)
         other = many if usual.algorithm != many.algorithm else None
 
         def check(config: LoweringConfig) -> str | None:
@@ -146,16 +146,20 @@ class CpuContraction(CpuRule):
         self, plan: Plan, features: CpuFeatures, config: LoweringConfig
     ) -> DotProduct | None:
         """The instruction that a config's panels take; ScheduleError for one that is not fit."""
-        check, dot, vectors = self.check(config), _dot_product(plan, features), vector_form(plan)
-        known = (_PANELS, _DOTS if dot else None, vectors)
+        check, dot, vectors = (
+            self.check(config),
+            factors_dot_product(plan, features),
+            vector_form(plan),
+        )
+        known = (PANELS, DOTS if dot else None, vectors)
         algorithm = check.algorithm(*(form for form in known if form))
         if algorithm == vectors:
             check.lanes()
             check.tile("workgroup_tile", "n")
             check.power_of_two("register_tile['rows']", config.register_tile.get("rows", 0))
             return None
-        dot = dot if algorithm == _DOTS else None
-        _check_panels(plan, check, dot)
+        dot = dot if algorithm == DOTS else None
+        check_panels(plan, check, dot)
         return dot
 
 
@@ -171,7 +175,7 @@ def _few_rows(op: Contraction, features: CpuFeatures) -> dict[Plan, LoweringConf
 def _loops(
     plan: Plan, operands: Operands, config: LoweringConfig, dot: DotProduct | None = None
 ) -> Loops:
-    if config.algorithm in (_PANELS, _DOTS):
+    if config.algorithm in (PANELS, DOTS):
         return PanelLoops(plan, operands, config, dot)
     return VectorLoops(plan, operands, config)
 
@@ -189,13 +193,13 @@ def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -
             _emit(operands, rest, loops)
 
 
-def _dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
+def factors_dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
     """The instruction for neighbours in depth, where the CPU has one for these types."""
     lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
     return dot_product(features, lhs, rhs, plan.op.accumulator_dtype)
 
 
-def _panels_config(
+def panels_config(
     plan: Plan, features: CpuFeatures, parallel: bool, in_place: bool = True
 ) -> LoweringConfig:
     """Register tiles, and blocks around them; where it may be read ``in_place``, b is."""
@@ -206,7 +210,7 @@ def _panels_config(
     cores = features.cores if parallel else 1
     if in_place and (config := _few_config(plan, features, cores)):
         return config
-    dot = None if few else _dot_product(plan, features)
+    dot = None if few else factors_dot_product(plan, features)
     least = LEAST_LANES if dot else 1
     while columns is not None and lanes // 2 >= columns and lanes > least:
         lanes //= 2
@@ -225,7 +229,7 @@ def _panels_config(
     )
     m, n = grid.best()
     return LoweringConfig(
-        algorithm=_DOTS if dot else _PANELS,
+        algorithm=DOTS if dot else PANELS,
         workgroup_tile={"m": m, "n": n},
         reduction_tile={"k": k * group},
         register_tile={"rows": tile.rows, "vectors": tile.vectors},
@@ -253,7 +257,7 @@ def _few_config(plan: Plan, features: CpuFeatures, cores: int) -> LoweringConfig
         return None
     depth = plan.count(plan.depth)
     return LoweringConfig(
-        algorithm=_PANELS,
+        algorithm=PANELS,
         workgroup_tile={"m": rows, "n": block},
         reduction_tile={"k": min(_FEW_ROWS_DEPTH, depth) if depth else _FEW_ROWS_DEPTH},
         register_tile={"rows": tile.rows, "vectors": tile.vectors},
@@ -280,7 +284,7 @@ def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> 
     )
 
 
-def _check_panels(plan: Plan, check: ConfigCheck, dot: DotProduct | None) -> None:
+def check_panels(plan: Plan, check: ConfigCheck, dot: DotProduct | None) -> None:
     """Raise ScheduleError for a config that the panels cannot use."""
     config = check.config
     lanes = check.lanes(LEAST_LANES if dot else 1)

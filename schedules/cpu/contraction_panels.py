@@ -15,7 +15,8 @@ depth is counted in words.  That of int8 takes unsigned bytes for a, so sums beg
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
@@ -86,8 +87,12 @@ class PanelLoops:
 
     def emit(self) -> None:
         """The whole function."""
-        with self.dot.declared(self.lanes) if self.dot else nullcontext():
+        with self.declared():
             self.tasks()
+
+    def declared(self) -> AbstractContextManager[Any]:
+        """With what tasks take."""
+        return self.dot.declared(self.lanes) if self.dot else nullcontext()
 
     def tasks(self) -> None:
         """All blocks of the result."""

@@ -17,6 +17,8 @@ from tvm_iree_ext.schedules.contraction_dims import Dims, FusedDims
 from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64
 
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.ops.parameters import Parameters
 
 
@@ -101,15 +103,23 @@ class Plan(FusedDims):
 
 
 class Operands:
-    """The PrimFunc's operands while it is built, addressed by the fused dims of a plan."""
+    """The PrimFunc's operands while it is built, addressed by the fused dims of a plan.
 
-    def __init__(self, plan: Plan) -> None:
+    ``declared`` is the op that the function is of, where the plan's is but a part of what it does;
+    then the result lacks the dims ``without``.
+    """
+
+    def __init__(self, plan: Plan, declared: Op | None = None, without: Dims = ()) -> None:
         self.plan, self.op = plan, plan.op
-        parameters = Parameters.declare(plan.op)
+        parameters = Parameters.declare(declared or plan.op)
+        self.buffers = parameters.buffers
         extents = [emit.product([parameters.extent(e) for e in group]) for group in plan.extents]
         self.space = Space(tuple(extents))
         self.views: dict[str, View] = {}
         for name, one in plan.maps.items():
+            if name == "result" and without:
+                axes = tuple(axis for axis in one.axes if not set(axis) & set(without))
+                one = IndexingMap(one.num_dims, axes)
             shape = [i64(extents[axis[0]]) if axis else i64(1) for axis in one.axes]
             kind = plan.op.types[name].dtype
             data = parameters.buffers[name].data

@@ -32,7 +32,7 @@ from tvm_iree_ext.schedules.gpu.matmul_shape import (
 )
 from tvm_iree_ext.schedules.gpu.matmul_shares import SharedOutBlocks
 from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulBlocks, TilePlan, shared_name
-from tvm_iree_ext.schedules.layouts import MOST_PER_DIM, bind_grid, distribute
+from tvm_iree_ext.schedules.layouts import distribute
 
 from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
 from tvm_iree_ext.intrin.swizzles import with_swizzles
@@ -45,8 +45,11 @@ def schedule_matmul(
     target: Target,
     config: MatmulConfig,
     operands: MatmulOperands | None = None,
+    form: type[MatmulBlocks] = MatmulBlocks,
 ) -> s_tir.Schedule:
     """The schedule of the product for a GPU, by default of three matrices.
+
+    ``form`` are the blocks of a product that is not of whole matrices.
 
     Raises:
         ScheduleError: as :func:`plan_matmul`.
@@ -57,11 +60,11 @@ def schedule_matmul(
         config.splits,
     )  # fmt: skip
     operands = operands or PlainOperands(shape)
-    blocks = MatmulBlocks(operands, tiles)
+    blocks = form(operands, tiles)
     if config.workgroups:
         blocks = SharedOutBlocks(operands, tiles, config.workgroups)
     sch = s_tir.Schedule(blocks.func())
-    _Scheduling(sch, plan).run()
+    _Scheduling(sch, plan, blocks).run()
     if blocks.merges:
         schedule_elementwise_block(sch, "merged", target, run=plan.runs["result"])
     swizzles = {
@@ -73,8 +76,8 @@ def schedule_matmul(
 
 
 class _Scheduling:
-    def __init__(self, sch: s_tir.Schedule, plan: MatmulPlan) -> None:
-        self.sch, self.plan = sch, plan
+    def __init__(self, sch: s_tir.Schedule, plan: MatmulPlan, blocks: MatmulBlocks) -> None:
+        self.sch, self.plan, self.blocks = sch, plan, blocks
         self.intrins: MmaIntrins = mma_intrins(plan.mma.name, column_major=plan.config.column_major)
         self.product = sch.get_sblock("product")
 
@@ -89,7 +92,7 @@ class _Scheduling:
         sch.reorder(
             i_grid, j_grid, i_subgroup, j_subgroup, k_step, k_tile, i_tile, j_tile, i_in, j_in, k_in
         )
-        self._grid(i_grid, j_grid)
+        self.blocks.bind(sch, i_grid, j_grid)
         subgroup = self._subgroups(i_subgroup, j_subgroup)
         fragments = {
             side: sch.cache_read(self.product, at, "local")
@@ -139,22 +142,6 @@ class _Scheduling:
             stage, order = [0, 1, 0, 1, 1], [2, 0, 3, 1, 4]
         self.sch.annotate(k_step, "software_pipeline_stage", stage)
         self.sch.annotate(k_step, "software_pipeline_order", order)
-
-    def _grid(self, *tiles: Any) -> None:
-        """Tiles along x and y, products along z; those along x where they may be many."""
-        sch, groups = self.sch, self.plan.shape.groups
-        if self.plan.config.workgroups:
-            bind_grid(sch, sch.get_loops(sch.get_sblock("workgroup")))
-            return
-        if groups == 1 and self.plan.config.splits == 1:
-            bind_grid(sch, tiles)
-            return
-        (group,) = sch.get_loops(sch.get_sblock("group"))
-        few = groups is not None and groups * self.plan.config.splits <= MOST_PER_DIM
-        for loop, axis in zip(
-            (*tiles, group) if few else (group, *tiles), "yxz" if few else "xyz", strict=True
-        ):
-            sch.bind(loop, f"blockIdx.{axis}")
 
     def _subgroups(self, *loops: Any) -> Any:
         """One loop over the workgroup's subgroups, in the order of the accumulator's strides."""

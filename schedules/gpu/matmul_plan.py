@@ -367,6 +367,9 @@ def _check(
         "lhs is read by columns; expected among those promoted": (
             "lhs" not in config.promote and shape.lhs_order[-1] == 0
         ),
+        f"{config.workgroups} workgroups share steps of K, which are not known": (
+            config.workgroups > 0 and shape.k is None
+        ),
         "its A and B are not each other's transposes": (
             config.column_major and not mma.column_major
         ),

@@ -7,12 +7,13 @@ merged               the sums of what was left of tiles in parts, and their epil
 
 from typing import Any
 
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulOperands
-from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulBlocks, Place, TilePlan
+from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulBlocks, Place, TilePlan, some_steps
 from tvm_iree_ext.schedules.gpu.shares import Shares
+from tvm_iree_ext.schedules.layouts import bind_grid
 
 _GROUP = 8  # rows of tiles that workgroups near in time share columns of
 
@@ -51,9 +52,10 @@ class SharedOutBlocks(MatmulBlocks):
         steps = I.Bind(self.const(segment.steps))
         group, i, j = self._corner(segment.tile)
         spans = {"m": rows, "n": columns, "k": shares.steps * depth}
+        taken = some_steps(shares.steps, steps, depth)
         first = {"m": i * rows, "n": j * columns, "k": segment.first * depth}
         covered = {"m": self.tiles["m"] * rows, "n": self.tiles["n"] * columns}
-        covered["k"] = spans["k"]
+        covered["k"] = shares.steps * depth
 
         def store(i: Any, j: Any, value: Any) -> None:
             at = first["m"] + i, first["n"] + j
@@ -66,7 +68,7 @@ class SharedOutBlocks(MatmulBlocks):
                 with I.Else():
                     I.buffer_store(self.parts, value, [segment.part, i, j])
 
-        self.multiply(Place(group, spans, first, covered, steps * depth), store)
+        self.multiply(Place(group, spans, first, covered, taken), store)
 
     def _corner(self, tile: Any) -> tuple[Any, Any, Any]:
         """The group, row and column of a tile: groups of rows, column by column."""
@@ -77,6 +79,10 @@ class SharedOutBlocks(MatmulBlocks):
         if isinstance(rows, int) and (rows <= _GROUP or rows % _GROUP == 0):
             height = min(_GROUP, rows)
         return group, band * _GROUP + inside % height, inside // height
+
+    def bind(self, sch: s_tir.Schedule, rows: Any, columns: Any) -> None:
+        """A segment has one tile: workgroups alone are the grid."""
+        bind_grid(sch, sch.get_loops(sch.get_sblock("workgroup")))
 
     def _merged_parts(self, shares: Shares) -> None:
         """The sums of each tile that was left in parts, in the order of K."""

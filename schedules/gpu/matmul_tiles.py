@@ -10,13 +10,14 @@ merged               the sum of the parts of K, where it was split
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulOperands, MatmulShape
+from tvm_iree_ext.schedules.layouts import MOST_PER_DIM, bind_grid
 
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.canonical import convert
@@ -60,6 +61,7 @@ class Place:
         first: where it begins, by role.
         covered: rows, columns and depth of all such places, in whole tiles.
         depth: what is multiplied of the depth that is spanned; None for all.
+        ends: where rows and columns end, by role, where that is before those of the product.
     """
 
     group: Any
@@ -67,6 +69,16 @@ class Place:
     first: Mapping[str, Any]
     covered: Mapping[str, Any]
     depth: Any | None = None
+    ends: Mapping[str, Any] = field(default_factory=dict)
+
+
+def some_steps(steps: Any, taken: Any, depth: int) -> Any | None:
+    """The depth of a place that takes some of all steps of K; None where it is all of them.
+
+    Of steps whose number is not known before, all are taken: a schedule could not tell that those
+    taken are no more.
+    """
+    return taken * depth if isinstance(steps, int) and steps > 1 else None
 
 
 def shared_name(side: str) -> str:
@@ -95,6 +107,18 @@ class MatmulBlocks:
             with I.sblock("root"):
                 self.emit()
         return builder.get()
+
+    def bind(self, sch: s_tir.Schedule, rows: Any, columns: Any) -> None:
+        """The loops over tiles to the grid: those along x where they may be many."""
+        if self.shape.groups == 1 and self.plan.splits == 1:
+            bind_grid(sch, (rows, columns))
+            return
+        groups = self.shape.groups
+        (group,) = sch.get_loops(sch.get_sblock("group"))
+        few = groups is not None and groups * self.plan.splits <= MOST_PER_DIM
+        loops, axes = ((rows, columns, group), "yxz") if few else ((group, rows, columns), "xyz")
+        for loop, axis in zip(loops, axes, strict=True):
+            sch.bind(loop, f"blockIdx.{axis}")
 
     def whole_tiles(self, role: str) -> Any:
         """The tiles along rows, columns or depth."""
@@ -161,12 +185,16 @@ class MatmulBlocks:
         with I.grid(rows, columns, depth) as loops, I.sblock("product"):
             i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
             k = I.axis.reduce(depth, loops[2])
+            factors = [
+                tiles[side][tuple(at[dim] for dim in plan.orders[side])]
+                for side, at in (("lhs", (i, k)), ("rhs", (k, j)))
+            ]
+            # In this order; the depth may be read from memory, too.
+            I.reads(*factors)
+            I.writes(accumulator[i, j])
             with I.init():
                 I.buffer_store(accumulator, tirx.const(0, dtype), [i, j])
-            first, second = (
-                _cast(tiles[side][tuple(at[dim] for dim in plan.orders[side])], dtype)
-                for side, at in (("lhs", (i, k)), ("rhs", (k, j)))
-            )
+            first, second = (_cast(factor, dtype) for factor in factors)
             I.buffer_store(accumulator, accumulator[i, j] + first * second, [i, j])
         self._result(accumulator, place, store)
 
@@ -180,7 +208,7 @@ class MatmulBlocks:
             own = {role: x + place.first.get(role, 0) for role, x in own.items()}
             across, last = roles.replace("k", ""), roles[order[-1]]
             # Products with rows and columns beyond the result's are not stored: any will do.
-            if not _whole(self.extents[across], place.covered[across]):
+            if across in place.ends or not _whole(self.extents[across], place.covered[across]):
                 step = run if across == last else 1
                 own[across] = _at_most(own[across], self.const(self.extents[across]), step)
             end = (own["k"], self.extents["k"], place.covered["k"])
@@ -200,10 +228,14 @@ class MatmulBlocks:
         rows, columns = self.consts(place.spans[role] for role in "mn")
         with I.grid(rows, columns) as loops, I.sblock("result"):
             i, j = I.axis.spatial(rows, loops[0]), I.axis.spatial(columns, loops[1])
+            extents = {**self.extents, **place.ends}
             ends = [
-                (at + place.first.get(role, 0), self.extents[role], place.covered[role])
+                (at + place.first.get(role, 0), extents[role], place.covered[role])
                 for at, role in zip((i, j), "mn", strict=True)
             ]
+            if place.ends:
+                # Not what they are read from, which stands before all loops.
+                I.reads(accumulator[i, j])
             inside = _inside(ends, self.plan.runs["result"], hidden=True)
             with ExitStack() as stack:
                 if inside is not None:

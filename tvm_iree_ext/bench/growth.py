@@ -161,6 +161,9 @@ SUBJECTS: dict[str, Subject] = {
     "tvm_iree_ext.contraction": Subject(
         lambda n: ops.matmul((n, 512), (512, 512), [(512,)], epilogue="arg0 + arg1"), 128, "rows"
     ),
+    "tvm_iree_ext.grouped_matmul": Subject(
+        lambda n: ops.grouped_matmul((n, 256), (8, 256, 256), (8,)), 256, "rows"
+    ),
 }
 """Every op of the registry."""
 

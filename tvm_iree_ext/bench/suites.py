@@ -14,6 +14,7 @@ from tvm_iree_ext.bench.custom_op import custom_op_cases
 from tvm_iree_ext.bench.distribution import distribution_cases
 from tvm_iree_ext.bench.exp_reduction import exp_reduction_cases
 from tvm_iree_ext.bench.fft import fft_cases
+from tvm_iree_ext.bench.grouped_matmul import grouped_matmul_cases
 from tvm_iree_ext.bench.im2col import im2col_cases
 from tvm_iree_ext.bench.mapped import mapped_cases
 from tvm_iree_ext.bench.pack import pack_cases
@@ -43,6 +44,7 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "winograd": winograd_cases,
     "conv_2d": conv_2d_cases,
     "contraction": contraction_cases,
+    "grouped_matmul": grouped_matmul_cases,
     "transfer": transfer_cases,
     "distribution": distribution_cases,
     "vector": vector_cases,

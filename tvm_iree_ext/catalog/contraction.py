@@ -50,9 +50,14 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     to enlarge them by no more than its constants do: those of the cases here do not.
     """
     assert isinstance(op, Contraction)
+    return {"result": sums_tolerance(op, operands)}
+
+
+def sums_tolerance(op: Contraction, operands: Values) -> Tolerance:
+    """As :func:`tolerance` says; for a part of a contraction, too."""
     kind, wide = op.types["result"].dtype, op.accumulator_dtype
     if kind not in dtypes.FLOATS:
-        return {"result": EXACT}
+        return EXACT
     wide = "float32" if wide == "int32" else wide
 
     def largest(name: str) -> float:
@@ -67,7 +72,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     size = sqrt(depth) * largest("lhs") * largest("rhs")
     size += sum(largest(name) for name in ("init", *op.others) if name in operands)
     absolute = 4.0 * dtypes.eps(wide) * size + dtypes.smallest(kind)
-    return {"result": Tolerance(absolute, 2.0 * dtypes.eps(kind) + 8.0 * dtypes.eps(wide))}
+    return Tolerance(absolute, 2.0 * dtypes.eps(kind) + 8.0 * dtypes.eps(wide))
 
 
 def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:

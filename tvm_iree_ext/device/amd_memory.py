@@ -207,6 +207,10 @@ class _Rewriter:
             if _divided(bind.value) and not self._diverges(self._inlined(bind.value)):
                 return  # computed once
             self.values[hash(bind.var)] = self._inlined(bind.value)
+        elif _of_loads(bind.value) and not self._diverges(self._inlined(bind.value)):
+            if (least := self._least(bind.value)) >= 0:
+                bounds = ir.Range.from_min_extent(least, _MOST - 1 - least)
+                self.analyzer.bind(bind.var, bounds, allow_override=True)
         else:
             self.divergent.add(hash(bind.var))
 
@@ -225,7 +229,7 @@ class _Rewriter:
             value,
             [
                 (ir.Var, lambda var: found.append(hash(var) in self.divergent)),
-                (TensorLoad, lambda _: found.append(True)),
+                (TensorLoad, lambda load: found.append(not _is_word(load))),
             ],
         )
         return any(found)
@@ -290,6 +294,8 @@ class _Rewriter:
         offsets = map(_as_word, (shared, address.lane))
         name = _load_name(self.unit, moved)
         value = tirx.call_extern(words_type, name, buffer.data, first, *offsets)
+        if _is_word(load) and not self._diverges(self._inlined(base)):
+            return _of_first_lane(value)
         if str(dtype) == "bool":
             return value != tirx.const(0, words_type)
         return value if str(dtype) == words_type else tirx.reinterpret(str(dtype), value)
@@ -394,6 +400,23 @@ def _of_registers(value: Any) -> bool:
         [(TensorLoad, lambda load: found.append(load.source.scope() != "local")), (ir.Call, see)],
     )
     return not any(found)
+
+
+def _is_word(load: Any) -> bool:
+    """Whether it is a number from global memory, the same for all lanes if its index is.
+
+    Such a number is read from the first lane, and LLVM knows it to be the same.
+    """
+    return load.source.scope() == "global" and str(load.ty.dtype) == "int32"
+
+
+def _of_loads(value: Any) -> bool:
+    """Whether it is an integer that loads make, and no call."""
+    if str(value.ty.dtype) not in ("int32", "int64"):
+        return False
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.Call, found.append))
+    return not found
 
 
 def _plain(value: Any) -> bool:

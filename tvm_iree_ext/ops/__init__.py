@@ -13,6 +13,7 @@ from tvm_iree_ext.ops.exp_reduction import exp_reduction
 from tvm_iree_ext.ops.fft import fft
 from tvm_iree_ext.ops.fft_transform import fft_transform
 from tvm_iree_ext.ops.gather import gather
+from tvm_iree_ext.ops.grouped_matmul import grouped_matmul
 from tvm_iree_ext.ops.im2col import im2col
 from tvm_iree_ext.ops.mapped import map_load, map_store
 from tvm_iree_ext.ops.pack import pack, unpack
@@ -40,6 +41,7 @@ __all__ = [
     "fft",
     "fft_transform",
     "gather",
+    "grouped_matmul",
     "im2col",
     "map_load",
     "map_store",

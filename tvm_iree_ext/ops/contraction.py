@@ -34,7 +34,9 @@ _NAME = "tvm_iree_ext.contraction"
 
 Dims = tuple[int, ...]
 
-_FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
+FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
+"""What is multiplied."""
+
 _OF_INT8 = ("int32", "int8", *dtypes.FLOATS)
 
 
@@ -147,8 +149,8 @@ def contraction(
         OpError: for an operand, extent, dtype, map or region that does not fit.
     """
     types = {
-        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, _FACTORS),
-        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, _FACTORS),
+        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, FACTORS),
+        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, FACTORS),
     }
     whole = _whole(types)
     every = dtypes.FLOATS + dtypes.INTEGERS
@@ -203,8 +205,8 @@ def matmul(
     """
     every = dtypes.FLOATS + dtypes.INTEGERS
     given = {
-        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, _FACTORS),
-        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, _FACTORS),
+        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, FACTORS),
+        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, FACTORS),
     }
     others = [as_tensor(_NAME, f"operand{i}", o, dtype, every) for i, o in enumerate(operands)]
     batches: dict[str, tuple[Extent, ...]] = {}

@@ -8,6 +8,7 @@ from tvm_iree_ext.reference.custom_op import custom_op
 from tvm_iree_ext.reference.distribution import to_simd, to_simt
 from tvm_iree_ext.reference.exp_reduction import exp_reduction
 from tvm_iree_ext.reference.fft import fft, fft_transform
+from tvm_iree_ext.reference.grouped_matmul import grouped_matmul
 from tvm_iree_ext.reference.im2col import im2col
 from tvm_iree_ext.reference.mapped import map_load, map_store
 from tvm_iree_ext.reference.pack import pack, unpack
@@ -29,6 +30,7 @@ __all__ = [
     "fft_transform",
     "filter_transform",
     "gather",
+    "grouped_matmul",
     "im2col",
     "input_transform",
     "map_load",

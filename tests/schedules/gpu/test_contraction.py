@@ -290,6 +290,12 @@ def test_workgroups_share_what_is_known_at_call_time():
         check(op, arrays(op, m=m), chip, replace(small(op, chip), workgroups=5))
 
 
+def test_steps_of_an_unknown_number_are_not_shared():
+    op, target = ops.matmul((8, "k"), ("k", 8), dtype=HALF), make_target("rocm:gfx942")
+    with pytest.raises(ScheduleError, match="5 workgroups share steps of K, which are not known"):
+        RULE.lower(op, target, replace(RULE.heuristic(op, target), workgroups=5))
+
+
 def test_workgroups_share_where_the_last_round_would_be_for_few():
     """64 tiles for 108 cores; 512 tiles are rounds enough."""
     target = make_target("cuda:sm_80")
