@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, Literal, Protocol
 
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.tuning.cost_model import Model
 from tvm_iree_ext.tuning.records import Database
-from tvm_iree_ext.tuning.task import Effort, Task
+from tvm_iree_ext.tuning.task import EFFORTS, Effort, Task
 from tvm_iree_ext.tuning.tuner import Tuner
 
 from tvm_iree_ext import runtime
@@ -98,16 +98,22 @@ class Session:
         return sum(tuner.fresh for tuner in self.tuners)
 
     @property
+    def turns(self) -> Effort:
+        """How many turns at the end: fewer, of the best alone, with much less time than usual."""
+        hurried = self.limit_s < len(self.tuners) * self.effort.seconds / 2
+        return replace(EFFORTS["quick"], finalists=1) if hurried else self.effort
+
+    @property
     def reserve_s(self) -> float:
         """What the turns at the end will take, by what trials took so far."""
         if not self.fresh:
             return _PATIENCE_S
         count = sum(
-            (1 + len(tuner.finalists(self.effort.finalists))) * self.effort.rounds
+            (1 + len(tuner.finalists(self.turns.finalists))) * self.turns.rounds
             for tuner in self.tuners
         )
         spent = self.elapsed_s - self.baselines_s
-        return max(_PATIENCE_S, min(self.limit_s / 3, spent / self.fresh * count))
+        return max(_PATIENCE_S, min(self.limit_s / 2, spent / self.fresh * count))
 
     @property
     def over(self) -> Ended | None:
@@ -181,7 +187,7 @@ def tune(
     ]
     session = Session(tuners, named, limit_s, seed)
     with _ended_by_signals(session), (measurer or _here(target, seed))() as measuring:
-        _Run(session, measuring, update, turns=1 if static else named.rounds).all()
+        _Run(session, measuring, update, turns=1 if static else session.turns.rounds).all()
     session.end = time.perf_counter()
     session.phase = "done"
     update(session)
@@ -286,7 +292,7 @@ class _Run:
     def compare(self, tuner: Tuner) -> None:
         """The best configs in turns with the heuristic's: what wins is kept."""
         stopped = self.session.stopping.is_set()
-        finalists = tuner.finalists(1 if stopped else self.session.effort.finalists)
+        finalists = tuner.finalists(1 if stopped else self.session.turns.finalists)
         turns = min(2, self.turns) if stopped else self.turns
         contenders = [tuner.heuristic, *finalists]
         times: list[list[tuple[float, ...]]] = [[] for _ in contenders]
