@@ -424,7 +424,9 @@ def _placement(plan: MatmulPlan, side: str, padded: bool) -> ChosenPlacement:
         accesses.append(TileAccess(_matrix_rows(shape, 128 // bits), 1, 8, 16))
     else:
         accesses.append(TileAccess(getattr(plan.layouts, side), count, size))
-    aligned = 16 if side in plan.ldmatrix else run_bytes if plan.asynchronous else BANK_BYTES
+    # Writes that are no part of the costs keep their width.
+    fixed = plan.asynchronous or copy.undistributed_shape != shape
+    aligned = 16 if side in plan.ldmatrix else run_bytes if fixed else BANK_BYTES
     return choose_placement(
         shape,
         bits // 8,
