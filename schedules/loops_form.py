@@ -138,10 +138,20 @@ def _started(node: Any, first: Mapping[ir.Var, Expr]) -> Any:
 
 
 def _stores(body: Any, values: Mapping[ir.Var, Expr]) -> tuple[Store, ...] | None:
-    statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    if not all(isinstance(statement, tirx.BufferStore) for statement in statements):
-        return None
-    return tuple(substitute(statement, values) for statement in statements)
+    """The stores of a body, all of which are computed before any is done.
+
+    So what is bound to a name before them may stand in its place.
+    """
+    values = dict(values)
+    stores: list[Store] = []
+    for statement in list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]:
+        if isinstance(statement, tirx.Bind) and not stores:
+            values[statement.var] = substitute(statement.value, values)
+        elif isinstance(statement, tirx.BufferStore):
+            stores.append(substitute(statement, values))
+        else:
+            return None
+    return tuple(stores)
 
 
 def substitute(node: Any, values: Mapping[ir.Var, Any]) -> Any:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_iree_ext import recorded
 from tvm_iree_ext.errors import BuildError, CallError
@@ -120,6 +120,44 @@ def test_what_one_function_keeps_between_its_nests_is_memory(target):
     (got,) = simulate_program(from_relax(builder.get()), target, [array]).check().results
     powers = np.exp(array - array.max(axis=1, keepdims=True))
     np.testing.assert_allclose(got, powers / powers.sum(axis=1, keepdims=True), rtol=1e-5)
+
+
+def check_relax(target, arrays, meaning, operator, shapes):
+    """One operator on float32 tensors, beside NumPy."""
+    builder = relax.BlockBuilder()
+    given = [relax.Var(f"x{i}", relax.TensorType(s, "float32")) for i, s in enumerate(shapes)]
+    with builder.function("main", given):
+        with builder.dataflow():
+            out = builder.emit_output(operator(*given))
+        builder.emit_func_output(out)
+    (got,) = simulate_program(from_relax(builder.get()), target, arrays).check().results
+    np.testing.assert_allclose(got, meaning(*arrays), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_two_results_of_a_reduction_and_one_array_twice(target):
+    array = np.random.default_rng(3).standard_normal((4, 33), np.float32)
+    check_relax(target, [array], lambda x: x + x, lambda x: relax.op.add(x, x), [(4, 33)])
+    check_relax(
+        target, [array], lambda x: x.argmax(axis=1), lambda x: relax.op.argmax(x, 1), [(4, 33)]
+    )
+    rows = tirx.Var("rows", "int64")
+    variance = [array], lambda x: x.var(axis=0), lambda x: relax.op.variance(x, axis=[0])
+    check_relax(target, *variance, [(rows, 33)])
+
+
+@pytest.mark.parametrize("count", [0, 7])
+def test_a_maximum_of_nothing_is_what_it_begins_with(count):
+    array = np.random.default_rng(4).standard_normal((3, count), np.float32)
+    columns = tirx.Var("columns", "int64")
+    least = float(np.finfo(np.float32).min)
+    check_relax(
+        "cuda:sm_80",
+        [array],
+        lambda x: x.max(axis=1, initial=least),
+        lambda x: relax.op.max(x, axis=[1]),
+        [(3, columns)],
+    )
 
 
 def test_a_program_is_exported_with_its_plan_and_constants(tmp_path):

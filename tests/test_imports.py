@@ -112,7 +112,7 @@ ALLOWED = {
     "simulated": f"{REGISTRY} .simt .device .simulated_plan tvm numpy",
     "simulated_program": ".program_device .program_lowering .simulated_plan .simt .device"
     " .device.launcher .mlir .target .tuned numpy",
-    "simulated_plan": ".simt .device .device.launcher tvm numpy",
+    "simulated_plan": ".simt .device .device.launcher tvm tvm_ffi numpy",
     "simt": ".target .layout tvm tvm_ffi numpy ml_dtypes",
     "mlir": f"{REGISTRY} .lazy .workers .mlir.form .mlir.reader tvm tvm_ffi numpy ml_dtypes iree",
     "mlir.form": "numpy",

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
-from tvm import tirx
+import tvm_ffi
+from tvm import ir, tirx
 
 from tvm_iree_ext.device.launcher import Step, bind, follow, number
 from tvm_iree_ext.device.plan import Plan
@@ -83,6 +84,24 @@ def used_arrays(
     return found
 
 
+def _told_apart(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The kernel with a name of its own for each parameter: a caller may give one array twice."""
+    taken: set[str] = set()
+    renamed: dict[Any, Any] = {}
+    for parameter in kernel.params:
+        name = short = str(parameter.name).removesuffix("_ptr")
+        while name in taken:
+            name = f"{short}_{len(taken)}"
+        taken.add(name)
+        if name != short:
+            renamed[parameter] = tirx.Var(name, parameter.ty)
+    if not renamed:
+        return kernel
+    body = tvm_ffi.structural_map(kernel.body, (ir.Var, lambda var: renamed.get(var, var)))
+    parameters = [renamed.get(parameter, parameter) for parameter in kernel.params]
+    return tirx.PrimFunc(parameters, body, kernel.ret_type, kernel.attrs)
+
+
 class _Followed:
     def __init__(
         self,
@@ -95,6 +114,7 @@ class _Followed:
         self.kernels, self.workgroups = kernels, workgroups
         self.done: list[Simulation] = []
         self.maps: dict[str, TensorMap] = {}
+        self.allocated: set[str] = set()
         self.arrays: dict[str, np.ndarray] = {}
         self.numbers: dict[str, Any] = {}
         for one in plan["parameters"]:
@@ -115,6 +135,7 @@ class _Followed:
         """A step, with numbers for its texts."""
         if "allocate" in step:
             name = step["allocate"]
+            self.allocated.add(name)
             self.arrays[name] = np.zeros(step["bytes"], np.uint8)
             self.written[name] = np.zeros(step["bytes"], bool)
         elif "tensor_map" in step:
@@ -132,7 +153,7 @@ class _Followed:
         return TensorMap(array.reshape(extents[::-1]), box, swizzle, self.written[step["array"]])
 
     def _launch(self, step: Step) -> None:
-        kernel = self.kernels[step["launch"]]
+        kernel = _told_apart(self.kernels[step["launch"]])
         hardware = hardware_of(kernel)
         translation = translate(kernel, hardware)
         sizes = {parameter.short_name: parameter.size for parameter in translation.parameters}
@@ -141,15 +162,13 @@ class _Followed:
         places: dict[str, str] = {}
         for one, parameter in zip(step["arguments"], kernel.params, strict=True):
             short = str(parameter.name).removesuffix("_ptr")
-            if short in given:
-                raise SimulationError(f"{step['launch']}: two parameters are called {short!r}")
             if "array" not in one:
                 given[short] = self.maps[one["tensor_map"]] if "tensor_map" in one else one["value"]
                 continue
             places[short] = one["array"]
             array = self.arrays[one["array"]]
             element = element_type(str(parameter.ty.element_type.dtype))
-            is_bytes = array.dtype == np.uint8 and element != np.uint8
+            is_bytes = one["array"] in self.allocated
             # Memory that tensors share may be larger than this one.
             given[short] = array.view(element)[: sizes[short]] if is_bytes else array
             written[short] = self.written[one["array"]][: given[short].nbytes]

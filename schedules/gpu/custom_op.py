@@ -89,7 +89,7 @@ class GpuCustomOp(GpuRule):
         subgroups = check.tile("subgroups", "workgroup", chip.max_lanes // size)
         workgroup = _Workgroup(target.kind.name, subgroups, size)
         if check.algorithm("tiles", "kernels") == "tiles":
-            room = _Room(chip.shared_memory_bytes)
+            room = _Room(chip.declared_shared_memory_bytes)
             function = _in_workgroups(op, tile_sizes(op, check), workgroup, room)
         else:
             function = _in_kernels(op, workgroup)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tvm import ir
+from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
@@ -27,7 +27,6 @@ from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 
 _LANES = 256
 _SHARED_BYTES = 32 << 10  # of a workgroup: enough for its lanes, and several fit a core
-_DECLARED_BYTES = 48 << 10  # of shared memory; NVIDIA's launches must ask for more
 _RADIX = 8  # points of a lane: with their turns within 64 registers
 _MOST_RADIX = 16
 _PARTS = ("real", "imag")
@@ -67,7 +66,9 @@ def _emit_stage(op: Fft, shape: SortShape) -> None:
     dtype = op.compute_dtype
     extents = [parameters.extent(extent) for extent in op.shape]
     stage = parameters.scalars["stage"] if op.stage == "operand" else i64(op.stage)
-    half = i64(1) << (stage - 1) if op.stage == "operand" else i64(1 << (int(op.stage) - 1))
+    # Of a stage below 1, which there is none, nothing fits.
+    bits = tirx.Select(stage >= 1, tirx.min(stage - 1, i64(61)), i64(61))
+    half = i64(1) << bits if op.stage == "operand" else i64(1 << (int(op.stage) - 1))
     with I.sblock("root"):
         flat = {name: emit.flat(buffer) for name, buffer in parameters.buffers.items()}
         for name, buffer in flat.items():
@@ -77,8 +78,12 @@ def _emit_stage(op: Fft, shape: SortShape) -> None:
             block, j = emit.divide(number, half)
             j = I.Bind(j)
             low = I.Bind(block * half * 2 + j)
-            # A stage that is longer than the line, which only a caller can give, reads nothing.
-            with I.If(low + half < i64(total)), I.Then():
+            # A stage that the line or the coefficients do not have, which only a caller can give,
+            # is not computed.
+            fits = tirx.And(low + half < i64(total), half * 2 <= i64(extents[-1]))
+            if op.coefficients is not None:
+                fits = tirx.And(fits, half <= i64(parameters.extent(op.coefficients)))
+            with I.If(fits), I.Then():
                 _butterfly(op, flat, j, low, I.Bind(low + half), half, dtype)
 
 
@@ -146,7 +151,7 @@ class GpuFftTransform(GpuRule):
         radix = check.tile("register_tile", "radix", _MOST_RADIX)
         check.power_of_two("register_tile['radix']", radix, 2)
         taken = 4 * elements * item_bytes(op.compute_dtype)
-        most = min(gpu_chip(target).shared_memory_bytes, _DECLARED_BYTES)
+        most = gpu_chip(target).declared_shared_memory_bytes
         check.need(taken <= most, f"{elements} elements are {taken} bytes; there are {most}")
         return TransformShape(_workgroup(check, target), elements, radix)
 

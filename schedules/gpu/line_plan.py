@@ -168,10 +168,8 @@ class LinePlan:
         if layout.subgroup_tile[1] == 1:
             return
         each = self.lines * layout.subgroup_tile[1]
-        taken, most = each * sum(map(item_bytes, dtypes)), _static_shared_bytes(target)
+        taken, most = (
+            each * sum(map(item_bytes, dtypes)),
+            gpu_chip(target).declared_shared_memory_bytes,
+        )
         check.expect(taken <= most, "bytes of shared memory", taken, f"at most {most}")
-
-
-def _static_shared_bytes(target: Target) -> int:
-    """What a kernel may have whose size is known when it is compiled."""
-    return min(gpu_chip(target).shared_memory_bytes, 48 * 1024)

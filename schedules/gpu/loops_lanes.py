@@ -24,8 +24,6 @@ from tvm_iree_ext.layout.nested import NestedLayout
 
 At = Mapping[ir.Var, Expr]
 
-_MOST_WORKGROUPS = (1 << 31) - 1  # along x, on every GPU here
-
 
 @contextmanager
 def workgroups(count: Index, layout: NestedLayout, size: int, kind: str) -> Iterator[Any]:

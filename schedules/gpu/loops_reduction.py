@@ -222,7 +222,10 @@ class _Reduction:
             _put(total, combiner.neutral(_dtype(buffer)))
         else:  # an element may be taken twice
             last = elements - 1
-            _put(total, element(start if is_exact else I.Bind(tirx.min(start, last))))
+            if known(self.elements) is None:  # where there is none, it is what results are at first
+                _put(total, _first_of(self._first(at)))
+            with where(None if known(self.elements) else elements > 0):
+                _put(total, element(start if is_exact else I.Bind(tirx.min(start, last))))
         with emit.serial(steps) as number:
             position = I.Bind(start + number * stride)
             with where(None if is_exact else position < stop):

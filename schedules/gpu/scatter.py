@@ -41,6 +41,7 @@ from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 _ALGORITHMS = ("unique", "atomic", "ordered")
 _POSITIONS = 4  # batch positions that a lane looks at in one go
 _OWNERS_PER_CORE = 4
+_BYTES_PER_POSITION = 17  # of shared memory: its start, its place, and its part of the counts
 
 
 class GpuScatter(GpuRule):
@@ -102,6 +103,8 @@ class GpuScatter(GpuRule):
             check.expect(
                 batch % lanes == 0, "workgroup_tile['batch']", batch, f"a multiple of {lanes}"
             )
+            most = gpu_chip(target).declared_shared_memory_bytes // _BYTES_PER_POSITION
+            check.expect(batch <= most, "workgroup_tile['batch']", batch, f"at most {most}")
             function = ordered_scatter(op, kind, lanes, size, batch // lanes, check.splits())
         elif algorithm == "atomic":
             check.need(

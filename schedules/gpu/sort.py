@@ -13,7 +13,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.gpu.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.gpu.sort_network import SortShape, network_kernel
-from tvm_iree_ext.schedules.gpu.sort_tile import PLACE_BYTES, compared
+from tvm_iree_ext.schedules.gpu.sort_tile import NO_PLACE, PLACE_BYTES, compared
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
 
@@ -24,7 +24,6 @@ from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 _LANES = 256
 _MOST_ELEMENTS = 2048  # of a tile: two workgroups and more of them fit a core
 _LEAST_ELEMENTS = 64
-_DECLARED_BYTES = 48 << 10  # of shared memory; NVIDIA's launches must ask for more
 _PAIRS = 4  # that a lane exchanges in each step of a network
 
 
@@ -63,6 +62,7 @@ class GpuSort(GpuRule):
     def _shape(op: Sort, target: Target, check: ConfigCheck) -> SortShape:
         algorithm = check.algorithm("network", "merge")
         length = op.shape[op.dimension]
+        check_places(check, length if isinstance(length, int) else None)
         if algorithm == "merge":
             return sort_shape(check, target, _bytes(op), None)
         check.need(isinstance(length, int), "'network' needs a static length")
@@ -77,8 +77,9 @@ def _bytes(op: Sort) -> int:
 
 def tile_elements(element_bytes: int, target: Target) -> int:
     """Elements of a tile: a power of two that leaves room for two workgroups and more."""
-    elements = _MOST_ELEMENTS
-    while 2 * elements * element_bytes > gpu_chip(target).shared_memory_bytes:
+    elements, chip = _MOST_ELEMENTS, gpu_chip(target)
+    most = min(chip.shared_memory_bytes // 2, chip.declared_shared_memory_bytes)
+    while elements * element_bytes > most:
         elements //= 2
     return elements
 
@@ -105,6 +106,11 @@ def tile_space(
     return Space.of(usual, [form(usual, *choices)], lambda config: refusal(lambda: shape(config)))
 
 
+def check_places(check: ConfigCheck, length: int | None) -> None:
+    """Raise ScheduleError for a line that is too long for the numbers of its places."""
+    check.expect(length is None or length < NO_PLACE, "length", length, f"less than {NO_PLACE}")
+
+
 def sort_shape(
     check: ConfigCheck, target: Target, element_bytes: int, length: int | None
 ) -> SortShape:
@@ -118,7 +124,7 @@ def sort_shape(
     check.power_of_two("workgroup_tile['elements']", elements, 2)
     lanes = check.tile("workgroup_tile", "lanes", chip.max_lanes)
     check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
-    taken, most = elements * element_bytes, min(chip.shared_memory_bytes, _DECLARED_BYTES)
+    taken, most = elements * element_bytes, chip.declared_shared_memory_bytes
     check.need(taken <= most, f"{elements} elements are {taken} bytes; there are {most}")
     if length is None:
         return SortShape(lanes // size, size, elements, elements)

@@ -6,7 +6,13 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
-from tvm_iree_ext.schedules.gpu.sort import sort_lanes, sort_shape, tile_elements, tile_space
+from tvm_iree_ext.schedules.gpu.sort import (
+    check_places,
+    sort_lanes,
+    sort_shape,
+    tile_elements,
+    tile_space,
+)
 from tvm_iree_ext.schedules.gpu.sort_network import SortShape
 from tvm_iree_ext.schedules.gpu.sort_tile import PLACE_BYTES
 from tvm_iree_ext.schedules.gpu.topk_kernels import topk_kernel
@@ -58,6 +64,7 @@ class GpuTopk(GpuRule):
     def _shape(self, op: Topk, target: Target, check: ConfigCheck) -> SortShape:
         algorithm = check.algorithm("network", "tiles", "merge")
         length = _length(op)
+        check_places(check, length)
         check.need(
             algorithm == "merge" or length is not None,
             f"{algorithm!r} needs extents that are known when the kernel is built",

@@ -7,11 +7,12 @@ CUDA   source always; PTX where NVRTC is found; cubin, registers and spills wher
 
 import functools
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import tvm
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import DataType, ir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
@@ -20,7 +21,7 @@ from tvm_iree_ext.device.narrow_broadcasts import reinterpret_narrow_broadcasts
 from tvm_iree_ext.device.pipeline import lower_with_host
 from tvm_iree_ext.device.plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.device.rocm import compile_rocm
-from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.errors import BuildError, TargetError
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
 
 
@@ -121,6 +122,7 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
     """
     chip = gpu_chip(target)
     hosts, module = lower_with_host(mod, target)
+    _check_shared_memory(module, target)
     launches = _launches(hosts, module)
     if target.kind.name == "rocm":
         made = compile_rocm(module, target)
@@ -154,6 +156,27 @@ def device_tools(target: Target) -> list[str]:
         return []
     found = [] if nvrtc_obstacle() else ["nvrtc"]
     return found + [tool for tool in ("ptxas", "nvdisasm") if find_tool(tool)]
+
+
+def _check_shared_memory(module: ir.IRModule, target: Target) -> None:
+    """Raise TargetError for a kernel that declares more than there is: LLVM ends the process."""
+    chip = gpu_chip(target)
+    most = chip.declared_shared_memory_bytes
+    for name, kernel in module.functions.items():
+        found: list[int] = []
+
+        def see(node: Any, found: list[int] = found) -> None:
+            if node.buffer.scope() == "shared":
+                count = prod(int(extent) for extent in node.buffer.shape)
+                dtype = DataType(str(node.buffer.dtype))
+                found.append(count * -(-dtype.bits * dtype.lanes // 8))
+
+        tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, see))
+        if sum(found) > most:
+            raise TargetError(
+                f"{name.name_hint} declares {sum(found)} bytes of shared memory; a kernel of"
+                f" {chip.name} may declare {most}"
+            )
 
 
 def _launches(hosts: ir.IRModule, module: ir.IRModule) -> dict[str, Launch]:

@@ -59,6 +59,7 @@ _PARAMETERS = "parameters.bin"  # a program's constants
 _OTHER_CHIP = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
 _SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR
+_MOST_EXTENT = (1 << 31) - 1  # of a grid
 _USUAL_SHARED = 48 << 10  # bytes for which it need not be raised
 
 # Types that NumPy lacks are moved as integers of their width.
@@ -255,7 +256,10 @@ class Gpu:
         shared = step["shared"]
         if self.cuda and shared > _USUAL_SHARED:
             self.named("cuFuncSetAttribute", function, _SHARED_LIMIT, shared)
-        extents = map(ctypes.c_uint, (*step["grid"], *step["block"], shared))
+        numbers = (*step["grid"], *step["block"], shared)
+        if max(numbers) > _MOST_EXTENT:
+            raise DriverError(f"{step['launch']} is launched with {max(numbers)}; 2^31 - 1 is most")
+        extents = map(ctypes.c_uint, numbers)
         self.call("launch", function, *extents, ctypes.c_void_p(stream), parameters, None)
 
     def tensor_map(self, step: Step, address: int) -> Any:

@@ -13,7 +13,11 @@ from tvm_iree_ext.errors import BuildError
 _RESERVED = {"min", "max", "int", "float", "gpu", "stream", "Int", "Pointer", "Stream", "Gpu"}
 # Of C++, in which a plan is written out, too.
 _CPP = (
-    "auto bool case catch char const default delete do double enum explicit export extern friend"
+    "alignas alignof and_eq asm atomic_cancel atomic_commit bitand bitor compl concept const_cast"
+    " consteval constexpr constinit co_await co_return co_yield decltype dynamic_cast noexcept"
+    " not_eq nullptr or_eq reinterpret_cast requires static_assert static_cast thread_local typeid"
+    " wchar_t xor xor_eq char8_t char16_t char32_t"
+    " auto bool case catch char const default delete do double enum explicit export extern friend"
     " goto inline long mutable namespace new operator private protected public register short"
     " signed sizeof static struct switch template this throw typedef typename union unsigned using"
     " virtual void volatile"

@@ -15,6 +15,8 @@ from tvm.target import Target
 
 from tvm_iree_ext.errors import TargetError
 
+_DECLARED_BYTES = 48 << 10
+
 
 @dataclass(frozen=True)
 class GpuPart:
@@ -76,6 +78,12 @@ class GpuChip:
     def subgroup_size(self) -> int:
         """Lanes of a subgroup, unless a target says otherwise."""
         return self.subgroup_sizes[0]
+
+    @property
+    def declared_shared_memory_bytes(self) -> int:
+        """What a kernel may declare; NVIDIA's launches must ask for more than 48 KiB."""
+        most = self.shared_memory_bytes
+        return min(most, _DECLARED_BYTES) if self.kind == "cuda" else most
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,14 @@ def test_stages(target):
             np.testing.assert_allclose(done.results[name], array, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("stage", [0, 4, 5, 63])
+def test_a_stage_that_a_line_does_not_have_is_not_computed(stage):
+    op = ops.fft((2, 8), (2, 8), stage="operand")
+    parts = {name: np.ones((2, 8), np.float32) for name in ("real_init", "imag_init")}
+    done = simulate_op(op, "cuda:sm_80", {"stage": stage, **parts}).check()
+    assert all(np.all(array == 77) for array in done.results.values())
+
+
 def test_configs_that_do_not_fit_are_refused():
     op = ops.fft_transform((8, 64))
     config = {**SMALL.to_json(), "workgroup_tile": {"elements": 1 << 14, "lanes": 64}}

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.signature import TensorType
 from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.target.names import make_target
 
 MERGE = LoweringConfig(algorithm="merge", workgroup_tile={"elements": 16, "lanes": 64})
 TARGETS = ("cuda:sm_80", "rocm:gfx942")
@@ -61,6 +63,21 @@ def test_a_comparator_that_is_no_order_gives_a_permutation():
     op = ops.sort(keys, dimension=0, region=lambda a, b: (a * 7 + b * 3) % 5 < 2)
     done = simulate_op(op, "cuda:sm_80", {"operand0": keys}, MERGE).check()
     np.testing.assert_array_equal(np.sort(done.results["result0"]), keys)
+
+
+def test_wide_comparators_have_smaller_tiles():
+    keys = [TensorType((2, 3000), "int64")] * 3
+    region = "arg0 < arg1 or (arg0 == arg1 and (arg2 < arg3 or (arg2 == arg3 and arg4 < arg5)))"
+    op = ops.sort(*keys, dimension=1, region=region)
+    for name in ("cuda:sm_80", "rocm:gfx942"):
+        target = make_target(name)
+        rule = choose(op, target)
+        assert rule.lower(op, target, rule.heuristic(op, target))
+
+
+def test_lines_whose_places_have_no_number_are_refused():
+    with pytest.raises(ScheduleError, match="length is 2147483653"):
+        ext.build(ops.sort(TensorType((2**31 + 5,), "int8"), dimension=0), "cuda:sm_80")
 
 
 @pytest.mark.parametrize(
