@@ -142,5 +142,5 @@ def test_functions_of_a_device_library_are_refused():
 @pytest.mark.parametrize("function", ["erf", "tanh", "log"])
 def test_functions_of_doubles_compile(function):
     op = ops.matmul((4, 8), (8, 4), dtype="float64", epilogue=f"{function}(arg0)")
-    (kernel,) = inspect_op(op, "rocm:gfx942").code.resources.values()
+    (kernel,) = inspect_op(op, "rocm:gfx942").resources.values()
     assert kernel.scratch_bytes == 0
