@@ -139,6 +139,16 @@ def test_functions_of_a_device_library_are_refused():
         inspect_op(op, "rocm:gfx942")
 
 
+def test_floats_given_as_bits_are_written_for_cuda():
+    with IRBuilder() as built, I.prim_func(s_tir=True):
+        I.func_name("bits")
+        y = I.arg("y", I.buffer((64,), "float32"))
+        with I.launch_thread("blockIdx.x", 1), I.launch_thread("threadIdx.x", 64) as lane:
+            I.buffer_store(y, tirx.reinterpret("float32", tirx.const(0xFF800000, "uint32")), [lane])
+    source = compile_device(built.get(), make_target("cuda:sm_80")).source
+    assert "__int_as_float(-8388608)" in source
+
+
 @pytest.mark.parametrize("function", ["erf", "tanh", "log"])
 def test_functions_of_doubles_compile(function):
     op = ops.matmul((4, 8), (8, 4), dtype="float64", epilogue=f"{function}(arg0)")

@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import DataType, ir, tirx
 from tvm.target import Target
 
+from tvm_iree_ext.device.constant_bits import name_constant_bits
 from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
 from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
 from tvm_iree_ext.device.narrow_broadcasts import reinterpret_narrow_broadcasts
@@ -133,7 +134,7 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
         )
     source = str(
         tvm.get_global_func("target.build.cuda")(
-            reinterpret_narrow_broadcasts(module), target
+            name_constant_bits(reinterpret_narrow_broadcasts(module)), target
         ).inspect_source()
     )
     code = functools.partial(DeviceCode, target, hosts, module, source)
