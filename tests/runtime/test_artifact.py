@@ -354,7 +354,7 @@ def test_refuses_a_library_without_the_function(copy):
 
 def test_refuses_targets_that_do_not_run_here(copy):
     rewrite(copy, target={"kind": "rocm"})
-    with pytest.raises(ArtifactError, match="has no launch plan of toy.scale"):
+    with pytest.raises(ArtifactError, match=r"has no launch plan of toy\.scale"):
         load(copy)
     rewrite(copy, target={"kind": "opencl"})
     with pytest.raises(ArtifactError, match="is for opencl; kernels that run here are for llvm"):
@@ -366,7 +366,7 @@ def test_a_lazy_kernel_opens_its_library_at_the_first_call(copy):
     rewrite(copy, target={"kind": "rocm"})
     kernel = load(copy, lazy=True)
     assert kernel.target == {"kind": "rocm"}
-    with pytest.raises(ArtifactError, match="has no launch plan of toy.scale"):
+    with pytest.raises(ArtifactError, match=r"has no launch plan of toy\.scale"):
         kernel(np.ones((1, 4), "float32"), 2.0)
 
 
