@@ -23,7 +23,7 @@ def name_constant_bits(
     """``reinterpret(float32, 2143289344)`` becomes ``__int_as_float(2143289344)``."""
 
     def rewritten(call: Any) -> Any:
-        dtype = str(call.ty.dtype)
+        dtype = str(getattr(call.ty, "dtype", ""))
         if str(getattr(call.op, "name", "")) != "tirx.reinterpret" or dtype not in _FUNCTIONS:
             return call
         (bits,) = call.args
