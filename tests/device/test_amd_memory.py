@@ -119,4 +119,4 @@ def test_what_was_loaded_is_waited_for_once(chip):
     code = compile_device(schedule_matmul(shape, target, config).mod, target)
     hot = code.assembly.partition(".LBB0_1:")[2].partition("s_cbranch")[0]
     assert len(re.findall(r"s_wait(cnt vmcnt\(|_loadcnt)", hot)) == 1
-    assert len(re.findall(r"ds_(store|write)_b128", hot)) >= 4
+    assert len(re.findall(r"ds_(store|write)(_b128|2_b64|_2addr_b64)", hot)) >= 4
