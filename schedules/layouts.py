@@ -169,6 +169,11 @@ def vector_elements(dtype_bits: int, *rows: Any) -> int:
     return most & -most
 
 
+def power_of_two(size: int) -> int:
+    """The smallest that is not below ``size``."""
+    return 1 << max(0, size - 1).bit_length()
+
+
 def known_factor(extent: Any) -> int:
     """A number that divides an extent whatever its symbols are: the extent, if it has none."""
     if isinstance(extent, int):

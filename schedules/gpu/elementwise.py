@@ -14,7 +14,13 @@ from typing import Any
 from tvm import DataType, s_tir, tirx
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.copies import copy_layout
-from tvm_iree_ext.schedules.layouts import Replicas, distribute, known_factor, vector_elements
+from tvm_iree_ext.schedules.layouts import (
+    Replicas,
+    distribute,
+    known_factor,
+    power_of_two,
+    vector_elements,
+)
 
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout.nested import NestedLayout
@@ -41,15 +47,10 @@ def elementwise_layout(
     tile: list[int] = []
     for extent in reversed(shape):
         size = int(extent) if isinstance(extent, int | tirx.IntImm) else room
-        part = min(room, _power_of_two(size))
+        part = min(room, power_of_two(size))
         tile.append(max(part, run) if not tile else part)
         room = max(1, room // tile[-1])
     return copy_layout(tile[::-1], dtype_bits, num_subgroups, subgroup_size(target), run=run)
-
-
-def _power_of_two(size: int) -> int:
-    """The smallest that is not below ``size``."""
-    return 1 << max(0, size - 1).bit_length()
 
 
 def schedule_elementwise(

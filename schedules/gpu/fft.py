@@ -12,9 +12,8 @@ from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.fft_roots import unit_roots
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.fft_transform import TransformShape, transform_kernel
+from tvm_iree_ext.schedules.gpu.kernels import WorkgroupShape, for_each, workgroup_shape
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
-from tvm_iree_ext.schedules.gpu.sort_merge import for_each
-from tvm_iree_ext.schedules.gpu.sort_network import SortShape
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
 
@@ -55,13 +54,13 @@ class GpuFft(GpuRule):
         """
         check = self.check(config)
         check.algorithm("butterflies")
-        shape = _workgroup(check, target)
+        shape = workgroup_shape(check, target)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _emit_stage(op, shape)
         return ir.IRModule({op.entry: builder.get()})
 
 
-def _emit_stage(op: Fft, shape: SortShape) -> None:
+def _emit_stage(op: Fft, shape: WorkgroupShape) -> None:
     parameters = Parameters.declare(op)
     dtype = op.compute_dtype
     extents = [parameters.extent(extent) for extent in op.shape]
@@ -153,11 +152,4 @@ class GpuFftTransform(GpuRule):
         taken = 4 * elements * item_bytes(op.compute_dtype)
         most = gpu_chip(target).declared_shared_memory_bytes
         check.need(taken <= most, f"{elements} elements are {taken} bytes; there are {most}")
-        return TransformShape(_workgroup(check, target), elements, radix)
-
-
-def _workgroup(check: ConfigCheck, target: Target) -> SortShape:
-    size = subgroup_size(target)
-    lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
-    check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
-    return SortShape(lanes // size, size, lanes, lanes)
+        return TransformShape(workgroup_shape(check, target), elements, radix)

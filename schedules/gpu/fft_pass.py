@@ -19,9 +19,13 @@ from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft
 from tvm_iree_ext.schedules.fft_roots import unit_roots
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
-from tvm_iree_ext.schedules.gpu.sort_merge import for_each, global_memory
-from tvm_iree_ext.schedules.gpu.sort_network import SortShape, workgroup
-from tvm_iree_ext.schedules.gpu.sort_tile import SortTile
+from tvm_iree_ext.schedules.gpu.kernels import (
+    WorkgroupShape,
+    for_each,
+    global_memory,
+    wait,
+    workgroup,
+)
 
 from tvm_iree_ext.ops.expressions import Expr
 
@@ -33,7 +37,7 @@ Store = Callable[[Expr, Expr, Point], None]
 class Roots:
     """``exp(-2 pi i t / order)`` for all t below the order: a table that a kernel fills."""
 
-    def __init__(self, order: int, dtype: str, shape: SortShape) -> None:
+    def __init__(self, order: int, dtype: str, shape: WorkgroupShape) -> None:
         self.order = order
         names = (f"roots_real_{order}", f"roots_imag_{order}")
         self._parts = [global_memory(name, i64(order), dtype) for name in names]
@@ -63,7 +67,7 @@ class Pass:
     length: int
     radices: Sequence[int]
     lines: int
-    shape: SortShape
+    shape: WorkgroupShape
     beside: bool
     dtype: str
 
@@ -79,7 +83,7 @@ class Pass:
                 target = None if stage == len(self.radices) - 1 else shared[stage % 2]
                 self._stage(radix, done, (first, count, lane), source, target, roots, load, store)
                 if target is not None:
-                    SortTile.wait()
+                    wait()
                 done *= radix
 
     def _shared_memory(self) -> list[list[Any]]:

@@ -26,8 +26,7 @@ from tvm_iree_ext.schedules.fft_operands import TransformOperands
 from tvm_iree_ext.schedules.fft_roots import unit_roots
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.fft_pass import Load, Pass, Roots, Store
-from tvm_iree_ext.schedules.gpu.sort_merge import for_each, global_memory
-from tvm_iree_ext.schedules.gpu.sort_network import SortShape
+from tvm_iree_ext.schedules.gpu.kernels import WorkgroupShape, for_each, global_memory
 
 from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
 from tvm_iree_ext.ops.expressions import Expr
@@ -44,7 +43,7 @@ class TransformShape:
         radix: the largest power of two that a lane transforms in registers.
     """
 
-    workgroup: SortShape
+    workgroup: WorkgroupShape
     elements: int
     radix: int
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape
-from tvm_iree_ext.schedules.layouts import vector_elements
+from tvm_iree_ext.schedules.layouts import power_of_two, vector_elements
 from tvm_iree_ext.schedules.lines import held_dtype
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
@@ -37,17 +37,17 @@ def _rows(shape: LineShape, target: Target) -> LoweringConfig:
     size = subgroup_size(target)
     run = WIDEST_ACCESS_BYTES // item_bytes(shape.dtype)
     length = 1 << 30 if shape.length is None else shape.length
-    run = min(run, _power_of_two(length))
+    run = min(run, power_of_two(length))
     batches = max(1, _HELD_BYTES // (run * item_bytes(held_dtype(shape.dtype))))
     if shape.in_order:
         # Few lanes wait for memory step after step: the more at once.  Many change hands.
         few = shape.count is not None and shape.count <= size // 4
         item = item_bytes(shape.dtype)
         held = max(min((_FEW_BYTES if few else _HANDED_BYTES) // item, _MOST_HELD), run)
-        batches = max(1, min(held, _power_of_two(length)) // run)
+        batches = max(1, min(held, power_of_two(length)) // run)
         config = _config("rows", size, run * batches, (1, 1), run, None)
         return config if few or batches == 1 else replace(config, promote=("input",))
-    lanes = min(size, _power_of_two(-(-length // run)))
+    lanes = min(size, power_of_two(-(-length // run)))
     tiles = -(-length // (lanes * run))
     # A workgroup for each line where lines are few, or so long that its subgroups can share it.
     cores = gpu_chip(target).parts[0].cores
@@ -74,7 +74,7 @@ def _columns(shape: LineShape, target: Target) -> LoweringConfig:
         run //= 2
     held = max(1, _HELD_BYTES // (run * item_bytes(held_dtype(shape.dtype))))
     length = 1 << 30 if shape.length is None else shape.length
-    held = min(held, 8, _power_of_two(length))
+    held = min(held, 8, power_of_two(length))
     along = 1
     if not shape.in_order:
         enough = _SUBGROUPS * _WORKGROUPS_PER_CORE * cores * size * run
@@ -119,11 +119,6 @@ def _config(
         subgroups={"lines": subgroups[0], "positions": subgroups[1]},
         vector_lanes=run,
     )
-
-
-def _power_of_two(size: int) -> int:
-    """The smallest that is not below ``size``."""
-    return 1 << max(0, size - 1).bit_length()
 
 
 def line_space(

@@ -276,7 +276,7 @@ class _Reduction:
                     result = I.Bind(tirx.min(result, i64(self.results) - 1))
             along = I.Bind(wide(subgroup[1] * share.lanes + lane[1]))
             at = {**self.gone, **spread(result, self.spatial)}
-            yield at, _Place(workgroup, layout, result, along, subgroup[1], lane[1]), part, exists
+            yield at, _Place(workgroup, layout, result, along), part, exists
 
     def _make_cells(self) -> None:
         self.cells.make(1)
@@ -304,8 +304,6 @@ class _Place:
     layout: NestedLayout
     result: Expr
     along: Expr
-    subgroup: Expr
-    lane: Expr
 
     def leads(self) -> Any:
         """Whether it is the lane that writes."""

@@ -10,10 +10,12 @@ from collections.abc import Callable
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.kernels import workgroup_shape
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.gpu.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.gpu.sort_network import SortShape, network_kernel
 from tvm_iree_ext.schedules.gpu.sort_tile import NO_PLACE, PLACE_BYTES, compared
+from tvm_iree_ext.schedules.layouts import power_of_two
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
 
@@ -88,9 +90,9 @@ def sort_lanes(
     algorithm: str, length: int, lines: int, most: int, target: Target
 ) -> LoweringConfig:
     """The config for tiles of lines of a length: enough of them, and lanes, to fill a workgroup."""
-    size, reach = subgroup_size(target), max(_power_of_two(length), 2)
+    size, reach = subgroup_size(target), max(power_of_two(length), 2)
     filled = max(reach, min(most, 2 * _PAIRS * size))
-    elements = max(reach, min(filled, reach * _power_of_two(lines)))
+    elements = max(reach, min(filled, reach * power_of_two(lines)))
     lanes = min(_LANES, max(size, elements // (2 * _PAIRS)))
     tile = {"elements": elements, "lanes": lanes}
     return LoweringConfig(algorithm=algorithm, workgroup_tile=tile)
@@ -119,20 +121,14 @@ def sort_shape(
     Raises:
         ScheduleError: for a config that does not fit, saying which number.
     """
-    chip, size = gpu_chip(target), subgroup_size(target)
+    chip = gpu_chip(target)
     elements = check.tile("workgroup_tile", "elements")
     check.power_of_two("workgroup_tile['elements']", elements, 2)
-    lanes = check.tile("workgroup_tile", "lanes", chip.max_lanes)
-    check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
+    shape = workgroup_shape(check, target)
     taken, most = elements * element_bytes, chip.declared_shared_memory_bytes
     check.need(taken <= most, f"{elements} elements are {taken} bytes; there are {most}")
     if length is None:
-        return SortShape(lanes // size, size, elements, elements)
-    reach = max(_power_of_two(length), 2)
+        return SortShape(shape.subgroups, shape.size, elements, elements)
+    reach = max(power_of_two(length), 2)
     check.need(reach <= elements, f"a line of {length} elements does not fit {elements}")
-    return SortShape(lanes // size, size, elements, reach)
-
-
-def _power_of_two(size: int) -> int:
-    """The smallest that is not below ``size``."""
-    return 1 << max(0, size - 1).bit_length()
+    return SortShape(shape.subgroups, shape.size, elements, reach)

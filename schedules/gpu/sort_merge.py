@@ -17,10 +17,11 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import Index, i64, known
+from tvm_iree_ext.schedules.emit import i64, known
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import wide
-from tvm_iree_ext.schedules.gpu.sort_network import Sorted, SortOperands, SortShape, workgroup
+from tvm_iree_ext.schedules.gpu.kernels import for_each, global_memory, workgroup
+from tvm_iree_ext.schedules.gpu.sort_network import Sorted, SortOperands, SortShape
 from tvm_iree_ext.schedules.gpu.sort_tile import PLACE_BITS, SortTile
 
 from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
@@ -123,7 +124,7 @@ class _Merge:
 
     def _find_cuts(self, turn: Expr, run: Expr, side: Expr) -> None:
         """For each tile of the output, how many of the first run's elements lie before it."""
-        with self._for_each(emit.product([self.lines, self.tiles])) as number:
+        with for_each(emit.product([self.lines, self.tiles]), self.shape) as number:
             line, part = map(I.Bind, emit.divide(number, self.tiles))
             pair, before, first, second = self._pair(part, run)
             ours = I.Bind(self._place(side, line, pair))
@@ -159,7 +160,7 @@ class _Merge:
         span = wide(run) * 2
         pairs = tirx.floordiv(i64(self.length) + (span - 1), span)
         each = I.Bind(tirx.floordiv(span, i64(self.tile)))
-        with self._for_each(i64(self.lines) * pairs) as number:
+        with for_each(i64(self.lines) * pairs, self.shape) as number:
             line = I.Bind(number // pairs)
             start = I.Bind((number % pairs) * each)
             base = I.Bind(line * i64(self.tiles))
@@ -207,41 +208,8 @@ class _Merge:
 
     def _move(self, side: Expr) -> None:
         kept = self.operands.kept
-        with self._for_each(emit.product([self.lines, kept])) as number:
+        with for_each(emit.product([self.lines, kept]), self.shape) as number:
             line, position = map(I.Bind, emit.divide(number, kept))
             source = I.Bind(self._place(side, line, position))
             words = [memory[source] for memory in self.keys]
             self.operands.move(line, position, held(self.places[source]), words)
-
-    def _for_each(self, count: Index) -> "for_each":
-        return for_each(count, self.shape)
-
-
-class for_each:
-    """A kernel with a lane for each of ``count`` things: its number."""
-
-    def __init__(self, count: Index, shape: SortShape) -> None:
-        self._count, self._shape = count, shape
-
-    def __enter__(self) -> Expr:
-        lanes = self._shape.lanes
-        groups = tirx.floordiv(i64(self._count) + (lanes - 1), i64(lanes))
-        self._workgroup = workgroup(groups, self._shape)
-        number, lane = self._workgroup.__enter__()
-        found = I.Bind(wide(number) * lanes + wide(lane))
-        self._where = [I.If(found < i64(self._count)), I.Then()]
-        for one in self._where:
-            one.__enter__()
-        return found
-
-    def __exit__(self, *error: Any) -> None:
-        for one in reversed(self._where):
-            one.__exit__(*error)
-        self._workgroup.__exit__(*error)
-
-
-def global_memory(name: str, count: Expr, dtype: str) -> Any:
-    """Memory between kernels."""
-    buffer = I.alloc_buffer([count], dtype, scope="global")
-    IRBuilder.name(name, buffer)
-    return buffer

@@ -10,6 +10,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.gpu.attention_tiles import wide
+from tvm_iree_ext.schedules.gpu.kernels import WorkgroupShape, workgroup
 from tvm_iree_ext.schedules.gpu.sort_tile import (
     Order,
     RegionOrder,
@@ -25,24 +26,16 @@ from tvm_iree_ext.ops.sort import Sort
 
 
 @dataclass(frozen=True)
-class SortShape:
-    """A workgroup's lanes and tile.
+class SortShape(WorkgroupShape):
+    """A workgroup and its tile.
 
     Attributes:
-        subgroups, size: of a workgroup, and lanes of each.
         elements: of a tile, a power of two.
         length: of a line in the tile, a power of two.
     """
 
-    subgroups: int
-    size: int
     elements: int
     length: int
-
-    @property
-    def lanes(self) -> int:
-        """Of a workgroup."""
-        return self.subgroups * self.size
 
 
 class Sorted(Protocol):
@@ -157,23 +150,3 @@ def emit_network(operands: Sorted, shape: SortShape) -> None:
             with I.If(tirx.And(inside, wide(position) < i64(operands.kept))), I.Then():
                 words = [memory[at] for memory in tile.words]
                 operands.move(whole, wide(position), tile.places[at], words)
-
-
-class workgroup:
-    """A kernel of ``count`` workgroups: ``(number, lane)``, lanes counted through subgroups."""
-
-    def __init__(self, count: Any, shape: SortShape) -> None:
-        self._launches = [
-            I.launch_thread("blockIdx.x", i64(count)),
-            I.launch_thread("threadIdx.y", shape.subgroups),
-            I.launch_thread("threadIdx.x", shape.size),
-        ]
-        self._size = shape.size
-
-    def __enter__(self) -> tuple[Expr, Expr]:
-        number, subgroup, lane = (launch.__enter__() for launch in self._launches)
-        return number, I.Bind(subgroup * self._size + lane)
-
-    def __exit__(self, *error: Any) -> None:
-        for launch in reversed(self._launches):
-            launch.__exit__(*error)

@@ -18,6 +18,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64
 from tvm_iree_ext.schedules.gpu.attention_math import held
+from tvm_iree_ext.schedules.gpu.kernels import wait
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.expressions import Expr, cast
@@ -182,7 +183,7 @@ class SortTile:
 
     def sort(self) -> None:
         """Sort every line, by a bitonic network of exchanges that all go one way."""
-        self.wait()
+        wait()
         bits = self.length.bit_length() - 1
         with I.serial(0, bits) as level:
             # Two sorted runs, the second read backwards, are one that rises and falls.
@@ -192,12 +193,12 @@ class SortTile:
                 half = I.Bind(pair & ((span >> 1) - 1))
                 low = I.Bind(((pair - half) << 1) + half)
                 self._exchange(line, low, low - half + (span - 1 - half))
-            self.wait()
+            wait()
             self._fall(level)
 
     def merge(self) -> None:
         """Sort every line of which a part rises, and the rest falls."""
-        self.wait()
+        wait()
         self._fall(tirx.const(self.length.bit_length() - 1, "int32"))
 
     def _fall(self, levels: Expr) -> None:
@@ -208,7 +209,7 @@ class SortTile:
                 half = I.Bind(pair & ((tirx.const(1, "int32") << half_bits) - 1))
                 low = I.Bind(((pair - half) << 1) + half)
                 self._exchange(line, low, low + (tirx.const(1, "int32") << half_bits))
-            self.wait()
+            wait()
 
     def _pair(self, number: Expr) -> tuple[Expr, Expr]:
         pairs = self.length // 2
@@ -230,11 +231,6 @@ class SortTile:
         with I.If(self.order.swaps(left, here, right, there)), I.Then():
             self.put(low, right, there)
             self.put(high, left, here)
-
-    @staticmethod
-    def wait() -> None:
-        """Wait for all lanes of the workgroup."""
-        I.evaluate(I.tvm_storage_sync("shared"))
 
 
 def line_position(line: Index, position: Index, length: Index, inner: Index) -> Expr:

@@ -16,12 +16,12 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import wide
-from tvm_iree_ext.schedules.gpu.sort_merge import emit_merges, for_each, global_memory
+from tvm_iree_ext.schedules.gpu.kernels import for_each, global_memory, workgroup
+from tvm_iree_ext.schedules.gpu.sort_merge import emit_merges
 from tvm_iree_ext.schedules.gpu.sort_network import (
     Sorted,
     SortShape,
     emit_network,
-    workgroup,
 )
 from tvm_iree_ext.schedules.gpu.sort_tile import NO_PLACE, SortTile, line_position, seen
 from tvm_iree_ext.schedules.gpu.topk_operands import TopkOperands

@@ -15,16 +15,15 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.gpu.attention_math import held
+from tvm_iree_ext.schedules.gpu.kernels import WorkgroupShape, for_each, workgroup_shape
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
-from tvm_iree_ext.schedules.gpu.sort_merge import for_each
-from tvm_iree_ext.schedules.gpu.sort_network import SortShape
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two
 from tvm_iree_ext.schedules.winograd_product import multiply
 
 from tvm_iree_ext.ops.expressions import Expr, cast
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
-from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
+from tvm_iree_ext.target.gpu import subgroup_size
 
 Element: TypeAlias = Callable[[int, int], Expr]
 _LANES = 128  # each has a whole tile in registers
@@ -52,12 +51,11 @@ class GpuWinograd(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        check, size = self.check(config), subgroup_size(target)
+        check = self.check(config)
         check.algorithm("tiles")
-        lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
-        check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
+        shape = workgroup_shape(check, target)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _Tiles(op).emit(SortShape(lanes // size, size, lanes, lanes))
+            _Tiles(op).emit(shape)
         return ir.IRModule({op.entry: builder.get()})
 
 
@@ -69,7 +67,7 @@ class _Tiles:
         self.extents: list[Index] = [self.parameters.extent(e) for e in tiled.shape[2:]]
         self.count = emit.product(self.extents)
 
-    def emit(self, shape: SortShape) -> None:
+    def emit(self, shape: WorkgroupShape) -> None:
         """The kernel."""
         with I.sblock("root"):
             names = ("input", "result")

@@ -1,0 +1,76 @@
+"""What kernels without a tile of their own are made of: workgroups of lanes, memory, barriers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.emit import Index, i64
+from tvm_iree_ext.schedules.gpu.attention_tiles import wide
+from tvm_iree_ext.schedules.rule import ConfigCheck
+
+from tvm_iree_ext.ops.expressions import Expr
+from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
+
+
+@dataclass(frozen=True)
+class WorkgroupShape:
+    """A workgroup's subgroups, and the lanes of each."""
+
+    subgroups: int
+    size: int
+
+    @property
+    def lanes(self) -> int:
+        """Of a workgroup."""
+        return self.subgroups * self.size
+
+
+def workgroup_shape(check: ConfigCheck, target: Target) -> WorkgroupShape:
+    """The workgroup of ``workgroup_tile["lanes"]``.
+
+    Raises:
+        ScheduleError: for a number that is no multiple of a subgroup, or too large.
+    """
+    size = subgroup_size(target)
+    lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
+    check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
+    return WorkgroupShape(lanes // size, size)
+
+
+@contextmanager
+def workgroup(count: Index, shape: WorkgroupShape) -> Iterator[tuple[Any, Expr]]:
+    """A kernel of ``count`` workgroups: ``(number, lane)``, lanes counted through subgroups."""
+    with (
+        I.launch_thread("blockIdx.x", i64(count)) as number,
+        I.launch_thread("threadIdx.y", shape.subgroups) as subgroup,
+        I.launch_thread("threadIdx.x", shape.size) as lane,
+    ):
+        yield number, I.Bind(subgroup * shape.size + lane)
+
+
+@contextmanager
+def for_each(count: Index, shape: WorkgroupShape) -> Iterator[Expr]:
+    """A kernel with a lane for each of ``count`` things: its number."""
+    lanes = shape.lanes
+    groups = tirx.floordiv(i64(count) + (lanes - 1), i64(lanes))
+    with workgroup(groups, shape) as (number, lane):
+        found = I.Bind(wide(number) * lanes + wide(lane))
+        with I.If(found < i64(count)), I.Then():
+            yield found
+
+
+def global_memory(name: str, count: Expr, dtype: str) -> Any:
+    """Memory between kernels."""
+    buffer = I.alloc_buffer([count], dtype, scope="global")
+    IRBuilder.name(name, buffer)
+    return buffer
+
+
+def wait() -> None:
+    """Wait for all lanes of the workgroup, in a kernel that places its own barriers."""
+    I.evaluate(I.tvm_storage_sync("shared"))
