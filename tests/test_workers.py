@@ -3,7 +3,9 @@
 import os
 import signal
 import tempfile
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -36,6 +38,30 @@ def test_a_hang_is_ended(tmp_path):
     with pytest.raises(WorkerDied, match=r"took more than 0\.3 s"):
         worker.call(time.sleep, 60)
     assert time.monotonic() - start < 10
+
+
+def test_a_call_that_another_thread_ends_says_so(worker):
+    """Also where that thread has ended the process while this one is between two looks at it."""
+    worker.start()
+    pipe = worker._pipe
+
+    class Late:
+        send, recv, close = pipe.send, pipe.recv, pipe.close
+
+        def poll(self, limit_s):
+            waiting.set()
+            ended = pipe.poll(limit_s)
+            time.sleep(0.3)
+            return ended
+
+    worker._pipe, waiting = Late(), threading.Event()
+    with ThreadPoolExecutor(1) as threads:
+        call = threads.submit(worker.call, time.sleep, 60)
+        waiting.wait(30)
+        worker.stop()
+        with pytest.raises(WorkerDied, match="was ended"):
+            call.result(30)
+    assert worker.call(abs, -3) == 3
 
 
 def test_its_temporary_files_are_in_the_folder(worker, tmp_path):

@@ -6,6 +6,7 @@ is a record, too, which a later session takes up.
 """
 
 import contextlib
+import itertools
 import signal
 import statistics
 import threading
@@ -13,7 +14,6 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any, Literal, Protocol
 
 from tvm_iree_ext.schedules.config import LoweringConfig
@@ -272,7 +272,7 @@ class _Run:
         waiting = iter(candidates)
 
         def submit(count: int) -> None:
-            for point, config in islice(waiting, count):
+            for point, config in itertools.islice(waiting, count):
                 self.measuring.submit(point, tuner.task.op, config, tuner.task.operands)
 
         submit(_AHEAD)
@@ -320,15 +320,20 @@ def _beats(one: list[float], usual: list[float]) -> bool:
 
 @contextlib.contextmanager
 def _ended_by_signals(session: Session) -> Iterator[None]:
-    """The first Ctrl-C or SIGTERM lets the session end well; the second ends it now."""
+    """The first Ctrl-C or SIGTERM lets the session end well; the second ends it now.
+
+    Later ones are not heard, so that nothing is left behind.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    heard = itertools.count(1)
+
     def stop(number: int, frame: Any) -> None:
-        if session.stopping.is_set():
-            raise KeyboardInterrupt
         session.stopping.set()
+        if next(heard) == 2:
+            raise KeyboardInterrupt
 
     before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
     try:

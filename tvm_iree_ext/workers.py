@@ -50,6 +50,7 @@ class Worker:
         self._process: Any = None
         self._pipe: Any = None
         self._taking = threading.Lock()
+        self._speaking = threading.RLock()  # the pipe is closed by none while another uses it
 
     def call(
         self,
@@ -80,19 +81,22 @@ class Worker:
 
     def _exchange(self, message: object, limit_s: float) -> Any:
         """The answer to a message."""
-        try:
-            self._pipe.send(message)
-            if not self._pipe.poll(limit_s):
+        with self._speaking:
+            process, pipe = self._process, self._pipe
+            if process is None:  # another thread has ended it
+                raise WorkerDied("was ended")
+            try:
+                pipe.send(message)
+                if not pipe.poll(limit_s):
+                    self.stop()
+                    raise WorkerDied(f"took more than {limit_s:g} s", timed_out=True)
+                return pipe.recv()
+            except (EOFError, BrokenPipeError, ConnectionResetError):
+                if self._process is None:  # another thread ends it
+                    raise WorkerDied("was ended") from None
+                process.join()
                 self.stop()
-                raise WorkerDied(f"took more than {limit_s:g} s", timed_out=True)
-            return self._pipe.recv()
-        except (EOFError, BrokenPipeError, ConnectionResetError):
-            process = self._process
-            if process is None:  # another thread ends it
-                raise WorkerDied("was ended") from None
-            process.join()
-            self.stop()
-            raise WorkerDied(_how_it_ended(process.exitcode), code=process.exitcode) from None
+                raise WorkerDied(_how_it_ended(process.exitcode), code=process.exitcode) from None
 
     def stop(self) -> None:
         """End the process, if there is one; a thread waiting for it may do so, too."""
@@ -102,7 +106,8 @@ class Worker:
             _signal_group(process, signal.SIGKILL)
             process.kill()  # also before it has a group
             process.join()
-            self._pipe.close()
+            with self._speaking:  # who waits for it sees the end of the pipe
+                self._pipe.close()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
@@ -119,10 +124,11 @@ class Worker:
 
     def _start(self) -> None:
         self._pipe, theirs = _CONTEXT.Pipe()
-        self._process = _CONTEXT.Process(target=_serve, args=(theirs, self._folder), daemon=True)
+        process = _CONTEXT.Process(target=_serve, args=(theirs, self._folder), daemon=True)
         # Ctrl-C is for the parent, which ends this process: also while it is still importing.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        self._process.start()
+        process.start()
+        self._process = process  # only now: another thread may end what has started
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()  # now the end of the process is the end of the pipe
 

@@ -151,6 +151,26 @@ def test_a_signal_ends_a_session_well(tmp_path):
     assert signal.getsignal(signal.SIGTERM) == before
 
 
+def test_a_second_signal_ends_a_session_now_and_keeps_its_records(tmp_path):
+    """Three at once: the third must not disturb what the second ends."""
+    path, before, unheard = tmp_path / "records.jsonl", signal.getsignal(signal.SIGINT), []
+
+    def after(number):
+        if number == 9:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            unheard.append(number)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(path, Computed(by_vectors, after))
+    assert unheard
+    assert trials(path)
+    assert signal.getsignal(signal.SIGINT) == before
+
+
 def test_time_is_kept_for_the_turns_at_the_end(tmp_path):
     session = run(tmp_path / "records.jsonl", Computed(by_vectors), time_limit_s=2.1, trials=10**6)
     assert session.ended == "time"
