@@ -1,7 +1,7 @@
 """The kernels of an artifact for a GPU, called with arrays of the host and of the GPU.
 
-Arrays on the GPU are used where they are; others are copied there and back.  Launches go to
-PyTorch's current stream where a tensor of its is on the GPU, and nothing is waited for where all
+Arrays on the GPU are used where they are; others are copied there and back.  Launches and copies go
+to PyTorch's current stream where a tensor of its is on the GPU, and nothing is waited for where all
 arrays are; else the call returns when the results are there.
 """
 
@@ -130,7 +130,8 @@ class GpuFunction:
             for name in on_host:
                 addresses[name] = allocate(held[name].size)
                 if name not in results:
-                    kernels.gpu.write(addresses[name], held[name].address, held[name].size)
+                    place = held[name]
+                    kernels.gpu.write(addresses[name], place.address, place.size, stream)
             kernels.enqueue(addresses, numbers, allocate=allocate, stream=stream)
             if on_host or not stream_ordered(values):
                 kernels.gpu.wait()

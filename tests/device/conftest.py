@@ -65,6 +65,7 @@ class FakeGpu:
         self.place = place
         self.kernels, self.calls, self.simulations, self.held = {}, [], [], {}
         self.capability, self.refuses, self.streams = (8, 0), {}, []
+        self.writes = []  # the stream of each copy to the GPU
         self.environment = {
             **os.environ, "FAKE_GPU": str(place), "LD_LIBRARY_PATH": str(place),
         }  # fmt: skip
@@ -122,6 +123,8 @@ class FakeGpu:
             return len(self._asked)
         elif what == "bytes":
             return self._asked[struct.unpack("q", content)[0]]
+        elif what == "write":
+            self.writes.append(struct.unpack("q", content)[0])
         elif what == "launch":
             self._launch(content)
         if what in ("load", "launch", "wait", "shared"):

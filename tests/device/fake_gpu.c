@@ -57,6 +57,10 @@ int hipFree(void* pointer) {
   return (int)ask("free", &at, 8);
 }
 int hipMemcpyHtoD(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); return 0; }
+int hipMemcpyHtoDAsync(void* to, const void* from, size_t bytes, void* stream) {
+  memcpy(to, from, bytes);
+  return (int)ask("write", &stream, 8);
+}
 int hipMemcpyDtoH(void* to, const void* from, size_t bytes) { memcpy(to, from, bytes); return 0; }
 int hipDeviceSynchronize(void) { return (int)ask("wait", "", 0); }
 int hipModuleLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
@@ -100,6 +104,9 @@ int cuFuncSetAttribute(void* function, int attribute, int value) {
 int cuMemAlloc_v2(void** pointer, size_t bytes) { return hipMalloc(pointer, bytes); }
 int cuMemFree_v2(void* pointer) { return hipFree(pointer); }
 int cuMemcpyHtoD_v2(void* to, const void* from, size_t n) { return hipMemcpyHtoD(to, from, n); }
+int cuMemcpyHtoDAsync_v2(void* to, const void* from, size_t n, void* stream) {
+  return hipMemcpyHtoDAsync(to, from, n, stream);
+}
 int cuMemcpyDtoH_v2(void* to, const void* from, size_t n) { return hipMemcpyDtoH(to, from, n); }
 int cuCtxSynchronize(void) { return hipDeviceSynchronize(); }
 int cuLaunchKernel(void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,

@@ -54,6 +54,8 @@ def test_a_program_is_called_like_one_of_a_cpu(device, folder):
     result = program(x)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
     launches = device.calls.count("launch")
+    # Constants are there before any stream reads them.
+    assert device.calls[:8] == ["load", *["wait"] * 6, "launch"]
     out = np.zeros_like(expected)
     assert program(x, out=out) is out
     np.testing.assert_array_equal(out, result)

@@ -17,6 +17,7 @@ import functools
 import json
 import math
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ _HIP = {
     "function": "hipModuleGetFunction",
     "allocate": "hipMalloc",
     "free": "hipFree",
-    "to_device": "hipMemcpyHtoD",
+    "to_device": "hipMemcpyHtoDAsync",
     "from_device": "hipMemcpyDtoH",
     "launch": "hipModuleLaunchKernel",
     "wait": "hipDeviceSynchronize",
@@ -44,7 +45,7 @@ _CUDA = {
     "function": "cuModuleGetFunction",
     "allocate": "cuMemAlloc_v2",
     "free": "cuMemFree_v2",
-    "to_device": "cuMemcpyHtoD_v2",
+    "to_device": "cuMemcpyHtoDAsync_v2",
     "from_device": "cuMemcpyDtoH_v2",
     "launch": "cuLaunchKernel",
     "wait": "cuCtxSynchronize",
@@ -235,14 +236,17 @@ class Gpu:
         """Give memory back."""
         self.call("free", ctypes.c_void_p(address))
 
-    def write(self, address: int, source: int, size: int) -> None:
-        """Copy from the host's memory."""
+    def write(self, address: int, source: int, size: int, stream: int = 0) -> None:
+        """Copy from the host's memory in a stream's order; the source must stay until it is done.
+
+        A stream like PyTorch's does not wait for the default stream, nor is it waited for there.
+        """
         if size:
             places = ctypes.c_void_p(address), ctypes.c_void_p(source)
-            self.call("to_device", *places, ctypes.c_size_t(size))
+            self.call("to_device", *places, ctypes.c_size_t(size), ctypes.c_void_p(stream))
 
     def read(self, target: int, address: int, size: int) -> None:
-        """Copy to the host's memory."""
+        """Copy to the host's memory, after :meth:`wait`."""
         if size:
             places = ctypes.c_void_p(target), ctypes.c_void_p(address)
             self.call("from_device", *places, ctypes.c_size_t(size))
@@ -343,17 +347,21 @@ class Kernels:
             self._module = self.gpu.load(images)
         self._functions: dict[str, ctypes.c_void_p] = {}
         self._constants: dict[str, int] | None = None
+        self._lock = threading.Lock()
 
     def _constant_addresses(self) -> dict[str, int]:
         """Where a program's constants are on the GPU; they stay there from the first call on."""
-        if self._constants is None:
-            self._constants = {}
-            for one in self.plan.get("constants", ()):
-                count, kind = math.prod(one["shape"]), numpy_type(one["dtype"])
-                array = np.fromfile(self._parameters, kind, count, offset=one["offset"])
-                self._constants[one["name"]] = address = self.gpu.allocate(array.nbytes)
-                self.gpu.write(address, array.ctypes.data, array.nbytes)
-        return self._constants
+        with self._lock:
+            if self._constants is None:
+                found: dict[str, int] = {}
+                for one in self.plan.get("constants", ()):
+                    count, kind = math.prod(one["shape"]), numpy_type(one["dtype"])
+                    array = np.fromfile(self._parameters, kind, count, offset=one["offset"])
+                    found[one["name"]] = address = self.gpu.allocate(array.nbytes)
+                    self.gpu.write(address, array.ctypes.data, array.nbytes)
+                    self.gpu.wait()  # whatever stream reads it, now and later
+                self._constants = found
+            return self._constants
 
     def enqueue(
         self,
