@@ -71,7 +71,7 @@ ALLOWED = {
     "program": ".control .gpu_function .kernel .arrays .calls .manifest .artifact .runtime"
     " numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
-    "program_relax": ".mlir .program_passes tvm",
+    "program_relax": ".mlir .program_passes tvm tvm_ffi",
     "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .tuned .kernel tvm",
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",

@@ -21,7 +21,9 @@ from tvm_iree_ext.errors import ArtifactError, BuildError, CallError
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, EntryPoint, Imported
 from tvm_iree_ext.program import load
 from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.program_relax import from_relax
 from tvm_iree_ext.signature import Operand, Signature
+from tvm_iree_ext.simulated_program import simulate_program
 
 
 class Maker:
@@ -834,3 +836,23 @@ def test_a_relax_module_is_a_program(tmp_path):
     assert str(built.main.signature.results[0]) == "out0: float32[rows, 6]"
     with pytest.raises(BuildError, match="a program takes no config"):
         ext.build(builder.get(), config={})
+
+
+def test_extremes_of_a_relax_module_keep_nan_on_both_sides(tmp_path):
+    """As NumPy's do, on the CPU and on a GPU."""
+    builder = relax.BlockBuilder()
+    x, y = (relax.Var(name, relax.TensorType((6, 40), "float32")) for name in "xy")
+    with builder.function("main", [x, y], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            larger = builder.emit_output(relax.op.maximum(x, y))
+            least = builder.emit_output(relax.op.min(x, axis=[1]))
+            clipped = builder.emit_output(relax.op.clip(y, -0.5, 0.5))
+        builder.emit_func_output(relax.Tuple([larger, least, clipped]))
+    imported = from_relax(builder.get())
+    x, y = normal(6, 40), normal(6, 40)
+    x[0, 0] = x[1, 20] = x[2, 39] = y[3, 0] = y[4, 17] = np.nan
+    expected = np.maximum(x, y), x.min(1), np.clip(y, -0.5, 0.5)
+    done = simulate_program(imported, "cuda:sm_80", [x, y]).check()
+    for results in (build_program(imported, folder=tmp_path / "p")(x, y), done.results):
+        for got, want in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(got, want)

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvm_iree_ext.dtypes import is_dtype
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.mlir.imported import EntryPoint, Imported
-from tvm_iree_ext.program_passes import relax_functions
+from tvm_iree_ext.mlir.scalar_floats import extreme
+from tvm_iree_ext.program_passes import prim_functions, relax_functions, with_functions
 from tvm_iree_ext.signature import Extent, Operand, Signature
 
 
@@ -26,7 +28,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         )(relax.transform.ConvertToDataflow(min_size=1)(mod))
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
         raise BuildError(f"{name}: TVM cannot lower the module: {error}") from error
-    mod = ir.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    mod = with_functions(mod, {v: _keeping_nan(f) for v, f in prim_functions(mod).items()})
     points = []
     for var, function in relax_functions(mod).items():
         if "global_symbol" not in (function.attrs or {}):
@@ -36,6 +38,22 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
     if not points:
         raise BuildError(f"{name}: has no Relax function that is public")
     return Imported(name, mod, tuple(points))
+
+
+def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with a NaN for the larger and smaller of floats of which one is NaN.
+
+    So NumPy and PyTorch, too; TVM's own drop it in another operand on a CPU than on a GPU.
+    """
+
+    def either(chosen: tirx.Max | tirx.Min) -> ir.Expr:
+        if "float" not in str(chosen.ty.dtype):
+            return chosen
+        name = "max" if isinstance(chosen, tirx.Max) else "min"
+        return extreme(chosen.a, chosen.b, name, keeps_nan=True)
+
+    body = tvm_ffi.structural_map(function.body, ((tirx.Max, tirx.Min), either))
+    return function.with_body(body)
 
 
 def _signature(name: str, function: relax.Function) -> Signature:
