@@ -99,6 +99,11 @@ def lacking(features: Iterable[str]) -> list[str]:
     ]
 
 
+def present() -> list[str]:
+    """The vector extensions that this processor has, by LLVM's names, as far as Linux says."""
+    return [feature for feature, flag in CPU_FEATURES.items() if flag in cpu_flags()]
+
+
 @functools.cache
 def cpu_flags() -> frozenset[str]:
     """What ``/proc/cpuinfo`` lists for the first processor; empty where there is no such file."""

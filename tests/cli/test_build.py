@@ -56,6 +56,7 @@ def test_explains_an_op(command):
     assert done.status == 0
     assert done.lines[0].startswith("iree_linalg_ext.attention: softmax(")
     assert "    window: ``(left, right)``" in done.out
+    assert "transpose_rhs" in command("build", "matmul", "--help-op").out
 
 
 @pytest.mark.parametrize(

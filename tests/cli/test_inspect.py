@@ -28,7 +28,7 @@ def test_assembly_is_printed(command):
 
 
 def test_what_is_no_kernel_is_refused(command):
-    assert "no op 'matmul'; registered are" in command("inspect", "matmul").err
+    assert "no op 'softmax'; registered are" in command("inspect", "softmax").err
     assert "expected FILE.py:NAME or mma:KIND" in command("inspect", "file:matmul").err
     assert "is unknown" in command("inspect", "mma:X").err
     assert "it has no operands" in command("inspect", "mma:X", "8xf32").err

@@ -1,5 +1,6 @@
 import pytest
 
+import tvm_iree_ext as ext
 from tvm_iree_ext import TensorType
 from tvm_iree_ext.cli.operands import make_op, parse_type, parse_value
 from tvm_iree_ext.errors import OpError
@@ -92,3 +93,9 @@ def test_refuses_what_does_not_fit(operands, settings, message):
 def test_refuses_an_op_that_is_not_registered():
     with pytest.raises(OpError, match="no op 'softmax'; registered are "):
         make_op("softmax", [], [])
+
+
+def test_matmul_is_short_for_its_contraction():
+    made = make_op("matmul", ["Mx8xf16", "4x8xf16"], ["transpose_rhs=true"])
+    wanted = ext.ops.matmul(("M", 8), (4, 8), transpose_rhs=True, dtype="float16")
+    assert made.describe() == wanted.describe()

@@ -110,6 +110,13 @@ def test_the_host_has_what_linux_lists(monkeypatch):
     assert list(host().attrs["mattr"]) == ["-avx512vnni"]
 
 
+def test_a_masked_model_keeps_what_linux_lists(monkeypatch):
+    monkeypatch.setattr("tvm.target.codegen.llvm_get_system_cpu", lambda: "rocketlake")
+    monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(ZNVER4 | {"avx512_fp16"}))
+    assert list(host().attrs["mattr"]) == ["+avx512bf16"]
+    assert cpu_features(host()).dot_dtypes == {"bfloat16", "int8"}
+
+
 def test_a_target_with_more_than_this_processor_does_not_run_here(monkeypatch):
     monkeypatch.setattr("tvm_iree_ext.target.host.is_this_machine", lambda triple: True)
     monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(ZNVER4))

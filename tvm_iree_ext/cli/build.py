@@ -1,19 +1,19 @@
 """``tvm-iree-ext build``: a kernel for any op, and its artifact."""
 
 import argparse
-import inspect
 import json
 from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.cli.operands import make_op
+from tvm_iree_ext.cli.operands import explained, make_op
 from tvm_iree_ext.cli.programs import SUFFIXES, type_text
 from tvm_iree_ext.errors import MlirError, ScheduleError
 
 _EPILOG = """\
 examples:
   tvm-iree-ext build attention 1x8x1024x64xf32 1x8x1024x64xf32 1x8x1024x64xf32 -o attention
+  tvm-iree-ext build matmul Mx512xf16 512x256xf16 --set result_dtype=float16
   tvm-iree-ext build attention BATCHx8xSEQx64xf16 BATCHx8xSEQx64xf16 BATCHx8xSEQx64xf16 \\
       mask=SEQxSEQxi1 --set causal=true --set 'region=30 * tanh(arg0 / 30)'
   tvm-iree-ext build attention --help-op
@@ -31,7 +31,9 @@ def add_build(commands: argparse._SubParsersAction) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "op", metavar="OP|FILE.mlir", help="an op as 'tvm-iree-ext list' shows it, or a program"
+        "op",
+        metavar="OP|FILE.mlir",
+        help="an op as 'tvm-iree-ext list' shows it, matmul, or a program",
     )
     add_op_arguments(parser)
     parser.add_argument("--help-op", action="store_true", help="explain OP and its attributes")
@@ -75,8 +77,7 @@ def run_build(args: argparse.Namespace) -> None:
     if args.op.endswith(SUFFIXES):
         data = _build_program(args)
     elif args.help_op:
-        entry = ext.registry.find(args.op)
-        print(f"{entry.name}: {entry.summary}\n\n{inspect.getdoc(entry.make)}")
+        print(explained(args.op))
         return
     else:
         data = _build_kernel(args)

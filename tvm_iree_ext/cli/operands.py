@@ -14,10 +14,35 @@ from typing import Any
 import tvm_iree_ext as ext
 from tvm_iree_ext.errors import OpError
 
+# Functions that make an op of another name: the short forms.
+_SHORT = {"matmul": ext.ops.matmul}
+
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 # Capitals, since a small x separates extents.
 _EXTENT = re.compile(r"(?P<number>\d+)|(?P<name>[A-Z_][A-Z0-9_]*|\?)")
 _DTYPE = re.compile(r"(i|ui|f|bf|int|uint|float|bfloat)\d+|bool")
+
+
+def op_function(op: str) -> Callable[..., Any]:
+    """The function that makes an op, by the op's name or by its own where that is a short form.
+
+    Raises:
+        OpError: for an unknown name.
+    """
+    return _SHORT[op] if op in _SHORT else ext.registry.find(op).make
+
+
+def explained(op: str) -> str:
+    """What an op is, its operands and attributes.
+
+    Raises:
+        OpError: for an unknown name.
+    """
+    text = inspect.getdoc(op_function(op)) or ""
+    if op in _SHORT:
+        return f"{op}: {text}"
+    entry = ext.registry.find(op)
+    return f"{entry.name}: {entry.summary}\n\n{text}"
 
 
 def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
@@ -26,9 +51,9 @@ def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
     Raises:
         OpError: for an unknown op, operand or attribute, a malformed type, and what the op refuses.
     """
-    entry = ext.registry.find(op)
-    parameters = inspect.signature(entry.make).parameters
-    tensors = _tensor_parameters(entry.make)
+    make = op_function(op)
+    parameters = inspect.signature(make).parameters
+    tensors = _tensor_parameters(make)
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for word in operands:
@@ -44,11 +69,11 @@ def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
         _check_name(op, "attribute", match[1], attributes, named)
         named[match[1]] = parse_value(match[2])
     try:
-        inspect.signature(entry.make).bind(*positional, **named)
+        inspect.signature(make).bind(*positional, **named)
     except TypeError as error:
         raise OpError(f"{op}: {error}; operands are {', '.join(tensors)}") from None
     try:
-        return entry.make(*positional, **named)
+        return make(*positional, **named)
     except TypeError as error:  # JSON of a type that the op did not reckon with
         raise OpError(f"{op}: {error}") from None
 

@@ -6,7 +6,12 @@ from typing import Any
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
-from tvm_iree_ext.machine import CPU_FEATURES, is_this_machine, lacking, this_machine
+from tvm_iree_ext.machine import CPU_FEATURES, is_this_machine, lacking, present, this_machine
+
+
+# Of these a processor's name alone decides: half precision would change which instructions round,
+# and tiles need the system's leave.
+_BY_NAME = frozenset({"avx512fp16", "amx-tile"})
 
 
 def vector_extensions(target: Target) -> list[str]:
@@ -16,15 +21,20 @@ def vector_extensions(target: Target) -> list[str]:
 
 
 def host() -> Target:
-    """This machine's CPU, less what its hypervisor hides, and the processors of this process."""
+    """This machine's CPU and the processors of this process.
+
+    A hypervisor may hide features, and the model, by which LLVM names a CPU: what that name has and
+    the processor lacks is switched off, and what the processor has beyond its name is switched on.
+    """
     data: dict[str, Any] = {
         "kind": "llvm",
         "mcpu": str(llvm.llvm_get_system_cpu()),
         "num-cores": len(os.sched_getaffinity(0)),
     }
-    if hidden := lacking(vector_extensions(Target(data))):
-        data["mattr"] = [f"-{feature}" for feature in hidden]
-    return Target(data)
+    named = vector_extensions(Target(data))
+    hidden = [f"-{feature}" for feature in lacking(named)]
+    unnamed = [f"+{feature}" for feature in present() if feature not in {*named, *_BY_NAME}]
+    return Target(data | {"mattr": hidden + unnamed} if hidden or unnamed else data)
 
 
 def obstacle(target: Target) -> str:
