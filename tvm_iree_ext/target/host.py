@@ -8,7 +8,6 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.machine import CPU_FEATURES, is_this_machine, lacking, present, this_machine
 
-
 # Of these a processor's name alone decides: half precision would change which instructions round,
 # and tiles need the system's leave.
 _BY_NAME = frozenset({"avx512fp16", "amx-tile"})
