@@ -15,7 +15,7 @@ import tvm_iree_ext as ext
 from tvm_iree_ext.errors import OpError
 
 # Functions that make an op of another name: the short forms.
-_SHORT = {"matmul": ext.ops.matmul}
+_SHORT = frozenset({"matmul"})
 
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 # Capitals, since a small x separates extents.
@@ -29,7 +29,7 @@ def op_function(op: str) -> Callable[..., Any]:
     Raises:
         OpError: for an unknown name.
     """
-    return _SHORT[op] if op in _SHORT else ext.registry.find(op).make
+    return getattr(ext.ops, op) if op in _SHORT else ext.registry.find(op).make
 
 
 def explained(op: str) -> str:
