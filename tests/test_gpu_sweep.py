@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tvm_iree_ext import gpu_sweep
+from tvm_iree_ext.bench.suites import SUITES, select_cases
 from tvm_iree_ext.errors import OpError
-from tvm_iree_ext.gpu_sweep import CASES, counts, named, summary_markdown, sweep
+from tvm_iree_ext.gpu_sweep import CASES, counts, named, summary_markdown, sweep, table_markdown
+from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.verify import random_cases
 
 DECODE = "attention f16 decode 32x1x8192x128"
@@ -33,12 +35,17 @@ def test_a_row_is_a_kernel_with_its_registers():
     spills = replace(first.resources, spills=3)
     table = summary_markdown([replace(first, resources=spills), *rows[1:]])
     assert table.splitlines()[2].startswith("| `rocm:gfx942` | 2 | 1 | 0 |")
+    shown = f"{first.resources.registers} / {first.resources.shared_memory_bytes} / "
+    assert table_markdown([first]).splitlines()[2].startswith(f"| {DECODE} | {shown}")
+    assert table_markdown([replace(first, resources=spills)]).endswith(", 3 spills, 0 B scratch |")
 
 
 def test_what_no_rule_takes_is_no_failure():
     (row,) = sweep(["matmul f8 of AMD 4096x4096x4096"], ["cuda:sm_80"])
     assert (row.resources, row.failed) == (None, False)
     assert "CUDA's code has no such type" in row.obstacle
+    assert table_markdown([row]).endswith("| no rule |")
+    assert table_markdown([replace(row, failed=True)]).endswith("| not made |")
 
 
 def test_random_ops_are_compiled():
@@ -65,3 +72,14 @@ def test_names_are_found_by_their_parts():
         named(["fft"])
     with pytest.raises(OpError, match="case 'decode' is unknown"):
         list(sweep(["decode"]))
+
+
+def test_suites_of_the_benchmarks_have_every_op():
+    names = named(suites=SUITES)
+    assert len(set(names)) == len(names)
+    assert {case.op.name for case in select_cases("all")} >= set(ENTRIES)
+    assert named(["4x8000", "kv_1M"], ["sort", "topk"]) == ["sort_4x8000_f32", "sort_kv_1M"]
+    rows = list(sweep(["sort_4x8000_f32"], ["rocm:gfx1100"]))
+    assert {row.resources.spills for row in rows} == {0}
+    with pytest.raises(OpError, match="no suite 'sorts'; there are attention, "):
+        named(suites=["sorts"])

@@ -105,8 +105,8 @@ ALLOWED = {
     "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
     "gpu_cases": ".ops .schedules .target tvm",
     "gpu_sweep_cases": ".ops",
-    "gpu_sweep": f"{REGISTRY} .device .gpu_sweep_cases .gpu_table .inspected .verify .workers"
-    " numpy",
+    "gpu_sweep": f"{REGISTRY} .bench .device .gpu_sweep_cases .gpu_table .inspected .verify"
+    " .workers numpy",
     "gpu_table": ".gpu_cases .device .target",
     "inspected": f"{REGISTRY} .device .simulated .tuned tvm",
     "simulated": f"{REGISTRY} .simt .device .simulated_plan tvm numpy",

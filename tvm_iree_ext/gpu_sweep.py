@@ -7,12 +7,14 @@ No GPU is needed.
 (0, 0)
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import functools
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tvm_iree_ext import workers
+from tvm_iree_ext.bench.suites import SUITES, select_cases
 from tvm_iree_ext.catalog.entry import Values
 from tvm_iree_ext.device.code import KernelResources
 from tvm_iree_ext.errors import ExtError, OpError, ScheduleError
@@ -74,17 +76,29 @@ class Row:
         return f"{name}: {self.kernel}: {', '.join(filter(None, parts))}"
 
 
-def named(texts: Iterable[str] = ()) -> list[str]:
-    """The names of :data:`CASES` that contain one of ``texts``; all for none.
+def named(texts: Iterable[str] = (), suites: Collection[str] = ()) -> list[str]:
+    """The names of :data:`CASES`, or of ``suites``' cases, that contain one of ``texts``.
+
+    All for no texts.  The suites are those of :mod:`tvm_iree_ext.bench.suites`: realistic sizes
+    of every op.
 
     Raises:
-        OpError: for a text that no name contains.
+        OpError: for a text that no name contains, and for a suite that there is not.
     """
+    if unknown := [suite for suite in suites if suite not in SUITES]:
+        raise OpError(f"gpu-sweep: no suite {unknown[0]!r}; there are {', '.join(SUITES)}")
+    names = [case.name for suite in suites for case in select_cases(suite)] or list(CASES)
     texts = list(texts)
     for text in texts:
-        if not any(text in name for name in CASES):
-            raise OpError(f"gpu-sweep: no case has {text!r} in its name; they are {list(CASES)}")
-    return [name for name in CASES if not texts or any(text in name for text in texts)]
+        if not any(text in name for name in names):
+            raise OpError(f"gpu-sweep: no case has {text!r} in its name; they are {names}")
+    return [name for name in names if not texts or any(text in name for text in texts)]
+
+
+@functools.cache
+def _suite_ops() -> Mapping[str, Op]:
+    """The ops of all suites by their cases' names."""
+    return {case.name: case.op for case in select_cases("all")}
 
 
 @dataclass(frozen=True)
@@ -99,8 +113,8 @@ def sweep(
     """Compile cases for chips, and yield a row for each kernel.
 
     Args:
-        cases: names of :data:`CASES`, by default all; or cases of :mod:`.verify`, of which the
-            ops are compiled.
+        cases: names as of :func:`named`, by default all of :data:`CASES`; or cases of
+            :mod:`.verify`, of which the ops are compiled.
         targets: by default ten chips of both vendors.
         jobs: processes that compile, so that a compiler that crashes ends one case alone; 0 means
             this process.
@@ -109,8 +123,9 @@ def sweep(
         OpError: for a name that is none of the cases.
     """
     chosen = list(cases) or list(CASES)
-    if unknown := [one for one in chosen if isinstance(one, str) and one not in CASES]:
-        raise OpError(f"gpu-sweep: case {unknown[0]!r} is unknown; they are {list(CASES)}")
+    for one in chosen:
+        if isinstance(one, str) and one not in CASES and one not in _suite_ops():
+            raise OpError(f"gpu-sweep: case {one!r} is unknown; they are {list(CASES)}")
     tasks = [_Task(case, target) for case in chosen for target in targets or TARGETS]
     if jobs == 0:
         found: Iterator[list[Row]] = map(_rows, tasks)
@@ -127,7 +142,8 @@ def _died(task: _Task, error: workers.WorkerDied) -> list[Row]:
 
 def _rows(task: _Task) -> list[Row]:
     if isinstance(task.case, str):
-        return _compiled(task.case, CASES[task.case](), task.target)
+        op = CASES[task.case]() if task.case in CASES else _suite_ops()[task.case]
+        return _compiled(task.case, op, task.target)
     case, rows = task.case, []
 
     def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -194,3 +210,31 @@ def summary_markdown(rows: Sequence[Row]) -> str:
         )
         lines.append(f"| `{target}` | {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
+
+
+def table_markdown(rows: Sequence[Row]) -> str:
+    """By case and chip: registers / bytes of shared memory / subgroups that each SIMD has.
+
+    Of several kernels the most registers and bytes, and the fewest subgroups; spills of all.
+    """
+    targets = list(dict.fromkeys(row.target for row in rows))
+    lines = [f"| case | {' | '.join(f'`{t}`' for t in targets)} |"]
+    lines.append("| --- " * (1 + len(targets)) + "|")
+    for case in dict.fromkeys(row.case for row in rows):
+        of = [[row for row in rows if (row.case, row.target) == (case, t)] for t in targets]
+        lines.append(f"| {case} | {' | '.join(map(_cell, of))} |")
+    return "\n".join(lines)
+
+
+def _cell(rows: Sequence[Row]) -> str:
+    used = [row.resources for row in rows if row.resources is not None]
+    if len(used) < len(rows) or not used:
+        return "not made" if any(row.failed for row in rows) else "no rule"
+    spilt = sum(one.spills for one in used), sum(one.scratch_bytes for one in used)
+    figures = (
+        max(one.registers for one in used),
+        max(one.shared_memory_bytes for one in used),
+        f"{min(one.subgroups_per_simd for one in used):g}",
+    )
+    text = " / ".join(map(str, figures))
+    return f"{text}, {spilt[0]} spills, {spilt[1]} B scratch" if any(spilt) else text

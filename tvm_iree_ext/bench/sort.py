@@ -17,13 +17,14 @@ def sort_cases() -> tuple[Case, ...]:
     """All of them, the small ones first."""
     shapes: tuple[tuple[str, tuple[int, ...]], ...] = (
         ("4096", (4096,)),
+        ("4x8000", (4, 8000)),
         ("1M", (_M,)),
         ("1024x4096", (1024, 4096)),
         ("16M", (16 * _M,)),
     )
     plain = [sort_case(name, shape, "float32") for name, shape in shapes]
-    plain += [sort_case(name, shape, "int32") for name, shape in shapes[1:]]
-    pairs = [sort_case(name, shape, "float32", values=True) for name, shape in shapes[1:3]]
+    plain += [sort_case(name, shape, "int32") for name, shape in shapes[2:]]
+    pairs = [sort_case(name, shape, "float32", values=True) for name, shape in shapes[2:4]]
     columns = sort_case("4096x1024_d0", (4096, 1024), "float32", dimension=0)
     region = "abs(arg0) <= abs(arg1)"
     other = sort_case("1M_by_magnitude", (_M,), "float32", region=region)

@@ -16,13 +16,17 @@ def add_gpu_sweep(commands: argparse._SubParsersAction) -> None:
         "gpu-sweep",
         help="compile representative ops for every GPU: registers, spills, scratch",
         description="Compile ops for GPUs, without one, and print what the compilers report of each"
-        " kernel. By default contractions and attention that stand for many; with --random ops of"
-        " any kind, and with --examples those of a file. Exit status 1 where a kernel spills, has"
-        " scratch memory, or is not made.",
+        " kernel. By default contractions and attention that stand for many; with --suite those of"
+        " a suite of 'bench', with --random ops of any kind, and with --examples those of a file."
+        " Exit status 1 where a kernel spills, has scratch memory, or is not made.",
     )
     parser.add_argument(
         "--case", action="append", default=[], metavar="TEXT",
         help="cases whose names contain this; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--suite", action="append", default=[], metavar="NAME",
+        help="the cases of this suite of 'bench' instead, such as sort; repeatable",
     )  # fmt: skip
     parser.add_argument(
         "--target", action="append", default=[], metavar="T", help="rocm:gfx942; repeatable"
@@ -43,6 +47,10 @@ def add_gpu_sweep(commands: argparse._SubParsersAction) -> None:
     )  # fmt: skip
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--summary", action="store_true", help="print a table of Markdown: per chip")
+    what.add_argument(
+        "--table", action="store_true",
+        help="print a table of Markdown: registers, shared memory, occupancy per case and chip",
+    )  # fmt: skip
     what.add_argument("--json", action="store_true", help="print a line of JSON for each kernel")
     parser.set_defaults(run=run_gpu_sweep)
 
@@ -55,10 +63,10 @@ def run_gpu_sweep(args: argparse.Namespace) -> int:
         rows.append(row)
         if args.json:
             print(json.dumps(asdict(row)), flush=True)
-        elif not args.summary:
+        elif not (args.summary or args.table):
             print(row, flush=True)
-    if args.summary:
-        print(swept.summary_markdown(rows))
+    if args.summary or args.table:
+        print(swept.table_markdown(rows) if args.table else swept.summary_markdown(rows))
     elif not args.json:
         print(swept.counts(rows))
     return int(any(row.spilt or row.failed for row in rows))
@@ -70,4 +78,4 @@ def _cases(args: argparse.Namespace) -> Sequence[Any]:
         cases += ext.verify.example_cases(args.examples, args.op)
     if args.random is not None:
         cases += ext.verify.random_cases(args.op, args.random, args.seed)
-    return cases or ext.gpu_sweep.named(args.case)
+    return cases or ext.gpu_sweep.named(args.case, args.suite)
