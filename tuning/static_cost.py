@@ -13,7 +13,7 @@ memory        every operand once, at the chip's bandwidth
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import Any
 
@@ -114,7 +114,8 @@ def _kernel_cost(
         raise TuningError(f"{name} for {chip.name}: its launch depends on arguments")
     kernel = next(f for var, f in code.module.functions.items() if str(var.name_hint) == name)
     loops = loop_counts(kernel, launch.extents)
-    parts = _parts(_Run(chip, chip.parts[0], launch, resources, lanes, counted, loops), op, config)
+    run = _Run(chip, chip.parts[0], launch, resources, lanes, counted, loops)
+    parts = _parts(run.at_least(op.flops(), config), op, config)
     return KernelCost(name, _LAUNCH_US + _together([*parts.values()]), parts)
 
 
@@ -138,15 +139,27 @@ class _Run:
     @property
     def workgroups(self) -> int:
         """That a core runs, one after the other or at once."""
-        extents = self.launch.extents.items()
-        grid = prod(extent for tag, extent in extents if tag.startswith("blockIdx"))
-        return ceil(grid / self.part.cores)
+        return ceil(self.grid / self.part.cores)
 
     @property
     def resident(self) -> int:
         """Workgroups on a core at once."""
         kept = self.resources.subgroups_per_simd * self.chip.simds_per_core
         return max(1, int(kept / self.subgroups))
+
+    @property
+    def grid(self) -> int:
+        """Workgroups in all."""
+        extents = self.launch.extents.items()
+        return prod(extent for tag, extent in extents if tag.startswith("blockIdx"))
+
+    def at_least(self, flops: int, config: LoweringConfig) -> "_Run":
+        """With loops that do an op's multiplications: those of a share of tiles have no bounds."""
+        written = self.counted.whole
+        if not written.mma:
+            return self
+        each = written.flops / written.mma * self.grid * _multiplying(self, config)
+        return replace(self, loops=replace(self.loops, mma=max(self.loops.mma, flops / each)))
 
     @property
     def passes(self) -> float:

@@ -12,6 +12,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.errors import BuildError, TargetError, TuningError
 from tvm_iree_ext.inspected import inspect_op
 from tvm_iree_ext.linker import find_lld
+from tvm_iree_ext.target.gpu import gpu_chip
 from tvm_iree_ext.target.names import make_target
 
 TARGET = make_target("rocm:gfx942")
@@ -79,6 +80,13 @@ def test_what_is_slower_costs_more():
     usual, worse = static_cost(many, TARGET, config), static_cost(many, TARGET, small)
     assert worse.kernels[0].parts["cache"] > usual.kernels[0].parts["cache"]
     assert worse.time_us > usual.time_us
+
+
+def test_no_share_of_the_tiles_takes_less_than_the_peak():
+    op = matmul(2048, 2048, 2048)
+    shares = dataclasses.replace(heuristic(op), splits=1, workgroups=304)
+    peak = gpu_chip(TARGET).parts[0].peak_tflops["float16"]
+    assert static_cost(op, TARGET, shares).kernels[0].parts["mma"] >= op.flops() / (peak * 1e6)
 
 
 def test_a_kernel_without_matrix_instructions_has_a_time():
