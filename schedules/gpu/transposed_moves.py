@@ -51,7 +51,8 @@ def spread_transposed(
     sch.bind(grid, "blockIdx.x")
     sch.compute_at(block, grid, preserve_unit_loops=True)
     loads = sch.get_loops(block)[1:]
-    sch.reorder(loads[written], loads[read])
+    others = [loop for dim, loop in enumerate(loads) if dim not in (read, written)]
+    sch.reorder(*others, loads[written], loads[read])  # with none between: their digits are fused
     shape = (edges[read], edges[written])
     fills = copy_layout(shape[::-1], bits, subgroups, size, run=1)
     empties = copy_layout(shape, bits, subgroups, size, run=1)

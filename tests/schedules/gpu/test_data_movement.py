@@ -44,6 +44,14 @@ def test_pack_and_back(target, shape):
     moved(op, target, input=packed)
 
 
+def test_dims_that_change_places_may_have_others_between():
+    x = np.arange(40 * 3 * 17, dtype="uint8").reshape(40, 3, 1, 17)
+    tiles = {"inner_dims_pos": [0, 1], "inner_tiles": [17, 16], "padding_value": 48}
+    op = ops.pack(("n", 3, "m", 17), dtype="uint8", **tiles)
+    (launch,) = moved(op, "rocm:gfx942", input=x)
+    assert {access.space for access in launch.accesses} == {"global", "shared"}
+
+
 def test_a_copy_is_of_wide_accesses():
     x = np.arange(128 * 64, dtype="float32").reshape(128, 64)
     op = vector_ext.to_layout(
