@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
+from tvm_iree_ext.schedules.emit import Expr, Index, i64
 from tvm_iree_ext.schedules.lines import Flat, Lines, declare
 
 from tvm_iree_ext.ops.arg_compare import ArgCompare
@@ -48,9 +48,8 @@ class ArgCompareOperands:
 
     @property
     def position_dtype(self) -> str:
-        """Half as wide where the length is known to allow it."""
-        length = known(self.lines.length)
-        return "int32" if length is not None and length < 2**31 else "int64"
+        """The type of positions."""
+        return position_dtype(self.op)
 
     def wins(self, candidate: Expr, best: Expr) -> Expr:
         """The comparator over held values."""
@@ -89,6 +88,12 @@ class ArgCompareOperands:
         nearer = position < at if len(sign) == 1 else position > at
         # Between a number and the init, or two numbers: of equal ones the init stays if strict.
         return (position >= zero) & (compare(sign[0], value, best) | ((value == best) & nearer))
+
+
+def position_dtype(op: ArgCompare) -> str:
+    """The type of positions: half as wide where the length is known to allow it."""
+    length = op.type.shape[op.dimension]
+    return "int32" if isinstance(length, int) and length < 2**31 else "int64"
 
 
 def compare(sign: str, a: Expr, b: Expr) -> Expr:

@@ -15,7 +15,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.arg_compare_operands import NONE, ArgCompareOperands
+from tvm_iree_ext.schedules.arg_compare_operands import NONE, ArgCompareOperands, position_dtype
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.gpu.attention_math import held
@@ -27,6 +27,7 @@ from tvm_iree_ext.schedules.gpu.reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.region import wrapped
 from tvm_iree_ext.schedules.gpu.registers import Workgroup
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
+from tvm_iree_ext.schedules.lines import held_dtype
 from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.layout.nested import NestedLayout
@@ -53,17 +54,16 @@ class GpuArgCompare(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        check = self.check(config)
-        plan = LinePlan.of(_shape(op), target, check)
+        plan = LinePlan.of(_shape(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = ArgCompareOperands.declare(op, align=ALIGNMENT_BYTES, make=Words.declare)
-            plan.check_shared(check, target, (operands.held, operands.position_dtype))
             _Kernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})
 
 
 def _shape(op: ArgCompare) -> LineShape:
-    return LineShape.of(op.type, op.dimension, op.comparison is None)
+    left = held_dtype(op.type.dtype), position_dtype(op)
+    return LineShape.of(op.type, op.dimension, op.comparison is None, left)
 
 
 class _Kernels:

@@ -10,12 +10,12 @@ A tile is ``[lines, positions]``; a workgroup walks along its lines tile by tile
 Few long lines are cut into parts, each a workgroup's.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 from tvm.target import Target
 from tvm_iree_ext.schedules.emit import Index, ceil_div
+from tvm_iree_ext.schedules.gpu.conversion import shared_elements
 from tvm_iree_ext.schedules.lines import static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
@@ -35,6 +35,7 @@ class LineShape:
         inner_factor: a number that divides ``inner`` whatever it is.
         dtype: of the elements.
         in_order: whether only one lane after the other may take a line's elements.
+        left: the types of what a subgroup leaves of a line for others, in shared memory.
     """
 
     outer: int | None
@@ -43,13 +44,14 @@ class LineShape:
     inner_factor: int
     dtype: str
     in_order: bool
+    left: tuple[str, ...]
 
     @staticmethod
-    def of(kind: TensorType, dimension: int, in_order: bool) -> "LineShape":
+    def of(kind: TensorType, dimension: int, in_order: bool, left: tuple[str, ...]) -> "LineShape":
         """Of a tensor."""
         factor = prod(e for e in kind.shape[dimension + 1 :] if isinstance(e, int))
         counts = static_lines(kind.shape, dimension)
-        return LineShape(*counts, factor, kind.dtype, in_order)
+        return LineShape(*counts, factor, kind.dtype, in_order, left)
 
     @property
     def count(self) -> int | None:
@@ -160,16 +162,19 @@ class LinePlan:
         plan = LinePlan(layout, size, target.kind.name, form == "rows", run, part, promoted)
         if shape.in_order:
             check.need(plan.serial, "lines are shared, but only their order gives the result")
+        taken, most = plan.shared_bytes(shape), chip.declared_shared_memory_bytes
+        check.expect(taken <= most, "bytes of shared memory", taken, f"at most {most}")
         return plan
 
-    def check_shared(self, check: ConfigCheck, target: Target, dtypes: Sequence[str]) -> None:
-        """Raise ScheduleError where subgroups leave more of some types than shared memory takes."""
-        layout = self.layout
-        if layout.subgroup_tile[1] == 1:
-            return
-        each = self.lines * layout.subgroup_tile[1]
-        taken, most = (
-            each * sum(map(item_bytes, dtypes)),
-            gpu_chip(target).declared_shared_memory_bytes,
-        )
-        check.expect(taken <= most, "bytes of shared memory", taken, f"at most {most}")
+    def shared_bytes(self, shape: LineShape) -> int:
+        """Of shared memory: for what subgroups leave, and for rows that change hands."""
+        along, taken = self.layout.subgroup_tile[1], 0
+        if along > 1:
+            taken += self.lines * along * sum(map(item_bytes, shape.left))
+        if self.promoted is not None:
+            item = item_bytes(shape.dtype)
+            hardware = self.subgroups, self.size
+            taken += item * shared_elements(
+                self.promoted, self.layout, *hardware, f"uint{8 * item}", through_shared_memory=True
+            )
+        return taken

@@ -20,6 +20,7 @@ from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.line_tile import ALIGNMENT_BYTES, Words
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.gpu.scan_kernels import ScanKernels
+from tvm_iree_ext.schedules.lines import held_dtype
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 from tvm_iree_ext.schedules.space import Space
 
@@ -46,14 +47,13 @@ class GpuScan(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        check = self.check(config)
-        plan = LinePlan.of(_shape(op), target, check)
+        plan = LinePlan.of(_shape(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = ScanOperands.declare(op, align=ALIGNMENT_BYTES, make=Words.declare)
-            plan.check_shared(check, target, (operands.held,))
             ScanKernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})
 
 
 def _shape(op: Scan) -> LineShape:
-    return LineShape.of(op.type, op.dimension, op.in_order)
+    left = (held_dtype(op.type.dtype),)
+    return LineShape.of(op.type, op.dimension, op.in_order, left)

@@ -104,4 +104,12 @@ def test_a_config_that_does_not_fit_is_refused():
     ordered = ops.scan((64, 512), dimension=1)
     with pytest.raises(ScheduleError, match="lines are shared, but only their order"):
         rule.lower(ordered, target, config)
+    handed = replace(
+        rule.heuristic(ops.scan((4096, 4096), dimension=1), target),
+        subgroups={"lines": 4, "positions": 1},
+        workgroup_tile={"lines": 128},
+        reduction_tile={"positions": 128},
+    )
+    with pytest.raises(ScheduleError, match=r"bytes of shared memory is 6\d+; expected at most 4"):
+        rule.lower(ops.scan((4096, 4096), dimension=1), target, handed)
     assert rule.applies(op, make_target("llvm")) == "llvm is not a GPU target"
