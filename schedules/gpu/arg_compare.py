@@ -20,33 +20,29 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
-from tvm_iree_ext.schedules.gpu.line_config import line_config, line_space
+from tvm_iree_ext.schedules.gpu.kernels import workgroups
 from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape
+from tvm_iree_ext.schedules.gpu.line_rule import LineRule
 from tvm_iree_ext.schedules.gpu.line_tile import ALIGNMENT_BYTES, LineTile, Words
 from tvm_iree_ext.schedules.gpu.reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.region import wrapped
 from tvm_iree_ext.schedules.gpu.registers import Workgroup
-from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.lines import held_dtype
-from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.ops.arg_compare import ArgCompare
 
 
-class GpuArgCompare(GpuRule):
+class GpuArgCompare(LineRule):
     """arg_compare on NVIDIA's and AMD's GPUs."""
 
     name = "gpu.arg_compare"
     lowers = ArgCompare
 
-    def heuristic(self, op: ArgCompare, target: Target) -> LoweringConfig:
-        """Lines shared by lanes where the comparator allows, on all cores."""
-        return line_config(_shape(op), target)
-
-    def space(self, op: ArgCompare, target: Target) -> Space:
-        """What a line's sharing leaves open."""
-        return line_space(_shape(op), target, self.check)
+    def lines(self, op: ArgCompare) -> LineShape:
+        """Shared by lanes where the comparator allows."""
+        left = held_dtype(op.type.dtype), position_dtype(op)
+        return LineShape.of(op.type, op.dimension, op.comparison is None, left)
 
     def lower(self, op: ArgCompare, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.
@@ -54,16 +50,11 @@ class GpuArgCompare(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        plan = LinePlan.of(_shape(op), target, self.check(config))
+        plan = LinePlan.of(self.lines(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = ArgCompareOperands.declare(op, align=ALIGNMENT_BYTES, make=Words.declare)
             _Kernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})
-
-
-def _shape(op: ArgCompare) -> LineShape:
-    left = held_dtype(op.type.dtype), position_dtype(op)
-    return LineShape.of(op.type, op.dimension, op.comparison is None, left)
 
 
 class _Kernels:
@@ -86,12 +77,8 @@ class _Kernels:
                 IRBuilder.name(f"{name}_of_part", memory)
                 self.found.append(memory)
         tiles = emit.ceil_div(self.count, plan.lines)
-        with (
-            I.launch_thread("blockIdx.x", i64(emit.product([tiles, parts]))) as number,
-            I.launch_thread("threadIdx.y", plan.subgroups) as subgroup,
-            I.launch_thread("threadIdx.x", plan.size) as lane,
-        ):
-            workgroup = Workgroup(subgroup, lane, plan.subgroups, plan.size, plan.kind)
+        count = emit.product([tiles, parts])
+        with workgroups(count, plan.subgroups, plan.size, plan.kind) as (number, workgroup):
             tile_number, part = emit.divide(wide(number), parts)
             tile = LineTile(plan, self.lines, workgroup, I.Bind(tile_number))
             self._workgroup(tile, part, parts)

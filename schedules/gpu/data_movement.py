@@ -19,6 +19,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.access_runs import transposed_dims, widest_run
 from tvm_iree_ext.schedules.gpu.elementwise import elementwise_layout
+from tvm_iree_ext.schedules.gpu.kernels import workgroup_shape
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.gpu.transposed_moves import spread_transposed
 from tvm_iree_ext.schedules.layouts import distribute
@@ -70,10 +71,9 @@ class GpuDataMovement(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        check, size = self.check(config), subgroup_size(target)
+        check = self.check(config)
         turned = check.algorithm("elementwise", "transposed") == "transposed"
-        lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
-        check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
+        lanes = workgroup_shape(check, target).lanes
         item = item_bytes(op.signature.results[0].dtype)
         widest = check.lanes(most=WIDEST_BYTES // item)
         sch = s_tir.Schedule(op.prim_func())

@@ -8,6 +8,7 @@ what is a sum is shared: any other region goes through its keys in their order.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -19,9 +20,9 @@ from tvm_iree_ext.schedules.exp_reduction_operands import Operands
 from tvm_iree_ext.schedules.exp_reduction_plan import Accumulation, Dims
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
+from tvm_iree_ext.schedules.gpu.kernels import workgroups
 from tvm_iree_ext.schedules.gpu.reduce import Across, Combine, digits
 from tvm_iree_ext.schedules.gpu.region import wrapped
-from tvm_iree_ext.schedules.gpu.registers import Workgroup
 
 from tvm_iree_ext.layout.nested import NestedLayout
 
@@ -187,13 +188,8 @@ class ExpReductionKernels:
         outer = one.dims[:-1] if one.columns else one.dims
         elements = emit.product([space.count(outer), groups])
         apart, _ = layout.undistributed_shape
-        with (
-            I.launch_thread("blockIdx.x", i64(emit.ceil_div(elements, apart))) as number,
-            I.launch_thread("threadIdx.y", shape.subgroups[0] * shape.subgroups[1]) as subgroup,
-            I.launch_thread("threadIdx.x", shape.size) as lane,
-        ):
-            count = shape.subgroups[0] * shape.subgroups[1]
-            workgroup = Workgroup(subgroup, lane, count, shape.size, shape.kind)
+        count, subgroups = emit.ceil_div(elements, apart), prod(shape.subgroups)
+        with workgroups(count, subgroups, shape.size, shape.kind) as (number, workgroup):
             of_subgroup, of_lane = digits(layout, workgroup)
             element = of_subgroup[0] * layout.thread_tile[0] + of_lane[0]
             element = I.Bind(wide(number) * apart + wide(element))

@@ -11,6 +11,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.emit import Index, i64
 from tvm_iree_ext.schedules.gpu.attention_tiles import wide
+from tvm_iree_ext.schedules.gpu.registers import Workgroup
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.ops.expressions import Expr
@@ -43,13 +44,29 @@ def workgroup_shape(check: ConfigCheck, target: Target) -> WorkgroupShape:
 
 
 @contextmanager
-def workgroup(count: Index, shape: WorkgroupShape) -> Iterator[tuple[Any, Expr]]:
-    """A kernel of ``count`` workgroups: ``(number, lane)``, lanes counted through subgroups."""
+def launched(count: Index, subgroups: int, size: int) -> Iterator[tuple[Any, Any, Any]]:
+    """A kernel of ``count`` workgroups: ``(number, subgroup, lane)``."""
     with (
         I.launch_thread("blockIdx.x", i64(count)) as number,
-        I.launch_thread("threadIdx.y", shape.subgroups) as subgroup,
-        I.launch_thread("threadIdx.x", shape.size) as lane,
+        I.launch_thread("threadIdx.y", subgroups) as subgroup,
+        I.launch_thread("threadIdx.x", size) as lane,
     ):
+        yield number, subgroup, lane
+
+
+@contextmanager
+def workgroups(
+    count: Index, subgroups: int, size: int, kind: str
+) -> Iterator[tuple[Any, Workgroup]]:
+    """The same for a kind of target: ``(number, workgroup)``."""
+    with launched(count, subgroups, size) as (number, subgroup, lane):
+        yield number, Workgroup(subgroup, lane, subgroups, size, kind)
+
+
+@contextmanager
+def workgroup(count: Index, shape: WorkgroupShape) -> Iterator[tuple[Any, Expr]]:
+    """A kernel of ``count`` workgroups: ``(number, lane)``, lanes counted through subgroups."""
+    with launched(count, shape.subgroups, shape.size) as (number, subgroup, lane):
         yield number, I.Bind(subgroup * shape.size + lane)
 
 

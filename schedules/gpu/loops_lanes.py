@@ -1,11 +1,10 @@
-"""Points of a nest on the lanes of a GPU: how a workgroup counts them, and how lanes access runs.
+"""Points of a nest on the lanes of a GPU: how they are counted, and how lanes access runs.
 
 A lane has a *run* of neighbouring points, as many as are one access of 16 bytes; neighbouring lanes
 have neighbouring runs.  What is read side by side is read as a vector, and computed one by one.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,29 +13,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
-from tvm_iree_ext.schedules.gpu.registers import Workgroup
 from tvm_iree_ext.schedules.layouts import known_factor
 from tvm_iree_ext.schedules.loops_form import Axis, Nest, linear_index, step, substitute
 from tvm_iree_ext.schedules.loops_point import Access, Cells, Memory, Point
 
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
-from tvm_iree_ext.layout.nested import NestedLayout
 
 At = Mapping[ir.Var, Expr]
-
-
-@contextmanager
-def workgroups(count: Index, layout: NestedLayout, size: int, kind: str) -> Iterator[Any]:
-    """A kernel of so many workgroups with a layout's subgroups: ``(number, workgroup)``."""
-    subgroups = 1
-    for tile in layout.subgroup_tile:
-        subgroups *= tile
-    with (
-        I.launch_thread("blockIdx.x", i64(count)) as number,
-        I.launch_thread("threadIdx.y", subgroups) as subgroup,
-        I.launch_thread("threadIdx.x", size) as lane,
-    ):
-        yield number, Workgroup(subgroup, lane, subgroups, size, kind)
 
 
 def spread(flat: Index, axes: Sequence[Axis]) -> dict[ir.Var, Expr]:

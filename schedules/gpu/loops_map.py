@@ -8,6 +8,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
+from tvm_iree_ext.schedules.gpu.kernels import workgroups
 from tvm_iree_ext.schedules.gpu.loops_lanes import (
     At,
     Runs,
@@ -17,7 +18,6 @@ from tvm_iree_ext.schedules.gpu.loops_lanes import (
     store_run,
     stored_places,
     widest_run,
-    workgroups,
 )
 from tvm_iree_ext.schedules.gpu.reduce import digits
 from tvm_iree_ext.schedules.loops_form import Nest, linear_index
@@ -48,10 +48,8 @@ def emit_map(nest: Nest, memory: Memory, target: Target) -> None:
     )  # fmt: skip
     (tile,) = layout.undistributed_shape
     total = emit.product([axis.count for axis in axes])
-    with workgroups(emit.ceil_div(total, tile), layout, size, target.kind.name) as (
-        number,
-        workgroup,
-    ):
+    count, kind = emit.ceil_div(total, tile), target.kind.name
+    with workgroups(count, _SUBGROUPS, size, kind) as (number, workgroup):
         (subgroup,), (lane,) = digits(layout, workgroup)
         first = I.Bind(wide(number) * tile + wide(subgroup * size + lane) * run)
         with where(None if is_whole(total, tile) else first < i64(total)):

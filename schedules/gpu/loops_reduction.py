@@ -11,6 +11,7 @@ together.  A function that is not known to be one of two values has a lane for e
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 from tvm import ir, tirx
@@ -20,13 +21,13 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
+from tvm_iree_ext.schedules.gpu.kernels import workgroups
 from tvm_iree_ext.schedules.gpu.loops_lanes import (
     At,
     is_whole,
     noted,
     spread,
     stored_places,
-    workgroups,
 )
 from tvm_iree_ext.schedules.gpu.reduce import Across, Values, digits
 from tvm_iree_ext.schedules.loops_combine import Combiner, combiner_of
@@ -262,7 +263,8 @@ class _Reduction:
         tile = layout.undistributed_shape[0]
         tiles = emit.ceil_div(self.results, tile)
         count = emit.product([parts, tiles])
-        with workgroups(count, layout, self.size, self.kind) as (number, workgroup):
+        subgroups = prod(layout.subgroup_tile)
+        with workgroups(count, subgroups, self.size, self.kind) as (number, workgroup):
             part, flat = emit.divide(wide(number), tiles) if parts > 1 else (i64(0), wide(number))
             part = I.Bind(part)
             subgroup, lane = digits(layout, workgroup)

@@ -15,31 +15,26 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.gpu.line_config import line_config, line_space
 from tvm_iree_ext.schedules.gpu.line_plan import LinePlan, LineShape
+from tvm_iree_ext.schedules.gpu.line_rule import LineRule
 from tvm_iree_ext.schedules.gpu.line_tile import ALIGNMENT_BYTES, Words
-from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.gpu.scan_kernels import ScanKernels
 from tvm_iree_ext.schedules.lines import held_dtype
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
-from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.ops.scan import Scan
 
 
-class GpuScan(GpuRule):
+class GpuScan(LineRule):
     """Scans on NVIDIA's and AMD's GPUs."""
 
     name = "gpu.scan"
     lowers = Scan
 
-    def heuristic(self, op: Scan, target: Target) -> LoweringConfig:
-        """Lines shared by lanes where the op allows, on all cores."""
-        return line_config(_shape(op), target)
-
-    def space(self, op: Scan, target: Target) -> Space:
-        """What a line's sharing leaves open."""
-        return line_space(_shape(op), target, self.check)
+    def lines(self, op: Scan) -> LineShape:
+        """Shared by lanes where the op allows."""
+        left = (held_dtype(op.type.dtype),)
+        return LineShape.of(op.type, op.dimension, op.in_order, left)
 
     def lower(self, op: Scan, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.
@@ -47,13 +42,8 @@ class GpuScan(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        plan = LinePlan.of(_shape(op), target, self.check(config))
+        plan = LinePlan.of(self.lines(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = ScanOperands.declare(op, align=ALIGNMENT_BYTES, make=Words.declare)
             ScanKernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})
-
-
-def _shape(op: Scan) -> LineShape:
-    left = (held_dtype(op.type.dtype),)
-    return LineShape.of(op.type, op.dimension, op.in_order, left)

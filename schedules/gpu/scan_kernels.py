@@ -10,6 +10,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.gpu.attention_math import held
 from tvm_iree_ext.schedules.gpu.attention_tiles import where, wide
+from tvm_iree_ext.schedules.gpu.kernels import workgroups
 from tvm_iree_ext.schedules.gpu.line_plan import LinePlan
 from tvm_iree_ext.schedules.gpu.line_tile import LineTile, Words
 from tvm_iree_ext.schedules.gpu.reduce import Across, Values
@@ -49,12 +50,8 @@ class ScanKernels:
     def _launch(self, *, sums_only: bool) -> None:
         plan = self.plan
         tiles = emit.ceil_div(self.count, plan.lines)
-        with (
-            I.launch_thread("blockIdx.x", i64(emit.product([tiles, self.parts]))) as number,
-            I.launch_thread("threadIdx.y", plan.subgroups) as subgroup,
-            I.launch_thread("threadIdx.x", plan.size) as lane,
-        ):
-            workgroup = Workgroup(subgroup, lane, plan.subgroups, plan.size, plan.kind)
+        count = emit.product([tiles, self.parts])
+        with workgroups(count, plan.subgroups, plan.size, plan.kind) as (number, workgroup):
             tile_number, part = emit.divide(wide(number), self.parts)
             tile = LineTile(plan, self.lines, workgroup, I.Bind(tile_number))
             _Walk(self, tile, I.Bind(part), sums_only=sums_only).emit()

@@ -25,6 +25,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import (
     spread_elements,
     unchecked,
 )
+from tvm_iree_ext.schedules.gpu.kernels import workgroup_shape
 from tvm_iree_ext.schedules.gpu.rule import GpuRule
 from tvm_iree_ext.schedules.gpu.scatter_ordered import ordered_scatter, touches_all
 from tvm_iree_ext.schedules.slice_operands import static_count
@@ -91,10 +92,10 @@ class GpuScatter(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        check, size = self.check(config), subgroup_size(target)
+        check = self.check(config)
         algorithm = check.algorithm(*_ALGORITHMS)
-        lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
-        check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
+        shape = workgroup_shape(check, target)
+        lanes = shape.lanes
         widest = check.lanes(most=WIDEST_BYTES // item_bytes(op.dtype))
         kind, combine = target.kind.name, op.region.known_as or ""
         if algorithm == "ordered":
@@ -105,7 +106,7 @@ class GpuScatter(GpuRule):
             )
             most = gpu_chip(target).declared_shared_memory_bytes // _BYTES_PER_POSITION
             check.expect(batch <= most, "workgroup_tile['batch']", batch, f"at most {most}")
-            function = ordered_scatter(op, kind, lanes, size, batch // lanes, check.splits())
+            function = ordered_scatter(op, kind, shape, batch // lanes, check.splits())
         elif algorithm == "atomic":
             check.need(
                 has_atomic(combine, op.dtype),

@@ -17,6 +17,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.gpu.kernels import WorkgroupShape
 from tvm_iree_ext.schedules.gpu.votes import ballot, count, count_before
 from tvm_iree_ext.schedules.slice_operands import SliceOperands, static_count
 
@@ -25,15 +26,14 @@ from tvm_iree_ext.ops.scatter import Scatter
 
 
 def ordered_scatter(
-    op: Scatter, kind: str, lanes: int, subgroup_size: int, positions: int, owners: int
+    op: Scatter, kind: str, shape: WorkgroupShape, positions: int, owners: int
 ) -> tirx.PrimFunc:
     """The block ``copy``, not yet scheduled, and the kernel of the updates.
 
     Args:
         op: with any region.
         kind: of the target, ``cuda`` or ``rocm``.
-        lanes: of a workgroup, a power of two.
-        subgroup_size: of the target.
+        shape: of a workgroup, its lanes a power of two.
         positions: of the batch that a lane looks at for each list.
         owners: workgroups.
     """
@@ -44,7 +44,7 @@ def ordered_scatter(
             I.buffer_store(buffers["result"], buffers["original"][tuple(at)], at)
         with I.sblock("updates"):
             touches_all(op, operands.parameters)
-            _Updates(op, operands, kind, lanes, subgroup_size, positions, owners).emit()
+            _Updates(op, operands, kind, shape, positions, owners).emit()
     return builder.get()
 
 
@@ -56,14 +56,13 @@ class _Updates:
         op: Scatter,
         operands: SliceOperands,
         kind: str,
-        lanes: int,
-        subgroup_size: int,
+        shape: WorkgroupShape,
         positions: int,
         owners: int,
     ) -> None:
         self.op, self.operands, self.kind = op, operands, kind
-        self.lanes, self.size, self.positions, self.owners = lanes, subgroup_size, positions, owners
-        self.subgroups = lanes // subgroup_size
+        self.lanes, self.size, self.subgroups = shape.lanes, shape.size, shape.subgroups
+        self.positions, self.owners = positions, owners
         # Where they fit in 32 bits, lists take half the memory.
         sizes = [static_count(shape) for shape in (self.op.slices.full, self.op.slices.batch)]
         narrow = None not in sizes and prod(size or 1 for size in sizes) < 2**31

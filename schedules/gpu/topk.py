@@ -5,19 +5,17 @@ import math
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.gpu.rule import GpuRule
-from tvm_iree_ext.schedules.gpu.sort import (
+from tvm_iree_ext.schedules.gpu.sort_network import SortShape
+from tvm_iree_ext.schedules.gpu.sort_rule import (
+    TileRule,
     check_places,
     sort_lanes,
     sort_shape,
     tile_elements,
-    tile_space,
 )
-from tvm_iree_ext.schedules.gpu.sort_network import SortShape
 from tvm_iree_ext.schedules.gpu.sort_tile import PLACE_BYTES
 from tvm_iree_ext.schedules.gpu.topk_kernels import topk_kernel
 from tvm_iree_ext.schedules.rule import ConfigCheck
-from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.topk import Topk
@@ -25,7 +23,7 @@ from tvm_iree_ext.ops.topk import Topk
 _LEAST_SHRINKING = 4  # of a line, in a round that leaves the best of each tile
 
 
-class GpuTopk(GpuRule):
+class GpuTopk(TileRule):
     """Top-k on GPUs, in both of the dialect's forms."""
 
     name = "gpu.topk"
@@ -46,22 +44,17 @@ class GpuTopk(GpuRule):
             return sort_lanes("tiles", most, 1, most, target)
         return sort_lanes("merge", most, 1, most, target)
 
-    def space(self, op: Topk, target: Target) -> Space:
-        """The tile and the lanes that share it."""
-        return tile_space(
-            self.heuristic(op, target), target, lambda c: self._shape(op, target, self.check(c))
-        )
-
     def lower(self, op: Topk, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.
 
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        shape = self._shape(op, target, self.check(config))
+        shape = self.shape(op, target, self.check(config))
         return ir.IRModule({op.entry: topk_kernel(op, config.algorithm, shape)})
 
-    def _shape(self, op: Topk, target: Target, check: ConfigCheck) -> SortShape:
+    def shape(self, op: Topk, target: Target, check: ConfigCheck) -> SortShape:
+        """The tiles of a config."""
         algorithm = check.algorithm("network", "tiles", "merge")
         length = _length(op)
         check_places(check, length)
