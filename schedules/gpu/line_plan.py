@@ -13,6 +13,7 @@ Few long lines are cut into parts, each a workgroup's.
 from dataclasses import dataclass, replace
 from math import prod
 
+from tvm import tirx
 from tvm.target import Target
 from tvm_iree_ext.schedules.emit import Index, ceil_div
 from tvm_iree_ext.schedules.gpu.conversion import shared_elements
@@ -103,10 +104,16 @@ class LinePlan:
         return alone and self.part is None
 
     def parts(self, length: Index) -> Index:
-        """Of a line: one more at times, as rows may begin before their first element."""
+        """Of a line: one more at times, as rows may begin before their first element.
+
+        At least one, so that lines without elements have a workgroup, too.
+        """
         if self.part is None:
             return 1
-        return ceil_div(length + (self.run - 1 if self.rows else 0), self.part)
+        before = self.run - 1 if self.rows else 0
+        if not before and not isinstance(length, int):
+            length = tirx.max(length, 1)
+        return ceil_div(length + before, self.part)
 
     @staticmethod
     def of(shape: LineShape, target: Target, check: ConfigCheck) -> "LinePlan":

@@ -124,12 +124,24 @@ class _Walk:
                 self._together(at, at > first)
             if not self.sums_only:
                 tile.store(self.target, at, self.words)
-        if self.sums_only:
-            with where(tile.first_of_line()):
-                for slot in range(tile.slots):
-                    line = self.operands.lines.line(*tile.line(slot))
-                    place = line * i64(self.kernels.parts) + self.part
-                    I.buffer_store(self.kernels.totals, self.carry[slot], [place])
+        if not self.sums_only:
+            self._without_elements()
+            return
+        with where(tile.first_of_line()):
+            for slot in range(tile.slots):
+                line = self.operands.lines.line(*tile.line(slot))
+                place = line * i64(self.kernels.parts) + self.part
+                I.buffer_store(self.kernels.totals, self.carry[slot], [place])
+
+    def _without_elements(self) -> None:
+        """The accumulator keeps its init where the call says that lines have no elements."""
+        operands, tile = self.operands, self.tile
+        if known(operands.lines.length) is not None:
+            return
+        with I.If(i64(operands.lines.length) == 0), I.Then(), where(tile.first_of_line()):
+            for slot in range(tile.slots):
+                line = operands.lines.line(*tile.line(slot))
+                operands.accumulator.store(line, operands.init.load(line))
 
     def _start(self, slot: int) -> Expr:
         """What lies before the first tile; whatever, where nothing does."""

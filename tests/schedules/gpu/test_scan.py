@@ -87,6 +87,17 @@ def test_rows_are_read_in_whole_accesses():
     assert wide == {16}
 
 
+@pytest.mark.parametrize("shape", [("n",), (3, "n"), ("n", 3)])
+def test_lines_without_elements_keep_their_init(shape):
+    """Where the call says so: in one kernel or three."""
+    dimension = shape.index("n")
+    op = ops.scan(shape, dimension=dimension, dtype="int32")
+    x = np.zeros([0 if extent == "n" else extent for extent in shape], "int32")
+    init = np.full([extent for extent in shape if extent != "n"], 5, "int32")
+    done = simulate_op(op, "rocm:gfx942", {"input": x, "accumulator_init": init}).check()
+    np.testing.assert_array_equal(done.results["accumulator"], init)
+
+
 def test_a_config_that_does_not_fit_is_refused():
     rule, target = GpuScan(), make_target("cuda:sm_80")
     op = ops.scan((64, 512), dimension=1, dtype="int32")
