@@ -18,7 +18,7 @@ import pytest
 
 from tvm_iree_ext import bench, ops
 from tvm_iree_ext.bench import case as case_module
-from tvm_iree_ext.bench import suites
+from tvm_iree_ext.bench import compare, suites
 from tvm_iree_ext.bench.attention import (
     attention_case,
     numpy_attention,
@@ -27,9 +27,10 @@ from tvm_iree_ext.bench.attention import (
     torch_online,
 )
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Library, Peer
-from tvm_iree_ext.bench.compare import OtherLoad
+from tvm_iree_ext.bench.compare import OtherLoad, Outcome, Row
 from tvm_iree_ext.bench.costs import MEMORY_SHAPE, Costs, Memory, measure_costs
 from tvm_iree_ext.bench.footprint import extra_bytes
+from tvm_iree_ext.bench.listed import listed_pairs
 from tvm_iree_ext.bench.peaks import Peaks
 from tvm_iree_ext.bench.turns import Spread, settle, speedup
 from tvm_iree_ext.builder import build
@@ -53,7 +54,8 @@ def known_peaks(monkeypatch):
 
 @pytest.fixture(scope="module")
 def tiny():
-    return attention_case(2, 16, 24, 16, "float32")
+    case = attention_case(2, 16, 24, 16, "float32")
+    return dataclasses.replace(case, peers=case.peers[:3])  # the others take a while to set up
 
 
 def run_one(case, **options):
@@ -69,7 +71,7 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     path = tmp_path / "new" / "report.json"
     report.save_json(path)
     data = json.loads(path.read_text())
-    assert data["schema"] == 1
+    assert data["schema"] == 2
     assert data["suite"] == "tiny"
     assert data["quick"] is True
     assert data["complete"] is True
@@ -88,6 +90,14 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     assert row["unit"] in ("GFLOP/s", "GB/s")
     assert row["rate"] > 0
     assert row["share_of_limit"] > 0
+    assert (row["op"], row["provenance"]) == ("iree_linalg_ext.attention", "heuristic")
+    assert row["bar"] == (0.85 if row["limited_by"] == "compute" else 0.8)
+    assert row["heuristic"] is None
+    timed = [peer for peer in row["peers"] if peer["status"] == "timed"]
+    assert row["fastest"] == min(timed, key=lambda peer: peer["speedup"]["median"])["name"]
+    (summary,) = data["summary"]
+    assert (summary["threads"], summary["cases"], summary["untimed"]) == (1, 1, [])
+    assert summary["geometric_mean"] > 0
     ours = row["ours"]
     assert (ours["name"], ours["status"], ours["speedup"]) == ("tvm_iree_ext", "timed", None)
     assert 0 < ours["seconds"]["low"] <= ours["seconds"]["median"] <= ours["seconds"]["high"]
@@ -108,6 +118,99 @@ def test_the_limit_is_the_larger_of_compute_and_memory(tiny, monkeypatch, gflops
     assert row.share_of_limit == row.limit_seconds / row.ours.seconds.median
     work = tiny.flops if unit == "GFLOP/s" else tiny.bytes
     assert row.rate == work / row.ours.seconds.median / 1e9
+
+
+def test_a_tuned_kernel_is_timed_beside_the_heuristics(tiny, known_peaks, monkeypatch):
+    def built(op, database=None):
+        kernel = build(op)
+        if database is None:
+            manifest = dataclasses.replace(kernel.manifest, provenance="record exact")
+            monkeypatch.setattr(kernel, "manifest", manifest)
+        return kernel
+
+    monkeypatch.setattr(compare.builder, "build", built)
+    report = run_one(dataclasses.replace(tiny, peers=()))
+    (row,) = report.rows
+    assert row.provenance == "record exact"
+    assert (row.ours.status, row.heuristic.status) == ("timed", "timed")
+    assert row.heuristic.speedup is not None
+    header, (cells,) = report.table()
+    assert "(" in cells[header.index("heuristic ms")]
+    assert "(" in cells[header.index("tuned ms")]
+
+
+def row_of(case, threads, share, *ratios, op="x.matmul", limited_by="compute", status="timed"):
+    """A row of ours at a share of its limit, of 1 s, and of peers A, B at ratios to ours."""
+    seconds = Spread(1 / share, 1 / share, 1 / share)
+    ours = Outcome("ours", status, seconds=seconds if status == "timed" else None)
+    peers = [
+        Outcome(name, "timed", seconds=Spread(r / share, 0, 0), speedup=Spread(r, r, r))
+        for name, r in zip("AB", ratios, strict=False)
+    ]
+    return Row(case, op, threads, 10**9, 10**8, limited_by, 1.0, ours, peers=peers)
+
+
+def test_the_fastest_peer_is_the_one_nearest_to_us_or_ahead():
+    assert row_of("x", 1, 0.5, 3.0, 2.0).fastest.name == "B"
+    assert row_of("x", 1, 0.5).fastest is None
+
+
+def test_a_summary_has_the_mean_of_ratios_and_who_is_behind_or_below():
+    rows = [
+        row_of("a", 1, 0.9, 4.0, 8.0, op="tvm_iree_ext.contraction"),
+        row_of("b", 1, 0.84, 0.25, 8.0, op="tvm_iree_ext.contraction"),
+        row_of("c", 1, 0.79, op="iree_linalg_ext.scan", limited_by="memory"),
+        row_of("d", 1, 0.1, 8.0, op="iree_linalg_ext.sort", limited_by="memory"),
+        row_of("e", 1, 0.1, op="tvm_iree_ext.fft_transform"),
+        row_of("f", 2, 1.0, 2.0, status="wrong"),
+    ]
+    one, two = bench.summaries(rows)
+    assert one.cases == 3
+    assert one.geometric_mean == pytest.approx(2.0)  # of 4, 1/4 and 8
+    assert [row.case for row in one.behind] == ["b"]
+    assert [row.case for row in one.below] == ["b", "c"]
+    assert (two.threads, two.untimed) == (2, ("f",))
+    text = "\n".join(bench.summary_lines([one]))
+    assert "2.00 times as long as ours, the geometric mean of 3 cases; it is ahead in 1" in text
+    assert "b 0.25x A" in text
+    assert "b 84% of compute (bar 85%), c 79% of memory (bar 80%)" in text
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_a_roofline_is_drawn_with_and_without_cases_that_compute(known_peaks, tmp_path, suffix):
+    pytest.importorskip("matplotlib", reason="draws the picture: scripts/setup dev bench")
+    moving = dataclasses.replace(row_of("moved", 1, 0.5, 0.5), flops=0)
+    machine = bench.Machine("a machine", 2, "", "", {})
+    for rows in ([row_of("ours_ahead", 1, 0.5, 2.0), moving], [moving]):
+        report = bench.Report("x", False, machine, suites.measure_peaks([1]), rows)
+        path = tmp_path / f"roofline.{suffix}"
+        bench.save_roofline(report, path)
+        start = path.read_bytes()[:400]
+        assert start.startswith(b"\x89PNG") if suffix == "png" else b"<svg" in start
+    with pytest.raises(ValueError, match="'doc' is none of"):
+        bench.check_roofline(tmp_path / "roofline.doc")
+
+
+def test_odd_sizes_are_compared_by_their_work(known_peaks, tiny):
+    double = dataclasses.replace(attention_case(2, 16, 48, 16, "float32"), name="double")
+    (found,) = bench.measure_odd((tiny, double), suites.measure_peaks([1]), quick=True)
+    taken = found.odd_seconds.median / found.listed_seconds.median
+    assert found.relative.median == pytest.approx(taken / 2, rel=0.5)
+    assert found.sizes.split()[:2] == ["1x2x16x16", "1x2x48x16"]
+    wrong = dataclasses.replace(double, check=lambda _: lambda _: "all wrong")
+    (found,) = bench.measure_odd((tiny, wrong), suites.measure_peaks([1]), quick=True)
+    assert not found.is_within
+    assert "wrong: double: all wrong" in bench.odd_markdown([found])
+
+
+def test_every_listed_case_has_a_twin_of_other_sizes():
+    pairs = listed_pairs()
+    assert [case.name for case, _ in pairs] == [c.name for c in bench.select_cases("peers")]
+    assert len({case.name for case, _ in pairs}) == len(pairs) == 57
+    for case, twin in pairs:
+        listed, odd = (one.op.signature.operands for one in (case, twin))
+        assert all(a.shape != b.shape for a, b in zip(listed, odd, strict=True) if a.shape)
+        assert (twin.op.name, twin.name) == (case.op.name, f"{case.name}_odd")
 
 
 @pytest.mark.parametrize("form", ["", "mask", "causal"])
@@ -204,7 +307,9 @@ def test_a_peer_that_is_wrong_is_not_timed(tiny, known_peaks):
     assert found.seconds is None
     assert len(called) == 1  # for the check
     assert report.wrong == [f"{tiny.name}: Wrong: {found.reason}"]
-    assert report.table()[1][0][-1] == "wrong"
+    header, (cells,) = report.table()
+    assert cells[header.index("Wrong")] == "wrong"
+    assert cells[header.index("fastest peer")] == ""
 
 
 def test_a_peer_that_is_not_installed_is_skipped_by_name(tiny, known_peaks, monkeypatch):
@@ -407,5 +512,9 @@ def test_the_command_refuses_in_one_line(command):
         command("sorting")
     with pytest.raises(ExtError, match="bench: the number of threads is 99"):
         command("attention", "--threads", 99)
+    with pytest.raises(ExtError, match="bench: --odd is for the suite peers, not attention"):
+        command("attention", "--odd")
+    with pytest.raises(ExtError, match="bench: roofline x: 'no suffix' is none of"):
+        command("attention", "--roofline", "x")
     with pytest.raises(SystemExit):
         command("attention", "--threads", "two")

@@ -31,9 +31,9 @@ CASES = {
     ),
     "conv": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), strides=2, padding=1),
     "conv_nchw": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), nchw=True, padding=1),
-    "conv_bias": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), fused=True),
+    "conv_bias": lambda: conv_2d_case("conv", (1, 9, 9, 3), (3, 3, 3, 4), fused="bias_relu"),
     "conv_bias_nchw": lambda: conv_2d_case(
-        "conv", (1, 9, 9, 3), (3, 3, 3, 4), nchw=True, fused=True
+        "conv", (1, 9, 9, 3), (3, 3, 3, 4), nchw=True, fused="bias_relu"
     ),
     "depthwise": lambda: conv_2d_case("conv", (1, 9, 9, 4), (3, 3, 1, 4), groups=4, padding=1),
     "embedding": lambda: embedding_case(5, 1000, 8),

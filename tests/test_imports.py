@@ -102,7 +102,8 @@ ALLOWED = {
     "limits": "",
     "verify": f"{BUILD} {VERIFY} .simulated .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker .device tvm",
-    "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree",
+    "bench": f"{BUILD} {VERIFY} tvm tvm_ffi numpy ml_dtypes torch threadpoolctl iree"
+    " jax onnx onnxruntime scipy pyfftw matplotlib",
     "gpu_cases": ".ops .schedules .target tvm",
     "gpu_sweep_cases": ".ops",
     "gpu_sweep": f"{REGISTRY} .bench .device .gpu_sweep_cases .gpu_table .inspected .verify"

@@ -16,13 +16,24 @@ from tvm_iree_ext.bench.growth import (
     growth_row,
     measure_growth,
 )
+from tvm_iree_ext.bench.odd import (
+    ODD_HEADER,
+    Odd,
+    measure_odd,
+    odd_markdown,
+    odd_row,
+)
 from tvm_iree_ext.bench.peaks import Peaks, measure_peaks
-from tvm_iree_ext.bench.report import Machine, Report, row_cells, write_whole
-from tvm_iree_ext.bench.suites import SUITES, run, select_cases
+from tvm_iree_ext.bench.report import Machine, Report, row_text, write_whole
+from tvm_iree_ext.bench.roofline import check_roofline, save_roofline
+from tvm_iree_ext.bench.suites import PEERS, SUITES, run, run_odd, select_cases
+from tvm_iree_ext.bench.summary import Summary, summaries, summary_lines
 from tvm_iree_ext.bench.turns import Contender, Spread, take_turns
 
 __all__ = [
     "GROWTH_HEADER",
+    "ODD_HEADER",
+    "PEERS",
     "SUBJECTS",
     "SUITES",
     "Case",
@@ -30,6 +41,7 @@ __all__ = [
     "Growth",
     "Library",
     "Machine",
+    "Odd",
     "Outcome",
     "Peaks",
     "Peer",
@@ -37,13 +49,22 @@ __all__ = [
     "Row",
     "Spread",
     "Subject",
+    "Summary",
+    "check_roofline",
     "growth_markdown",
     "growth_row",
     "measure_growth",
+    "measure_odd",
     "measure_peaks",
-    "row_cells",
+    "odd_markdown",
+    "odd_row",
+    "row_text",
     "run",
+    "run_odd",
+    "save_roofline",
     "select_cases",
+    "summaries",
+    "summary_lines",
     "take_turns",
     "write_whole",
 ]

@@ -11,7 +11,9 @@ import numpy as np
 from tvm_iree_ext import dtypes, ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import affine, tensor
+from tvm_iree_ext.bench.ort import onnx_type, ort_peer
 from tvm_iree_ext.catalog.entry import EXACT
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.arg_compare import ArgCompare
@@ -51,6 +53,8 @@ def arg_case(shape: tuple[int, ...], dimension: int, name: str = "argmax") -> Ca
             Peer(NUMPY, lambda values: numpy_arg(op, values)),
             Peer(TORCH, lambda values: torch_arg(op, values)),
             iree_peer(op, _mlir(op)),
+            ort_peer(op, *_nodes(op)),
+            jax_peer(lambda x, *_: jax_arg(op, x)),
         ),
     )
 
@@ -61,6 +65,7 @@ def _check(op: ArgCompare, values: Values) -> Check:
 
     def check(result: Any) -> str | None:
         got = np.asarray(result[1] if isinstance(result, tuple) else result)
+        got = got.reshape(want.shape)  # a peer may keep the dimension
         return first_difference("index", got, want, EXACT) or None
 
     return check
@@ -89,6 +94,26 @@ def _mlir(op: ArgCompare) -> str:
     linalg.yield %value, %where : f32, {kind}
   }} -> ({best}, {place})
   return %found#0, %found#1 : {best}, {place}"""
+
+
+def _nodes(op: ArgCompare) -> tuple[str, str]:
+    """The index, and the value there."""
+    shape = list(op.type.shape)
+    shape[op.dimension] = 1
+    find = "ArgMax" if op.comparison == ">" else "ArgMin"
+    nodes = f"""place = {find} <axis = {op.dimension}, keepdims = 1> (input_value)
+  best = GatherElements <axis = {op.dimension}> (input_value, place)"""
+    return nodes, f"{onnx_type(shape)} best, {onnx_type(shape, 'int64')} place"
+
+
+def jax_arg(op: ArgCompare, x: Any) -> tuple[Any, Any]:
+    """``jax.numpy.argmax`` or ``argmin``, and the values there."""
+    import jax.numpy as jnp
+
+    find = jnp.argmax if op.comparison == ">" else jnp.argmin
+    index = find(x, axis=op.dimension, keepdims=True)
+    value = jnp.take_along_axis(x, index, op.dimension, mode="promise_in_bounds")
+    return value.squeeze(op.dimension), index.squeeze(op.dimension)
 
 
 def numpy_arg(op: ArgCompare, values: Values) -> Call:

@@ -15,7 +15,10 @@ import numpy as np
 from tvm_iree_ext import dtypes, ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.bench.iree import DATA_TILING, iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import affine, filled, tensor
+from tvm_iree_ext.bench.ort import ort_peer
+from tvm_iree_ext.bench.torch_compile import compiled_peer
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.attention import Attention
 
@@ -72,11 +75,13 @@ def attention_case(
         op=op,
         operands=operands,
         check=lambda values: _check(op, values, form == "causal"),
-        compute_dtype=op.compute_dtype,
+        compute_dtype=dtype,
         peers=(
             Peer(NUMPY, lambda values: numpy_attention(values, form == "causal")),
             Peer(TORCH, lambda values: torch_attention(values, form == "causal")),
             *_iree(op, (heads, queries, keys, head_dim), form),
+            *_ort(op, form),
+            jax_peer(lambda *arrays: jax_attention(*arrays, causal=form == "causal")),
         ),
     )
 
@@ -114,7 +119,12 @@ def online_case(heads: int, length: int, dim: int) -> Case:
         operands=operands,
         check=check_of,
         compute_dtype="float32",
-        peers=(Peer(NUMPY, numpy_online), Peer(TORCH, torch_online)),
+        peers=(
+            Peer(NUMPY, numpy_online),
+            Peer(TORCH, torch_online),
+            compiled_peer(torch_online_step),
+            jax_peer(jax_online_step),
+        ),
     )
 
 
@@ -141,19 +151,37 @@ def torch_online(values: Values) -> Call:
     """The step's formula, operation by operation: PyTorch has no such function."""
     import torch
 
-    q, k, v, output, largest, total = (torch.from_numpy(array) for array in values.values())
-    scale = 1 / math.sqrt(q.shape[-1])
+    tensors = [torch.from_numpy(array) for array in values.values()]
 
     def call() -> Any:
         with torch.inference_mode():
-            scores = (q * scale) @ k.transpose(-1, -2)
-            newest = torch.maximum(largest, scores.amax(dim=-1))
-            weights = torch.exp(scores - newest[..., None])
-            shrink = torch.exp(largest - newest)
-            summed = shrink * total + weights.sum(dim=-1)
-            return shrink[..., None] * output + weights @ v, newest, summed
+            return torch_online_step(*tensors)
 
     return call
+
+
+def torch_online_step(q: Any, k: Any, v: Any, output: Any, largest: Any, total: Any) -> Any:
+    """The step's formula."""
+    import torch
+
+    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.transpose(-1, -2)
+    newest = torch.maximum(largest, scores.amax(dim=-1))
+    weights = torch.exp(scores - newest[..., None])
+    shrink = torch.exp(largest - newest)
+    summed = shrink * total + weights.sum(dim=-1)
+    return shrink[..., None] * output + weights @ v, newest, summed
+
+
+def jax_online_step(q: Any, k: Any, v: Any, output: Any, largest: Any, total: Any) -> Any:
+    """The step's formula."""
+    import jax.numpy as jnp
+
+    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.swapaxes(-1, -2)
+    newest = jnp.maximum(largest, scores.max(axis=-1))
+    weights = jnp.exp(scores - newest[..., None])
+    shrink = jnp.exp(largest - newest)
+    summed = shrink * total + weights.sum(axis=-1)
+    return shrink[..., None] * output + weights @ v, newest, summed
 
 
 def _check(op: Attention, values: Values, causal: bool) -> Check:
@@ -266,3 +294,29 @@ def torch_attention(values: Values, causal: bool) -> Call:
             return attend(q, k, v, attn_mask=mask, is_causal=causal)
 
     return call
+
+
+def _ort(op: Attention, form: Form) -> list[Peer]:
+    """The op Attention, which has no kernel for bfloat16."""
+    operands = op.signature.arguments
+    if operands[0].dtype == "bfloat16":
+        return []
+    causal = " <is_causal = 1>" if form == "causal" else ""
+    names = ", ".join(operand.name for operand in operands)
+    return [ort_peer(op, f"  output = Attention{causal} ({names})")]
+
+
+def jax_attention(query: Any, key: Any, value: Any, mask: Any = None, *, causal: bool) -> Any:
+    """The formula; weights are rounded to the operands' type, as ``jax.nn`` has it."""
+    import jax.numpy as jnp
+    from jax.nn import softmax
+
+    wide = {"preferred_element_type": jnp.float32}
+    scores = jnp.einsum("bhqd,bhkd->bhqk", query, key, **wide) / math.sqrt(query.shape[-1])
+    if mask is not None:
+        scores += mask
+    if causal:
+        rows, columns = scores.shape[-2:]
+        scores = jnp.where(jnp.tri(rows, columns, dtype=bool), scores, -jnp.inf)
+    weights = softmax(scores).astype(query.dtype)
+    return jnp.einsum("bhqk,bhkd->bhqd", weights, value, **wide).astype(query.dtype)

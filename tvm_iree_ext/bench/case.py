@@ -134,5 +134,6 @@ def _limit_torch(count: int) -> Any:
 
 
 OURS = Library("tvm_iree_ext", "tvm-iree-ext", runtime.threads)
+HEURISTIC = Library("heuristic", "tvm-iree-ext", runtime.threads)
 NUMPY = Library("NumPy", "numpy", _limit_numpy)
 TORCH = Library("PyTorch", "torch", _limit_torch)

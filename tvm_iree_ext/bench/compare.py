@@ -5,14 +5,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from tvm_iree_ext import builder, dtypes
-from tvm_iree_ext.bench.case import OURS, Case, Library, Skipped, Values
+from tvm_iree_ext.bench.case import HEURISTIC, OURS, Call, Case, Library, Skipped, Values
 from tvm_iree_ext.bench.peaks import Peaks
 from tvm_iree_ext.bench.turns import Contender, Spread, speedup, take_turns
+from tvm_iree_ext.kernel import Kernel
 
 Status = Literal["timed", "skipped", "wrong"]
 Progress = Callable[[str], None]
@@ -43,11 +44,20 @@ class Outcome:
     """How many times as long as ours it takes; None for ours."""
 
 
+MEMORY_BAR = 0.8
+COMPUTE_BAR = 0.85
+_CONTRACTING = ("contraction", "conv_2d", "attention", "online_attention")
+
+
 @dataclass(frozen=True)
 class Row:
-    """One case with one number of threads."""
+    """One case with one number of threads.
+
+    ``ours`` is the kernel that ``build`` gives: by a record of tuning, where there is one.
+    """
 
     case: str
+    op: str
     threads: int
     flops: int
     bytes: int
@@ -55,6 +65,10 @@ class Row:
     limit_seconds: float
     """What the work takes at the measured peak, or the operands at the measured bandwidth."""
     ours: Outcome
+    provenance: str = "heuristic"
+    """Where the lowering config of ours comes from."""
+    heuristic: Outcome | None = None
+    """The kernel of the heuristic's config, where ours has another."""
     peers: list[Outcome] = field(default_factory=list)
 
     @property
@@ -76,9 +90,26 @@ class Row:
         return None if self.ours.seconds is None else self.limit_seconds / self.ours.seconds.median
 
     @property
+    def bar(self) -> float | None:
+        """The share of the limit to be reached; None where the limit means little.
+
+        A sort reads and writes many times; other computations than contractions have no bar.
+        """
+        name = self.op.rsplit(".", 1)[-1]
+        if self.limited_by == "memory":
+            return None if name == "sort" else MEMORY_BAR
+        return COMPUTE_BAR if name in _CONTRACTING else None
+
+    @property
+    def fastest(self) -> Outcome | None:
+        """The peer that comes nearest to us, or is ahead; None where none was timed beside us."""
+        ratios = {peer: peer.speedup.median for peer in self.peers if peer.speedup is not None}
+        return min(ratios, key=ratios.__getitem__, default=None)
+
+    @property
     def outcomes(self) -> list[Outcome]:
         """Ours, and the peers'."""
-        return [self.ours, *self.peers]
+        return [self.ours, *([self.heuristic] if self.heuristic else []), *self.peers]
 
 
 def compare(
@@ -93,20 +124,15 @@ def compare(
     check = case.check(values)
     progress("build")
     kernel = builder.build(case.op)
-    arguments = [values[operand.name] for operand in case.op.signature.arguments]
-    out = tuple(
-        np.zeros(shape, dtypes.numpy_dtype(operand.dtype))
-        for shape, operand in zip(
-            case.op.signature.result_shapes({}), case.op.signature.results, strict=True
-        )
-    )
-    given = out[0] if len(out) == 1 else out
-    makers: list[tuple[Library, Callable[[Values], Callable[[], Any]]]]
-    makers = [(OURS, lambda _: partial(kernel, *arguments, out=given))]
+    makers: list[tuple[Library, Callable[[Values], Call]]]
+    makers = [(OURS, lambda values: call_of(kernel, values))]
+    if kernel.provenance != "heuristic":
+        plain = builder.build(case.op, database=())
+        makers.append((HEURISTIC, lambda values: call_of(plain, values)))
     makers += [(peer.library, peer.make) for peer in case.peers]
 
     settled: dict[str, Outcome] = {}  # what is decided for any number of threads
-    calls: dict[str, tuple[Library, Callable[[], Any]]] = {}
+    calls: dict[str, tuple[Library, Call]] = {}
     progress("check")
     for library, make in makers:
         try:
@@ -124,12 +150,23 @@ def compare(
         progress(f"time, {peak.threads} thread{'s'[: peak.threads - 1]}")
         timed = _timed(calls, peak.threads, effort)
         outcomes = [(settled | timed)[library.name] for library, _ in makers]
-        rows.append(_row(case, peak, outcomes))
+        rows.append(_row(case, peak, kernel.provenance, outcomes))
     return rows
 
 
+def call_of(kernel: Kernel, values: Values) -> Call:
+    """A kernel's call with results that stay."""
+    signature = kernel.signature
+    arguments = [values[operand.name] for operand in signature.arguments]
+    out = tuple(
+        np.zeros(shape, dtypes.numpy_dtype(operand.dtype))
+        for shape, operand in zip(signature.result_shapes({}), signature.results, strict=True)
+    )
+    return partial(kernel, *arguments, out=out[0] if len(out) == 1 else out)
+
+
 def _timed(
-    calls: dict[str, tuple[Library, Callable[[], Any]]], threads: int, effort: Effort
+    calls: dict[str, tuple[Library, Call]], threads: int, effort: Effort
 ) -> dict[str, Outcome]:
     outcomes: dict[str, Outcome] = {}
     contenders: dict[str, Contender] = {}
@@ -157,20 +194,31 @@ def _timed(
     return outcomes
 
 
-def _row(case: Case, peak: Peaks, outcomes: Sequence[Outcome]) -> Row:
-    gflops = peak.gflops.get(case.compute_dtype, peak.gflops["float32"])
-    compute = case.flops / gflops / 1e9
-    memory = case.bytes / peak.read_gbps / 1e9
+def _row(case: Case, peak: Peaks, provenance: str, outcomes: Sequence[Outcome]) -> Row:
+    limited_by, limit_seconds = limiting(case, peak)
+    peers = {peer.name for peer in case.peers}
+    by_name = {outcome.name: outcome for outcome in outcomes}
     return Row(
         case=case.name,
+        op=case.op.name,
         threads=peak.threads,
         flops=case.flops,
         bytes=case.bytes,
-        limited_by="compute" if compute >= memory else "memory",
-        limit_seconds=max(compute, memory),
-        ours=outcomes[0],
-        peers=list(outcomes[1:]),
+        limited_by=limited_by,
+        limit_seconds=limit_seconds,
+        ours=by_name[OURS.name],
+        provenance=provenance,
+        heuristic=by_name.get(HEURISTIC.name),
+        peers=[outcome for outcome in outcomes if outcome.name in peers],
     )
+
+
+def limiting(case: Case, peak: Peaks) -> tuple[Literal["compute", "memory"], float]:
+    """What limits a case, and the seconds that it takes there."""
+    gflops = peak.gflops.get(case.compute_dtype, peak.gflops["float32"])
+    compute = case.flops / gflops / 1e9
+    memory = case.bytes / peak.read_gbps / 1e9
+    return ("compute", compute) if compute >= memory else ("memory", memory)
 
 
 class OtherLoad:

@@ -13,7 +13,9 @@ import numpy as np
 from tvm_iree_ext import dtypes, ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Skipped, Values
 from tvm_iree_ext.bench.iree import DATA_TILING, iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import affine, filled, tensor
+from tvm_iree_ext.bench.ort import ort_peer
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.contraction import Contraction
 
@@ -139,6 +141,8 @@ def contraction_case(one: Product) -> Case:
             Peer(NUMPY, lambda values: _numpy_call(values, one)),
             Peer(TORCH, lambda values: _torch_call(values, one)),
             iree_peer(op, _mlir(one), [DATA_TILING]),
+            *_ort(one),
+            jax_peer(lambda *arrays: _jax_product(one, *arrays)),
         ),
     )
 
@@ -197,6 +201,28 @@ def _torch_call(values: Values, one: Product) -> Call:
         return out.numpy()
 
     return call
+
+
+def _ort(one: Product) -> list[Peer]:
+    """A Gemm: of float32, without a batch."""
+    if one.batch or one.dtype != "float32":
+        return []
+    names = ", ".join(operand.name for operand in one.op.signature.arguments)
+    beta = -1.0 if one.epilogue == "minus" else 1.0
+    gemm = f"Gemm <transA = {one.at:d}, transB = {one.bt:d}, beta = {beta}> ({names})"
+    relu = "\n  result = Relu (sums)" if one.epilogue == "bias_relu" else ""
+    return [ort_peer(one.op, f"  {'sums' if relu else 'result'} = {gemm}{relu}")]
+
+
+def _jax_product(one: Product, lhs: Any, rhs: Any, other: Any = None) -> Any:
+    import jax.numpy as jnp
+
+    sums = jnp.matmul(*one.factors(lhs, rhs), preferred_element_type=one.op.accumulator_dtype)
+    if one.epilogue == "minus":
+        return sums - other
+    if one.epilogue:
+        return jnp.maximum(sums + other, 0)
+    return sums.astype(dtypes.numpy_dtype(one.op.types["result"].dtype))
 
 
 def _mlir(one: Product) -> str:

@@ -1,20 +1,26 @@
 """The cases of conv_2d: ``conv3x3_64_56`` is 64 channels of 56 x 56 to 64 filters, NHWC.
 
-``_bias_relu`` has the larger of 0 and the sum with a bias of its filter.  The algorithm is the
-chosen one unless the name says it.  PyTorch has the filter in the layout that
+``_bias_relu`` has the larger of 0 and the sum with a bias of its filter, ``_sub`` a tensor less.
+The algorithm is the chosen one unless the name says it.  PyTorch has the filter in the layout that
 suits it, and images of the case's: channels_last for NHWC.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.bench.iree import DATA_TILING, iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import filled, tensor
+from tvm_iree_ext.bench.ort import ort_peer
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.conv_2d import Conv2d
+
+Fused = Literal["", "bias_relu", "sub"]
+
+_EPILOGUES = {"bias_relu": "max(arg0 + arg1, 0)", "sub": "arg0 - arg1"}
 
 
 def conv_2d_cases() -> tuple[Case, ...]:
@@ -28,8 +34,10 @@ def conv_2d_cases() -> tuple[Case, ...]:
         conv_2d_case("conv3x3_64_56_nchw", image, taps, nchw=True, **same),
         conv_2d_case("conv3x3_64_56_im2col", image, taps, **by_im2col),
         conv_2d_case("conv3x3_64_56_im2col_nchw", image, taps, nchw=True, **by_im2col),
-        conv_2d_case("conv3x3_64_56_bias_relu", image, taps, fused=True, **same),
-        conv_2d_case("conv3x3_64_56_bias_relu_nchw", image, taps, nchw=True, fused=True, **same),
+        conv_2d_case("conv3x3_64_56_bias_relu", image, taps, fused="bias_relu", **same),
+        conv_2d_case(
+            "conv3x3_64_56_bias_relu_nchw", image, taps, nchw=True, fused="bias_relu", **same
+        ),
         conv_2d_case("conv_stem_s2", (1, 224, 224, 3), (7, 7, 3, 64), **stem),
         conv_2d_case("conv_stem_s2_nchw", (1, 224, 224, 3), (7, 7, 3, 64), nchw=True, **stem),
         conv_2d_case("conv3x3_256_14", (1, 14, 14, 256), (3, 3, 256, 256), **same),
@@ -45,7 +53,7 @@ def conv_2d_case(
     taps: tuple[int, int, int, int],
     *,
     nchw: bool = False,
-    fused: bool = False,
+    fused: Fused = "",
     **attributes: Any,
 ) -> Case:
     """A float32 case for an image and a filter, both with channels last, whatever the layout.
@@ -54,7 +62,7 @@ def conv_2d_case(
         name: of the case.
         image, taps: shapes.
         nchw: whether channels come first.
-        fused: whether a bias is added, and no result is below 0.
+        fused: what becomes of the sums.
         attributes: of the op.
     """
     first, outermost = (0, 3, 1, 2), (3, 2, 0, 1)
@@ -63,9 +71,13 @@ def conv_2d_case(
         "input": tuple(image[axis] for axis in first) if nchw else image,
         "filter": tuple(taps[axis] for axis in outermost) if nchw else taps,
     }
-    if fused:
+    if fused == "bias_relu":
         shapes["operand0"] = (taps[3], 1, 1) if nchw else (taps[3],)
-        attributes["epilogue"] = "max(arg0 + arg1, 0)"
+    elif fused:
+        plain = ops.conv_2d(shapes["input"], shapes["filter"], **layout, **attributes)
+        shapes["operand0"] = tuple(map(int, plain.signature.results[0].shape))
+    if fused:
+        attributes["epilogue"] = _EPILOGUES[fused]
     others = [shapes["operand0"]] if fused else []
     op = ops.conv_2d(shapes["input"], shapes["filter"], others, **layout, **attributes)
 
@@ -91,7 +103,8 @@ def conv_2d_case(
         import torch
 
         source, kernels = (torch.from_numpy(values[name]) for name in ("input", "filter"))
-        bias = torch.from_numpy(values["operand0"].ravel()) if fused else None
+        other = torch.from_numpy(values["operand0"]) if fused else None
+        bias = other.ravel() if other is not None and fused == "bias_relu" else None
         (top, _), (left, _) = op.padding
         if nchw:
             images, weights = source, kernels
@@ -103,8 +116,10 @@ def conv_2d_case(
             found = torch.nn.functional.conv2d(
                 images, weights, bias, op.strides, (top, left), op.dilations, op.groups
             )
-            found = found.relu_() if fused else found
-            return found if nchw else found.permute(0, 2, 3, 1)
+            found = found if nchw else found.permute(0, 2, 3, 1)
+            if fused == "sub":
+                return found.sub_(other)
+            return found.relu_() if fused else found
 
         return call
 
@@ -118,8 +133,58 @@ def conv_2d_case(
             Peer(NUMPY, numpy_call),
             Peer(TORCH, torch_call),
             iree_peer(op, _mlir(op), [DATA_TILING]),
+            *_ort(op),
+            jax_peer(lambda *arrays: _jax_result(op, *arrays)),
         ),
     )
+
+
+def _ort(op: Conv2d) -> list[Peer]:
+    """The op Conv, which has channels first."""
+    if op.channels_last:
+        return []
+    (top, bottom), (left, right) = op.padding
+    attributes = {
+        "strides": op.strides,
+        "dilations": op.dilations,
+        "pads": (top, left, bottom, right),
+    }
+    lists = ", ".join(f"{name} = [{', '.join(map(str, v))}]" for name, v in attributes.items())
+    conv = f"Conv <group = {op.groups}, {lists}>"
+    if not op.others:
+        return [ort_peer(op, f"  result = {conv} (input, filter)")]
+    return [
+        ort_peer(
+            op,
+            f"""  filters = Constant <value_ints: ints = [{op.filters}]> ()
+  bias = Reshape (operand0, filters)
+  sums = {conv} (input, filter, bias)
+  result = Relu (sums)""",
+        )
+    ]
+
+
+def _jax_result(op: Conv2d, image: Any, taps: Any, other: Any = None) -> Any:
+    import jax
+
+    layouts = ("NHWC", "HWIO", "NHWC") if op.channels_last else ("NCHW", "OIHW", "NCHW")
+    found = jax.lax.conv_general_dilated(
+        image,
+        taps,
+        op.strides,
+        op.padding,
+        rhs_dilation=op.dilations,
+        dimension_numbers=layouts,
+        feature_group_count=op.groups,
+    )
+    if other is None:
+        return found
+    return found - other if is_difference(op) else jax.numpy.maximum(found + other, 0)
+
+
+def is_difference(op: Conv2d) -> bool:
+    """Whether a tensor of the result's shape is subtracted; else a bias is added."""
+    return bool(op.others) and op.others["operand0"].shape == op.signature.results[0].shape
 
 
 def _mlir(op: Conv2d) -> str:
@@ -162,6 +227,9 @@ def _finish(op: Conv2d) -> str:
     out, filters = tensor(shape), tensor((op.filters,))
     if not op.others:
         return f"  return %sums : {out}"
+    if is_difference(op):
+        return f"""  %result = arith.subf %sums, %operand0 : {out}
+  return %result : {out}"""
     axes, bias = "0, 1, 2", "%operand0"
     lines = ""
     if not op.channels_last:
@@ -180,7 +248,9 @@ def _finish(op: Conv2d) -> str:
 def result_of(op: Conv2d, values: Values) -> np.ndarray:
     """The convolution, and what is fused to it."""
     found = _convolved(op, values)
-    if "operand0" in values:
+    if is_difference(op):
+        np.subtract(found, values["operand0"], out=found)
+    elif "operand0" in values:
         found += values["operand0"]
         np.maximum(found, 0, out=found)
     return found

@@ -1,8 +1,8 @@
 """The cases of Fourier transforms: whole ones, and single butterfly stages.
 
 ``fft_64x1024`` is the forward transform of 64 rows of 1024 complex float32, ``rfft`` the one of
-real rows, ``_axis0`` along columns; ``fft_stage10_64x1024`` is stage 10 on such rows.  NumPy and
-PyTorch take and return interleaved complex numbers, as their transforms do, and are not charged
+real rows, ``_axis0`` along columns; ``fft_stage10_64x1024`` is stage 10 on such rows.  The
+peers take and return interleaved complex numbers, as their transforms do, and are not charged
 for taking them apart.
 """
 
@@ -13,6 +13,8 @@ import numpy as np
 
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.fftw import FFTW, SCIPY, fftw_call, scipy_call
+from tvm_iree_ext.bench.jax import JAX, jax_call
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.fft import Fft
 from tvm_iree_ext.ops.fft_transform import FftTransform, Kind
@@ -46,6 +48,9 @@ def transform_case(shape: tuple[int, int], kind: Kind, axis: int) -> Case:
         peers=(
             Peer(NUMPY, lambda values: _numpy_transform(op, values)),
             Peer(TORCH, lambda values: _torch_transform(op, values)),
+            Peer(SCIPY, lambda values: scipy_call(_interleaved(values), axis)),
+            Peer(FFTW, lambda values: fftw_call(_interleaved(values), axis)),
+            Peer(JAX, lambda values: _jax_transform(op, values)),
         ),
     )
 
@@ -94,6 +99,17 @@ def _torch_transform(op: FftTransform, values: Values) -> Call:
             return transform(signal, dim=op.axis).resolve_conj().numpy()
 
     return call
+
+
+def _jax_transform(op: FftTransform, values: Values) -> Call:
+    """``jax.numpy.fft``."""
+
+    def transform(signal: Any) -> Any:
+        import jax.numpy as jnp
+
+        return (jnp.fft.fft if op.kind == "forward" else jnp.fft.rfft)(signal, axis=op.axis)
+
+    return jax_call(transform, {"signal": _interleaved(values)})
 
 
 def stage_case(rows: int, length: int, stage: int) -> Case:

@@ -6,6 +6,8 @@ import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Peer, Values, exactly
+from tvm_iree_ext.bench.jax import jax_peer
+from tvm_iree_ext.bench.torch_compile import compiled_peer
 
 
 def im2col_cases() -> tuple[Case, ...]:
@@ -49,11 +51,26 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
 
         return call
 
+    def torch_windows(image: Any) -> Any:
+        return image.unfold(rows, kernel, 1).unfold(columns, kernel, 1).permute(order)
+
+    def jax_windows(image: Any) -> Any:
+        import jax.numpy as jnp
+        from jax.lax import slice_in_dim
+
+        def moved(along: int, array: Any, axis: int) -> Any:
+            return slice_in_dim(array, along, along + array.shape[axis] - kernel + 1, axis=axis)
+
+        parts = [
+            jnp.stack([moved(x, moved(y, image, rows), columns) for x in range(kernel)], -1)
+            for y in range(kernel)
+        ]
+        return jnp.stack(parts, -2).transpose(order).reshape(result)
+
     def torch_call(values: Values) -> Call:
         import torch
 
-        image = torch.from_numpy(values["input"])
-        view: Any = image.unfold(rows, kernel, 1).unfold(columns, kernel, 1).permute(order)
+        view = torch_windows(torch.from_numpy(values["input"]))
         out = torch.empty(view.shape)
         return lambda: out.copy_(view).reshape(result)
 
@@ -64,5 +81,10 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
         operands=operands,
         check=lambda values: exactly(np.reshape(windows(values["input"]), result)),
         compute_dtype="float32",
-        peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call)),
+        peers=(
+            Peer(NUMPY, numpy_call),
+            Peer(TORCH, torch_call),
+            compiled_peer(lambda image: torch_windows(image).reshape(result)),
+            jax_peer(jax_windows),
+        ),
     )

@@ -4,15 +4,15 @@ A case gives the body of a function whose arguments are the op's by name and who
 op's.  What is timed is the invocation: operands and results are device buffers made beforehand.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, runtime
+from tvm_iree_ext import dtypes
 from tvm_iree_ext.bench.case import Call, Library, Peer, Skipped, Values
 from tvm_iree_ext.bench.mlir import tensor
+from tvm_iree_ext.bench.opening import Opening
 from tvm_iree_ext.ops.base import Op
 
 _FLAGS = (
@@ -24,20 +24,8 @@ _FLAGS = (
 DATA_TILING = "--iree-opt-data-tiling"
 """Packs the operands of contractions: beside a large one the time of that is nothing."""
 
-_threads = runtime.available_processors()
-
-
-@contextmanager
-def _limit(count: int) -> Iterator[None]:
-    global _threads
-    before, _threads = _threads, count
-    try:
-        yield
-    finally:
-        _threads = before
-
-
-IREE = Library("IREE", "iree-base-runtime", _limit, module="iree.runtime")
+_opening = Opening()
+IREE = Library("IREE", "iree-base-runtime", _opening.limit, module="iree.runtime")
 
 
 def iree_peer(op: Op, body: str, flags: Sequence[str] = ()) -> Peer:
@@ -71,15 +59,7 @@ def _call(op: Op, text: str, values: Values, flags: Sequence[str]) -> Call:
         np.zeros(shape, dtypes.numpy_dtype(one.dtype))
         for shape, one in zip(op.signature.result_shapes({}), op.signature.results, strict=True)
     ]
-    opened: dict[int, Call] = {}
-
-    def call() -> Any:
-        if _threads not in opened:
-            opened.clear()  # and with it the buffers of another number of threads
-            opened[_threads] = _opened(library, arrays, places, _threads)
-        return opened[_threads]()
-
-    return call
+    return _opening.call(lambda threads: _opened(library, arrays, places, threads))
 
 
 def _compiled(text: str, flags: Sequence[str]) -> bytes:

@@ -10,11 +10,15 @@ import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Peer, Values, exactly
+from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
+from tvm_iree_ext.bench.mlir import tensor
+from tvm_iree_ext.bench.torch_compile import compiled_peer
 from tvm_iree_ext.ops.base import Op
 
 Shape = tuple[int, int]
 Move = Callable[[Any], Any]
-"""A view, or a copy where there is none, of a NumPy array or a PyTorch tensor."""
+"""A view, or a copy where there is none, of an array of NumPy, PyTorch or JAX."""
 
 
 def pack_cases() -> tuple[Case, ...]:
@@ -39,7 +43,8 @@ def pack_case(shape: Shape, tiles: Shape, *, transposed: bool = False) -> Case:
         split = source.reshape(-(-rows // height), height, -(-columns // width), width)
         return _ordered(split, (0, 2, 3, 1) if transposed else (0, 2, 1, 3))
 
-    return _case(op, _name("pack", shape, tiles, transposed), move)
+    zero = "%zero = arith.constant 0.0 : f32"
+    return _case(op, _name("pack", shape, tiles, transposed), move, _mlir(op, "pack", zero))
 
 
 def unpack_case(shape: Shape, tiles: Shape, *, transposed: bool = False) -> Case:
@@ -53,7 +58,7 @@ def unpack_case(shape: Shape, tiles: Shape, *, transposed: bool = False) -> Case
         split = _ordered(source, (0, 3, 1, 2) if transposed else (0, 2, 1, 3))
         return split.reshape(counts[0] * height, counts[1] * width)[:rows, :columns]
 
-    return _case(op, _name("unpack", shape, tiles, transposed), move)
+    return _case(op, _name("unpack", shape, tiles, transposed), move, _mlir(op, "unpack"))
 
 
 def _name(kind: str, shape: Shape, tiles: Shape, transposed: bool) -> str:
@@ -67,7 +72,20 @@ def _tiling(tiles: Shape, transposed: bool) -> dict[str, Any]:
     return {"inner_dims_pos": (0, 1), "inner_tiles": tiles}
 
 
-def _case(op: Op, name: str, move: Move) -> Case:
+def _mlir(op: Op, name: str, padding: str = "") -> str:
+    (source,), (result,) = op.signature.arguments, op.signature.results
+    given, found = tensor(source.shape), tensor(result.shape)
+    tiling = ", ".join(map(str, op.attributes["inner_tiles"]))
+    positions = ", ".join(map(str, op.attributes["inner_dims_pos"]))
+    fill = "padding_value(%zero : f32) " if padding else ""
+    return f"""  {padding}
+  %empty = tensor.empty() : {found}
+  %result = linalg.{name} %input {fill}inner_dims_pos = [{positions}]
+    inner_tiles = [{tiling}] into %empty : {given} -> {found}
+  return %result : {found}"""
+
+
+def _case(op: Op, name: str, move: Move, mlir: str) -> Case:
     (source,), (result,) = op.signature.arguments, op.signature.results
 
     def operands() -> dict[str, np.ndarray]:
@@ -95,19 +113,29 @@ def _case(op: Op, name: str, move: Move) -> Case:
         operands=operands,
         check=lambda values: exactly(np.ascontiguousarray(move(values["input"]))),
         compute_dtype="float32",
-        peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call)),
+        peers=(
+            Peer(NUMPY, numpy_call),
+            Peer(TORCH, torch_call),
+            compiled_peer(lambda source: move(source).contiguous()),
+            iree_peer(op, mlir),
+            jax_peer(move),
+        ),
     )
 
 
 def _pad(array: Any, extra: tuple[int, int]) -> Any:
     """Zeros after the last rows and columns."""
     rows, columns = extra
+    if hasattr(array, "permute"):
+        import torch
+
+        return torch.nn.functional.pad(array, (0, columns, 0, rows))
     if isinstance(array, np.ndarray):
         return np.pad(array, ((0, rows), (0, columns)))
-    import torch
+    import jax
 
-    return torch.nn.functional.pad(array, (0, columns, 0, rows))
+    return jax.numpy.pad(array, ((0, rows), (0, columns)))
 
 
 def _ordered(array: Any, axes: tuple[int, ...]) -> Any:
-    return array.transpose(axes) if isinstance(array, np.ndarray) else array.permute(axes)
+    return array.permute(axes) if hasattr(array, "permute") else array.transpose(axes)

@@ -13,12 +13,17 @@ from tvm_iree_ext import runtime
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Skipped
 from tvm_iree_ext.bench.compare import Outcome, Row
 from tvm_iree_ext.bench.costs import MEMORY_SHAPE, TINY_SHAPE, Costs
+from tvm_iree_ext.bench.fftw import FFTW, SCIPY
 from tvm_iree_ext.bench.iree import IREE
+from tvm_iree_ext.bench.jax import JAX
+from tvm_iree_ext.bench.ort import ORT
 from tvm_iree_ext.bench.peaks import Peaks
+from tvm_iree_ext.bench.summary import ratio, summaries, summary_lines, threads_text
 from tvm_iree_ext.manifest import installed_versions
 from tvm_iree_ext.staging import staging, sync
 
-SCHEMA = 1
+SCHEMA = 2
+_OURS_HEADER = ("case", "threads", "heuristic ms", "tuned ms", "rate", "of limit")
 _BUSY = 0.05  # of the processors in others' hands, from where a report warns
 
 
@@ -36,7 +41,7 @@ class Machine:
     def here() -> "Machine":
         """This one."""
         versions = dict(installed_versions())
-        for library in (NUMPY, TORCH, IREE):
+        for library in (NUMPY, TORCH, IREE, ORT, JAX, SCIPY, FFTW):
             try:
                 versions[library.package] = library.version()
             except Skipped as skipped:
@@ -87,6 +92,18 @@ class Report:
         data = {"schema": SCHEMA, **asdict(self)}
         for row, plain in zip(self.rows, data["rows"], strict=True):
             plain |= {"rate": row.rate, "unit": row.unit, "share_of_limit": row.share_of_limit}
+            plain |= {"bar": row.bar, "fastest": row.fastest.name if row.fastest else None}
+        data["summary"] = [
+            {
+                "threads": one.threads,
+                "cases": one.cases,
+                "geometric_mean": one.geometric_mean if one.cases else None,
+                "behind": [row.case for row in one.behind],
+                "below": [row.case for row in one.below],
+                "untimed": list(one.untimed),
+            }
+            for one in summaries(self.rows)
+        ]
         return data
 
     def save_json(self, path: Path | str) -> None:
@@ -104,6 +121,8 @@ class Report:
             if body:
                 lines += [_line(header), "|".join(["", *("---" for _ in header), ""])]
                 lines += [*map(_line, body), ""]
+        for line in self.summary():
+            lines += [line, ""]
         return "\n".join(lines)
 
     def heading(self) -> list[str]:
@@ -116,7 +135,7 @@ class Report:
         for peak in self.peaks:
             rates = ", ".join(f"{kind} {rate:.0f} GFLOP/s" for kind, rate in peak.gflops.items())
             lines.append(
-                f"{_threads(peak.threads)}: multiply-adds {rates}; memory reads"
+                f"{threads_text(peak.threads)}: multiply-adds {rates}; memory reads"
                 f" {peak.read_gbps:.1f} GB/s"
             )
         if self.quick:
@@ -130,10 +149,14 @@ class Report:
             )
         return lines
 
+    def summary(self) -> list[str]:
+        """How far ahead ours are, and where they are not."""
+        return summary_lines(summaries(self.rows))
+
     def table(self) -> tuple[list[str], list[list[str]]]:
-        """Header and rows: our time, rate and share of the limit, and each peer's ratio to it."""
+        """Header and rows: our times, rate, share of the limit; each peer's ratio to ours."""
         peers = list(dict.fromkeys(peer.name for row in self.rows for peer in row.peers))
-        header = ["case", "threads", "ms (quartiles)", "rate", "of limit", *peers]
+        header = [*_OURS_HEADER, *peers, "fastest peer"]
         return header, [row_cells(row, peers) for row in self.rows]
 
     def cost_table(self) -> tuple[list[str], list[list[str]]]:
@@ -144,7 +167,7 @@ class Report:
         shape = "x".join(map(str, MEMORY_SHAPE))
         body = [
             [
-                f"memory of a call at {shape} f32, {_threads(one.threads)}",
+                f"memory of a call at {shape} f32, {threads_text(one.threads)}",
                 f"{one.bytes_per_thread / 2**20:.2f} MiB per thread",
             ]
             for one in costs.memory
@@ -173,16 +196,35 @@ class Report:
 
 def row_cells(row: Row, peers: Sequence[str]) -> list[str]:
     """A row of the table as text."""
-    cells = [row.case, str(row.threads)]
-    if row.ours.seconds is None or row.rate is None or row.share_of_limit is None:
-        cells += [row.ours.status, "", ""]
+    heuristic, tuned = row.heuristic or row.ours, row.ours if row.heuristic else None
+    cells = [row.case, str(row.threads), _ms_cell(heuristic), _ms_cell(tuned) if tuned else ""]
+    if row.rate is None or row.share_of_limit is None:
+        cells += ["", ""]
     else:
-        spread = row.ours.seconds
-        low, median, high = (f"{s * 1e3:.3g}" for s in (spread.low, spread.median, spread.high))
-        cells += [f"{median} ({low}-{high})", f"{row.rate:.4g} {row.unit}"]
-        cells += [f"{row.share_of_limit:.0%} {row.limited_by}"]
+        cells += [f"{row.rate:.4g} {row.unit}", f"{row.share_of_limit:.0%} {row.limited_by}"]
     outcomes = {peer.name: peer for peer in row.peers}
-    return cells + [_peer_cell(outcomes.get(name)) for name in peers]
+    fastest = row.fastest
+    last = f"{ratio(row):.2f}x {fastest.name}" if fastest else ""
+    return [*cells, *(_peer_cell(outcomes.get(name)) for name in peers), last]
+
+
+def row_text(row: Row) -> str:
+    """A row on a line of its own, with the names of those that were timed or wrong."""
+    names = [peer.name for peer in row.peers]
+    cells = row_cells(row, names)
+    ours, last = cells[: len(_OURS_HEADER)], cells[-1]
+    titled = (
+        f"{name} {cell}" for name, cell in zip(names, cells[len(ours) : -1], strict=True) if cell
+    )
+    return "  ".join(cell for cell in (*ours, *titled, f"fastest {last}" if last else "") if cell)
+
+
+def _ms_cell(outcome: Outcome) -> str:
+    spread = outcome.seconds
+    if spread is None:
+        return outcome.status
+    low, median, high = (f"{s * 1e3:.3g}" for s in (spread.low, spread.median, spread.high))
+    return f"{median} ({low}-{high})"
 
 
 def _peer_cell(outcome: Outcome | None) -> str:
@@ -212,10 +254,6 @@ def write_whole(path: Path | str, text: str) -> None:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-
-
-def _threads(count: int) -> str:
-    return "1 thread" if count == 1 else f"{count} threads"
 
 
 def _cpu_name() -> str:

@@ -12,7 +12,9 @@ import numpy as np
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import tensor
+from tvm_iree_ext.bench.ort import axes, onnx_type, ort_peer
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.ops.scan import Scan
 from tvm_iree_ext.signature import shape_text
@@ -58,6 +60,8 @@ def scan_case(
             Peer(NUMPY, lambda values: numpy_scan(op, values)),
             Peer(TORCH, lambda values: torch_scan(op, values)),
             iree_peer(op, _mlir(op)),
+            ort_peer(op, _nodes(op), f"{onnx_type(shape)} output"),
+            jax_peer(lambda x, init: jax_scan(op, x, init)),
         ),
     )
 
@@ -102,6 +106,29 @@ def _mlir(op: Scan) -> str:
     iree_linalg_ext.yield %sum : f32
   }} -> {kind}, {line}
   return %scanned#0, %scanned#1 : {kind}, {line}"""
+
+
+def _nodes(op: Scan) -> str:
+    """ONNX's exclusive sums begin with 0."""
+    if op.inclusive:
+        return f"""{axes("axis", op.dimension)}
+  output = CumSum (input, axis)"""
+    return f"""{axes("axis", op.dimension)}
+  sums = CumSum <exclusive = 1> (input, axis)
+  start = Unsqueeze (accumulator_init, axis)
+  output = Add (sums, start)"""
+
+
+def jax_scan(op: Scan, x: Any, init: Any) -> Any:
+    """``jax.numpy.cumsum``; the first of exclusive sums is the accumulator."""
+    import jax
+    import jax.numpy as jnp
+
+    if op.inclusive:
+        return jnp.cumsum(x, axis=op.dimension)
+    start = jnp.expand_dims(init, op.dimension)
+    head = jax.lax.slice_in_dim(x, 0, x.shape[op.dimension] - 1, axis=op.dimension)
+    return jnp.cumsum(jnp.concatenate([start, head], op.dimension), axis=op.dimension)
 
 
 def numpy_scan(op: Scan, values: Values) -> Call:

@@ -14,7 +14,9 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import tensor
+from tvm_iree_ext.bench.ort import axes, ort_peer
 from tvm_iree_ext.ops.base import Op
 
 
@@ -63,6 +65,8 @@ def scatter_case(
             Peer(NUMPY, lambda values: _numpy_scatter(values, region, unique)),
             Peer(TORCH, lambda values: _torch_scatter(values, region)),
             iree_peer(op, _scatter_mlir(op, region, unique)),
+            *_ort_scatter(op, region, unique),
+            jax_peer(lambda u, i, original: _jax_scatter(u, i, original, region, unique)),
         ),
     )
 
@@ -102,6 +106,27 @@ def _gather_mlir(op: Op) -> str:
   %rows = iree_linalg_ext.gather dimension_map = [0]
     ins(%source, %indices : {source}, {indices}) outs(%empty : {result}) -> {result}
   return %rows : {result}"""
+
+
+def _ort_scatter(op: Op, region: str, unique: bool) -> list[Peer]:
+    """None where indices repeat: its sums are wrong on several threads."""
+    if not unique:
+        return []
+    kind = ' <reduction = "add">' if region == "add" else ""
+    nodes = f"""wide = Cast <to = 7> (indices)
+  result = ScatterND{kind} (original, wide, updates)"""
+    return [ort_peer(op, nodes)]
+
+
+def _jax_scatter(updates: Any, indices: Any, original: Any, region: str, unique: bool) -> Any:
+    """``original.at[indices].set`` or ``add``: a copy, since JAX's arrays stay as they are."""
+    place = original.at[indices[:, 0]]
+    combine = place.set if region == "set" else place.add
+    return combine(updates, unique_indices=unique, mode="promise_in_bounds")
+
+
+def _jax_gather(source: Any, indices: Any) -> Any:
+    return source.at[indices[:, 0]].get(mode="promise_in_bounds")
 
 
 def _numpy_scatter(values: Values, region: str, unique: bool) -> Call:
@@ -163,6 +188,13 @@ def gather_case(count: int, rows: int, width: int) -> Case:
             Peer(NUMPY, _numpy_gather),
             Peer(TORCH, _torch_gather),
             iree_peer(op, _gather_mlir(op)),
+            ort_peer(
+                op,
+                f"""{axes("last", 1)}
+  places = Squeeze (indices, last)
+  output = Gather (source, places)""",
+            ),
+            jax_peer(_jax_gather),
         ),
     )
 

@@ -3,11 +3,14 @@
 Values are random; those of ``kv`` are the places, so that a stable sort has one result.
 """
 
+from typing import Any
+
 import numpy as np
 
 from tvm_iree_ext import dtypes, ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import tensor
 
 _M = 1 << 20
@@ -70,6 +73,7 @@ def sort_case(
         peers=(
             Peer(NUMPY, lambda given: _numpy(given, axis, by_magnitude)),
             Peer(TORCH, lambda given: _torch(given, axis, by_magnitude)),
+            jax_peer(lambda *arrays: _jax(arrays, axis, by_magnitude)),
             *([iree_peer(op, _mlir(shape, axis))] if shape == (4096,) else []),  # quadratic
         ),
     )
@@ -87,7 +91,13 @@ def _mlir(shape: tuple[int, ...], axis: int) -> str:
 
 
 def _check(values: Values, axis: int, by_magnitude: bool) -> Check:
-    want = _numpy(values, axis, by_magnitude)()
+    arrays = tuple(values.values())
+    keys = np.abs(arrays[0]) if by_magnitude else arrays[0]
+    if by_magnitude or len(arrays) > 1:
+        order = np.argsort(keys, axis=axis, kind="stable")
+        want = tuple(np.take_along_axis(array, order, axis) for array in arrays)
+    else:
+        want = (np.sort(keys, axis=axis),)
 
     def check(result: object) -> str | None:
         several = result if isinstance(result, tuple) else (result,)
@@ -100,17 +110,43 @@ def _check(values: Values, axis: int, by_magnitude: bool) -> Check:
 
 
 def _numpy(values: Values, axis: int, by_magnitude: bool) -> Call:
-    """Keys alone by ``numpy.sort``, else by ``numpy.argsort`` and a gather; keys have no ties."""
+    """``numpy.sort``; of keys and values as one number, of magnitudes by ``numpy.argsort``."""
     arrays = tuple(values.values())
-    if by_magnitude or len(arrays) > 1:
+    if by_magnitude:
 
         def call() -> tuple[np.ndarray, ...]:
-            keys = np.abs(arrays[0]) if by_magnitude else arrays[0]
-            order = np.argsort(keys, axis=axis, kind="stable")
-            return tuple(np.take_along_axis(array, order, axis) for array in arrays)
+            order = np.argsort(np.abs(arrays[0]), axis=axis, kind="stable")
+            return (np.take_along_axis(arrays[0], order, axis),)
 
         return call
+    if len(arrays) > 1:
+        return lambda: _sorted_pairs(arrays[0], arrays[1], axis)
     return lambda: (np.sort(arrays[0], axis=axis),)
+
+
+def _sorted_pairs(keys: np.ndarray, values: np.ndarray, axis: int) -> tuple[np.ndarray, ...]:
+    """Float32 keys above places in one integer: several times as fast as ``argsort``.
+
+    It is a stable sort, as keys that are alike go by their places.
+    """
+    high, sign = np.uint32(0xFFFFFFFF), np.uint32(0x80000000)
+    bits = keys.view(np.uint32)
+    pairs = (bits ^ np.where(bits & sign, high, sign)).astype(np.uint64)
+    pairs <<= np.uint64(32)
+    pairs |= values.view(np.uint32)
+    pairs.sort(axis=axis)
+    bits = (pairs >> np.uint64(32)).astype(np.uint32)
+    bits ^= np.where(bits & sign, sign, high)
+    return bits.view(np.float32), pairs.astype(np.uint32).view(np.int32)
+
+
+def _jax(arrays: tuple[Any, ...], axis: int, by_magnitude: bool) -> tuple[Any, ...]:
+    """``jax.lax.sort``, which takes values along."""
+    import jax
+
+    if by_magnitude:
+        return jax.lax.sort((abs(arrays[0]), *arrays), axis, num_keys=1)[1:]
+    return jax.lax.sort(arrays, axis, num_keys=1)
 
 
 def _torch(values: Values, axis: int, by_magnitude: bool) -> Call:

@@ -1,6 +1,6 @@
 """The suites: which cases are compared, and one run of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from tvm_iree_ext import runtime
 from tvm_iree_ext.bench.arg_compare import arg_compare_cases
@@ -16,7 +16,9 @@ from tvm_iree_ext.bench.exp_reduction import exp_reduction_cases
 from tvm_iree_ext.bench.fft import fft_cases
 from tvm_iree_ext.bench.grouped_matmul import grouped_matmul_cases
 from tvm_iree_ext.bench.im2col import im2col_cases
+from tvm_iree_ext.bench.listed import listed_cases, listed_pairs
 from tvm_iree_ext.bench.mapped import mapped_cases
+from tvm_iree_ext.bench.odd import Odd, measure_odd
 from tvm_iree_ext.bench.pack import pack_cases
 from tvm_iree_ext.bench.peaks import measure_peaks
 from tvm_iree_ext.bench.report import Machine, Report
@@ -50,24 +52,34 @@ SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "vector": vector_cases,
 }
 
+PEERS = "peers"
+"""The suite of the listed cases, which are in the others under names of their own."""
+
 _LARGE_FLOPS = 5e9  # left out of a quick run: a second and more for each call of some peers
 
 
 def select_cases(suite: str, containing: str = "", *, quick: bool = False) -> list[Case]:
-    """The cases of a suite, or of ``"all"``, whose names contain a text.
+    """The cases of a suite, of ``"all"``, or the listed ones of ``"peers"``, by name.
 
-    A quick run leaves out large ones.
+    Args:
+        suite: which.
+        containing: parts of names with ``|`` between; cases that have any of them are chosen.
+        quick: leaves out large ones.
 
     Raises:
         ValueError: for a suite that there is not, and where no case is left.
     """
     if suite == "all":
         cases = tuple(case for make in SUITES.values() for case in make())
+    elif suite == PEERS:
+        cases = listed_cases()
     elif suite in SUITES:
         cases = SUITES[suite]()
     else:
-        raise ValueError(f"no suite {suite!r}; there are {', '.join(SUITES)}, all and growth")
-    named = [case for case in cases if containing in case.name]
+        raise ValueError(
+            f"no suite {suite!r}; there are {', '.join(SUITES)}, peers, all and growth"
+        )
+    named = [case for case in cases if any(part in case.name for part in containing.split("|"))]
     chosen = [case for case in named if not quick or case.flops < _LARGE_FLOPS]
     if not chosen:
         names = ", ".join(case.name for case in named or cases)
@@ -102,12 +114,7 @@ def run(
     Raises:
         ValueError: for a number of threads out of range.
     """
-    for count in threads:
-        if not 1 <= count <= runtime.available_processors():
-            raise ValueError(
-                f"the number of threads is {count};"
-                f" this process may use 1 to {runtime.available_processors()} processors"
-            )
+    _check_threads(threads)
     load = OtherLoad()
     progress("the machine's peaks")
     report = Report(suite=suite, quick=quick, machine=Machine.here(), peaks=measure_peaks(threads))
@@ -126,3 +133,34 @@ def run(
     report.complete = True
     finished(report, [])
     return report
+
+
+def run_odd(
+    containing: str = "",
+    *,
+    threads: Sequence[int] = (1,),
+    quick: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Iterator[list[Odd]]:
+    """Time listed cases beside their twins of odd sizes, without peers; a list for each case.
+
+    Raises:
+        ValueError: for a number of threads out of range, and where no case is left.
+    """
+    _check_threads(threads)
+    chosen = {case.name for case in select_cases(PEERS, containing, quick=quick)}
+    progress("the machine's peaks")
+    peaks = measure_peaks(threads)
+    for pair in listed_pairs():
+        if pair[0].name in chosen:
+            progress(f"{pair[0].name} and odd sizes")
+            yield measure_odd(pair, peaks, quick=quick)
+
+
+def _check_threads(threads: Sequence[int]) -> None:
+    for count in threads:
+        if not 1 <= count <= runtime.available_processors():
+            raise ValueError(
+                f"the number of threads is {count};"
+                f" this process may use 1 to {runtime.available_processors()} processors"
+            )

@@ -3,12 +3,16 @@
 ``topk_ROWSxCOLUMNS_kK`` takes the K largest of each row, and where; ``topk_v2``, values alone.
 """
 
+from typing import Any
+
 import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.bench.case import NUMPY, TORCH, Call, Case, Check, Peer, Values
 from tvm_iree_ext.bench.iree import iree_peer
+from tvm_iree_ext.bench.jax import jax_peer
 from tvm_iree_ext.bench.mlir import tensor
+from tvm_iree_ext.bench.ort import axes, onnx_type, ort_peer
 
 _IREE_KEEPS = 1024
 
@@ -44,6 +48,13 @@ def topk_case(rows: int, columns: int, k: int, dimension: int = 1) -> Case:
         peers=(
             Peer(NUMPY, lambda values: _numpy(values, k, dimension)),
             Peer(TORCH, lambda values: _torch(values, k, dimension)),
+            ort_peer(
+                op,
+                f"""{axes("count", k)}
+  found, places = TopK <axis = {dimension}> (values, count)""",
+                f"{onnx_type(best)} found, {onnx_type(best, 'int64')} places",
+            ),
+            jax_peer(lambda values, *_: _jax(values, k, dimension)),
             # It takes as many steps for each element as it keeps.
             *([iree_peer(op, _mlir(shape, best, dimension))] if k <= _IREE_KEEPS else []),
         ),
@@ -133,6 +144,13 @@ def _numpy(values: Values, k: int, axis: int) -> Call:
         return np.take_along_axis(best, order, axis), places
 
     return call
+
+
+def _jax(values: Any, k: int, axis: int) -> tuple[Any, ...]:
+    """``jax.lax.top_k``."""
+    import jax
+
+    return tuple(jax.lax.top_k(values, k, axis=axis))
 
 
 def _torch(values: Values, k: int, axis: int) -> Call:

@@ -26,25 +26,39 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
     """Add the command ``bench``."""
     parser = commands.add_parser(
         "bench",
-        help="time kernels beside NumPy, PyTorch and IREE",
+        help="time kernels beside NumPy, PyTorch, IREE, ONNX Runtime and JAX",
         description="Time kernels in turns with their peers, on a machine whose peaks are measured"
         " first. A peer's column says how many times as long it takes.",
     )
     parser.add_argument(
         "suite",
         metavar="SUITE",
-        help="which cases, such as attention, or all; growth times every op at sizes that double;"
-        " an unknown name lists what there is",
+        help="which cases, such as attention, or all; peers: the listed cases of every op; growth"
+        " times every op at sizes that double; an unknown name lists what there is",
     )
     parser.add_argument(
         "--threads", type=numbers, metavar="N,...", help="default: 1, and all processors up to 2"
     )
-    parser.add_argument("--cases", default="", metavar="TEXT", help="those with this in their name")
+    parser.add_argument(
+        "--cases",
+        default="",
+        metavar="TEXT",
+        help="those with this in their name, or with one of several texts with | between",
+    )
     parser.add_argument("--quick", action="store_true", help="small cases, measured briefly")
     parser.add_argument(
         "--costs",
         action=argparse.BooleanOptionalAction,
         help="also measure memory, build, import and call (default: unless --cases or --quick)",
+    )
+    parser.add_argument(
+        "--odd",
+        action="store_true",
+        help="with peers: time each case beside the same work at odd sizes, and no peer;"
+        " status 1 where one takes 1.25 times as long for its work",
+    )
+    parser.add_argument(
+        "--roofline", metavar="FILE", help="draw rates under the machine's peaks: PNG, SVG or PDF"
     )
     parser.add_argument("--json", metavar="FILE", help="write all figures, after each case")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables, after each case")
@@ -59,6 +73,8 @@ def run_bench(args: argparse.Namespace) -> int:
     threads = args.threads or [1, 2][: ext.available_processors()]
     if args.suite == "growth":
         return _growth(console, args, threads)
+    if args.odd:
+        return _odd(console, args, threads)
     costs = args.costs if args.costs is not None else not (args.cases or args.quick)
 
     def finished(report: Any, rows: Sequence[Any]) -> None:
@@ -66,13 +82,12 @@ def run_bench(args: argparse.Namespace) -> int:
             report.save_json(args.json)
         if args.markdown is not None:
             ext.bench.write_whole(args.markdown, report.markdown())
-        peers = report.table()[0][5:]
         for row in rows:
-            cells = ext.bench.row_cells(row, peers)
-            titled = (f"{name} {cell}" for name, cell in zip(peers, cells[5:], strict=True))
-            console.print("  ".join([*cells[:5], *titled]), highlight=False, soft_wrap=True)
+            console.print(ext.bench.row_text(row), highlight=False, soft_wrap=True)
 
     try:
+        if args.roofline is not None:
+            ext.bench.check_roofline(args.roofline)
         cases = ext.bench.select_cases(args.suite, args.cases, quick=args.quick)
         with console.status("start") as status:
             report = ext.bench.run(
@@ -84,19 +99,44 @@ def run_bench(args: argparse.Namespace) -> int:
                 progress=_shown(console, status.update),
                 finished=finished,
             )
+        if args.roofline is not None:
+            ext.bench.save_roofline(report, args.roofline)
     except ValueError as error:
         raise ExtError(f"bench: {error}") from error
     for header, body in (report.table(), report.cost_table()):
         if body:
             console.print(_table(header, body))
-    for line in report.heading():
+    for line in (*report.summary(), *report.heading()):
         console.print(line, highlight=False, soft_wrap=True)
-    for place in (args.json, args.markdown):
+    for place in (args.json, args.markdown, args.roofline):
         if place is not None:
             console.print(f"written: {Path(place)}", highlight=False, soft_wrap=True)
     for complaint in report.wrong:
         console.print(f"wrong: {complaint}", highlight=False, soft_wrap=True)
     return 1 if report.wrong else 0
+
+
+def _odd(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> int:
+    """The table of :mod:`tvm_iree_ext.bench.odd`, and its file; 1 where a case is above the bar."""
+    if args.suite != ext.bench.PEERS:
+        raise ExtError(f"bench: --odd is for the suite peers, not {args.suite}")
+    found: list[Any] = []
+    try:
+        for pair in ext.bench.run_odd(
+            args.cases,
+            threads=threads,
+            quick=args.quick,
+            progress=_shown(console, lambda text: None),
+        ):
+            found += pair
+            for one in pair:
+                console.print("  ".join(ext.bench.odd_row(one)), highlight=False, soft_wrap=True)
+            if args.markdown is not None:
+                ext.bench.write_whole(args.markdown, ext.bench.odd_markdown(found))
+    except ValueError as error:
+        raise ExtError(f"bench: {error}") from error
+    console.print(_table(ext.bench.ODD_HEADER, [ext.bench.odd_row(one) for one in found]))
+    return 0 if all(one.is_within for one in found) else 1
 
 
 def _growth(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> int:
