@@ -81,7 +81,9 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     (peaks,) = data["peaks"]
     assert peaks["threads"] == 1
     assert {"float32", "float64"} <= set(peaks["gflops"])
-    assert min(*peaks["gflops"].values(), peaks["read_gbps"]) > 0
+    rates = (*peaks["gflops"].values(), peaks["read_gbps"], *peaks["cached_gbps"].values())
+    assert len(peaks["cached_gbps"]) == 4
+    assert min(rates) > 0
     (row,) = data["rows"]
     assert (row["case"], row["threads"]) == ("attn_h2_s24_d16_f32", 1)
     assert row["flops"] == 4 * 2 * 16 * 24 * 16
@@ -118,6 +120,19 @@ def test_the_limit_is_the_larger_of_compute_and_memory(tiny, monkeypatch, gflops
     assert row.share_of_limit == row.limit_seconds / row.ours.seconds.median
     work = tiny.flops if unit == "GFLOP/s" else tiny.bytes
     assert row.rate == work / row.ours.seconds.median / 1e9
+
+
+def test_the_bandwidth_is_that_of_the_next_larger_array():
+    peak = Peaks(1, {}, 10.0, {1 << 20: 80.0, 4 << 20: 40.0})
+    sizes = (1, 1 << 20, (1 << 20) + 1, 4 << 20, 5 << 20)
+    assert [peak.gbps(size) for size in sizes] == [80.0, 80.0, 40.0, 40.0, 10.0]
+    assert Peaks(1, {}, 10.0).gbps(1) == 10.0
+
+
+def test_narrow_types_may_be_computed_in_float32():
+    peak = Peaks(1, {"float32": 100.0, "float64": 50.0, "bfloat16": 60.0, "int8": 400.0}, 10.0)
+    rates = [peak.multiply_adds(t) for t in ("float32", "float64", "bfloat16", "int8", "float16")]
+    assert rates == [100.0, 50.0, 100.0, 400.0, 100.0]
 
 
 def test_a_tuned_kernel_is_timed_beside_the_heuristics(tiny, known_peaks, monkeypatch):

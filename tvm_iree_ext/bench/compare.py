@@ -215,9 +215,8 @@ def _row(case: Case, peak: Peaks, provenance: str, outcomes: Sequence[Outcome]) 
 
 def limiting(case: Case, peak: Peaks) -> tuple[Literal["compute", "memory"], float]:
     """What limits a case, and the seconds that it takes there."""
-    gflops = peak.gflops.get(case.compute_dtype, peak.gflops["float32"])
-    compute = case.flops / gflops / 1e9
-    memory = case.bytes / peak.read_gbps / 1e9
+    compute = case.flops / peak.multiply_adds(case.compute_dtype) / 1e9
+    memory = case.bytes / peak.gbps(case.bytes) / 1e9
     return ("compute", compute) if compute >= memory else ("memory", memory)
 
 

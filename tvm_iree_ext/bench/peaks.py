@@ -4,7 +4,8 @@ Kernels of our own, through the pipeline that all kernels take:
 
     fma:   count chains in registers, each x = x * a + b; enough of them to hide the latency
     dots:  the same, of an instruction that adds products of neighbours of a type to each x
-    read:  the sum of an array that no cache holds, a contiguous part of it per thread
+    read:  the sum of an array, a contiguous part of it per thread: of one that no cache holds, and
+           of smaller ones, several times over
 
 Each figure is the best of many short runs: whatever else a machine does only ever slows it down.
 """
@@ -12,7 +13,7 @@ Each figure is the best of many short runs: whatever else a machine does only ev
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _FMA_STEPS = 200_000
 _SPARE_REGISTERS = 4  # for a, b and what LLVM wants
 _READ_BYTES = 256 << 20  # beyond the last cache of most machines
 _READ_VECTORS = 8  # sums in flight
+_CACHED_BYTES = (1 << 20, 4 << 20, 16 << 20, 64 << 20)
+_CACHED_PASSES = 8  # in a call, so that waking threads is little beside them
 _SECONDS = 0.25  # of each figure
 
 
@@ -44,10 +47,21 @@ class Peaks:
 
     threads: int
     gflops: dict[str, float]
-    """Multiply-adds in registers, counted as two, by element type; of a type that is not here, and
-    has less than 32 bits, they are those of float32."""
+    """Multiply-adds in registers, counted as two, by element type."""
     read_gbps: float
     """Memory that is read, in 10^9 bytes per second."""
+    cached_gbps: dict[int, float] = field(default_factory=dict)
+    """Arrays that are read again and again, by their bytes."""
+
+    def multiply_adds(self, dtype: str) -> float:
+        """The rate for a type, in GFLOP/s; narrow ones can also be computed in float32."""
+        own = self.gflops.get(dtype, 0.0)
+        return max(own, self.gflops["float32"]) if item_bytes(dtype) < 4 or not own else own
+
+    def gbps(self, footprint: int) -> float:
+        """The rate for so many bytes: that of the next larger array, or of memory."""
+        sizes = [size for size in self.cached_gbps if size >= footprint]
+        return self.cached_gbps[min(sizes)] if sizes else self.read_gbps
 
 
 def measure_peaks(
@@ -67,19 +81,31 @@ def measure_peaks(
     features = cpu_features(resolved)
     dtypes = (*dtypes, *sorted(features.dot_dtypes))
     fma = {dtype: _compiled(fma_kernel(features, dtype), resolved) for dtype in dtypes}
-    read = _compiled(read_kernel(features), resolved)
+    read, read_again = (
+        _compiled(read_kernel(features, passes), resolved) for passes in (1, _CACHED_PASSES)
+    )
     lanes = features.lanes(32)
     memory = _aligned((_READ_BYTES // 4 // (_READ_VECTORS * lanes), _READ_VECTORS * lanes))
     memory.fill(1.0)
+    row_bytes = memory.shape[1] * 4
     found = []
     for count in threads:
         with runtime.threads(count):
             gflops = {dtype: _fma_gflops(fma[dtype], features, dtype, count) for dtype in dtypes}
             sums = _aligned((count, lanes))
-            bytes_read = memory.shape[0] // count * count * memory.shape[1] * 4
-            seconds = _least_seconds(lambda out=sums: read(memory, out))  # type: ignore[misc]
-        found.append(Peaks(count, gflops, bytes_read / seconds / 1e9))
+            cached = {
+                size: _CACHED_PASSES * _read_gbps(read_again, memory[: size // row_bytes], sums)
+                for size in _CACHED_BYTES
+            }
+            found.append(Peaks(count, gflops, _read_gbps(read, memory, sums), cached))
     return found
+
+
+def _read_gbps(call: Any, memory: np.ndarray, sums: np.ndarray) -> float:
+    """The rate of one pass, each task of which reads as many rows."""
+    tasks = len(sums)
+    bytes_read = memory.nbytes // len(memory) * (len(memory) // tasks * tasks)
+    return bytes_read / _least_seconds(lambda: call(memory, sums)) / 1e9
 
 
 def _fma_gflops(call: Any, features: CpuFeatures, dtype: str, threads: int) -> float:
@@ -155,8 +181,13 @@ def fma_kernel(features: CpuFeatures, dtype: str) -> tirx.PrimFunc:
     return builder.get()
 
 
-def read_kernel(features: CpuFeatures) -> tirx.PrimFunc:
-    """``read(x[rows, 8 * lanes], out[tasks, lanes])``: each task sums its share of the rows."""
+def read_kernel(features: CpuFeatures, passes: int = 1) -> tirx.PrimFunc:
+    """``read(x[rows, 8 * lanes], out[tasks, lanes])``: each task sums its share of the rows.
+
+    Args:
+        features: of the CPU.
+        passes: how many times it does.
+    """
     lanes, dtype = features.lanes(32), "float32"
     tasks, rows = tirx.Var("tasks", "int64"), tirx.Var("rows", "int64")
     with IRBuilder() as builder, I.prim_func(s_tir=True):
@@ -170,7 +201,7 @@ def read_kernel(features: CpuFeatures) -> tirx.PrimFunc:
             for place in at:
                 I.buffer_store(tile, emit.splat(tirx.const(0.0, dtype), lanes), place)
             share = I.Bind(tirx.floordiv(rows, tasks))
-            with emit.serial(share) as row:
+            with emit.serial(passes), emit.serial(share) as row:
                 for place in at:
                     loaded = x[task * share + row, place[0]]
                     I.buffer_store(tile, tile[tuple(place)] + loaded, place)

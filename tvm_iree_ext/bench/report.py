@@ -136,7 +136,7 @@ class Report:
             rates = ", ".join(f"{kind} {rate:.0f} GFLOP/s" for kind, rate in peak.gflops.items())
             lines.append(
                 f"{threads_text(peak.threads)}: multiply-adds {rates}; memory reads"
-                f" {peak.read_gbps:.1f} GB/s"
+                f" {peak.read_gbps:.1f} GB/s{_cached_text(peak)}"
             )
         if self.quick:
             lines.append("A quick run: fewer cases, measured briefly.")
@@ -217,6 +217,11 @@ def row_text(row: Row) -> str:
         f"{name} {cell}" for name, cell in zip(names, cells[len(ours) : -1], strict=True) if cell
     )
     return "  ".join(cell for cell in (*ours, *titled, f"fastest {last}" if last else "") if cell)
+
+
+def _cached_text(peak: Peaks) -> str:
+    parts = [f"{rate:.0f} of {size >> 20} MiB" for size, rate in sorted(peak.cached_gbps.items())]
+    return f", {', '.join(parts)}" if parts else ""
 
 
 def _ms_cell(outcome: Outcome) -> str:

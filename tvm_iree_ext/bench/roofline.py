@@ -82,6 +82,17 @@ def _draw_compute(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequenc
                 ha="right",
                 fontsize=8,
             )
+    if peak.cached_gbps:
+        size, cached = min(peak.cached_gbps.items())
+        corner = peak.gflops["float32"] / cached
+        axes.plot([min(low, corner), corner], [min(low, corner) * cached, corner * cached], "k:")
+        axes.annotate(
+            f"{cached:.0f} GB/s of {size >> 20} MiB",
+            (low, low * cached),
+            xytext=(4, 8),
+            textcoords="offset points",
+            fontsize=8,
+        )
     axes.annotate(
         f"{peak.read_gbps:.0f} GB/s",
         (low, low * peak.read_gbps),
@@ -98,6 +109,8 @@ def _draw_compute(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequenc
 
 def _draw_memory(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequence[str]) -> None:
     axes.axhline(peak.read_gbps, color="black")
+    cached = sorted(peak.cached_gbps.items())
+    axes.plot([size / 2**20 for size, _ in cached], [rate for _, rate in cached], "k:.")
     axes.annotate(
         f"reads {peak.read_gbps:.0f} GB/s",
         (1.0, peak.read_gbps),
