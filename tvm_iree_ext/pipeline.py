@@ -62,7 +62,8 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
     Half of the time of a build was in passes that had nothing to do here.  Where kernels allocate
     what they touch, ``CompactBufferAllocation`` finds nothing to take away, in time that grows with
     the square of the places where a buffer is used; where extents are variables it finds how large
-    they may become.
+    they may become.  ``RemoveNoOp`` asks of every store whether it writes what is there already,
+    which takes most of the time where expressions are long; LLVM drops what it would have.
     """
     compact = s_tir.transform.CompactBufferAllocation()
     passes = [
@@ -84,7 +85,6 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.StorageRewrite(),
         tirx.transform.UnrollLoop(),
         tirx.transform.StmtSimplify(),
-        tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
         tirx.transform.CommonSubexprElim(),
         tirx.transform.VerifyMemory(),
