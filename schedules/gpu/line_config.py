@@ -47,6 +47,10 @@ def _rows(shape: LineShape, target: Target) -> LoweringConfig:
         batches = max(1, min(held, power_of_two(length)) // run)
         config = _config("rows", size, run * batches, (1, 1), run, None)
         return config if few or batches == 1 else replace(config, promote=("input",))
+    if shape.length is None and size > 32 and item_bytes(shape.dtype) > 4:
+        # A line's end that the call tells is conditions for each access: of 64 lanes, two scalar
+        # registers each, which wide elements would otherwise take from one another.
+        batches = max(1, batches // 2)
     lanes = min(size, power_of_two(-(-length // run)))
     tiles = -(-length // (lanes * run))
     # A workgroup for each line where lines are few, or so long that its subgroups can share it.

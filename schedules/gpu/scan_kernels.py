@@ -114,6 +114,8 @@ class _Walk:
             stop = I.Bind(i64(emit.smaller(first + plan.part, stop)))
         for slot in range(tile.slots):
             I.buffer_store(self.carry, self._start(slot), [slot])
+        if not self.sums_only:
+            self._without_elements()
         layout = plan.layout
         self.across = Across(tile.workgroup, layout, 1, (self.held,), tile.slots)
         with tile.walk(first, stop) as at:
@@ -123,15 +125,14 @@ class _Walk:
             else:
                 self._together(at, at > first)
             if not self.sums_only:
+                self._accumulate(at)
                 tile.store(self.target, at, self.words)
-        if not self.sums_only:
-            self._without_elements()
-            return
-        with where(tile.first_of_line()):
-            for slot in range(tile.slots):
-                line = self.operands.lines.line(*tile.line(slot))
-                place = line * i64(self.kernels.parts) + self.part
-                I.buffer_store(self.kernels.totals, self.carry[slot], [place])
+        if self.sums_only:
+            with where(tile.first_of_line()):
+                for slot in range(tile.slots):
+                    line = self.operands.lines.line(*tile.line(slot))
+                    place = line * i64(self.kernels.parts) + self.part
+                    I.buffer_store(self.kernels.totals, self.carry[slot], [place])
 
     def _without_elements(self) -> None:
         """The accumulator keeps its init where the call says that lines have no elements."""
@@ -165,19 +166,29 @@ class _Walk:
         value = held(value)
         register = self.tile.place(batch, at, slot)
         I.buffer_store(self.words, self.target.word_of(value), [register])
-        self._maybe_last(batch, at, slot, value)
 
-    def _maybe_last(self, batch: int, at: int, slot: int, value: Expr) -> None:
-        """The accumulator, where a result is a line's last."""
-        operands, tile = self.operands, self.tile
-        line, length = operands.lines.line(*tile.line(slot)), i64(operands.lines.length)
-        with I.If(self.positions[batch][at] == length - 1), I.Then(), where(tile.exists):
-            only = known(operands.lines.length)
-            if only is None:
-                value = tirx.if_then_else(length > 1, value, operands.init.load(line))
-            elif only == 1:
-                value = operands.init.load(line)
-            operands.accumulator.store(line, value)
+    def _accumulate(self, at: Expr) -> None:
+        """The accumulator, where a result of the tile is a line's last."""
+        tile, length = self.tile, i64(self.operands.lines.length)
+        # Once all results are there, since a condition for each takes a register of its own.
+        with I.If(at + self.plan.positions >= length), I.Then(), where(tile.exists):
+            for batch in range(tile.batches):
+                for number in range(tile.held):
+                    with I.If(self.positions[batch][number] == length - 1), I.Then():
+                        for slot in range(tile.slots):
+                            self._last(slot, self.words[tile.place(batch, number, slot)])
+
+    def _last(self, slot: int, word: Expr) -> None:
+        """A line's last result."""
+        operands = self.operands
+        line = operands.lines.line(*self.tile.line(slot))
+        value, length = self.target.held_of(word), known(operands.lines.length)
+        if length == 1:
+            value = operands.init.load(line)
+        elif length is None:
+            many = i64(operands.lines.length) > 1
+            value = tirx.if_then_else(many, value, operands.init.load(line))
+        operands.accumulator.store(line, value)
 
     def _element(self, batch: int, at: int, slot: int) -> Expr:
         return held(self.source.held_of(self.words[self.tile.place(batch, at, slot)]))
