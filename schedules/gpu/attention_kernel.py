@@ -23,7 +23,8 @@ from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import Index
 from tvm_iree_ext.schedules.gpu.attention_kinds import emit_product, is_multiply_add
 from tvm_iree_ext.schedules.gpu.attention_math import as_held
-from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, Feed, Tile, side_by_side
+from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, Feed, side_by_side
+from tvm_iree_ext.schedules.gpu.attention_shared import FragmentReads, Tile, TileWrites
 from tvm_iree_ext.schedules.gpu.attention_tiles import (
     FragmentLoad,
     Source,
@@ -56,40 +57,29 @@ class _Kernel(AttentionWorkgroup):
     def _workgroup(self) -> None:
         plan, lanes, dims = self.plan, self.lanes, self.op.dims
         first, second = plan.first, plan.second
-        second_dtype = plan.held_dtypes[1]
-        # Keys lie in the order in which lanes read them: neighbours' rows pass over all banks.
-        order, places = plan.key_order, None
-        if plan.key_tile.key_rows:
-            order, places = np.arange(plan.keys), np.argsort(order)
-        self.key_copy = TileCopy(
-            lanes, self._source("key", dims["k2"], dims["k1"]), plan.key_tile,
-            plan.key_rows("key"), places,
-        )  # fmt: skip
-        self.value_copy = TileCopy(
-            lanes, self._source("value", dims["k2"], dims["n"]), plan.value_tile,
-            plan.key_rows("value"),
-        )  # fmt: skip
+        hardware = (plan.subgroups, plan.lanes)
         once = not self._loops()
-        self.keys = FragmentLoad(
-            lanes, first.operand("rhs"), self.key_copy.buffer, plan.key_tile, (1, 0),
-            order, once=once,
-        )  # fmt: skip
-        self.values = FragmentLoad(
-            lanes, second.operand("rhs"), self.value_copy.buffer, plan.value_tile, (0, 1), once=once
+        self.key_copy, self.keys = self._tile(
+            "key", plan.key_tile, self._source("key", dims["k2"], dims["k1"]), once
+        )
+        self.value_copy, self.values = self._tile(
+            "value", plan.value_tile, self._source("value", dims["k2"], dims["n"]), once
         )
         self._accumulators()
         self.weight_registers = plan.weight_steps * second.operand("lhs").elements_per_lane
         if plan.feed is Feed.SHUFFLE:
-            self.converted = self._registers(plan.row_tiles * self.weight_registers, second_dtype)
+            count = plan.row_tiles * self.weight_registers
+            self.converted = self._registers(count, plan.held_dtypes[1])
         if (tile := plan.weight_tile) is not None:
             self.weight_shared_tile = tile
             self.weight_buffer = I.alloc_buffer(
                 (tile.elements,), tile.dtype, scope=lanes.scope, align=ALIGNMENT_BYTES
             )
-            self.shared_weights = FragmentLoad(
-                lanes, second.operand("lhs"), self.weight_buffer, tile, (0, 1),
+            reads = FragmentReads(
+                tile, hardware, lanes.kind, second.operand("lhs"), (0, 1),
                 subgroup_keys=plan.row_tiles * second.m,
             )  # fmt: skip
+            self.shared_weights = FragmentLoad(lanes, self.weight_buffer, reads)
         self.looped = is_multiply_add(first)
         self._query()
         self._bind_tables()
@@ -97,6 +87,16 @@ class _Kernel(AttentionWorkgroup):
         begin, end = self._range()
         self._steps(begin, end)
         self._finish()
+
+    def _tile(
+        self, name: str, tile: Tile, source: Source, once: bool
+    ) -> tuple[TileCopy, FragmentLoad]:
+        """The copy of key or value, and how it is read."""
+        key_rows = self.plan.key_rows(name)
+        run = source.run(key_rows, tile.columns if key_rows else tile.keys)
+        copy = TileCopy(self.lanes, source, self.plan.writes(name, tile, run))
+        reads = self.plan.reads(name, tile)
+        return copy, FragmentLoad(self.lanes, copy.buffer, reads, once)
 
     def _loops(self) -> bool:
         """Whether the steps are surely a loop to TVM, which simplifies one of a single step."""
@@ -115,12 +115,16 @@ class _Kernel(AttentionWorkgroup):
         plan, lanes = self.plan, self.lanes
         source = self._source("query", self.row_dims, self.op.dims["k1"])
         operand = plan.first.operand("lhs")
-        if plan.query_tile is not None:
-            copy = TileCopy(lanes, source, plan.query_tile, True)
-            self.queries = FragmentLoad(
-                lanes, operand, copy.buffer, plan.query_tile, (0, 1),
-                subgroup_keys=plan.row_tiles * plan.first.m, once=True,
+        if (shared := plan.query_tile) is not None:
+            hardware = (plan.subgroups, plan.lanes)
+            bits = 8 * max(item_bytes(shared.dtype), item_bytes(source.view.dtype))
+            run = source.run(True, shared.columns)
+            copy = TileCopy(lanes, source, TileWrites(shared, hardware, True, run, bits))
+            reads = FragmentReads(
+                shared, hardware, lanes.kind, operand, (0, 1),
+                subgroup_keys=plan.row_tiles * plan.first.m,
             )  # fmt: skip
+            self.queries = FragmentLoad(lanes, copy.buffer, reads, once=True)
             copy.issue(self.first_row, self._whole_rows())
             copy.commit()
             copy.arrive()
@@ -164,10 +168,10 @@ class _Kernel(AttentionWorkgroup):
     # The loop over keys.
 
     def _bind_tables(self) -> None:
-        for tiles in self._groups(self.plan.score_tiles, self.keys.together):
+        for tiles in self._groups(self.plan.score_tiles, self.keys.reads.together):
             for step in self._bound_steps(self.plan.depth_steps):
                 self.keys.bind(self._key_fragments(tiles, step))
-        for tiles in self._groups(self.plan.column_tiles, self.values.together):
+        for tiles in self._groups(self.plan.column_tiles, self.values.reads.together):
             for step in self._bound_steps(self.plan.weight_steps):
                 self.values.bind(self._value_fragments(tiles, step))
         for row_tile in range(self.plan.row_tiles):
@@ -244,7 +248,7 @@ class _Kernel(AttentionWorkgroup):
         rhs, lhs, acc = (first.operand(name).elements_per_lane for name in ("rhs", "lhs", "acc"))
         for step, counter in self._counted(plan.depth_steps):
             query, base = self._query_registers(step, counter, lhs)
-            for tiles in self._groups(plan.score_tiles, self.keys.together):
+            for tiles in self._groups(plan.score_tiles, self.keys.reads.together):
                 fragment = self._registers(rhs * len(tiles), plan.held_dtypes[0])
                 shift = self._shift(counter, plan.key_tile, 0, first.k)
                 self.keys.load(self._key_fragments(tiles, step), fragment, 0, shift)
@@ -323,7 +327,7 @@ class _Kernel(AttentionWorkgroup):
         rhs, lhs, acc = (second.operand(name).elements_per_lane for name in ("rhs", "lhs", "acc"))
         for step, counter in self._counted(plan.weight_steps):
             weights, base = self._weight_registers(step, counter, lhs)
-            for tiles in self._groups(plan.column_tiles, self.values.together):
+            for tiles in self._groups(plan.column_tiles, self.values.reads.together):
                 fragment = self._registers(rhs * len(tiles), plan.held_dtypes[1])
                 shift = self._shift(counter, plan.value_tile, second.k, 0)
                 self.values.load(self._value_fragments(tiles, step), fragment, 0, shift)

@@ -22,9 +22,19 @@ from tvm_iree_ext.schedules.gpu.attention_kinds import (
     is_multiply_add,
     product_kinds,
 )
+from tvm_iree_ext.schedules.gpu.attention_shared import (
+    Costed,
+    FragmentReads,
+    Tile,
+    TileWrites,
+    padded_tile,
+    with_fewest_passes,
+)
+from tvm_iree_ext.schedules.layouts import vector_elements
 
 from tvm_iree_ext.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.ops.attention import Attention
@@ -32,7 +42,6 @@ from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
 from tvm_iree_ext.target.mma import Mma, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 
-_ACCESS_BYTES = 16
 _WORDS = {"bfloat16": "uint16"}
 _OVERHEAD = 48  # registers for addresses and the like
 _MASK_ADDRESSES = 8
@@ -44,39 +53,6 @@ class Feed(Enum):
     REGISTERS = "registers"
     SHUFFLE = "shuffle"
     SHARED = "shared"
-
-
-@dataclass(frozen=True)
-class Tile:
-    """Keys or values of one step in shared memory: ``[key, column]``, or the transposed.
-
-    Attributes:
-        keys, columns: its extents; columns are padded to whole instructions.
-        dtype: of an element there.
-        key_rows: whether a row is of one key; else of one column.
-        pitch: elements from row to row.
-    """
-
-    keys: int
-    columns: int
-    dtype: str
-    key_rows: bool
-    pitch: int
-
-    @property
-    def elements(self) -> int:
-        """That it takes, padding included."""
-        return (self.keys if self.key_rows else self.columns) * self.pitch
-
-    @property
-    def bytes(self) -> int:
-        """That it takes."""
-        return self.elements * item_bytes(self.dtype)
-
-    def address(self, key: np.ndarray, column: np.ndarray) -> np.ndarray:
-        """Where an element lies."""
-        row, place = (key, column) if self.key_rows else (column, key)
-        return row * self.pitch + place
 
 
 @dataclass(frozen=True)
@@ -324,13 +300,37 @@ class AttentionPlan:
         """Of the value."""
         return self._tile("value", self.column_tiles * self.second.n, self.held_dtypes[1])
 
+    def writes(self, name: str, tile: Tile, run: int | None = None) -> TileWrites:
+        """The copy of the tile of ``key`` or ``value``.
+
+        Args:
+            name: of the operand.
+            tile: where it lies.
+            run: elements side by side in memory; by default as many as its columns have.
+        """
+        key_rows, size = self.key_rows(name), item_bytes(self.op.types[name].dtype)
+        if run is None:
+            row = self.op.count("k1" if name == "key" else "n") if key_rows else tile.keys
+            run = vector_elements(8 * size, tile.columns if key_rows else tile.keys, row)
+        bits = 8 * max(item_bytes(tile.dtype), size)
+        return TileWrites(tile, (self.subgroups, self.lanes), key_rows, run, bits)
+
+    def reads(self, name: str, tile: Tile) -> FragmentReads:
+        """How fragments of ``key`` or ``value`` are read."""
+        hardware, kind = (self.subgroups, self.lanes), self.chip.kind
+        if name == "value":
+            return FragmentReads(tile, hardware, kind, self.second.operand("rhs"), (0, 1))
+        return FragmentReads(
+            tile, hardware, kind, self.first.operand("rhs"), (1, 0), self.key_order
+        )
+
     @cached_property
     def query_tile(self) -> Tile | None:
         """Of the query, where it is in shared memory; its rows are the keys of this tile."""
         if not self.query_in_shared:
             return None
         depth, dtype = self.depth_steps * self.first.k, self.held_dtypes[0]
-        return Tile(self.rows, depth, dtype, True, _pitch(depth, dtype))
+        return padded_tile(self.rows, depth, dtype, True)
 
     @cached_property
     def weight_tile(self) -> Tile | None:
@@ -338,14 +338,34 @@ class AttentionPlan:
         if self.feed is not Feed.SHARED:
             return None
         dtype = self.held_dtypes[1]
-        return Tile(self.rows, self.keys, dtype, True, _pitch(self.keys, dtype))
+        return padded_tile(self.rows, self.keys, dtype, True)
 
     def _tile(self, name: str, columns: int, dtype: str) -> Tile:
         key_rows = self.key_rows(name)
         if item_bytes(dtype) == 2 and self.chip.kind == "rocm":
             key_rows = name == "key"  # a lane's run along the sum is contiguous
-        row = columns if key_rows else self.keys
-        return Tile(self.keys, columns, dtype, key_rows, _pitch(row, dtype))
+        plain = padded_tile(self.keys, columns, dtype, key_rows)
+        # A loop over what is multiplied by lanes counts through the first product's columns, and
+        # the second's keys: where these are rows, all are equally far apart.
+        blocks = not is_multiply_add(self.first) or key_rows == (name == "key")
+        return with_fewest_passes(
+            plain, lambda tile: self._accesses(name, tile), self.chip.banks, blocks=blocks
+        )
+
+    def _accesses(self, name: str, tile: Tile) -> Costed:
+        """What is done with a tile of key or value in a step, by all lanes."""
+        size = item_bytes(tile.dtype)
+        for access in self.writes(name, tile).accesses():
+            yield access, access.count * size, 1
+        reads = self.reads(name, tile)
+        steps, tiles, wide = self.depth_steps, self.score_tiles, self.first.n
+        if name == "value":
+            steps, tiles, wide = self.weight_steps, self.column_tiles, self.second.n
+        together = min(reads.together, tiles)
+        for access in reads.accesses([(0, tile * wide) for tile in range(together)]):
+            width = WIDEST_ACCESS_BYTES if reads.by_matrix else access.count * size
+            one = replace(access, address=access.address[:1])  # the same for all subgroups
+            yield one, width, steps * tiles // together * self.subgroups
 
     def key_rows(self, name: str) -> bool:
         """Whether rows of key or value in memory are of one key each."""
@@ -385,17 +405,6 @@ class AttentionPlan:
         if mask is None or mask.dtype not in FLOATS:
             return 0
         return scores * item_bytes(mask.dtype) // 4 + _MASK_ADDRESSES
-
-
-def _pitch(row: int, dtype: str) -> int:
-    """Elements from row to row: columns of a tile lie on all banks, and accesses are aligned.
-
-    Rows of odd multiples of 16 bytes: lanes that read 16 bytes each from consecutive rows pass
-    over all banks before they meet.
-    """
-    size = item_bytes(dtype)
-    length = -(-row * size // _ACCESS_BYTES)
-    return (length + 1 - length % 2) * _ACCESS_BYTES // size
 
 
 def plan_attention(op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:

@@ -8,7 +8,7 @@ plain rows, padded rows and xor-swizzled rows, and takes the fewest.
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -24,7 +24,7 @@ from tvm_iree_ext.layout.analysis import (
 )
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
-_PADS = (0, 4, 8, 16, 32, 64)
+_PADS = (0, 4, 8, 16, 32, 64, 128)
 _PHASES = (1, 2, 4)
 # Of padded rows, for a copy that writes several far from each other: the least that addresses take
 # comes first, wide columns that many rows have alike.
@@ -254,6 +254,7 @@ def choose_placement(
     limit_bytes: int | None = None,
     alignment_bytes: int = BANK_BYTES,
     swizzles: bool = True,
+    block_rows: int = 0,
 ) -> ChosenPlacement:
     """The placement with the fewest passes over the banks, then instructions, the plainest of them.
 
@@ -265,6 +266,8 @@ def choose_placement(
         limit_bytes: what the tile may take.
         alignment_bytes: of every row: 16 for asynchronous copies and ``ldmatrix``.
         swizzles: whether rows may be permuted.
+        block_rows: rows after which there may be more padding, of a tile of two dimensions; 0 for
+            none.
 
     Raises:
         ScheduleError: when nothing fits, saying what the smallest would take.
@@ -275,8 +278,15 @@ def choose_placement(
     (16, 4592, 32)
     """
     best: tuple[tuple[int, int, bool, int], ChosenPlacement] | None = None
-    for both in (False, True) if swizzles else (False,):
-        for placement in _placements(shape, element_bytes, alignment_bytes, swizzles, both):
+    attempts = [_placements(shape, element_bytes, alignment_bytes, swizzles, False)]
+    if swizzles:
+        attempts.append(_placements(shape, element_bytes, alignment_bytes, swizzles, True))
+    if block_rows and shape[-2] % block_rows == 0:
+        attempts.append(_blocks(shape, element_bytes, alignment_bytes, banks, block_rows))
+    if swizzles:
+        attempts.append(_joined(shape, element_bytes, alignment_bytes, banks))
+    for attempt in attempts:
+        for placement in attempt:
             found = _costed(placement, tuple(accesses), banks)
             if found is None or (limit_bytes is not None and found.bytes > limit_bytes):
                 continue
@@ -300,15 +310,13 @@ def _costed(
     placement: Placement, accesses: tuple[TileAccess, ...], banks: int
 ) -> ChosenPlacement | None:
     """None for rows that an access does not fit."""
-    shape = placement.shape
-    size = prod(shape) * placement.element_bytes + (prod(shape[:-1]) - 1) * placement.pad_bytes
     try:
         costs = [access.cost(placement, banks) for access in accesses]
     except LayoutError:
         return None
     return ChosenPlacement(
         placement,
-        size,
+        placement.size_bytes,
         sum(cost.passes for cost in costs),
         sum(cost.instructions for cost in costs),
         sum(cost.excess for cost in costs),
@@ -340,3 +348,27 @@ def _placements(
             column = column_bytes // element_bytes
             if column and alignment_bytes <= column_bytes and shape[-1] % column == 0:
                 yield Placement(shape, element_bytes, pad, Swizzle(shape[-1], column, phase))
+
+
+def _blocks(
+    shape: Ints, element_bytes: int, alignment_bytes: int, banks: int, block_rows: int
+) -> Iterator[Placement]:
+    """Padded rows, with more padding after each few."""
+    for plain in _placements(shape, element_bytes, alignment_bytes, False, False):
+        pad = BANK_BYTES * banks // 2
+        while pad >= alignment_bytes and pad % element_bytes == 0:
+            yield replace(plain, block_rows=block_rows, block_pad_bytes=pad)
+            pad //= 2
+
+
+def _joined(
+    shape: Ints, element_bytes: int, alignment_bytes: int, banks: int
+) -> Iterator[Placement]:
+    """Rows joined to ones on all banks, and permuted: so neighbours change places, too."""
+    elements = BANK_BYTES * banks // element_bytes
+    if len(shape) < 2 or elements % shape[-1] or shape[-2] % (elements // shape[-1]):
+        return
+    for column_bytes in (WIDEST_ACCESS_BYTES, 8):
+        column = column_bytes // element_bytes
+        if alignment_bytes <= column_bytes and shape[-1] % column == 0:
+            yield Placement(shape, element_bytes, swizzle=Swizzle(elements, column))

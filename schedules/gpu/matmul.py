@@ -173,15 +173,21 @@ class _Scheduling:
             )  # fmt: skip
         if direct:
             return
-        if pad := plan.placements[side].placement.pad_bytes:
-            row, pad = plan.tile_shape(side, plan.orders[side])[-1], pad // plan.element_bytes(side)
+        placement, size = plan.placements[side].placement, plan.element_bytes(side)
+        row, pad = placement.shape[-1], placement.pad_bytes // size
+        if rows := placement.block_rows:
+            sch.transform_layout(block, ("write", 0), lambda i, j: [i // rows, i % rows, j])
+            block_pad = placement.block_pad_bytes // size
+            sch.storage_align(block, 0, axis=-3, factor=rows * (row + pad), offset=block_pad)
+        if pad:
             sch.storage_align(block, 0, axis=-2, factor=row, offset=pad)
 
     def _load(self, side: Any, block: Any) -> None:
         order = self.plan.orders[side]
         placement = self.plan.placements[side].placement
         pitch = placement.shape[-1] * placement.element_bytes + placement.pad_bytes
-        widest = min(WIDEST_ACCESS_BYTES, pitch & -pitch)
+        apart = pitch | placement.block_pad_bytes
+        widest = min(WIDEST_ACCESS_BYTES, apart & -apart)
         if placement.swizzle is not None:
             widest = min(widest, placement.swizzle.access_elements * placement.element_bytes)
         name = self.intrins.load(

@@ -435,7 +435,15 @@ def _placement(plan: MatmulPlan, side: str, padded: bool) -> ChosenPlacement:
         limit_bytes=None if padded else prod(shape) * bits // 8,
         alignment_bytes=aligned,
         swizzles=plan.config.swizzle,
+        block_rows=_rows_read_together(plan, side),
     )
+
+
+def _rows_read_together(plan: MatmulPlan, side: str) -> int:
+    """Rows of a tile that one instruction takes."""
+    mma = plan.mma
+    own = (mma.m, mma.k) if side == "lhs" else (mma.k, mma.n)
+    return own[plan.orders[side][0]]
 
 
 def _matrix_rows(shape: Ints, run: int) -> NestedLayout:

@@ -17,7 +17,9 @@ from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.layout.analysis import Placement, Swizzle
 from tvm_iree_ext.target.names import make_target
 
-TVMSCRIPT = SimpleNamespace(FloorDiv=operator.floordiv, FloorMod=operator.mod)
+TVMSCRIPT = SimpleNamespace(
+    FloorDiv=operator.floordiv, FloorMod=operator.mod, BitwiseXor=operator.xor
+)
 
 
 def kernel(width=32, lanes=8):
@@ -58,20 +60,24 @@ def run(func):
     return swizzle_shared(IRModule({"main": func}))["main"]
 
 
-@pytest.mark.parametrize("swizzle", [Swizzle(32, 8, 2), Swizzle(16, 8, 4), Swizzle(32, 4, 1)])
+@pytest.mark.parametrize(
+    "swizzle",
+    [Swizzle(32, 8, 2), Swizzle(16, 8, 4), Swizzle(32, 4, 1), Swizzle(64, 8), Swizzle(128, 4, 2)],
+)
 def test_elements_lie_where_the_placement_says(swizzle):
     func = kernel(lanes=4)
     name = name_of_tile(func)
     swizzled = run(with_swizzles(func, {name: swizzle}))
     (store,) = stores(swizzled)
-    base, threads = store.indices[-1].base, lane_variables(swizzled)
+    indices, threads = (store.indices[0], store.indices[1].base), lane_variables(swizzled)
     placement = Placement((64, 32), 1, swizzle=swizzle)
     for lane in range(0, 64, 5):
         for part in range(8):
-            text = str(with_values(base, threads, lane, part))  # as TVMScript prints it
-            column = eval(text, {"T": TVMSCRIPT})
-            expected = placement.addresses(np.array([lane, part * 4]))
-            assert lane * 32 + column == expected
+            row, column = (
+                eval(str(with_values(index, threads, lane, part)), {"T": TVMSCRIPT})
+                for index in indices  # as TVMScript prints them
+            )
+            assert row * 32 + column == placement.addresses(np.array([lane, part * 4]))
 
 
 def lane_variables(func):
@@ -109,7 +115,7 @@ def test_the_buffer_is_aligned_to_its_pattern():
     ("func", "swizzle", "message"),
     [
         (kernel(lanes=16), Swizzle(32, 8, 2), "accessed by 16 elements .*; its columns have 8"),
-        (kernel(), Swizzle(64, 8, 1), "has 32 elements in its last dimension; rows of 64"),
+        (kernel(), Swizzle(48, 8, 1), "has 32 elements in its last dimension; rows of 48"),
     ],
 )
 def test_accesses_across_columns_are_refused(func, swizzle, message):

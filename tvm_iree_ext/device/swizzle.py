@@ -2,9 +2,9 @@
 
 A schedule names the buffers in the function's attribute
 :data:`~tvm_iree_ext.intrin.swizzles.SWIZZLES`, with the numbers of
-:class:`~tvm_iree_ext.layout.analysis.Swizzle`: of rows of ``row_elements``, column ``j`` (of
-``access_elements``) of row ``i`` is stored at ``j ^ (i // per_phase % columns)``.  The rewriting is
-at the accesses, since an index map of TVM's is affine, and XOR is not.
+:class:`~tvm_iree_ext.layout.analysis.Swizzle`, which says where a column is stored.  Its rows are
+parts of the buffer's rows, or several of them: then rows are exchanged, too.  The rewriting is at
+the accesses, since an index map of TVM's is affine, and XOR is not.
 
 Matrix descriptors (``wgmma``) name the swizzle themselves: their pointers stay as they are, and
 hardware takes the row from the address, so that buffers are aligned to where the pattern repeats.
@@ -125,7 +125,7 @@ class _Swizzler:
         # Padded rows are farther apart than the elements that are permuted.
         pitch = owner.strides[-2] if owner.strides else swizzle.row_elements
         row = call.args[2] // pitch
-        column = self._column(row, call.args[2] % pitch, swizzle)
+        column = self._column(self._phase(row, swizzle), call.args[2] % pitch, swizzle)
         place = row * pitch + column
         return ir.Call(call.op, [*call.args[:2], place, *call.args[3:]], ret_ty=call.ty)
 
@@ -140,27 +140,51 @@ class _Swizzler:
                     f"swizzle: {buffer.name} is accessed by {lanes} elements at {base}; its"
                     f" columns have {swizzle.access_elements}"
                 )
-        width = int(buffer.shape[-1])
-        if width % swizzle.row_elements:
-            raise BuildError(
-                f"swizzle: {buffer.name} has {width} elements in its last dimension; rows of"
-                f" {swizzle.row_elements} must divide it"
-            )
+        outer = list(indices[:-1])
         row: Any = 0
-        for index, extent in zip(indices[:-1], buffer.shape[:-1], strict=True):
+        for index, extent in zip(outer, buffer.shape[:-1], strict=True):
             row = row * extent + index
+        width, joint = int(buffer.shape[-1]), _rows_joined(buffer, swizzle)
         part = self.analyzer.simplify(base // swizzle.row_elements)
-        row = row * (width // swizzle.row_elements) + part
-        column = self._column(row, self.analyzer.simplify(base % swizzle.row_elements), swizzle)
+        if joint == 1:
+            row = row * (width // swizzle.row_elements) + part
+            phase = self._phase(row, swizzle)
+        else:
+            phase = self._phase(row // joint, swizzle)
+            columns = width // swizzle.access_elements
+            outer[-1] = tirx.bitwise_xor(outer[-1], self.analyzer.simplify(phase // columns))
+            phase = self.analyzer.simplify(phase % columns)
+        column = self._column(phase, self.analyzer.simplify(base % swizzle.row_elements), swizzle)
         column = column + part * swizzle.row_elements
         if lanes > 1:
             column = tirx.Ramp(column, tirx.const(1, str(column.ty.dtype)), lanes)
-        return [*indices[:-1], column]
+        return [*outer, column]
 
-    def _column(self, row: Any, at: Any, swizzle: Swizzle) -> Any:
+    def _phase(self, row: Any, swizzle: Swizzle) -> Any:
+        """What columns of a row are permuted by."""
         columns = swizzle.row_elements // swizzle.access_elements
-        phase = self.analyzer.simplify(row // swizzle.per_phase % columns)
+        return self.analyzer.simplify(row // swizzle.per_phase % columns)
+
+    def _column(self, phase: Any, at: Any, swizzle: Swizzle) -> Any:
         column = self.analyzer.simplify(at // swizzle.access_elements)
         permuted = tirx.bitwise_xor(column, phase)
         inside = self.analyzer.simplify(at % swizzle.access_elements)
         return permuted * swizzle.access_elements + inside
+
+
+def _rows_joined(buffer: Any, swizzle: Swizzle) -> int:
+    """How many of a buffer's rows are one of the swizzle's.
+
+    Raises:
+        BuildError: where neither divides the other.
+    """
+    width = int(buffer.shape[-1])
+    if width % swizzle.row_elements == 0:
+        return 1
+    joint, rest = divmod(swizzle.row_elements, width)
+    if rest or buffer.strides or len(buffer.shape) < 2 or int(buffer.shape[-2]) % joint:
+        raise BuildError(
+            f"swizzle: {buffer.name} has {width} elements in its last dimension; rows of"
+            f" {swizzle.row_elements} must divide it, or be several that lie side by side"
+        )
+    return joint

@@ -1,6 +1,7 @@
 """Which shared buffers of a function have their columns permuted; lowering does it."""
 
 from collections.abc import Mapping
+from dataclasses import astuple
 
 from tvm import tirx
 
@@ -12,8 +13,5 @@ SWIZZLES = "tvm_iree_ext.swizzles"
 
 def with_swizzles(func: tirx.PrimFunc, swizzles: Mapping[str, Swizzle]) -> tirx.PrimFunc:
     """The function with its shared buffers of these names swizzled when it is lowered."""
-    numbers = {
-        name: [one.row_elements, one.access_elements, one.per_phase]
-        for name, one in swizzles.items()
-    }
+    numbers = {name: list(astuple(one)) for name, one in swizzles.items()}
     return func.with_attr(SWIZZLES, numbers)

@@ -26,7 +26,8 @@ WIDEST_ACCESS_BYTES = 16  # of one lane, on every GPU here
 class Swizzle:
     """An xor permutation of columns: column j of row i is stored at ``j ^ (i // per_phase % N)``.
 
-    A row is ``row_elements`` of the row-major vector; it has N columns of ``access_elements``.
+    A row is ``row_elements`` of the row-major vector, which may be several of the vector's own
+    rows; it has N columns of ``access_elements``.
     """
 
     row_elements: int
@@ -36,12 +37,31 @@ class Swizzle:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a vector lies in memory: row-major, its last dimension padded, or swizzled."""
+    """Where a vector lies in memory: row-major, its last dimension padded, or swizzled.
+
+    Attributes:
+        shape: of the vector.
+        element_bytes: of an element.
+        pad_bytes: after each row, that is after each extent of the last dimension.
+        swizzle: of its columns.
+        block_rows: rows after which there is more padding; 0 for none.
+        block_pad_bytes: how much, beside that of the rows.
+    """
 
     shape: Ints
     element_bytes: int
-    pad_bytes: int = 0  # after each row, that is after each extent of the last dimension
+    pad_bytes: int = 0
     swizzle: Swizzle | None = None
+    block_rows: int = 0
+    block_pad_bytes: int = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """From the first element to the last."""
+        rows = prod(self.shape[:-1])
+        blocks = (rows - 1) // self.block_rows if self.block_rows else 0
+        padding = (rows - 1) * self.pad_bytes + blocks * self.block_pad_bytes
+        return prod(self.shape) * self.element_bytes + padding
 
     def addresses(self, coordinate: np.ndarray) -> np.ndarray:
         """Byte addresses of coordinates ``[..., rank]``.
@@ -55,7 +75,8 @@ class Placement:
         rows = index // self.shape[-1] if self.shape else index
         if self.swizzle is not None:
             index = _swizzled(index, self.swizzle, prod(self.shape))
-        return index * self.element_bytes + rows * self.pad_bytes
+        blocks = rows // self.block_rows * self.block_pad_bytes if self.block_rows else 0
+        return index * self.element_bytes + rows * self.pad_bytes + blocks
 
 
 @dataclass(frozen=True)
@@ -101,16 +122,36 @@ def bank_conflicts(
     2
     """
     accesses, width = _accesses(layout, placement, num_subgroups, subgroup_size, access_bytes)
-    lanes = min(subgroup_size, max(1, BANK_BYTES * banks // width))
-    if subgroup_size % lanes:
-        raise LayoutError(
-            f"bank_conflicts: {subgroup_size} lanes do not divide into groups of {lanes}"
-        )
-    words = accesses[..., None] + np.arange(0, max(width, BANK_BYTES), BANK_BYTES)
-    words = words.reshape(*accesses.shape[:2], subgroup_size // lanes, -1) // BANK_BYTES
-    in_bank = np.stack([_distinct(words, words % banks == bank) for bank in range(banks)])
-    passes = in_bank.max(axis=0)  # [subgroups, instructions, groups]
+    passes = bank_passes(accesses, width, banks)  # [subgroups, instructions, groups]
     return _cost(passes, width, ideal=passes[0].size)
+
+
+def bank_passes(first: np.ndarray, width: int, banks: int = 32) -> np.ndarray:
+    """Passes over the banks for each group of lanes that are served together.
+
+    Args:
+        first: first bytes ``[..., lanes]`` of accesses; below 0 for lanes that take no part.
+        width: bytes of a lane.
+        banks: of shared memory.
+
+    Raises:
+        LayoutError: when lanes do not divide into groups.
+
+    >>> bank_passes(np.arange(64) * 8, width=4)
+    array([2, 2])
+    """
+    count = first.shape[-1]
+    lanes = min(count, max(1, BANK_BYTES * banks // width))
+    if count % lanes:
+        raise LayoutError(f"bank_conflicts: {count} lanes do not divide into groups of {lanes}")
+    words = (first[..., None] + np.arange(0, max(width, BANK_BYTES), BANK_BYTES)) // BANK_BYTES
+    words = np.where(first[..., None] < 0, -1, words)
+    words = words.reshape(first.size // lanes, -1)
+    words.sort(axis=-1)
+    served = np.diff(words, axis=-1, prepend=-1) != 0
+    bank = words % banks + banks * np.arange(len(words))[:, None]
+    counts = np.bincount(bank[served], minlength=banks * len(words)).reshape(len(words), banks)
+    return counts.max(axis=-1).reshape(*first.shape[:-1], -1)
 
 
 def coalescing(

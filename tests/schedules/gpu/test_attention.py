@@ -221,3 +221,18 @@ def test_few_rows_share_their_keys_among_workgroups(target, make):
     parts, merging = simulated(op, target)
     assert "barrier" in parts.counts
     assert "barrier" not in merging.counts
+
+
+# The heuristic's tiles of a long sequence, one workgroup of them, and two steps of keys.
+@pytest.mark.parametrize("width", [64, 128])
+@pytest.mark.parametrize("target", ["rocm:gfx942", "rocm:gfx950", "rocm:gfx1100", "rocm:gfx1201"])
+def test_main_loops_meet_in_no_bank(target, width):
+    shape = (8, 16, 4096, width)
+    large = ops.attention(shape, shape, shape, dtype="float16")
+    config = RULE.heuristic(large, make_target(target))
+    rows, keys = config.workgroup_tile["m"], 2 * config.reduction_tile["k2"]
+    op = ops.attention(
+        (1, 1, rows, width), (1, 1, keys, width), (1, 1, keys, width), dtype="float16"
+    )
+    (done,) = simulated(op, target, config=config)
+    assert done.bank_conflicts == 0

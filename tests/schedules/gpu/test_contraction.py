@@ -363,8 +363,10 @@ def test_matrices_of_more_rows_than_32_bits_count_are_refused():
     ("chip", "dtype", "transpose_rhs"),
     [
         ("cuda:sm_80", HALF, False),
-        ("rocm:gfx942", HALF, False),
         ("rocm:gfx942", HALF, True),
+        ("rocm:gfx1201", HALF, False),  # rows are joined and permuted
+        ("rocm:gfx950", "int8", False),  # blocks of rows are padded
+        ("cuda:sm_86", "int8", False),
     ],
 )
 def test_main_loops_meet_in_no_bank(chip, dtype, transpose_rhs):
