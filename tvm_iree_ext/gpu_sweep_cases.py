@@ -32,6 +32,20 @@ def _scaled(m: int, n: int, k: int) -> Op:
     )
 
 
+def _in_groups(m: int, n: int, k: int, dtype: str = "float16", *, across: bool = False) -> Op:
+    """A product with bytes whose scale and zero are those of 128 steps of K."""
+    shape, own = ((k // 128, 128, n), "(g, i, n)") if across else ((n, k // 128, 128), "(n, g, i)")
+    beside = [tuple(extent for extent in shape if extent != 128)] * 2
+    maps = [own, *[own.replace("i, ", "").replace(", i", "")] * 2, "(m, n)"]
+    return ops.contraction(
+        ops.TensorType((m, k // 128, 128), dtype),
+        ops.TensorType(shape, "uint8"),
+        prologue="(arg0 - arg2) * arg1",
+        prologue_operands=[ops.TensorType(beside[0], dtype), ops.TensorType(beside[1], "uint8")],
+        indexing_maps=[f"(m, n, g, i) -> {one}" for one in ("(m, g, i)", *maps)],
+    )
+
+
 def _attention(
     heads: int, rows: Any, keys: Any, width: int, dtype: str = "float16", *,
     key_heads: int = 0, columns: int = 0, batch: Any = 1, make: Any = ops.attention,
@@ -58,6 +72,11 @@ CASES: Mapping[str, Callable[[], Op]] = {
     "matmul f8 of AMD 4096x4096x4096": lambda: _matmul(4096, 4096, 4096, "float8_e4m3fnuz"),
     "matmul f16*f32 1024x1024x1024": lambda: _mixed(1024, 1024, 1024, "float16", "float32"),
     "matmul f16*i8 1024x4096x4096": lambda: _mixed(1024, 4096, 4096, "float16", "int8"),
+    "matmul f16*u8 in groups 2048x4096x4096": lambda: _in_groups(2048, 4096, 4096),
+    "matmul bf16*u8 in groups, [K, N] 2048x4096x4096": lambda: _in_groups(
+        2048, 4096, 4096, "bfloat16", across=True
+    ),
+    "matmul f16*u8 in groups 16x4096x4096": lambda: _in_groups(16, 4096, 4096),
     "matmul bf16*f8 1024x4096x4096": lambda: _mixed(1024, 4096, 4096, "bfloat16", "float8_e5m2"),
     "matmul f16, A and B [K, ...] 2048x2048x2048": lambda: ops.matmul(
         (2048, 2048), (2048, 2048), transpose_lhs=True, dtype="float16"

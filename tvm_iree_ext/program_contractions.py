@@ -260,12 +260,15 @@ def _rebuilt(
 ) -> Contraction | None:
     """The contraction with other operands; None where it takes no such ones."""
     others = [name for name in types if name.startswith("operand")]
+    beside = op.beside_rhs
     try:
         return ops.contraction(
             types["lhs"],
             types["rhs"],
             [types[name] for name in others],
-            indexing_maps=[maps[name] for name in ("lhs", "rhs", *others, "result")],
+            indexing_maps=[maps[name] for name in ("lhs", "rhs", *beside, *others, "result")],
+            prologue=op.prologue,
+            prologue_operands=[types[name] for name in beside],
             init=types.get("init"),
             epilogue=epilogue,
             result_dtype=types["result"].dtype,

@@ -195,6 +195,8 @@ def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -
 
 def factors_dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
     """The instruction for neighbours in depth, where the CPU has one for these types."""
+    if plan.op.prologue is not None:
+        return None
     lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
     return dot_product(features, lhs, rhs, plan.op.accumulator_dtype)
 

@@ -18,8 +18,10 @@ from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.expressions import cast
 from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.ops.parameters import Parameters
+from tvm_iree_ext.ops.regions import Region
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,30 @@ class Plan(FusedDims):
         return "float32" if op.accumulator_dtype == "int32" else op.accumulator_dtype
 
 
+@dataclass(frozen=True)
+class MadeView(View):
+    """A factor that a prologue makes, where it is read, of an operand and of others beside it."""
+
+    prologue: Region
+    others: tuple[View, ...]
+
+    def load(self, at: At, dtype: str, lanes: int = 1) -> Expr:
+        """The factor, or those of a run, at a point."""
+        if lanes == 1:
+            return self._made(at, dtype)
+        last = self.map.dims[-1]
+        # Regions are of scalars; a vector loop makes vectors of them.
+        made = emit.registers(lanes, dtype)
+        with emit.vector_loop(lanes) as lane:
+            I.buffer_store(made, self._made({**at, last: i64(at[last]) + lane}, dtype), [lane])
+        return I.Bind(made[emit.run(0, lanes)])
+
+    def _made(self, at: At, dtype: str) -> Expr:
+        wide = str(self.prologue.body.ty.dtype)
+        elements = (super().load(at, wide), *(view.load(at, wide) for view in self.others))
+        return cast(self.prologue(*elements), dtype)
+
+
 class Operands:
     """The PrimFunc's operands while it is built, addressed by the fused dims of a plan.
 
@@ -125,6 +151,11 @@ class Operands:
             data = parameters.buffers[name].data
             buffer: Any = I.decl_buffer(shape, kind, data=data, align=item_bytes(kind))
             self.views[name] = View(buffer, one, self.space)
+        if plan.op.prologue is not None:
+            rhs, beside = self.views["rhs"], [self.views[name] for name in plan.op.beside_rhs]
+            self.views["rhs"] = MadeView(
+                rhs.buffer, rhs.map, rhs.space, plan.op.prologue, tuple(beside)
+            )
         self.origin: At = dict.fromkeys(range(len(extents)), 0)
 
     def extent(self, dim: int | None) -> Index:

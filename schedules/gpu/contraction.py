@@ -89,7 +89,7 @@ class GpuContraction(GpuRule):
 
 
 def _types(op: Contraction, target: Target) -> Types:
-    lhs, rhs = (op.types[name].dtype for name in SIDES)
+    lhs, rhs = map(op.factor_dtype, SIDES)
     return multiplied_types(lhs, rhs, op.accumulator_dtype, target)
 
 

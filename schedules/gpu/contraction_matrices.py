@@ -18,7 +18,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.contraction_dims import Dims, FusedDims
-from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape, Prologue
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.canonical import convert
@@ -125,7 +125,17 @@ class ContractionMatrices(FusedDims):
                 (8 * item_bytes(types[name].dtype) for name in others if name in types), default=0
             ),
             more_dims=max(0, sum(map(len, self.roles.values())) - 3),
+            prologues=self._prologues(),
         )  # fmt: skip
+
+    def _prologues(self) -> dict[str, Prologue]:
+        if self.op.prologue is None:
+            return {}
+        beside = {name: self.op.types[name].dtype for name in self.op.beside_rhs}
+        last = self.maps["rhs"].dims[-1:]
+        alike = frozenset(name for name in beside if not set(last) & set(self.maps[name].dims))
+        apart = frozenset(name for name in beside if self.maps[name].dims[-1:] != last) - alike
+        return {self.operand("rhs"): Prologue(self.op.prologue, beside, alike, apart)}
 
 
 class ContractionOperands:
@@ -181,7 +191,7 @@ class ContractionOperands:
         return buffer[tuple(dims.get(axis[0], zero) if axis else zero for axis in axes)]
 
     def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
-        """An element of ``lhs`` or ``rhs``."""
+        """An element of ``lhs`` or ``rhs``, or of an operand of the prologue."""
         return self._element(self.matrices.operand(side), self._dims({"g": group, **at}))
 
     def inside(self, side: str, at: Mapping[str, Any], run: int) -> None:

@@ -19,7 +19,7 @@ all chips: what differs is a row of the MMA table and of the chips' limits.
 from dataclasses import replace
 from typing import Any
 
-from tvm import s_tir
+from tvm import DataType, s_tir
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.elementwise import schedule_elementwise_block
 from tvm_iree_ext.schedules.gpu.fragments import into_fragments, tensorize_tiles
@@ -32,7 +32,7 @@ from tvm_iree_ext.schedules.gpu.matmul_shape import (
 )
 from tvm_iree_ext.schedules.gpu.matmul_shares import SharedOutBlocks
 from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulBlocks, TilePlan, shared_name
-from tvm_iree_ext.schedules.layouts import distribute
+from tvm_iree_ext.schedules.layouts import distribute, vector_elements
 
 from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
 from tvm_iree_ext.intrin.swizzles import with_swizzles
@@ -139,7 +139,11 @@ class _Scheduling:
             stage, order = [0, 0, stages - 1], [0, 1, 2]
             self.sch.annotate(k_step, "software_pipeline_async_stages", [0])
         else:  # for each operand, into registers and on to shared memory; the product
-            stage, order = [0, 1, 0, 1, 1], [2, 0, 3, 1, 4]
+            waiting = [len(self.plan.shape.read(side)) for side in SIDES]
+            stage = [*[0] * waiting[0], 1, *[0] * waiting[1], 1, 1]
+            # In the order of time: on to shared memory, into registers, the product.
+            turns = sorted(range(len(stage) - 1), key=lambda at: -stage[at])
+            order = [*(turns.index(at) for at in range(len(turns))), len(turns)]
         self.sch.annotate(k_step, "software_pipeline_stage", stage)
         self.sch.annotate(k_step, "software_pipeline_order", order)
 
@@ -155,17 +159,22 @@ class _Scheduling:
     def _stage(self, side: str, at: Any) -> None:
         """All lanes copy an operand's tile to shared memory, or each what it multiplies."""
         sch, plan = self.sch, self.plan
-        block = sch.get_sblock(f"{side}_tile")
+        block, prologue = sch.get_sblock(f"{side}_tile"), plan.shape.prologue(side)
         layout = plan.copy(side)
         count: int | None = plan.config.num_subgroups
         if direct := side in plan.direct:  # of its subgroup
             layout, count = replace(layout, subgroup_tile=(1, 1), subgroup_strides=(0, 0)), None
         parts = [(block, permute(layout, (1, 0)) if plan.transposes(side) else layout)]
+        together = layout.element_tile[-1]
+        runs = [together if direct else plan.written_run(side)]
         if side in plan.through_registers:
-            parts.append((sch.get_sblock(f"{side}_registers"), layout))
-        for part, its in parts:
+            for name, dtype in plan.shape.read(side).items():
+                parts.append((sch.get_sblock(f"{name}_registers"), layout))
+                apart = prologue is not None and name in prologue.apart
+                at_once = 1 if apart else vector_elements(DataType(dtype).bits, together)
+                runs.append(min(together, at_once))
+        for (part, its), run in zip(parts, runs, strict=True):
             sch.compute_at(part, at)
-            run = plan.written_run(side) if part is block and not direct else its.element_tile[-1]
             loops = sch.get_loops(part)[-2:]
             distribute(
                 sch, part, its, count, plan.mma.subgroup_size,

@@ -255,7 +255,7 @@ def _forms(shape: MatmulShape, mma: Mma, config: MatmulConfig) -> list[MatmulCon
     rows, columns = (a * b for a, b in zip(config.subgroups, config.tiles, strict=True))
     run = _ACCESS_BITS // dtype_bits(mma.b)
     whole = shape.rhs_order[-1] == 0 or shape.row("rhs") % run == 0
-    converted = any(shape.memory_dtype(side) != shape.dtype(side) for side in SIDES)
+    converted = any(map(shape.converts, SIDES))
     if rows > _FEW_ROWS or mma.vendor != "amd" or mma.kind == "fma" or converted or not whole:
         return [config]
     assert mma.lhs is not None

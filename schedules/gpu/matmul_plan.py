@@ -35,6 +35,7 @@ from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layo
 _OVERHEAD = 40  # registers for addresses and the like
 _MORE = 8  # for an epilogue's operands, and integer sums in it; for each dim beyond three, or open
 _CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
+_MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a prologue, as above
 _NARROW = 32  # for an operand that is read by single elements of less than 32 bits
 _ADDRESS = 2  # registers of an address in rows whose length is known at call time
 # AMD's subgroups have some hundred scalar registers; LLVM keeps rows' addresses in them.
@@ -130,7 +131,7 @@ class MatmulPlan:
 
     def converts(self, side: str) -> bool:
         """Whether the copy of an operand's tile does."""
-        return self.shape.memory_dtype(side) != self.shape.dtype(side)
+        return self.shape.converts(side)
 
     def transposes(self, side: str) -> bool:
         """Whether the copy of an operand's tile does."""
@@ -157,8 +158,7 @@ class MatmulPlan:
         assert acc is not None
         # What is read in less than 32 bits has a register of its own until it is stored.
         waiting = sum(
-            self._loads(side)
-            * (-(-self.runs[side] * self.memory_bits(side) // 32) + _ADDRESS * self._open(side))
+            self._loads(side) * (self._waiting(side) + _ADDRESS * self._open(side))
             for side in self.through_registers - self.direct
         )
         words = 3 if self._by_conversion else 1
@@ -183,6 +183,20 @@ class MatmulPlan:
             if length >= self.runs[side] * size
         )
 
+    def _waiting(self, side: str) -> int:
+        """Registers for what is read of an operand at once, and for what is beside it."""
+        return -(-self.runs[side] * self.memory_bits(side) // 32) + self._beside(side)
+
+    def _beside(self, side: str) -> int:
+        """Registers for what is beside the elements that are read of an operand at once."""
+        prologue, run = self.shape.prologue(side), self.runs[side]
+        if prologue is None:
+            return 0
+        counts = {name: 1 if name in prologue.alike else run for name in prologue.beside}
+        return sum(
+            -(-counts[name] * DataType(dtype).bits // 32) for name, dtype in prologue.beside.items()
+        )
+
     def _loads(self, side: str) -> int:
         """Accesses of a lane to global memory, for an operand's tile."""
         lanes = self.config.num_subgroups * self.mma.subgroup_size
@@ -202,10 +216,14 @@ class MatmulPlan:
         """Of a lane for addresses and the like, and for what conversions have on the way."""
         shape = self.shape
         converting = sum(map(self.converts, SIDES)) * _CONVERTING[self.chip.kind]
+        for side in set(SIDES) - self.through_registers:
+            converting += self._loads(side) * self._beside(side)
         narrow = sum(self.runs[side] * self.memory_bits(side) < 32 for side in SIDES) * _NARROW
         more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
         more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
-        return min(_OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2)
+        usual = min(_OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2)
+        made = (self._loads(side) * self.runs[side] for side in SIDES if shape.prologue(side))
+        return usual + int(_MADE[self.chip.kind] * sum(made))
 
     def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
         """The tile of ``lhs`` or ``rhs``, by default as it lies in global memory."""

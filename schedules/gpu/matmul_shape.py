@@ -8,8 +8,26 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.ops.regions import Region
 
 SIDES = ("lhs", "rhs")
+
+
+@dataclass(frozen=True)
+class Prologue:
+    """What makes factors of elements of an operand, and of others that are read beside them.
+
+    Attributes:
+        region: takes them in the type that it is of, and yields it.
+        beside: the others' types in memory, by name.
+        alike: those that are the same for elements side by side.
+        apart: those that do not lie side by side as the elements do.
+    """
+
+    region: Region
+    beside: Mapping[str, str]
+    alike: frozenset[str]
+    apart: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -28,6 +46,7 @@ class MatmulShape:
         memory: by operand, the type in memory, where it is not the one that is multiplied.
         epilogue_bits: of the widest element that is read where sums are stored.
         more_dims: that operands have beyond rows, columns and steps of K.
+        prologues: by operand, what makes its factors, where they are not its elements.
     """
 
     m: int | None
@@ -43,6 +62,16 @@ class MatmulShape:
     memory: Mapping[str, str] | None = None
     epilogue_bits: int = 0
     more_dims: int = 0
+    prologues: Mapping[str, Prologue] | None = None
+
+    def prologue(self, side: str) -> Prologue | None:
+        """What makes the factors of ``lhs`` or ``rhs``; None where they are its elements."""
+        return (self.prologues or {}).get(side)
+
+    def read(self, side: str) -> dict[str, str]:
+        """The types in memory of ``lhs`` or ``rhs`` and of what is read beside it, by name."""
+        prologue = self.prologue(side)
+        return {side: self.memory_dtype(side), **(prologue.beside if prologue else {})}
 
     def extents(self, side: str) -> tuple[int | None, ...]:
         """Extents of ``lhs``, ``rhs`` or ``result``, as it lies in memory."""
@@ -60,6 +89,10 @@ class MatmulShape:
     def memory_dtype(self, side: str) -> str:
         """The type of ``lhs``, ``rhs`` or ``result`` in memory."""
         return (self.memory or {}).get(side, self.dtype(side))
+
+    def converts(self, side: str) -> bool:
+        """Whether what is multiplied of ``lhs`` or ``rhs`` is not what is in memory."""
+        return self.memory_dtype(side) != self.dtype(side) or self.prologue(side) is not None
 
     def row(self, side: str) -> int:
         """A number of elements of which every contiguous row of memory is a multiple."""
@@ -82,7 +115,7 @@ class MatmulOperands(Protocol):
         """The array of ``lhs`` or ``rhs``."""
 
     def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
-        """An element of ``lhs`` or ``rhs``, by its ``m``, ``n`` and ``k``."""
+        """An element of ``lhs``, ``rhs`` or what is beside, by its ``m``, ``n`` and ``k``."""
 
     def inside(self, side: str, at: Mapping[str, Any], run: int) -> Any | None:
         """Whether an element within the extents is there, else it counts as 0; None: all are.

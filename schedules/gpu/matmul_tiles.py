@@ -86,6 +86,10 @@ def shared_name(side: str) -> str:
     return f"{side}_shared"
 
 
+Source = Callable[[Sequence[Any]], Any]
+"""Takes a place in a whole matrix, in its order in memory."""
+
+
 class MatmulBlocks:
     """The blocks of a product of which each workgroup has a tile, or a part of K of it.
 
@@ -165,13 +169,16 @@ class MatmulBlocks:
         roles = {"lhs": "mk", "rhs": "kn"}
         tiles: dict[str, Any] = {}
         for side in SIDES:
-            source = self._source(side, place)
             order = shape.order(side)
+            read = shape.read(side)
+            sources = {name: self._source(side, place, name) for name in read}
             if side in plan.registers:
                 extents = self.consts(place.spans[roles[side][dim]] for dim in order)
-                waiting = I.sblock_alloc_buffer(extents, shape.memory_dtype(side), scope="local")
-                _copy(f"{side}_registers", waiting, source)
-                source = _reads(waiting)
+                for name, dtype in read.items():
+                    waiting = I.sblock_alloc_buffer(extents, dtype, scope="local")
+                    _copy(f"{name}_registers", waiting, sources[name])
+                    sources[name] = _reads(waiting)
+            source = self._factor(side, place, sources)
             extents = self.consts(place.spans[roles[side][dim]] for dim in plan.orders[side])
             scope = "local" if side in plan.direct else plan.scope
             tiles[side] = I.sblock_alloc_buffer(extents, shape.dtype(side), scope=scope)
@@ -198,30 +205,47 @@ class MatmulBlocks:
             I.buffer_store(accumulator, accumulator[i, j] + first * second, [i, j])
         self._result(accumulator, place, store)
 
-    def _source(self, side: str, place: Place) -> Any:
-        """Elements of an operand by their place in a whole matrix in its order; 0 beyond K."""
-        order, run = self.shape.order(side), self.plan.runs[side]
-        roles = "mk" if side == "lhs" else "kn"
+    def _source(self, side: str, place: Place, name: str) -> Source:
+        """Elements of an operand, or one beside it, by places in a whole matrix; 0 beyond K."""
+        kind = self.shape.read(side)[name]
 
         def element(at: Sequence[Any]) -> Any:
-            own = {roles[dim]: x for dim, x in zip(order, at, strict=True)}
-            own = {role: x + place.first.get(role, 0) for role, x in own.items()}
-            across, last = roles.replace("k", ""), roles[order[-1]]
-            # Products with rows and columns beyond the result's are not stored: any will do.
-            if across in place.ends or not _whole(self.extents[across], place.covered[across]):
-                step = run if across == last else 1
-                own[across] = _at_most(own[across], self.const(self.extents[across]), step)
-            end = (own["k"], self.extents["k"], place.covered["k"])
-            inside = _both(
-                _inside([end], run if last == "k" else 1), self.operands.inside(side, own, run)
-            )
-            value = self.operands.load(side, place.group, own)
-            if inside is None:
-                return value
-            zero = tirx.const(0, self.shape.memory_dtype(side))
-            return tirx.if_then_else(inside, value, zero)
+            own, inside = self._own(side, place, at)
+            value = self.operands.load(name, place.group, own)
+            return _or_zero(inside, value, kind)
 
         return element
+
+    def _factor(self, side: str, place: Place, sources: Mapping[str, Source]) -> Source:
+        """What is multiplied of an operand, by the places of its elements; 0 beyond K."""
+        prologue, kind = self.shape.prologue(side), self.shape.dtype(side)
+        if prologue is None:
+            return lambda at: _widened(sources[side](at), kind)
+
+        def factor(at: Sequence[Any]) -> Any:
+            _, inside = self._own(side, place, at)
+            wide = str(prologue.region.body.ty.dtype)
+            value = prologue.region(*(convert(source(at), wide) for source in sources.values()))
+            return _or_zero(inside, _rounded(value, kind), kind)
+
+        return factor
+
+    def _own(self, side: str, place: Place, at: Sequence[Any]) -> tuple[dict[str, Any], Any]:
+        """Where an element of a place is, by role, and whether it is there; None: all are."""
+        order, run = self.shape.order(side), self.plan.runs[side]
+        roles = "mk" if side == "lhs" else "kn"
+        own = {roles[dim]: x for dim, x in zip(order, at, strict=True)}
+        own = {role: x + place.first.get(role, 0) for role, x in own.items()}
+        across, last = roles.replace("k", ""), roles[order[-1]]
+        # Products with rows and columns beyond the result's are not stored: any will do.
+        if across in place.ends or not _whole(self.extents[across], place.covered[across]):
+            step = run if across == last else 1
+            own[across] = _at_most(own[across], self.const(self.extents[across]), step)
+        end = (own["k"], self.extents["k"], place.covered["k"])
+        inside = _both(
+            _inside([end], run if last == "k" else 1), self.operands.inside(side, own, run)
+        )
+        return own, inside
 
     def _result(self, accumulator: Any, place: Place, store: Store) -> None:
         """Over whole tiles, too, so that what a lane holds never depends on the edge."""
@@ -282,6 +306,23 @@ def _widened(value: Any, dtype: str) -> Any:
     return tirx.reinterpret("bfloat16", word)
 
 
+def _rounded(value: Any, dtype: str) -> Any:
+    """In a type that may not hold the number."""
+    if dtype != "bfloat16":
+        return convert(value, dtype)
+    # To the nearest, ties to even; by hand, as above.  No NaN may reach the sign by it.
+    bits = tirx.reinterpret("uint32", convert(value, "float32"))
+    sign, half, shift = (tirx.const(n, "uint32") for n in (0x80000000, 0x7FFF, 16))
+    size = tirx.min(bits & tirx.const(0x7FFFFFFF, "uint32"), tirx.const(0x7FFF0000, "uint32"))
+    odd = (size >> shift) & tirx.const(1, "uint32")
+    word = ((size + (odd + half)) | (bits & sign)) >> shift
+    return tirx.reinterpret("bfloat16", tirx.Cast("uint16", word))
+
+
+def _or_zero(inside: Any | None, value: Any, dtype: str) -> Any:
+    return value if inside is None else tirx.if_then_else(inside, value, tirx.const(0, dtype))
+
+
 def _reads(buffer: Any) -> Any:
     return lambda at: buffer[tuple(at)]
 
@@ -291,7 +332,7 @@ def _copy(name: str, target: Any, source: Any, *, turned: bool = False) -> None:
     with I.grid(*target.shape) as loops, I.sblock(name):
         at = [I.axis.spatial(e, loop) for e, loop in zip(target.shape, loops, strict=True)]
         value = source(list(reversed(at)) if turned else at)
-        I.buffer_store(target, _widened(value, str(target.dtype)), at)
+        I.buffer_store(target, value, at)
 
 
 def _inside(

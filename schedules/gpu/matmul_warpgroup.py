@@ -200,7 +200,7 @@ def plan_warpgroup_matmul(
     if rows is None and shape.lhs_order == (0, 1):
         rows = _GUESSED_ROWS
     extents = tuple(extent for extent in (rows, shape.n, shape.k) if extent is not None)
-    own = all(shape.memory_dtype(side) == shape.dtype(side) for side in SIDES)
+    own = not any(map(shape.converts, SIDES))
     if len(extents) < 3 or shape.groups is None or not own:
         raise ScheduleError(
             f"{where}: it takes matrices of fixed extents, but for rows that lie along k, in the"

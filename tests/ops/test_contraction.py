@@ -100,6 +100,40 @@ def test_describes_itself():
     assert op.bytes() == 4 * (6 + 12 + 8 + 4 + 8)
 
 
+GROUPS = [
+    "(m, n, g, i) -> (m, g, i)",
+    "(m, n, g, i) -> (g, i, n)",
+    "(m, n, g, i) -> (g, n)",
+    "(m, n, g, i) -> (m, n)",
+]
+
+
+def in_groups(lhs="f16", rhs="ui8", maps=GROUPS, **attributes):
+    return ops.contraction(
+        ops.TensorType((2, 3, 4), lhs),
+        ops.TensorType((3, 4, 5), rhs),
+        indexing_maps=maps,
+        prologue_operands=[ops.TensorType((3, 5), "f16")],
+        **attributes,
+    )
+
+
+def test_a_prologue_makes_factors_of_rhs_and_what_is_beside_it():
+    seen = []
+
+    def region(*arguments):
+        seen.extend(str(one.ty.dtype) for one in arguments)
+        return arguments[0] * arguments[1]
+
+    op = in_groups(prologue=region, init=(2, 5))
+    assert seen == ["float32", "float32"]
+    assert str(op) == (
+        "tvm_iree_ext.contraction(lhs: float16[2, 3, 4], rhs: uint8[3, 4, 5],"
+        " prologue0: float16[3, 5], init: float32[2, 5]) -> (result: float16[2, 5])"
+    )
+    assert op.attributes["prologue"] == in_groups(prologue="mul").attributes["prologue"]
+
+
 def test_an_epilogue_sees_numbers_in_the_type_of_sums():
     kinds = [ops.TensorType((2, 2), one) for one in ("i8", "f16", "i8", "bool")]
     seen = []
@@ -175,6 +209,24 @@ def test_an_epilogue_sees_numbers_in_the_type_of_sums():
                 epilogue="arg0 + arg1",
             ),
             "the indexing map of operand0 has d2, which is reduced",
+        ),
+        (
+            lambda: in_groups(maps=[*GROUPS[:2], "(m, n, g, i) -> (m, n)", GROUPS[3]]),
+            "has 1 operands for a prologue, and no prologue",
+        ),
+        (
+            lambda: in_groups(
+                maps=[*GROUPS[:2], "(m, n, g, i) -> (g, m)", GROUPS[3]], prologue="mul"
+            ),
+            "the indexing map of prologue0 has d0, which that of rhs has not",
+        ),
+        (
+            lambda: in_groups(lhs="i8", rhs="i8", prologue="mul"),
+            "lhs has dtype int8; supported are float16",
+        ),
+        (
+            lambda: ops.matmul((2, 3), ops.TensorType((3, 4), "ui8")),
+            "rhs has dtype uint8; supported",
         ),
         (
             lambda: ops.contraction(

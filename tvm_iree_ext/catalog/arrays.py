@@ -27,8 +27,9 @@ def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -
 
 def finite_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Numbers to sum products of: normal floats, any bytes, words that leave room for sums."""
-    if dtype == "int8":
-        return rng.integers(-128, 128, shape, np.int8)
+    if dtype in ("int8", "uint8"):
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     if dtype == "int32":
         return rng.integers(-(1 << 20), 1 << 20, shape, np.int32)
     return np.asarray(rng.standard_normal(shape)).astype(dtypes.numpy_dtype(dtype))

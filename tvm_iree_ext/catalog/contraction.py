@@ -20,27 +20,47 @@ Generator = np.random.Generator
 _EXTENTS = (1, 2, 3, 5, 7, 13, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100)
 _MOST_PRODUCTS = 400_000
 
+# Texts, and of what types the operands of each are.  They make small factors of bytes, too.
+_PROLOGUES = (
+    ("(arg0 - arg2) * (arg1 * 0.0078125)", (dtypes.FLOATS[:3], ("int8", "uint8", "float16"))),
+    ("arg0 * arg1 * 0.0078125", (dtypes.FLOATS[:3],)),
+    ("(arg0 - 8) * 0.0078125", ()),
+)
+
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The result by :mod:`tvm_iree_ext.reference`, in float64; integers as they are stored."""
     assert isinstance(op, Contraction)
-
-    def axes(name: str) -> list[int | None]:
-        return [axis[0] if axis else None for axis in op.maps[name].axes]
-
     result = reference.contraction(
         operands["lhs"],
-        operands["rhs"],
+        _factors(op, operands),
         [operands[name] for name in op.others],
-        lhs_axes=axes("lhs"),
-        rhs_axes=axes("rhs"),
-        operand_axes=[axes(name) for name in op.others],
+        lhs_axes=_axes(op, "lhs"),
+        rhs_axes=_axes(op, "rhs"),
+        operand_axes=[_axes(op, name) for name in op.others],
         result_axes=op.maps["result"].dims,
         init=operands.get("init"),
         epilogue=numpy_region(op.name, op.epilogue) if op.epilogue is not None else None,
     )
     kind = op.types["result"].dtype
     return {"result": result if kind in dtypes.FLOATS else result.astype(kind)}
+
+
+def _axes(op: Contraction, name: str) -> list[int | None]:
+    return [axis[0] if axis else None for axis in op.maps[name].axes]
+
+
+def _factors(op: Contraction, operands: Values) -> np.ndarray:
+    """What elements of lhs are multiplied by, with rhs' axes."""
+    if op.prologue is None:
+        return operands["rhs"]
+    return reference.prologue_factors(
+        operands["rhs"],
+        [operands[name] for name in op.beside_rhs],
+        rhs_axes=_axes(op, "rhs"),
+        operand_axes=[_axes(op, name) for name in op.beside_rhs],
+        prologue=numpy_region(op.name, op.prologue),
+    )
 
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
@@ -54,14 +74,18 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
 
 
 def sums_tolerance(op: Contraction, operands: Values) -> Tolerance:
-    """As :func:`tolerance` says; for a part of a contraction, too."""
+    """As :func:`tolerance` says; for a part of a contraction, too.
+
+    What a prologue yields is rounded to lhs' type at most.
+    """
     kind, wide = op.types["result"].dtype, op.accumulator_dtype
     if kind not in dtypes.FLOATS:
         return EXACT
     wide = "float32" if wide == "int32" else wide
 
     def largest(name: str) -> float:
-        return float(np.max(np.abs(operands[name].astype(np.float64)), initial=0.0))
+        values = _factors(op, operands) if name == "rhs" else operands[name]
+        return float(np.max(np.abs(values.astype(np.float64)), initial=0.0))
 
     shapes = {name: operands[name].shape for name in ("lhs", "rhs")}
     depth = prod(
@@ -69,20 +93,25 @@ def sums_tolerance(op: Contraction, operands: Values) -> Tolerance:
         for axis, dims in enumerate(op.maps["lhs"].axes)
         if dims and dims[0] in op.dims("lhs", "rhs")
     )
-    size = sqrt(depth) * largest("lhs") * largest("rhs")
-    size += sum(largest(name) for name in ("init", *op.others) if name in operands)
+    products = sqrt(depth) * largest("lhs") * largest("rhs")
+    size = products + sum(largest(name) for name in ("init", *op.others) if name in operands)
     absolute = 4.0 * dtypes.eps(wide) * size + dtypes.smallest(kind)
+    if op.prologue is not None:
+        absolute += dtypes.eps(op.types["lhs"].dtype) * products
     return Tolerance(absolute, 2.0 * dtypes.eps(kind) + 8.0 * dtypes.eps(wide))
 
 
 def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
-    """Any maps or a product of matrices, dtypes, init, epilogues, with symbols."""
+    """Any maps or a product of matrices, dtypes, init, prologues, epilogues, with symbols."""
     whole = rng.random() < 0.15
     floats = ("float32", "float32", *dtypes.FLOATS)
     kinds = ["int8", "int8"] if whole else [pick(rng, (*floats, *floats, *dtypes.FLOATS8))] * 2
     if not whole and rng.random() < 0.2:
         kinds[1] = pick(rng, (*floats, *dtypes.FLOATS8, "int8"))
         kinds = [kinds[at] for at in rng.permutation(2)]
+    made = not whole and rng.random() < 0.25
+    if made:
+        kinds = [pick(rng, floats), pick(rng, ("int8", "uint8", "uint8", *floats))]
     while True:
         counts = [pick(rng, (0, 0, 1, 2)), *(pick(rng, (0, 1, 1, 1, 2)) for _ in range(3))]
         roles = "".join(role * count for role, count in zip("bmnk", counts, strict=True))
@@ -105,6 +134,14 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
         return f"({listed}) -> ({', '.join(f'd{dim}' for dim in own)})"
 
     attributes: dict[str, Any] = {}
+    beside: list[tuple[list[int], str]] = []
+    if made:
+        attributes["prologue"], kinds_beside = pick(rng, _PROLOGUES)
+        beside = [
+            ([dim for dim in dims["rhs"] if rng.random() < 0.7], pick(rng, among))
+            for among in kinds_beside
+        ]
+        attributes["prologue_operands"] = [typed(own, named, kind) for own, kind in beside]
     others: list[tuple[list[int], str]] = []
     attributes["epilogue"], count = random_epilogue(rng, whole=whole)
     for _ in range(count):
@@ -121,7 +158,12 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
         [typed(own, named, kind) for own, kind in others],
         indexing_maps=[
             text(own)
-            for own in (dims["lhs"], dims["rhs"], *(own for own, _ in others), dims["result"])
+            for own in (
+                dims["lhs"],
+                dims["rhs"],
+                *(own for own, _ in (*beside, *others)),
+                dims["result"],
+            )
         ],
         **attributes,
     )

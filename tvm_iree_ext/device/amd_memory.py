@@ -274,6 +274,8 @@ class _Rewriter:
             lanes, base = int(index.lanes), index.base
             if int(index.stride) != 1:
                 return load
+        elif int(index.ty.dtype.lanes) > 1:
+            return load
         moved = dtype.bits * dtype.lanes // 8
         if buffer.scope() != "global" or outer or moved not in _LOAD_BYTES or dtype.bits % 8:
             return load

@@ -13,6 +13,7 @@ from tvm.target import Target
 from tvm_iree_ext.device.amd_math import lower_amd_math
 from tvm_iree_ext.device.amd_memory import rewrite_memory
 from tvm_iree_ext.device.barriers import add_barriers
+from tvm_iree_ext.device.broadcast_loads import broadcast_loads
 from tvm_iree_ext.device.move_words import move_words
 from tvm_iree_ext.device.permute_bytes import permute_bytes
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
@@ -65,6 +66,7 @@ def _passes(target: Target) -> list[Any]:
         tirx.transform.StmtSimplify(),
         tirx.transform.RemoveNoOp(),
         s_tir.transform.RewriteUnsafeSelect(),
+        broadcast_loads,
         permute_bytes,
         tirx.transform.CommonSubexprElim(),
         tirx.transform.FP8ComputeLegalize(),

@@ -11,7 +11,10 @@ an n dim (rhs and result), or a k dim (lhs and rhs), which is reduced; there may
 Floats are multiplied and summed in float32, or float64 where an operand or the result is, and
 rounded once.  Products of int8 are summed in int32, which wraps as there.  Beyond what is in the
 dialect, lhs or rhs may be floats of 8 bits, and one of them int8 beside a float: numbers that were
-quantised, whose scale is for the epilogue.
+quantised, whose scale is for the epilogue; or for the prologue, where it is not the same for all
+of a sum:
+
+    sums[parallel dims] = init + sum over the reduction dims of lhs * prologue(rhs, prologue0, ...)
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,20 +47,21 @@ _OF_INT8 = ("int32", "int8", *dtypes.FLOATS)
 class Contraction(Op):
     """Made by :func:`contraction` or :func:`matmul`, which check it.
 
-    ``types`` and ``maps`` have ``lhs``, ``rhs``, ``init`` where there is one, ``operand0`` and so
-    on, and ``result``.
+    ``types`` and ``maps`` have ``lhs``, ``rhs``, ``prologue0`` and so on, ``init`` where there is
+    one, ``operand0`` and so on, and ``result``.
     """
 
     types: Mapping[str, TensorType]
     maps: Mapping[str, IndexingMap]
     extents: tuple[Extent, ...]
     epilogue: Region | None
+    prologue: Region | None = None
 
     name = _NAME
 
     @cached_property
     def signature(self) -> Signature:
-        """``lhs, rhs, [init,] operand0, ..., result``."""
+        """``lhs, rhs, prologue0, ..., [init,] operand0, ..., result``."""
         return Signature(
             tuple(
                 Operand(name, kind.shape, kind.dtype, "result" if name == "result" else "input")
@@ -67,13 +71,15 @@ class Contraction(Op):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Maps, extents and what the epilogue yields."""
+        """Maps, extents and what the regions yield."""
         found: dict[str, Any] = {
             "indexing_maps": {name: str(one) for name, one in self.maps.items()},
             "extents": list(self.extents),
         }
         if self.epilogue is not None:
             found["epilogue"] = self.epilogue.text
+        if self.prologue is not None:
+            found["prologue"] = self.prologue.text
         return found
 
     @property
@@ -90,6 +96,15 @@ class Contraction(Op):
     def others(self) -> tuple[str, ...]:
         """The operands that the epilogue takes beside the sum."""
         return tuple(name for name in self.types if name.startswith("operand"))
+
+    @cached_property
+    def beside_rhs(self) -> tuple[str, ...]:
+        """The operands that the prologue takes beside rhs."""
+        return tuple(name for name in self.types if name.startswith("prologue"))
+
+    def factor_dtype(self, name: str) -> str:
+        """The type that holds what is multiplied of ``lhs`` or ``rhs``."""
+        return self.types[name if self.prologue is None else "lhs"].dtype
 
     def dims(self, *operands: str) -> Dims:
         """The dims that of lhs, rhs and result just these have, in ascending order."""
@@ -119,6 +134,8 @@ def contraction(
     operands: Sequence[OperandLike] = (),
     *,
     indexing_maps: Sequence[str | IndexingMap],
+    prologue: RegionLike | None = None,
+    prologue_operands: Sequence[OperandLike] = (),
     init: OperandLike | None = None,
     epilogue: RegionLike | None = None,
     dtype: str = "float32",
@@ -131,8 +148,13 @@ def contraction(
             ``dtype``: floats, those of 8 bits among them, or int8.  Extents are numbers, names of
             extents known at call time, or ``"?"``.
         operands: what the epilogue takes beside the sum; the same, of any type.
-        indexing_maps: of lhs, rhs, each of ``operands``, and the result, as
-            ``"(d0, d1, d2) -> (d0, d2)"``: projected permutations.
+        indexing_maps: of lhs, rhs, each of ``prologue_operands`` and of ``operands``, and the
+            result, as ``"(d0, d1, d2) -> (d0, d2)"``: projected permutations.
+        prologue: takes an element of rhs as ``arg0`` and one of each of ``prologue_operands`` as
+            ``arg1`` and so on, all in the type of sums; yields the factor of lhs' element in that
+            type, which is rounded to lhs' type at most.  Then lhs is float16 or wider, and rhs may
+            be uint8, too.
+        prologue_operands: what the prologue takes beside rhs, of any type and of rhs' dims.
         init: what sums begin with, of the result's shape; bare shapes are of the type of sums.
         epilogue: takes the sum as ``arg0`` and an element of each of ``operands`` as ``arg1`` and
             so on; yields the element of the result.  Floats come in the type of sums (float32
@@ -143,18 +165,28 @@ def contraction(
             8 bits, and int32 where both are int8.
 
     Returns:
-        The op.  Its kernel takes lhs, rhs, init where there is one, then ``operands``.
+        The op.  Its kernel takes lhs, rhs, ``prologue_operands``, init where there is one, then
+        ``operands``.
 
     Raises:
         OpError: for an operand, extent, dtype, map or region that does not fit.
     """
+    made = prologue is not None
+    if prologue_operands and not made:
+        count = len(prologue_operands)
+        raise OpError(f"{_NAME}: has {count} operands for a prologue, and no prologue")
+    every = dtypes.FLOATS + dtypes.INTEGERS
     types = {
-        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, FACTORS),
-        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, FACTORS),
+        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, dtypes.FLOATS if made else FACTORS),
+        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, (*FACTORS, "uint8") if made else FACTORS),
     }
     whole = _whole(types)
-    every = dtypes.FLOATS + dtypes.INTEGERS
-    result = _result_dtype(types, result_dtype)
+    result = _result_dtype({**types, "rhs": types["lhs" if made else "rhs"]}, result_dtype)
+    beside = {
+        f"prologue{i}": as_tensor(_NAME, f"prologue{i}", one, dtype, every)
+        for i, one in enumerate(prologue_operands)
+    }
+    types |= beside
     others = {
         f"operand{i}": as_tensor(_NAME, f"operand{i}", one, dtype, every)
         for i, one in enumerate(operands)
@@ -168,12 +200,21 @@ def contraction(
         sums = _accumulator({**types, **others, **scalar})
         allowed = ("int32",) if whole else dtypes.FLOATS
         types["init"] = as_tensor(_NAME, "init", init, sums, allowed)
-        maps = {"lhs": maps.pop("lhs"), "rhs": maps.pop("rhs"), "init": maps["result"], **maps}
+        maps = {
+            **{name: maps.pop(name) for name in list(types)[:-1]},
+            "init": maps["result"],
+            **maps,
+        }
     types |= others
     settled, extents = resolve_extents(_NAME, types, {name: maps[name] for name in types}, {})
     shape = tuple(extents[axis[0]] if axis else 1 for axis in maps["result"].axes)
     settled["result"] = TensorType(shape, result)
-    return Contraction(settled, maps, extents, _epilogue(settled, others, epilogue))
+    end = _epilogue(settled, others, epilogue)
+    if prologue is None:
+        return Contraction(settled, maps, extents, end)
+    wide = _wide(settled)
+    factor = trace(_NAME, prologue, [wide] * (1 + len(beside)), wide)
+    return Contraction(settled, maps, extents, end, factor)
 
 
 def matmul(
@@ -322,6 +363,10 @@ def _check_maps(maps: Mapping[str, IndexingMap]) -> None:
         if name.startswith("operand") and (reduced := sorted(own - dims["result"])):
             raise OpError(
                 f"{_NAME}: the indexing map of {name} has d{reduced[0]}, which is reduced"
+            )
+        if name.startswith("prologue") and (foreign := sorted(own - dims["rhs"])):
+            raise OpError(
+                f"{_NAME}: the indexing map of {name} has d{foreign[0]}, which that of rhs has not"
             )
 
 

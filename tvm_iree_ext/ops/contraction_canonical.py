@@ -32,6 +32,12 @@ def _canonical(op: "Contraction", parameters: Parameters) -> None:
         place = [at[axis[0]] if axis else _ZERO for axis in op.maps[name].axes]
         return convert(parameters.buffers[name][tuple(place)], dtype)
 
+    def product(at: Mapping[int, Any]) -> ir.Expr:
+        factor = element("rhs", at, held)
+        if op.prologue is not None:
+            factor = op.prologue(factor, *(element(name, at, held) for name in op.beside_rhs))
+        return element("lhs", at, held) * factor
+
     def place(at: Mapping[int, Any]) -> list[ir.Expr]:
         return [at[dim] for dim in dims] or [_ZERO]
 
@@ -43,14 +49,13 @@ def _canonical(op: "Contraction", parameters: Parameters) -> None:
             I.buffer_store(sums, first, place(at))
 
         def step(at: Mapping[int, Any]) -> None:
-            product = element("lhs", at, held) * element("rhs", at, held)
-            I.buffer_store(sums, sums[tuple(place(at))] + product, place(at))
+            I.buffer_store(sums, sums[tuple(place(at))] + product(at), place(at))
 
         if not reduced:
 
             def single(at: Mapping[int, Any]) -> None:
-                product = element("lhs", at, held) * element("rhs", at, held)
-                value = element("init", at, held) + product if op.has_init else product
+                value = product(at)
+                value = element("init", at, held) + value if op.has_init else value
                 I.buffer_store(sums, value, place(at))
 
             block_over("sums", extents, dims, (), single)

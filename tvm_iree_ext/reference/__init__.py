@@ -2,7 +2,7 @@
 
 from tvm_iree_ext.reference.arg_compare import arg_compare
 from tvm_iree_ext.reference.attention import attention, online_attention
-from tvm_iree_ext.reference.contraction import contraction
+from tvm_iree_ext.reference.contraction import contraction, prologue_factors
 from tvm_iree_ext.reference.conv_2d import conv_2d
 from tvm_iree_ext.reference.custom_op import custom_op
 from tvm_iree_ext.reference.distribution import to_simd, to_simt
@@ -38,6 +38,7 @@ __all__ = [
     "online_attention",
     "output_transform",
     "pack",
+    "prologue_factors",
     "scan",
     "scatter",
     "sort",

@@ -28,12 +28,7 @@ def contraction(
     wide = np.int64 if whole else np.float64
 
     def over_all_dims(array: np.ndarray, axes: Axes) -> np.ndarray:
-        kept = [axis for axis, dim in enumerate(axes) if dim is not None]
-        dims = [axes[axis] for axis in kept]
-        array = array.reshape([array.shape[axis] for axis in kept])
-        order = [dims.index(dim) for dim in range(count) if dim in dims]
-        array = array.transpose(order)
-        return np.expand_dims(array, [dim for dim in range(count) if dim not in dims])
+        return _over_dims(array, axes, count)
 
     factors = over_all_dims(lhs.astype(wide), lhs_axes), over_all_dims(rhs.astype(wide), rhs_axes)
     total = np.sum(factors[0] * factors[1], axis=summed, keepdims=True)
@@ -48,3 +43,35 @@ def contraction(
     kept = [dim for dim in range(count) if dim in result_axes]
     total = total.reshape([total.shape[dim] for dim in kept])
     return total.transpose([kept.index(dim) for dim in result_axes]).copy()
+
+
+def prologue_factors(
+    rhs: np.ndarray,
+    operands: Sequence[np.ndarray],
+    *,
+    rhs_axes: Axes,
+    operand_axes: Sequence[Axes],
+    prologue: Callable[..., Any],
+) -> np.ndarray:
+    """``prologue(rhs, *operands)`` of all elements, in float64 and with the axes of ``rhs``."""
+    count = 1 + max((dim for dim in rhs_axes if dim is not None), default=0)
+    arrays = [rhs, *operands]
+    over_dims = [
+        _over_dims(array.astype(np.float64), axes, count)
+        for array, axes in zip(arrays, (rhs_axes, *operand_axes), strict=True)
+    ]
+    made = np.broadcast_to(prologue(*over_dims), over_dims[0].shape)
+    dims = sorted(dim for dim in rhs_axes if dim is not None)
+    made = made.reshape([made.shape[dim] for dim in dims])
+    made = made.transpose([dims.index(dim) for dim in rhs_axes if dim is not None])
+    return made.reshape(rhs.shape)
+
+
+def _over_dims(array: np.ndarray, axes: Axes, count: int) -> np.ndarray:
+    """With an axis for each of so many dims, in their order."""
+    kept = [axis for axis, dim in enumerate(axes) if dim is not None]
+    dims = [axes[axis] for axis in kept]
+    array = array.reshape([array.shape[axis] for axis in kept])
+    order = [dims.index(dim) for dim in range(count) if dim in dims]
+    array = array.transpose(order)
+    return np.expand_dims(array, [dim for dim in range(count) if dim not in dims])

@@ -122,6 +122,35 @@ def test_float_types(dtypes):
         check(op, lhs, rhs, init, other)
 
 
+@pytest.mark.parametrize(
+    ("rows", "own"),
+    [
+        (1, "(g, i, n)"),
+        (1, "(n, g, i)"),
+        (9, "(g, i, n)"),
+        (70, "(i, n, g)"),
+        ("rows", "(n, g, i)"),
+    ],
+)
+def test_a_prologue_makes_factors_of_rhs(rows, own):
+    count, extents = (5, {"g": 3, "i": 20, "n": 37})
+    order = own.strip("()").split(", ")
+    lhs = numbers((count if rows == "rows" else rows, 3, 20), "f16")
+    weight = RNG.integers(0, 16, [extents[dim] for dim in order]).astype("uint8")
+    scale, zero = numbers((37, 3), "f16"), numbers((37,), "int8")
+    op = ops.contraction(
+        ops.TensorType((rows, 3, 20), "f16"),
+        weight,
+        prologue="(arg0 - arg2) * arg1",
+        prologue_operands=[scale, zero],
+        indexing_maps=[
+            f"(m, n, g, i) -> {one}" for one in ("(m, g, i)", own, "(n, g)", "(n)", "(m, n)")
+        ],
+        result_dtype="f32",
+    )
+    check(op, lhs, weight, scale, zero)
+
+
 @pytest.mark.parametrize("result_dtype", ["f32", "f16"])
 def test_sums_over_several_blocks_of_depth_with_uneven_blocks_of_rows(result_dtype):
     lhs, rhs, init = numbers((50, 600), "f16", 1), numbers((600, 64), "f16", 1), numbers((50, 64))

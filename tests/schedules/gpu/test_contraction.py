@@ -147,6 +147,33 @@ def test_floats_of_8_bits_are_multiplied_as_they_are_or_as_halves(chip, dtypes, 
     check(op, arrays(op), chip)
 
 
+@pytest.mark.parametrize(
+    ("chip", "across", "dtype", "change"),
+    [
+        ("cuda:sm_80", True, HALF, {}),
+        ("cuda:sm_80", False, "bfloat16", {"splits": 3}),
+        ("rocm:gfx942", False, HALF, {}),
+        ("rocm:gfx942", True, "bfloat16", {"stages": 1}),
+        ("rocm:gfx1100", True, HALF, {"workgroups": 2}),
+    ],
+)
+def test_factors_are_made_on_their_way_to_matrix_instructions(chip, across, dtype, change):
+    own = "(g, i, n)" if across else "(n, g, i)"
+    maps = ["(m, g, i)", own, own.replace("i, ", "").replace(", i", ""), "(n)", "(m, n)"]
+    shape, scale = ((3, 36, 20), (3, 20)) if across else ((20, 3, 36), (20, 3))
+    op = ops.contraction(
+        ops.TensorType((33, 3, 36), dtype),
+        ops.TensorType(shape, "uint8"),
+        prologue="(arg0 - arg2) * arg1",
+        prologue_operands=[ops.TensorType(scale, "float32"), ops.TensorType((20,), "int8")],
+        indexing_maps=[f"(m, n, g, i) -> {one}" for one in maps],
+        result_dtype="float32",
+    )
+    config = replace(RULE.heuristic(op, make_target(chip)), **change)
+    assert mma_kind(config.mma_kind).kind != "fma"
+    check(op, arrays(op), chip, config)
+
+
 @pytest.mark.parametrize("chip", ["rocm:gfx942", "rocm:gfx1201"])
 @pytest.mark.parametrize(
     ("rows", "columns", "transpose_rhs", "dtype"),

@@ -1,0 +1,26 @@
+"""Read what all elements of a vector are once.
+
+Vectorized, a load that its loop does not move reads a place as often as there are elements; TVM's
+code generation would do so, and its CUDA printer has no vectors of more than four such reads.
+"""
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def broadcast_loads(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """``buffer[Broadcast(i, 8)]`` becomes ``Broadcast(buffer[i], 8)``."""
+
+    def read_once(load: Any) -> Any:
+        *outer, index = load.indices
+        if not isinstance(index, tirx.Broadcast):
+            return load
+        at = (*outer, index.value)
+        return tirx.Broadcast(load.source[at], index.lanes)
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (ir.TensorLoad, read_once)))
