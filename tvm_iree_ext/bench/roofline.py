@@ -6,6 +6,7 @@ peer's, on the same line upright.
 """
 
 import importlib.util
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def _draw_compute(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequenc
     places = [x for x, _, _ in points] or [1.0]
     low, high = min(places) / 2, max(places) * 2
     for dtype, gflops in peak.gflops.items():
-        if dtype in ("float32", "bfloat16"):
+        if dtype == "float32" or (dtype == "bfloat16" and gflops > peak.gflops["float32"]):
             corner = gflops / peak.read_gbps
             axes.plot([min(low, corner), corner], [min(low, corner) * peak.read_gbps, gflops], "k-")
             axes.plot([corner, max(high, corner)], [gflops, gflops], "k-")
@@ -89,14 +90,14 @@ def _draw_compute(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequenc
         axes.annotate(
             f"{cached:.0f} GB/s of {size >> 20} MiB",
             (low, low * cached),
-            xytext=(4, 8),
+            xytext=(24, 2),
             textcoords="offset points",
             fontsize=8,
         )
     axes.annotate(
         f"{peak.read_gbps:.0f} GB/s",
         (low, low * peak.read_gbps),
-        xytext=(4, 8),
+        xytext=(24, 2),
         textcoords="offset points",
         fontsize=8,
     )
@@ -132,6 +133,7 @@ def _scatter(
     """Points of rows at x, with work in 10^9 for each call; named where a peer is ahead."""
     axes.set_xscale("log")
     axes.set_yscale("log")
+    middle = math.sqrt(max(x for x, _, _ in points) * min(x for x, _, _ in points)) if points else 1
     for x, work, row in points:
         if row.ours.seconds is None:
             continue
@@ -147,7 +149,8 @@ def _scatter(
             axes.annotate(
                 row.case,
                 (x, theirs),
-                xytext=(4, 2),
+                xytext=(4, 2) if x < middle else (-4, 2),
+                ha="left" if x < middle else "right",
                 textcoords="offset points",
                 fontsize=6,
             )
