@@ -10,6 +10,11 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.errors import TargetError
 
+# CPUs on which vdpbf16ps adds up twice the products that multiply-adds of float32 do (measured on a
+# Zen 5; on Cooper Lake by Intel's account).  On chips with AMX it adds up half as many (a Granite
+# Rapids: 118 and 242 GFLOP/s), and no feature tells.
+_FAST_PAIRS = ("znver", "cooperlake")
+
 
 @dataclass(frozen=True)
 class CpuFeatures:
@@ -17,7 +22,8 @@ class CpuFeatures:
 
     ``cores`` is how many threads kernels are balanced for: the target's ``num-cores``, which
     :func:`..names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
-    products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``.
+    products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``,
+    and more of them than multiply-adds do.
     """
 
     name: str
@@ -50,6 +56,8 @@ def cpu_features(target: Target) -> CpuFeatures:
         return CpuFeatures("NEON", 128, 32, cores)
     if has("avx512f"):
         features = {"bfloat16": "avx512bf16", "int8": "avx512vnni"} if has("avx512vl") else {}
+        if not str(target.attrs.get("mcpu", "")).startswith(_FAST_PAIRS):
+            features.pop("bfloat16", None)
         dots = frozenset(dtype for dtype, feature in features.items() if has(feature))
         return CpuFeatures("AVX-512", 512, 32, cores, dots)
     if has("avx2") or has("avx"):
