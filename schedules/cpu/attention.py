@@ -5,7 +5,9 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.attention_operands import dynamic_columns
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
+from tvm_iree_ext.schedules.cpu.attention_pairs import pairs_kernel, pairs_product
 from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
+from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
@@ -14,6 +16,9 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
+
+LANES, PAIRS, ROWS = "lanes", "pairs", "rows"
+"""The forms: pairs is lanes by an instruction that multiplies neighbours."""
 
 # Below this much work a launch of the thread pool (3 to 12 us) costs more than it brings.
 _SERIAL_FLOPS = 2_000_000
@@ -49,7 +54,7 @@ class CpuAttention(CpuRule):
         in_place = _reads_in_place(op, "key") and _reads_in_place(op, "value")
         if rows is not None and rows <= (max(lanes // 2, 1) if in_place else lanes):
             return self._rows_config(op, features, lanes)
-        return self._lanes_config(op, features, lanes)
+        return self._lanes_config(op, features, lanes, pairs_product(op, features))
 
     def space(self, op: Attention, target: Target) -> Space:
         """Tiles of rows and keys, register tiles, what is copied first; rows for few of them."""
@@ -60,18 +65,20 @@ class CpuAttention(CpuRule):
         parallel = Choice("parallel", (False, True))
         sums = tuple(range(1, 13))
         unit = ("register_tile.m", "vector_lanes")
+        dot = pairs_product(op, features)
         forms = [
             form(
-                self._lanes_config(op, features, full),
+                self._lanes_config(op, features, full, one),
                 Choice("register_tile.k2", sums),
                 Choice("register_tile.n", sums),
                 Choice("register_tile.m", (1, 2, 3, 4)),
                 Choice("workgroup_tile.m", (1, 2, 3, 4, 6, 8, 12), unit),
                 Choice("reduction_tile.k2", (4, 6, 8, 11, 12, 16, 24, 32), ("register_tile.k2",)),
                 lanes,
-                promote,
+                *(() if one else (promote,)),
                 parallel,
             )
+            for one in ((dot, None) if dot else (None,))
         ]
         rows = _static_count(op, "m")
         if rows is not None and rows <= _MOST_ROWS_IN_VECTORS * full:
@@ -93,13 +100,17 @@ class CpuAttention(CpuRule):
             most = max(tile.get("n", 1), tile.get("k2", 1)) * tile.get("m", 1)
             if (needed := most + tile.get("m", 0) + 1) > features.vector_registers:
                 return f"{needed} vectors do not fit {features.vector_registers} registers"
-            return refusal(lambda: _check(op, self.check(config)))
+            return refusal(lambda: _check(op, self.check(config), dot))
 
         return Space.of(usual, forms, accept)
 
-    def _lanes_config(self, op: Attention, features: CpuFeatures, lanes: int) -> LoweringConfig:
+    def _lanes_config(
+        self, op: Attention, features: CpuFeatures, lanes: int, dot: DotProduct | None
+    ) -> LoweringConfig:
         # An element is read once for each register tile: what makes that dear is done once.
         promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
+        if dot:
+            promote = ("value",)
         rows = _REGISTER_ROWS[features.vector_registers]
         unit = _REGISTER_VECTORS * lanes
         # More rows share the cost of a promoted tile; beyond, scratch outgrows the L2 cache.
@@ -110,7 +121,7 @@ class CpuAttention(CpuRule):
         while points and m and tile_m > unit and points * -(-m // tile_m) < 2 * features.cores:
             tile_m = max(unit, tile_m // 2 // unit * unit)
         return LoweringConfig(
-            algorithm="lanes",
+            algorithm=PAIRS if dot else LANES,
             workgroup_tile={"m": tile_m},
             reduction_tile={"k2": tile_k2},
             register_tile={"k2": rows, "n": rows, "m": _REGISTER_VECTORS},
@@ -129,7 +140,7 @@ class CpuAttention(CpuRule):
         if keys is not None:
             splits = max(1, min(splits, keys // 128))
         return LoweringConfig(
-            algorithm="rows",
+            algorithm=ROWS,
             workgroup_tile={"m": op.count("m")},
             reduction_tile={"k2": 128},
             register_tile={"n": min(8, features.vector_registers - 4)},
@@ -145,31 +156,38 @@ class CpuAttention(CpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        func = self._lower(op, config)
+        func = self._lower(op, cpu_features(target), config)
         return ir.IRModule({op.entry: func})
 
-    def _lower(self, op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
-        _check(op, self.check(config))
-        return (lanes_kernel if config.algorithm == "lanes" else rows_kernel)(op, config)
+    def _lower(self, op: Attention, features: CpuFeatures, config: LoweringConfig) -> tirx.PrimFunc:
+        dot = pairs_product(op, features)
+        _check(op, self.check(config), dot)
+        if config.algorithm == PAIRS:
+            assert dot is not None
+            return pairs_kernel(op, config, dot)
+        return (lanes_kernel if config.algorithm == LANES else rows_kernel)(op, config)
 
 
 _LARGEST_SCRATCH_BYTES = 64 * 1024 * 1024
 
 # The tiles that each form takes: field of the config -> roles.
+_LANES_TILES = {
+    "workgroup_tile": ("m",),
+    "reduction_tile": ("k2",),
+    "register_tile": ("k2", "m", "n"),
+}
 _TILES: dict[str, dict[str, tuple[str, ...]]] = {
-    "lanes": {
-        "workgroup_tile": ("m",),
-        "reduction_tile": ("k2",),
-        "register_tile": ("k2", "m", "n"),
-    },
-    "rows": {"workgroup_tile": ("m",), "reduction_tile": ("k2",), "register_tile": ("n",)},
+    LANES: _LANES_TILES,
+    PAIRS: _LANES_TILES,
+    ROWS: {"workgroup_tile": ("m",), "reduction_tile": ("k2",), "register_tile": ("n",)},
 }
 
 
-def _check(op: Attention, check: ConfigCheck) -> None:
+def _check(op: Attention, check: ConfigCheck, dot: DotProduct | None) -> None:
     """Raise ScheduleError for a config that the kernels cannot use."""
     config, expect = check.config, check.expect
-    form, lanes, splits = check.algorithm(*_TILES), check.lanes(), check.splits()
+    form = check.algorithm(*(form for form in _TILES if dot or form != PAIRS))
+    lanes, splits = check.lanes(LEAST_LANES if form == PAIRS else 1), check.splits()
     for field, roles in _TILES[form].items():
         tiles = getattr(config, field)
         for role in roles:
@@ -179,8 +197,11 @@ def _check(op: Attention, check: ConfigCheck) -> None:
     promoted = set(config.promote)
     expect(promoted <= {"key", "value"}, "promote", config.promote, "some of key and value")
     m, k2 = config.workgroup_tile["m"], config.reduction_tile["k2"]
-    if form == "lanes":
-        expect(splits == 1, "splits", splits, "1 in the lanes form")
+    if form == PAIRS:
+        expect(promoted == {"value"}, "promote", config.promote, "value in the pairs form")
+        expect(k2 % 2 == 0, "reduction_tile['k2']", k2, "a multiple of 2 (pairs)")
+    if form != ROWS:
+        expect(splits == 1, "splits", splits, f"1 in the {form} form")
         registers = config.register_tile
         unit = registers["m"] * lanes
         for name, value, multiple, why in (
@@ -199,7 +220,8 @@ def _check(op: Attention, check: ConfigCheck) -> None:
                 f"'rows' reads {name} in vectors of {lanes} columns; promote it",
             )
     columns = op.count("k1") + op.count("n")
-    scratch = (columns * (m + k2) + 2 * m * k2) * item_bytes(op.compute_dtype)
+    part = m if form == ROWS else config.register_tile["m"] * lanes
+    scratch = (columns * (m + k2) + 2 * part * k2) * item_bytes(op.compute_dtype)
     check.need(
         scratch <= _LARGEST_SCRATCH_BYTES,
         f"tiles of {m} rows and {k2} keys take {scratch} bytes a thread;"

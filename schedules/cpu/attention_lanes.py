@@ -9,13 +9,16 @@ tiles are held transposed, rows last: scores[k2, m], output[n, m].  Then
 
 are the same register-tiled product with key and value read in place, and maximum, sum and
 rescaling are lane by lane, with no reduction across a vector.  Only query, output and a mask are
-transposed, once per task (the mask: once per tile), in registers.
+transposed, once per task (the mask: once per tile), in registers.  A tile of keys is finished for
+a part of the rows, those of a register tile, before the next: scores stay in the first cache.
 
 Rows past the end repeat the last row: they compute and store the same values, so no store is
 predicated.  Keys past the end are not visited.
 """
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
@@ -23,7 +26,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, MultiplyAdd, i64, known, serial
 
 from tvm_iree_ext.ops.attention import Attention
 
@@ -36,23 +39,25 @@ def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
     ``k2`` and ``n`` accumulator rows and ``m`` accumulator vectors.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Lanes(AttentionOperands.declare(op), config).emit()
+        Lanes(AttentionOperands.declare(op), config).emit()
     return builder.get()
 
 
-class _Lanes:
-    """The kernel under construction."""
+class Lanes:
+    """The kernel under construction; how products read their factors is what others may change."""
 
     def __init__(self, operands: AttentionOperands, config: LoweringConfig) -> None:
         op, space = operands.op, operands.space
         self.operands = operands
         self.op, self.space, self.views = op, space, operands.views
         self.config = config
+        self.add: MultiplyAdd | None = None  # where products are not of numbers
         self.dtype = op.compute_dtype
         self.lanes = config.vector_lanes
         self.tile_m = config.workgroup_tile["m"]
         self.tile_k2 = config.reduction_tile["k2"]
         self.vectors = config.register_tile["m"]
+        self.width = self.vectors * self.lanes
         # With a band, the rows of a task must have consecutive positions: one m dim only.
         split = len(op.dims["m"]) - 1 if op.band is not None else 0
         self.row_dims = op.dims["m"][split:]
@@ -70,7 +75,7 @@ class _Lanes:
         tiles = emit.ceil_div(self.rows, self.tile_m)
         tasks = i64(emit.product([self.space.count(self.outer_dims), tiles]))
         loop = I.parallel if self.config.parallel else I.serial
-        with I.sblock("root"), loop(i64(0), tasks) as task:
+        with I.sblock("root"), self.declared(), loop(i64(0), tasks) as task:
             outer, tile = emit.divide(task, tiles)
             if self.op.band is not None:
                 # Low and high tiles in turn: every run of tasks then has the same work.
@@ -78,30 +83,29 @@ class _Lanes:
                 tile = tirx.Select(tirx.floormod(tile, i64(2)) == 0, half, i64(tiles) - 1 - half)
             self.emit_task(self.space.spread(outer, self.outer_dims), I.Bind(tile * self.tile_m))
 
+    def declared(self) -> AbstractContextManager[Any]:
+        """With what :attr:`add` takes."""
+        return nullcontext()
+
     def emit_task(self, outer: At, first_row: Expr) -> None:
         """Rows first_row .. first_row + tile_m - 1 of one batch point."""
         self.outer = emit.bound(outer)
         self.first_row = first_row
-        m, width = self.tile_m, self.vectors * self.lanes
+        m, width = self.tile_m, self.width
         # In the last tile, register tiles without any live row are left out.
         self.parts: Index = m // width
         if (known(self.rows) or 1) % m:
             live = emit.smaller(m, i64(self.rows) - first_row)
             self.parts = I.Bind(i64(emit.ceil_div(live, width)))
-        self.query = emit.scratch([self.k1, m], self.dtype)
-        self.scores = emit.scratch([self.tile_k2, m], self.dtype)
+        self.scores = emit.scratch([self.tile_k2, self.width], self.dtype)
         self.output = emit.scratch([self.n, m], self.dtype)
         self.maximum = emit.scratch([m], self.dtype)
         self.total = emit.scratch([m], self.dtype)
         self.rescale = emit.scratch([m], self.dtype)
-        promoted = {
-            name: emit.scratch([self.tile_k2, width], self.dtype)
-            for name, width in (("key", self.k1), ("value", self.n))
-            if name in self.config.promote
-        }
         if self.mask_by_row:
-            self.mask = emit.scratch([self.tile_k2, m], self.dtype)
+            self.mask = emit.scratch([self.tile_k2, self.width], self.dtype)
 
+        self.allocate_factors()
         self.load_query()
         self.start()
         last_row = emit.smaller(first_row + (m - 1), i64(self.rows) - 1)
@@ -111,14 +115,30 @@ class _Lanes:
             keys: Index = self.tile_k2
             if known(begin) != 0 or (known(end) or 1) % self.tile_k2:
                 keys = I.Bind(emit.smaller(self.tile_k2, i64(end) - first_key))
-            for name, target in promoted.items():
-                width = self.k1 if name == "key" else self.n
-                self.operands.promote(name, target, width, self.outer, first_key, keys, self.lanes)
-            self.load_mask(first_key, keys)
-            self.multiply_query_key(first_key, keys, promoted.get("key"))
-            self.softmax(first_key, keys)
-            self.multiply_scores_value(first_key, keys, promoted.get("value"))
+            self.promote(first_key, keys)
+            with serial(self.parts) as part:
+                base = I.Bind(part * self.width)
+                self.load_mask(first_key, keys, base)
+                self.multiply_query_key(first_key, keys, base)
+                self.softmax(first_key, keys, base)
+                self.multiply_weights_value(first_key, keys, base)
         self.finish()
+
+    def allocate_factors(self) -> None:
+        """Scratch for the factors of both products."""
+        self.query = emit.scratch([self.k1, self.tile_m], self.dtype)
+        self.weights = self.scores
+        self.promoted = {
+            name: emit.scratch([self.tile_k2, width], self.dtype)
+            for name, width in (("key", self.k1), ("value", self.n))
+            if name in self.config.promote
+        }
+
+    def promote(self, first_key: Expr, keys: Index) -> None:
+        """Copy what is not read in place of a tile of keys."""
+        for name, target in self.promoted.items():
+            width = self.k1 if name == "key" else self.n
+            self.operands.promote(name, target, width, self.outer, first_key, keys, self.lanes)
 
     def row_index(self, lane: Index) -> Expr:
         """The row at a lane of the task; past the end, the last row."""
@@ -131,9 +151,9 @@ class _Lanes:
         """The batch point and the row at a lane."""
         return {**self.outer, **self.space.spread(self.row_index(lane), self.row_dims)}
 
-    def lane_rows(self, group: Index) -> list[At]:
+    def lane_rows(self, first: Index) -> list[At]:
         """The rows of one vector."""
-        return [emit.bound(self.row_at(group * self.lanes + lane)) for lane in range(self.lanes)]
+        return [emit.bound(self.row_at(first + lane)) for lane in range(self.lanes)]
 
     def per_lane(self, body: Callable[[Expr], None]) -> None:
         """``body(lane)`` for all rows of the task, as vector code."""
@@ -158,7 +178,7 @@ class _Lanes:
             emit.load_transposed(
                 self.query,
                 view,
-                self.lane_rows(group),
+                self.lane_rows(group * self.lanes),
                 lambda c: self.space.spread(c, dims),
                 self.k1,
                 view.along(dims),
@@ -166,21 +186,21 @@ class _Lanes:
                 convert=convert,
             )
 
-    def load_mask(self, first_key: Expr, keys: Index) -> None:
-        """Bring what the mask adds to a tile of scores into ``mask[k2, m]``."""
+    def load_mask(self, first_key: Expr, keys: Index, base: Expr) -> None:
+        """Bring what the mask adds to the scores of a part into ``mask[k2, rows]``."""
         if not self.mask_by_row:
             return
         view = self.views["mask"]
         contiguous = known(view.along(self.op.dims["k2"])) != 0
-        with serial(self.groups) as group:
+        with serial(self.vectors) as vector:
             emit.load_transposed(
                 self.mask,
                 view,
-                self.lane_rows(group),
+                self.lane_rows(base + vector * self.lanes),
                 lambda c: self.operands.key_at(first_key + c),
                 keys,
                 keys if contiguous else 0,
-                lane_base=group * self.lanes,
+                lane_base=vector * self.lanes,
                 convert=self.operands.mask_value,
             )
 
@@ -206,7 +226,7 @@ class _Lanes:
             emit.load_transposed(
                 self.output,
                 view,
-                self.lane_rows(group),
+                self.lane_rows(group * self.lanes),
                 lambda c: self.space.spread(c, dims),
                 self.n,
                 view.along(dims),
@@ -220,46 +240,57 @@ class _Lanes:
                 )
             )
 
-    def multiply_query_key(self, first_key: Expr, keys: Index, promoted: object) -> None:
-        """scores[k2, m] = key[k2, k1] * query[k1, m], scaled."""
-        rows, width = self.config.register_tile["k2"], self.vectors * self.lanes
+    def multiply_query_key(self, first_key: Expr, keys: Index, base: Expr) -> None:
+        """scores[k2, rows] = key[k2, k1] * query[k1, m], scaled."""
+        rows = self.config.register_tile["k2"]
         last = i64(self.keys) - 1
 
-        with serial(self.parts) as part, serial(emit.ceil_div(keys, rows)) as block:
-
-            def place(j: int) -> Expr:
-                return emit.run(part * width + j * self.lanes, self.lanes)
+        with serial(emit.ceil_div(keys, rows)) as block:
 
             def scalar(i: int, k: Expr) -> Expr:
-                if promoted is not None:
-                    return promoted[block * rows + i, k]  # type: ignore[index]
+                own = block * rows + i
                 # The last block may reach past the last key; its surplus scores are not used.
-                key = emit.smaller(first_key + (block * rows + i), last)
-                at = {**self.outer, **self.operands.key_at(key)}
-                at |= self.space.spread(k, self.op.dims["k1"])
-                return self.views["key"].load(at, self.dtype)
+                return self.key_scalar(own, emit.smaller(first_key + own, last), k)
 
             def finish(i: int, j: int, value: Expr) -> None:
-                I.buffer_store(self.scores, value, [block * rows + i, place(j)])
+                place = emit.run(j * self.lanes, self.lanes)
+                I.buffer_store(self.scores, self.scaled(value), [block * rows + i, place])
 
             emit.multiply_tile(
                 rows=rows,
                 vectors=self.vectors,
                 lanes=self.lanes,
-                depth=self.k1,
+                depth=self.depth(self.k1),
                 dtype=self.dtype,
-                x=lambda k, j: self.query[k, place(j)],
+                x=lambda k, j: self.query[k, emit.run(base + j * self.lanes, self.lanes)],
                 y=scalar,
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
+                add=self.add,
             )
 
-    def softmax(self, first_key: Expr, keys: Index) -> None:
-        """Finish the scores of a tile, and make them weights relative to the new maximum."""
-        with serial(self.groups) as group:
+    def depth(self, count: Index) -> Index:
+        """The steps of a product over so many elements."""
+        return count
+
+    def key_scalar(self, own: Expr, key: Expr, k: Expr) -> Expr:
+        """The factor of a step of the first product: of a key, which is ``own`` of its tile."""
+        if "key" in self.promoted:
+            return self.promoted["key"][own, k]
+        at = {**self.outer, **self.operands.key_at(key)}
+        at |= self.space.spread(k, self.op.dims["k1"])
+        return self.views["key"].load(at, self.dtype)
+
+    def scaled(self, score: Expr) -> Expr:
+        """A vector of the first product, times the scale that is not in the query."""
+        return score
+
+    def softmax(self, first_key: Expr, keys: Index, part: Expr) -> None:
+        """Finish the scores of a part, and make them weights relative to the new maximum."""
+        with serial(self.vectors) as vector:
             newest = emit.registers(self.lanes, self.dtype)
             sums = emit.registers(self.lanes, self.dtype)
-            base = group * self.lanes
+            own, base = vector * self.lanes, I.Bind(part + vector * self.lanes)
             # A tile is summed by itself, so that its terms do not drown in a long sum.
             with emit.vector_loop(self.lanes) as lane:
                 I.buffer_store(newest, self.maximum[base + lane], [lane])
@@ -267,17 +298,15 @@ class _Lanes:
             with serial(keys) as key:
                 # Stored and read again: a region may hold what TVM can only do lane by lane.
                 with emit.vector_loop(self.lanes) as lane:
-                    raw = self.scores[key, base + lane]
-                    score = self.finished_score(raw, first_key + key, key, base + lane)
+                    raw = self.scores[key, own + lane]
+                    mask = self.mask[key, own + lane] if self.mask_by_row else None
+                    score = self.finished_score(raw, first_key + key, mask, base + lane)
                     if not score.same_as(raw):
-                        I.buffer_store(self.scores, score, [key, base + lane])
+                        I.buffer_store(self.scores, score, [key, own + lane])
                 with emit.vector_loop(self.lanes) as lane:
-                    score = self.scores[key, base + lane]
+                    score = self.scores[key, own + lane]
                     I.buffer_store(newest, emit.larger_float(newest[lane], score), [lane])
-            with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
-                weight = self.operands.weight(self.scores[key, base + lane] - newest[lane])
-                I.buffer_store(self.scores, weight, [key, base + lane])
-                I.buffer_store(sums, sums[lane] + weight, [lane])
+            self.weigh(keys, own, newest, sums)
             with emit.vector_loop(self.lanes) as lane:
                 change = self.operands.weight(self.maximum[base + lane] - newest[lane])
                 I.buffer_store(self.rescale, change, [base + lane])
@@ -288,54 +317,60 @@ class _Lanes:
                     maximum = self.operands.newest(maximum, sums[lane])
                 I.buffer_store(self.maximum, maximum, [base + lane])
 
-    def finished_score(self, score: Expr, key: Expr, tile_key: Expr, lane: Expr) -> Expr:
+    def weigh(self, keys: Index, own: Expr, newest: Any, sums: Any) -> None:
+        """The weights of a vector of rows, the part's from ``own`` on, and their sums."""
+        with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
+            weight = self.operands.weight(self.scores[key, own + lane] - newest[lane])
+            I.buffer_store(self.weights, weight, [key, own + lane])
+            I.buffer_store(sums, sums[lane] + weight, [lane])
+
+    def finished_score(self, score: Expr, key: Expr, mask: Expr | None, lane: Expr) -> Expr:
         """Region, mask and band applied to one score."""
         if self.op.region is not None:
             score = self.op.region(score)
-        if self.mask_by_row:
-            score = score + self.mask[tile_key, lane]
+        if mask is not None:
+            score = score + mask
         elif "mask" in self.views:
             view = self.views["mask"]
             loaded = view.load({**self.outer, **self.operands.key_at(key)}, view.loaded)
             score = score + self.operands.mask_value(loaded)
         return self.operands.in_band(score, self.row_index(lane), key)
 
-    def multiply_scores_value(self, first_key: Expr, keys: Index, promoted: object) -> None:
-        """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * scores[k2, m]."""
-        rows, width = self.config.register_tile["n"], self.vectors * self.lanes
+    def multiply_weights_value(self, first_key: Expr, keys: Index, base: Expr) -> None:
+        """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * weights[k2, rows]."""
+        rows = self.config.register_tile["n"]
 
-        def tile(part: Expr, first: Index, count: int) -> None:
-            def place(j: int) -> Expr:
-                return emit.run(part * width + j * self.lanes, self.lanes)
-
-            def scalar(i: int, k: Expr) -> Expr:
-                if promoted is not None:
-                    return promoted[k, first + i]  # type: ignore[index]
-                at = {**self.outer, **self.operands.key_at(first_key + k)}
-                at |= self.space.spread(first + i, self.op.dims["n"])
-                return self.views["value"].load(at, self.dtype)
-
+        def tile(first: Index, count: int) -> None:
             def finish(i: int, j: int, value: Expr) -> None:
-                carried = self.output[i64(first + i), place(j)] * self.rescale[place(j)]
-                I.buffer_store(self.output, carried + value, [i64(first + i), place(j)])
+                place = emit.run(base + j * self.lanes, self.lanes)
+                carried = self.output[i64(first + i), place] * self.rescale[place]
+                I.buffer_store(self.output, carried + value, [i64(first + i), place])
 
             emit.multiply_tile(
                 rows=count,
                 vectors=self.vectors,
                 lanes=self.lanes,
-                depth=keys,
+                depth=self.depth(keys),
                 dtype=self.dtype,
-                x=lambda k, j: self.scores[k, place(j)],
-                y=scalar,
+                x=lambda k, j: self.weights[k, emit.run(j * self.lanes, self.lanes)],
+                y=lambda i, k: self.value_scalar(first_key, k, first + i),
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
+                add=self.add,
             )
 
-        with serial(self.parts) as part:
-            with serial(self.n // rows) as block:
-                tile(part, block * rows, rows)
-            if self.n % rows:
-                tile(part, self.n // rows * rows, self.n % rows)
+        with serial(self.n // rows) as block:
+            tile(block * rows, rows)
+        if self.n % rows:
+            tile(self.n // rows * rows, self.n % rows)
+
+    def value_scalar(self, first_key: Expr, k: Expr, column: Index) -> Expr:
+        """The factor of a step of the second product."""
+        if "value" in self.promoted:
+            return self.promoted["value"][k, column]
+        at = {**self.outer, **self.operands.key_at(first_key + k)}
+        at |= self.space.spread(column, self.op.dims["n"])
+        return self.views["value"].load(at, self.dtype)
 
     def finish(self) -> None:
         """Write the results: normalised, or, for online attention, the state."""
@@ -353,7 +388,7 @@ class _Lanes:
             place = emit.run(base, self.lanes)
             emit.store_transposed(
                 view,
-                self.lane_rows(group),
+                self.lane_rows(group * self.lanes),
                 lambda c: self.space.spread(c, dims),
                 self.n,
                 known(view.along(dims)) or 0,

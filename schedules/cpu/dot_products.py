@@ -29,7 +29,7 @@ class DotProduct:
     """One instruction, by what it multiplies.
 
     ``dtype`` is that of neighbours, of which there are ``group`` in a word, and ``sums`` that of
-    sums.
+    sums.  ``rounding`` is the instruction that makes neighbours of two vectors of sums, if any.
     """
 
     dtype: str
@@ -38,10 +38,11 @@ class DotProduct:
     intrinsic: str
     sum_type: str
     factor_type: str
+    rounding: str = ""
 
     @contextmanager
     def declared(self, lanes: int) -> Iterator[None]:
-        """Kernel code in which :meth:`add` may be used with so many lanes."""
+        """Kernel code in which :meth:`add` and :meth:`rounded` may be used with so many lanes."""
         sums, factors = (
             f"<{lanes} x {self.sum_type}>",
             f"<{lanes * self.group} x {self.factor_type}>",
@@ -57,6 +58,19 @@ define internal {sums} @{self._name(lanes)}({sums} %sums, {words} %a, {words} %b
   ret {sums} %result
 }}
 """
+        if self.rounding:
+            callee = f"@{self.rounding}.{lanes * 32}"
+            order = ", ".join(f"i32 {i}, i32 {i + lanes}" for i in range(lanes))
+            code += f"""
+declare {factors} {callee}({sums}, {sums})
+
+define internal {words} @{self._name(lanes)}_rounded({sums} %low, {sums} %high) alwaysinline {{
+  %halves = call {factors} {callee}({sums} %high, {sums} %low)
+  %pairs = shufflevector {factors} %halves, {factors} poison, <{lanes * 2} x i32> <{order}>
+  %result = bitcast {factors} %pairs to {words}
+  ret {words} %result
+}}
+"""
         with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
             yield
 
@@ -64,12 +78,24 @@ define internal {sums} @{self._name(lanes)}({sums} %sums, {words} %a, {words} %b
         """``sums`` and the products of two vectors of words; of int8, ``a`` is unsigned."""
         return tirx.call_pure_extern(f"{self.sums}x{lanes}", self._name(lanes), sums, a, b)
 
+    def rounded(self, low: Expr, high: Expr, lanes: int) -> Expr:
+        """Words of two vectors of sums, rounded to the nearest neighbours."""
+        return tirx.call_pure_extern(f"uint32x{lanes}", f"{self._name(lanes)}_rounded", low, high)
+
     def _name(self, lanes: int) -> str:
         return f"tvm_iree_ext_dot_{self.dtype}_{lanes}"
 
 
 _KNOWN = (
-    DotProduct("bfloat16", 2, "float32", "llvm.x86.avx512bf16.dpbf16ps", "float", "bfloat"),
+    DotProduct(
+        "bfloat16",
+        2,
+        "float32",
+        "llvm.x86.avx512bf16.dpbf16ps",
+        "float",
+        "bfloat",
+        "llvm.x86.avx512bf16.cvtne2ps2bf16",
+    ),
     DotProduct("int8", 4, "int32", "llvm.x86.avx512.vpdpbusd", "i32", "i8"),
 )
 
