@@ -206,6 +206,27 @@ def test_a_roofline_is_drawn_with_and_without_cases_that_compute(known_peaks, tm
         bench.check_roofline(tmp_path / "roofline.doc")
 
 
+def test_the_command_draws_and_refuses_before_it_measures(command, tmp_path):
+    pytest.importorskip("matplotlib", reason="draws the picture: scripts/setup dev bench")
+    picture = tmp_path / "roofline.svg"
+    status, text = command("attention", "--quick", "--threads", 1, "--roofline", picture)
+    assert status == 0
+    assert f"written: {picture}" in text
+    assert picture.exists()
+    with pytest.raises(ExtError, match="bench: roofline x: 'no suffix' is none of"):
+        command("attention", "--roofline", "x")
+
+
+def test_the_command_times_odd_sizes(command, monkeypatch, tiny, tmp_path):
+    twin = dataclasses.replace(attention_case(2, 17, 23, 15, "float32"), name="twin")
+    monkeypatch.setattr(suites, "listed_pairs", lambda: ((tiny, twin),))
+    monkeypatch.setattr(suites, "listed_cases", lambda: (tiny,))
+    page = tmp_path / "odd.md"
+    status, text = command("peers", "--odd", "--quick", "--threads", 1, "--markdown", page)
+    assert status == ("above 1.25x" in text)
+    assert f"| {tiny.name} | 1 | " in page.read_text()
+
+
 def test_odd_sizes_are_compared_by_their_work(known_peaks, tiny):
     double = dataclasses.replace(attention_case(2, 16, 48, 16, "float32"), name="double")
     (found,) = bench.measure_odd((tiny, double), suites.measure_peaks([1]), quick=True)
@@ -529,7 +550,5 @@ def test_the_command_refuses_in_one_line(command):
         command("attention", "--threads", 99)
     with pytest.raises(ExtError, match="bench: --odd is for the suite peers, not attention"):
         command("attention", "--odd")
-    with pytest.raises(ExtError, match="bench: roofline x: 'no suffix' is none of"):
-        command("attention", "--roofline", "x")
     with pytest.raises(SystemExit):
         command("attention", "--threads", "two")
