@@ -227,14 +227,18 @@ def test_the_command_times_odd_sizes(command, monkeypatch, tiny, tmp_path):
     assert f"| {tiny.name} | 1 | " in page.read_text()
 
 
-def test_odd_sizes_are_compared_by_their_work(known_peaks, tiny):
+@pytest.mark.parametrize(("gflops", "work"), [(100.0, 128 / 80), (1.0, 2.0)])
+def test_odd_sizes_are_compared_by_their_work(monkeypatch, tiny, gflops, work):
+    times = {tiny.name: [[1.0], [2.0]], "double": [[3.0], [6.0]]}
+    monkeypatch.setattr("tvm_iree_ext.bench.odd.take_turns", lambda *_, **__: times)
     double = dataclasses.replace(attention_case(2, 16, 48, 16, "float32"), name="double")
-    (found,) = bench.measure_odd((tiny, double), suites.measure_peaks([1]), quick=True)
-    taken = found.odd_seconds.median / found.listed_seconds.median
-    assert found.relative.median == pytest.approx(taken / 2, rel=0.5)
+    peaks = [Peaks(1, {"float32": gflops}, 10.0)]  # memory limits, then compute
+    (found,) = bench.measure_odd((tiny, double), peaks, quick=True)
+    assert found.relative.median == pytest.approx(3.0 / work)
     assert found.sizes.split()[:2] == ["1x2x16x16", "1x2x48x16"]
+    assert not found.is_within
     wrong = dataclasses.replace(double, check=lambda _: lambda _: "all wrong")
-    (found,) = bench.measure_odd((tiny, wrong), suites.measure_peaks([1]), quick=True)
+    (found,) = bench.measure_odd((tiny, wrong), peaks, quick=True)
     assert not found.is_within
     assert "wrong: double: all wrong" in bench.odd_markdown([found])
 
