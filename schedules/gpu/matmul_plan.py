@@ -145,8 +145,20 @@ class MatmulPlan:
     @property
     def shared_memory_bytes(self) -> int:
         """Of a workgroup."""
-        stages = self.config.stages if self.asynchronous else 1
-        return stages * sum(placement.bytes for placement in self.placements.values())
+        return self.stages * sum(placement.bytes for placement in self.placements.values())
+
+    @property
+    def stages(self) -> int:
+        """Tiles of an operand in shared memory at once."""
+        return self.config.stages if self.asynchronous else 1
+
+    def tile_bytes(self, side: str) -> int:
+        """Of an operand's tile in shared memory, without padding."""
+        return prod(self.tile_shape(side)) * self.element_bytes(side)
+
+    def row_bytes(self, side: str) -> int:
+        """Of a row of it, as it lies there."""
+        return self.tile_shape(side, self.orders[side])[-1] * self.element_bytes(side)
 
     @property
     def registers(self) -> int:
@@ -270,6 +282,28 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     Raises:
         ScheduleError: for a config that the chip or the shape cannot have, saying why.
     """
+    plan = _placed(_laid_out(shape, target, config))
+    if plan.shared_memory_bytes > plan.chip.shared_memory_bytes:
+        plan = _placed(plan, padded=False)
+    _check_memory(plan, plan.shared_memory_bytes)
+    return plan
+
+
+def check_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> None:
+    """The checks of :func:`plan_matmul` without its search for placements, which takes longest.
+
+    Raises:
+        ScheduleError: as there.
+    """
+    plan = _laid_out(shape, target, config)
+    if all(plan.row_bytes(side) % _alignment(plan, side) == 0 for side in config.promote):
+        _check_memory(plan, plan.stages * sum(map(plan.tile_bytes, config.promote)))
+    else:  # rows that must be padded, by as much as is found
+        plan_matmul(shape, target, config)
+
+
+def _laid_out(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
+    """The plan but for the placements."""
     chip, mma = gpu_chip(target), mma_intrins(config.mma_kind).mma
     _check(shape, target, chip, mma, config)
     (sm, sn), (tm, tn) = config.subgroups, config.tiles
@@ -298,10 +332,6 @@ def plan_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> Mat
     runs["result"] = vector_elements(widest, plan.layouts.acc.element_tile[-1], shape.row("result"))
     plan = replace(plan, runs=runs, ldmatrix=frozenset(ldmatrix))
     _check_registers(plan)
-    plan = _placed(plan)
-    if plan.shared_memory_bytes > chip.shared_memory_bytes:
-        plan = _placed(plan, padded=False)
-    _check_memory(plan)
     return plan
 
 
@@ -419,11 +449,11 @@ def _check_registers(plan: MatmulPlan) -> None:
         )
 
 
-def _check_memory(plan: MatmulPlan) -> None:
+def _check_memory(plan: MatmulPlan, size: int) -> None:
     chip = plan.chip
-    if plan.shared_memory_bytes > chip.shared_memory_bytes:
+    if size > chip.shared_memory_bytes:
         raise ScheduleError(
-            f"matmul by {plan.mma.name}: tiles of {plan.shared_memory_bytes} bytes;"
+            f"matmul by {plan.mma.name}: tiles of {size} bytes;"
             f" a workgroup of {chip.name} has {chip.shared_memory_bytes} of shared memory"
         )
 
@@ -432,29 +462,46 @@ def _placement(plan: MatmulPlan, side: str, padded: bool) -> ChosenPlacement:
     """How an operand's tile lies in shared memory, by what is done with it."""
     shape, bits = plan.tile_shape(side, plan.orders[side]), 8 * plan.element_bytes(side)
     count, size = plan.config.num_subgroups, plan.mma.subgroup_size
-    copy = permute(plan.copy(side), (1, 0)) if plan.transposes(side) else plan.copy(side)
-    run_bytes = min(copy.element_tile[-1], plan.shared_run(side)) * bits // 8
+    copy = _written(plan, side)
     accesses = []
     if copy.undistributed_shape == shape:
-        narrower = not plan.asynchronous
+        narrower, run_bytes = not plan.asynchronous, _written_bytes(plan, side)
         accesses.append(TileAccess(copy, count, size, run_bytes, narrower=narrower))
     if side in plan.ldmatrix:
         accesses.append(TileAccess(_matrix_rows(shape, 128 // bits), 1, 8, 16))
     else:
         accesses.append(TileAccess(getattr(plan.layouts, side), count, size))
-    # Writes that are no part of the costs keep their width.
-    fixed = plan.asynchronous or copy.undistributed_shape != shape
-    aligned = 16 if side in plan.ldmatrix else run_bytes if fixed else BANK_BYTES
     return choose_placement(
         shape,
         bits // 8,
         accesses,
         banks=plan.chip.banks,
         limit_bytes=None if padded else prod(shape) * bits // 8,
-        alignment_bytes=aligned,
+        alignment_bytes=_alignment(plan, side),
         swizzles=plan.config.swizzle,
         block_rows=_rows_read_together(plan, side),
     )
+
+
+def _written(plan: MatmulPlan, side: str) -> NestedLayout:
+    """The layout of the copy, as the tile lies in shared memory."""
+    return permute(plan.copy(side), (1, 0)) if plan.transposes(side) else plan.copy(side)
+
+
+def _written_bytes(plan: MatmulPlan, side: str) -> int:
+    """What a lane writes at once."""
+    run = min(_written(plan, side).element_tile[-1], plan.shared_run(side))
+    return run * plan.element_bytes(side)
+
+
+def _alignment(plan: MatmulPlan, side: str) -> int:
+    """Bytes that rows in shared memory are aligned to."""
+    if side in plan.ldmatrix:
+        return 16
+    # Writes that are no part of the costs keep their width.
+    shape = plan.tile_shape(side, plan.orders[side])
+    fixed = plan.asynchronous or _written(plan, side).undistributed_shape != shape
+    return _written_bytes(plan, side) if fixed else BANK_BYTES
 
 
 def _rows_read_together(plan: MatmulPlan, side: str) -> int:

@@ -6,7 +6,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.matmul_config import multiplying_kinds
 from tvm_iree_ext.schedules.gpu.matmul_numbers import MMA, matmul_numbers
-from tvm_iree_ext.schedules.gpu.matmul_plan import plan_matmul
+from tvm_iree_ext.schedules.gpu.matmul_plan import check_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Form, Space, form, refusal
@@ -53,7 +53,7 @@ def matmul_space(
             return accept_other(config)
         if config.workgroups and config.splits > 1:
             return "workgroups share the steps of K, or parts of it are split: not both"
-        return refusal(lambda: plan_matmul(shape, target, matmul_numbers(check(config))))
+        return refusal(lambda: check_matmul(shape, target, matmul_numbers(check(config))))
 
     return Space.of(usual, [*forms, *others], accept)
 
