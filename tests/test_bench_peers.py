@@ -40,6 +40,7 @@ CASES = {
     "fft": lambda: transform_case((3, 30), "forward", -1),
     "rfft": lambda: transform_case((3, 32), "real_to_complex", -1),
     "scan_line": lambda: scan_case((33,), 0, inclusive=True),
+    "scan_line_exclusive": lambda: scan_case((33,), 0, inclusive=False),
     "scan_columns": lambda: scan_case((5, 7), 0, inclusive=False),
     "sort": lambda: sort_case("rows", (3, 40), "int32"),
     "sort_kv": lambda: sort_case("rows", (3, 40), "float32", values=True),

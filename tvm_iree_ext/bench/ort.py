@@ -71,7 +71,7 @@ def _opened(model: bytes, values: Values, threads: int) -> Call:
         raise Skipped(f"does not run this: {str(error).splitlines()[0]}") from error
     binding = session.io_binding()
     for one in session.get_inputs():
-        value = onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(values[one.name]))
+        value = onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(values[one.name], order="C"))
         binding.bind_ortvalue_input(one.name, value)
     places = [np.zeros(one.shape, _numpy_type(one.type)) for one in session.get_outputs()]
     for one, place in zip(session.get_outputs(), places, strict=True):
