@@ -7,7 +7,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.gpu.attention_kinds import acc_coordinates
 from tvm_iree_ext.schedules.gpu.attention_merge import Finish, Partials, finish
 from tvm_iree_ext.schedules.gpu.attention_place import Place
-from tvm_iree_ext.schedules.gpu.attention_plan import side_by_side
+from tvm_iree_ext.schedules.gpu.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention_softmax import Softmax
 from tvm_iree_ext.schedules.gpu.attention_tiles import Source, vector, where, wide
 from tvm_iree_ext.schedules.layouts import vector_elements

@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.gpu.attention_math import as_held, as_held_dtype, held
 from tvm_iree_ext.schedules.gpu.attention_place import Place
-from tvm_iree_ext.schedules.gpu.attention_plan import side_by_side
+from tvm_iree_ext.schedules.gpu.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain
 from tvm_iree_ext.schedules.gpu.attention_tiles import vector, wide
 from tvm_iree_ext.schedules.layouts import vector_elements
