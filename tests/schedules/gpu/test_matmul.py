@@ -1,3 +1,4 @@
+import random
 from dataclasses import replace
 
 import ml_dtypes
@@ -5,7 +6,7 @@ import numpy as np
 import pytest
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config, matmul_kind
-from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, plan_matmul
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, check_matmul, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.device.code import compile_device
@@ -264,6 +265,33 @@ def test_what_does_not_fit_is_refused(chip, config, message):
     shape = MatmulShape(256, 256, 256, *HALF)
     with pytest.raises(ScheduleError, match=message):
         plan_matmul(shape, make_target(chip), config)
+
+
+@pytest.mark.parametrize("chip", ["cuda:sm_86", "rocm:gfx942", "rocm:gfx1100"])
+def test_the_quick_check_refuses_what_the_plan_refuses(chip):
+    target, rng = make_target(chip), random.Random(1)
+
+    def refused(check, shape, config):
+        try:
+            check(shape, target, config)
+        except ScheduleError as error:
+            return str(error)
+        return None
+
+    outcomes = set()
+    for _ in range(20):
+        shape = MatmulShape(*rng.choices((16, 77, 1000, 2048), k=3), *HALF)
+        choices = [rng.choices((1, 2, 4), k=2) for _ in range(2)]
+        config = MatmulConfig(
+            CHIPS[chip],
+            *map(tuple, choices),
+            k_tiles=rng.choice((1, 4, 16)),
+            stages=rng.choice((1, 2)),
+        )
+        planned = refused(plan_matmul, shape, config)
+        assert (refused(check_matmul, shape, config) is None) == (planned is None), config
+        outcomes.add(planned is None)
+    assert len(outcomes) == 2
 
 
 def test_a_chip_without_the_types_says_what_it_has():
