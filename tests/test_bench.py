@@ -38,9 +38,11 @@ from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.errors import BuildError, ExtError
 
 
-@pytest.fixture(autouse=True)
-def empty_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("TVM_IREE_EXT_CACHE", str(tmp_path / "kernels"))
+@pytest.fixture(scope="module", autouse=True)
+def own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TVM_IREE_EXT_CACHE", str(tmp_path_factory.mktemp("kernels")))
+        yield
 
 
 @pytest.fixture

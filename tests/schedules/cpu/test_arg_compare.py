@@ -166,12 +166,6 @@ def test_the_dialects_examples_pass(root):
     assert [result for result in results if result.status != "passed"] == []
 
 
-@pytest.mark.parametrize("name", [NAME, "iree_vector_ext.arg_compare"])
-def test_random_ops_pass(name):
-    report = verify.check_random([name], count=8, seed=3)
-    assert [result for result in report.results if result.status != "passed"] == []
-
-
 @pytest.mark.parametrize("name", ["argmax", "vector_argmin"])
 @pytest.mark.parametrize(("shape", "dimension"), [((60, 70), 0), ((60, 70), 1), ((500,), 0)])
 def test_the_benchmarks_peers_compute_the_same(shape, dimension, name):

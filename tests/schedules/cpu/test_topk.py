@@ -149,7 +149,6 @@ def test_nan_is_never_selected_and_never_displaced(form):
     np.testing.assert_array_equal(got, [want[0], np.nan, *want[1:4]])
 
 
-@forms
 def by_value_then_index(given, k):
     """What goes first of inits and inputs, where no value is NaN."""
     values = np.concatenate([given["output_values_init"], given["values"]])

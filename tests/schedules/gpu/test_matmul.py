@@ -56,8 +56,12 @@ def multiplied(shape, target, config):
     return arrays["result"], lhs @ rhs, simulation
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_every_chip_multiplies_by_one_rule(chip):
+# Chips of one instruction have the same kernel of one config.
+FIRST = {kind: chip for chip, kind in reversed(CHIPS.items())}
+
+
+@pytest.mark.parametrize("chip", FIRST.values())
+def test_every_instruction_multiplies_by_one_rule(chip):
     """Tails in all dims, which are prime to the tiles, and stages that run dry."""
     target = make_target(chip)
     shape = MatmulShape(70, 100, 104, *HALF, rhs_order=(1, 0))
