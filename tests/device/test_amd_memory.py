@@ -61,6 +61,13 @@ def test_what_may_be_negative_stays_as_it_is():
     assert made.address(BLOCK * 8 + THREAD * tirx.Var("n", "int32"), 2) is None
 
 
+def test_a_vector_of_places_stays_as_it_is():
+    """As of a bias that the elements of a run may have one each, or share."""
+    memory = tirx.decl_buffer((4096,), "float32")
+    load = memory[tirx.Broadcast(THREAD * 4, 4)]
+    assert rewriter()._load(load) is load
+
+
 def test_a_number_below_0_is_before_the_buffer():
     made = rewriter()
     address = made.address(BLOCK * 64 + THREAD - 5, 2)
