@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tvm_iree_ext import arrays, pipeline
+from tvm_iree_ext import arrays, pipeline, vector
 from tvm_iree_ext.target.names import make_target
 
 
@@ -78,3 +78,34 @@ def assert_near(got, want, ulps, message):
         near = np.abs(wide - expected) <= allowed
     same = (wide == expected) | (np.isnan(wide) & np.isnan(expected)) | near
     assert same.all(), f"{message}\n{got}\n{want}"
+
+
+class Values:
+    """Arguments by their types: ``values.v4x8`` is a vector<4x8xf32>, ``values.t4x8`` a tensor."""
+
+    def __init__(self, b):
+        self._b = b
+
+    def __getattr__(self, name):
+        kind = {"v": vector.vector, "t": vector.tensor, "m": vector.buffer}[name[0]]
+        extents, _, dtype = name[1:].partition("_")
+        shape = [int(e) if e.isdecimal() else "?" for e in extents.split("x") if e]
+        type = kind(shape, dtype or "f32") if shape else vector.scalar(dtype)
+        for argument in self._b.entry.arguments:
+            if argument.hint == name:
+                return argument
+        return self._b.argument(name, type)
+
+
+@pytest.fixture(scope="session")
+def refused():
+    """``refused(build, code, message)``: a program that ``build(b, values)`` would be part of."""
+
+    def check(build, code, message):
+        with vector.program("refused") as b:
+            with pytest.raises(vector.VectorError, match=message) as caught:
+                build(b, Values(b))
+            assert caught.value.code == code
+            b.returns()
+
+    return check
