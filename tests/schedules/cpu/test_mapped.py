@@ -60,9 +60,13 @@ def test_places_of_every_kind(shape, region, splits, algorithm):
     check(op, source, kernel=kernel)
 
 
-@pytest.mark.parametrize("rows", [1, 31, 32, 33, 65])
-def test_tiles_of_a_transpose_at_any_size(rows):
-    for columns in (1, 31, 32, 33, 65):
+# Each number of rows with whole tiles of columns and with a rest.
+@pytest.mark.parametrize(
+    ("rows", "several"),
+    [(1, (1, 33)), (31, (31, 32)), (32, (31, 32, 65)), (33, (1, 33)), (65, (32, 65))],
+)
+def test_tiles_of_a_transpose_at_any_size(rows, several):
+    for columns in several:
         source = numbers(rows, columns)
         check(ops.map_load(source, (columns, rows), "arg1, arg0, 0"), source)
         init = numbers(columns, rows)

@@ -36,10 +36,17 @@ def check(source, **attributes):
 
 
 # Around vectors of 16 lanes, squares of 16 and of 8, and their tails.
-@pytest.mark.parametrize("shape", [(1, 1), (16, 16), (67, 41)])
+@pytest.mark.parametrize(
+    ("shape", "several"),
+    [
+        ((1, 1), [(8, 32), (1, 5)]),
+        ((16, 16), [(16, 16), (7, 1)]),
+        ((67, 41), [(8, 32), (16, 16), (1, 5), (7, 1)]),
+    ],
+)
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_any_shape_in_any_order(shape, order):
-    for tiles in ((8, 32), (16, 16), (1, 5), (7, 1)):
+def test_any_shape_in_any_order(shape, several, order):
+    for tiles in several:
         for positions in ((0, 1), (1, 0)):
             check(
                 numbered(shape),
