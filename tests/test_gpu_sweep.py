@@ -40,6 +40,12 @@ def test_a_row_is_a_kernel_with_its_registers():
     assert table_markdown([replace(first, resources=spills)]).endswith(", 3 spills, 0 B scratch |")
 
 
+def test_values_that_are_read_one_by_one_fit_the_registers():
+    (row,) = sweep(["online_attention f16 8x1000x512x64, value 65"], ["rocm:gfx1100"])
+    assert not row.spilt
+    assert not row.failed
+
+
 def test_what_no_rule_takes_is_no_failure():
     (row,) = sweep(["matmul f8 of AMD 4096x4096x4096"], ["cuda:sm_80"])
     assert (row.resources, row.failed) == (None, False)

@@ -338,7 +338,18 @@ class AttentionPlan:
             + (mma.operand("lhs").registers if self.query_in_shared else 0)
             for mma in (first, second)
         )
-        return self.row_tiles * per_row + fragments + self._mask_registers(scores) + _OVERHEAD
+        others = _OVERHEAD + self._mask_registers(scores)
+        others += self._narrow_registers("key", self.key_tile)
+        others += self._narrow_registers("value", self.value_tile)
+        return self.row_tiles * per_row + fragments + others
+
+    def _narrow_registers(self, name: str, tile: Tile) -> int:
+        """Of a lane, for a tile of which no 32 bits lie side by side in memory, beyond its words.
+
+        Each element has a register on its way to shared memory, and one for its address.
+        """
+        writes, bits = self.writes(name, tile), 8 * item_bytes(self.op.types[name].dtype)
+        return 0 if writes.run * bits >= 32 else 2 * writes.count - writes.count * bits // 32
 
     def _mask_registers(self, scores: int) -> int:
         """Of a lane, for what is added to the scores of a row tile; a mask of bits is used up."""

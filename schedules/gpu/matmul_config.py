@@ -164,7 +164,8 @@ class _Search:
             if self._cost(tile, 1, self.cores) >= below:
                 continue
             try:
-                plan = self.staged(MatmulConfig(self.mma.name, subgroups, tiles))
+                one = MatmulConfig(self.mma.name, subgroups, tiles, workgroups=self.cores)
+                plan = self.staged(one)
             except ScheduleError:
                 continue
             workgroups = self.cores * self._resident(plan)

@@ -39,7 +39,8 @@ _MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a pr
 _NARROW = 32  # for an operand that is read by single elements of less than 32 bits
 _ADDRESS = 2  # registers of an address in rows whose length is known at call time
 # AMD's subgroups have some hundred scalar registers; LLVM keeps rows' addresses in them.
-_SCALAR_REGISTERS = {"rocm": 80}
+_SCALAR_REGISTERS = {"rocm": 100}
+_MORE_SCALARS = 20  # for extents that are known at call time, or for steps that are shared
 _WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
 
 
@@ -183,17 +184,22 @@ class MatmulPlan:
 
     @property
     def scalar_registers(self) -> int:
-        """Of a subgroup, for addresses of rows whose length is known at call time.
+        """Of a subgroup, for addresses of rows that are at no known distance from each other.
 
         Where a subgroup reads a part of one row at a time: else they are in the lanes' registers.
         """
-        count, size = self.config.num_subgroups, self.mma.subgroup_size
-        shapes = {side: self.tile_shape(side) for side in SIDES if self._open(side)}
-        return sum(
-            _ADDRESS * -(-rows // count)
-            for side, (rows, length) in shapes.items()
-            if length >= self.runs[side] * size
-        )
+        found = 0
+        for side in SIDES:
+            rows, length = self.tile_shape(side)
+            if length >= self.runs[side] * self.mma.subgroup_size:
+                found += self._row_address(side, rows) * -(-rows // self.config.num_subgroups)
+        unknown = self.config.workgroups > 0 or any(map(self._open, SIDES))
+        return found + _MORE_SCALARS * unknown
+
+    def _row_address(self, side: str, rows: int) -> int:
+        """Registers for that of one row of a tile: one where rows beyond the last are the last."""
+        extent = self.shape.extents(side)[0]
+        return _ADDRESS if self._open(side) else int(extent is None or extent % rows > 0)
 
     def _waiting(self, side: str) -> int:
         """Registers for what is read of an operand at once, and for what is beside it."""
