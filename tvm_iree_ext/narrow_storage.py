@@ -36,7 +36,8 @@ def keep_narrow_storage(
             dtypes[hash(word)] = dtype.split("x")[0]
 
     tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, see))
-    if not words:
+    dtypes_of_params = (str(getattr(param.ty, "dtype", "")) for param in func.params)
+    if not words and not any(dtype.startswith(_NARROW) for dtype in dtypes_of_params):
         return func
 
     # Children come first: a load's buffer is already that of words.
@@ -53,7 +54,10 @@ def keep_narrow_storage(
         return tirx.BufferStore(node.buffer, _as_words(node.value), node.indices)
 
     def call(node: Any) -> Any:
-        """A pointer is to words; a value reinterpreted twice is reinterpreted once."""
+        """A pointer is to words; a value reinterpreted twice is reinterpreted once.
+
+        So is each of two that are chosen from: TVM would make the choice one of float32.
+        """
         if node.op.same_as(_ACCESS_PTR) and _pointed_at(node) in dtypes:
             bits = DataType(dtypes[_pointed_at(node)]).bits
             words_of = tirx.type_annotation(f"uint{bits}")
@@ -63,6 +67,8 @@ def keep_narrow_storage(
         (inner,) = node.args
         if isinstance(inner, ir.Call) and inner.op.same_as(_REINTERPRET):
             return _reinterpreted(str(node.ty.dtype), inner.args[0])
+        if str(inner.ty.dtype).startswith(_NARROW):
+            return _reinterpreted(str(node.ty.dtype), _as_words(inner))
         return node
 
     body = tvm_ffi.structural_map(

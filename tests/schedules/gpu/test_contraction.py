@@ -264,6 +264,13 @@ def test_extents_known_at_call_time(chip):
         check(op, arrays(op, b=2, m=m, n=n, k=k), chip, config)
 
 
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
+def test_floats_of_8_bits_end_with_a_depth_known_at_call_time(chip):
+    types = ops.TensorType((20, "k"), HALF), ops.TensorType((18, "k"), "float8_e5m2")
+    op = ops.matmul(*types, transpose_rhs=True, result_dtype="float32")
+    check(op, arrays(op, k=37), chip, replace(small(op, chip), stages=1))
+
+
 def small(op, chip):
     """A config of one instruction for each of four subgroups."""
     config = RULE.heuristic(op, make_target(chip))
