@@ -49,7 +49,7 @@ ALLOWED = {
     "registry": ".catalog .ops .reference .schedules numpy",
     "support": f"{REGISTRY} .machine .gpu_function tvm numpy",
     "vector_math": "tvm tvm_ffi",
-    "narrow_storage": "tvm tvm_ffi",
+    "narrow_storage": "numpy tvm tvm_ffi",
     "vectorization": "tvm tvm_ffi",
     "pipeline": ".vector_math .vectorization .narrow_storage tvm tvm_ffi",
     "linker": ".target .machine .staging .versions tvm tvm_ffi",

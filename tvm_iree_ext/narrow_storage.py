@@ -8,9 +8,12 @@ where it loads and stores.
 
 from typing import Any
 
+import numpy as np
 import tvm_ffi
 from tvm import DataType, ir, tirx
 from tvm.ir import TensorLoad
+
+from tvm_iree_ext.dtypes import numpy_dtype
 
 _NARROW = ("bfloat16", "float8_")
 
@@ -106,8 +109,10 @@ def _as_words(value: Any) -> Any:
     if isinstance(value, ir.Call) and value.op.same_as(_IF_THEN_ELSE):
         condition, *choices = value.args  # TVM cannot vectorize what is reinterpreted as a whole
         return tirx.if_then_else(condition, *map(_as_words, choices))
-    if isinstance(value, tirx.FloatImm) and float(value.value) == 0:
-        return tirx.const(0, name)
+    number = value.value if isinstance(value, tirx.Broadcast) else value
+    if isinstance(number, tirx.FloatImm):  # which TVM would make a float32, of twice the bits
+        held = np.asarray(float(number.value), numpy_dtype(str(number.ty.dtype)))
+        return tirx.const(int(held.view(f"uint{dtype.bits}")), name)
     return tirx.reinterpret(name, value)
 
 

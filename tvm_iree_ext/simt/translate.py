@@ -151,7 +151,9 @@ class _Statements:
         emitter = Emitter()
         values = Expressions(emitter, calls.call)
         for at, var in enumerate(self.function.params):
-            if not self.parameters[at].pointer and self.parameters[at].dtype != TENSOR_MAP:
+            dtype = str(self.parameters[at].dtype)
+            # A float, which may be no number, is of no extent.
+            if not (self.parameters[at].pointer or dtype == TENSOR_MAP or "float" in dtype):
                 values.variables[var] = emitter.here(f"int(parameters[{at}])", True)._replace(
                     depth=0
                 )

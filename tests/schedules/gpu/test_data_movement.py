@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from tvm import s_tir
@@ -25,9 +26,14 @@ LAYOUT = (
 
 def moved(op, target, **operands):
     """The result, which is the reference's."""
+    return moved_to("result", op, target, **operands)
+
+
+def moved_to(result, op, target, **operands):
+    """The result of that name, likewise."""
     done = simulate_op(op, target, operands).check()
     np.testing.assert_array_equal(
-        done.results["result"], find(op.name).reference(op, operands)["result"]
+        done.results[result], find(op.name).reference(op, operands)[result]
     )
     return done.simulations
 
@@ -49,6 +55,13 @@ def test_dims_that_change_places_may_have_others_between():
     tiles = {"inner_dims_pos": [0, 1], "inner_tiles": [17, 16], "padding_value": 48}
     op = ops.pack(("n", 3, "m", 17), dtype="uint8", **tiles)
     (launch,) = moved(op, "rocm:gfx942", input=x)
+    assert {access.space for access in launch.accesses} == {"global", "shared"}
+
+
+def test_a_padding_keeps_its_bits_in_shared_memory():
+    x = np.arange(40 * 33).reshape(40, 33).astype(ml_dtypes.bfloat16)
+    op = ops.map_load((40, 33), (33, 40), "arg1 - 3, arg0, 1.0", dtype="bfloat16")
+    (launch,) = moved_to("output", op, "rocm:gfx942", source=x)
     assert {access.space for access in launch.accesses} == {"global", "shared"}
 
 
