@@ -86,6 +86,27 @@ def keep_narrow_storage(
     return func.with_body(body)
 
 
+@tirx.transform.prim_func_pass(opt_level=0)
+def reinterpret_vectors(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Reinterpret a vector of one element's copies as a whole.
+
+    TVM's legalization of storage takes off a reinterpretation that a store's value is, to leave the
+    words; one inside a broadcast, which a constant becomes, it does not see.
+    """
+
+    def broadcast(node: Any) -> Any:
+        inner, dtype = node.value, str(node.ty.dtype)
+        if not dtype.startswith(_NARROW) or not isinstance(inner, ir.Call):
+            return node
+        if not inner.op.same_as(_REINTERPRET):
+            return node
+        return tirx.reinterpret(dtype, tirx.Broadcast(inner.args[0], node.lanes))
+
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Broadcast, broadcast)))
+
+
 _ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
 _IF_THEN_ELSE = ir.Op.get("prim.if_then_else")

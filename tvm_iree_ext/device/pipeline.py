@@ -22,7 +22,7 @@ from tvm_iree_ext.device.shared_elements import count_shared_elements
 from tvm_iree_ext.device.shared_quotients import share_quotients
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.narrow_storage import keep_narrow_storage
+from tvm_iree_ext.narrow_storage import keep_narrow_storage, reinterpret_vectors
 
 
 def _passes(target: Target) -> list[Any]:
@@ -85,7 +85,8 @@ def _passes(target: Target) -> list[Any]:
 
 
 def _storage_passes() -> list[Any]:
-    return [tirx.transform.FP8StorageLegalize(), tirx.transform.BF16StorageLegalize()]
+    legalize = [tirx.transform.FP8StorageLegalize(), tirx.transform.BF16StorageLegalize()]
+    return [reinterpret_vectors, *legalize]
 
 
 def _target_of(mod: ir.IRModule) -> Target:

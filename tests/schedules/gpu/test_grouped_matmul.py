@@ -44,6 +44,12 @@ def test_groups_of_any_size_and_rows_of_none(chip, transpose):
 
 
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
+def test_rows_of_none_are_zeros_of_bfloat16(chip):
+    op = ops.grouped_matmul((40, 32), (2, 32, 16), (2,), dtype="bfloat16")
+    check(op, chip, [17, 21])
+
+
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
 def test_extents_known_at_call_time(chip):
     op = ops.grouped_matmul(("m", "k"), ("g", "k", 16), ("g",), dtype=HALF)
     check(op, chip, [0, 5, 21], m=21, g=3, k=70)
