@@ -98,9 +98,11 @@ def test_a_quick_run_fills_every_field_of_the_json(tiny, tmp_path):
     assert row["bar"] == (0.85 if row["limited_by"] == "compute" else 0.8)
     assert row["heuristic"] is None
     timed = [peer for peer in row["peers"] if peer["status"] == "timed"]
-    assert row["fastest"] == min(timed, key=lambda peer: peer["speedup"]["median"])["name"]
+    fastest = min(timed, key=lambda peer: peer["speedup"]["median"], default={"name": None})
+    assert row["fastest"] == fastest["name"]  # no peer is timed where none is installed
     (summary,) = data["summary"]
-    assert (summary["threads"], summary["cases"], summary["untimed"]) == (1, 1, [])
+    assert (summary["threads"], summary["cases"]) == (1, min(1, len(timed)))
+    assert summary["untimed"] == []
     assert summary["geometric_mean"] > 0
     ours = row["ours"]
     assert (ours["name"], ours["status"], ours["speedup"]) == ("tvm_iree_ext", "timed", None)
