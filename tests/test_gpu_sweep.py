@@ -40,10 +40,20 @@ def test_a_row_is_a_kernel_with_its_registers():
     assert table_markdown([replace(first, resources=spills)]).endswith(", 3 spills, 0 B scratch |")
 
 
-def test_values_that_are_read_one_by_one_fit_the_registers():
-    (row,) = sweep(["online_attention f16 8x1000x512x64, value 65"], ["rocm:gfx1100"])
-    assert not row.spilt
-    assert not row.failed
+@pytest.mark.parametrize(
+    ("case", "target"),
+    [
+        ("online_attention f16 8x1000x512x64, value 65", "rocm:gfx1100"),  # read one by one
+        ("online_attention f64 2x100x200x64", "rocm:gfx950"),  # conditions of exponentials
+        ("matmul f64 2048x2048x2048", "rocm:gfx90a"),  # stores of tiles and of parts of them
+        ("matmul f8 of AMD 4096x4096x4096", "rocm:gfx1201"),  # conversions of both operands
+        ("matmul f16 bias, silu, residual 1000x1001x999", "rocm:gfx950"),  # limits of rows
+    ],
+)
+def test_what_takes_many_registers_fits(case, target):
+    rows = list(sweep([case], [target]))
+    assert rows
+    assert not any(row.spilt or row.failed for row in rows)
 
 
 def test_what_no_rule_takes_is_no_failure():

@@ -120,7 +120,8 @@ def exp2(x: Expr, share: Share) -> Expr:
     return _power(x, lambda n: x - n, form.exp2, share)
 
 
-def _exp2_of_negative(x: Expr, share: Share) -> Expr:
+def exp2_of_negative(x: Expr, share: Share) -> Expr:
+    """2^x for what is negative, zero or NaN: without the compare and select of an overflow."""
     form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
     return _power(x, lambda n: x - n, form.exp2, share, may_overflow=False)
 
@@ -160,8 +161,11 @@ def tanh(x: Expr, share: Share) -> Expr:
 NEGATIVE_EXP2 = "tvm_iree_ext.negative_exp2"
 """Attribute of a PrimFunc that takes exp2 of negative numbers, zero, -inf and NaN only.
 
-Each exp2 then saves the compare and select of an overflow.
+Each exp2 is then :func:`exp2_of_negative`.
 """
+
+EXP2_OF_NEGATIVE = "tvm_iree_ext_exp2_of_negative"
+"""A pure extern function of that, for kernels of AMD's GPUs: these lose a PrimFunc's attributes."""
 
 _LOWERINGS: dict[str, tuple[Callable[[Expr, Share], Expr], tuple[str, ...]]] = {
     "tirx.exp": (exp, ("float32", "float64")),
@@ -198,7 +202,7 @@ def _lower_statement(statement: tirx.Stmt, negative_exp2: bool) -> tirx.Stmt:
         name = getattr(call.op, "name", "")
         function, scalars = _LOWERINGS.get(name, (None, ()))
         if negative_exp2 and name == "tirx.exp2":
-            function = _exp2_of_negative
+            function = exp2_of_negative
         if function is None or str(call.ty.dtype).partition("x")[0] not in scalars:
             return call
         return function(share(call.args[0]), share)

@@ -6,6 +6,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.expressions import cast, splat
+from tvm_iree_ext.vector_math import EXP2_OF_NEGATIVE
 
 
 def held(value: Any) -> Any:
@@ -20,11 +21,14 @@ def held(value: Any) -> Any:
 
 
 def exp2(kind: str, x: Any) -> Any:
-    """2 to the ``x``: one instruction for 32 bits; 0 below the smallest normal number."""
+    """2 to an ``x`` that is not positive: one instruction for 32 bits; 0 below the normal numbers.
+
+    An overflow's condition would take AMD's scalar registers, for each element that is under way.
+    """
     dtype = str(x.ty.dtype)
     if kind == "rocm" and dtype == "float32":
         return tirx.call_llvm_pure_intrin(dtype, "llvm.amdgcn.exp2", x)
-    return tirx.exp2(x)
+    return tirx.call_pure_extern(dtype, EXP2_OF_NEGATIVE, x) if kind == "rocm" else tirx.exp2(x)
 
 
 def largest(kind: str, a: Any, b: Any) -> Any:

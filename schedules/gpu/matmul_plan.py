@@ -36,11 +36,14 @@ _OVERHEAD = 40  # registers for addresses and the like
 _MORE = 8  # for an epilogue's operands, and integer sums in it; for each dim beyond three, or open
 _CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
 _MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a prologue, as above
+_AT_ONCE = {"rocm": 64}  # elements that a lane converts in these registers; each other has its own
 _NARROW = 32  # for an operand that is read by single elements of less than 32 bits
 _ADDRESS = 2  # registers of an address in rows whose length is known at call time
 # AMD's subgroups have some hundred scalar registers; LLVM keeps rows' addresses in them.
 _SCALAR_REGISTERS = {"rocm": 100}
 _MORE_SCALARS = 20  # for extents that are known at call time, or for steps that are shared
+_SHARED = 3  # as many for a row where steps are shared: its number in each tile is kept, and sums
+_CONDITION = 3  # for one of a row: its limit, which gfx9 has in no instruction, and its lanes
 _WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
 
 
@@ -191,15 +194,23 @@ class MatmulPlan:
         found = 0
         for side in SIDES:
             rows, length = self.tile_shape(side)
-            if length >= self.runs[side] * self.mma.subgroup_size:
+            if self._ends_in_tile(side):
+                found += _CONDITION * self._loads(side)
+            elif length >= self.runs[side] * self.mma.subgroup_size:
                 found += self._row_address(side, rows) * -(-rows // self.config.num_subgroups)
         unknown = self.config.workgroups > 0 or any(map(self._open, SIDES))
         return found + _MORE_SCALARS * unknown
 
+    def _ends_in_tile(self, side: str) -> bool:
+        """Whether K ends inside a tile whose rows are along it: on gfx9 each has its own limit."""
+        k, along_k = self.shape.k, getattr(self.mma, side).dims.index("K")
+        ends = k is not None and k % self.tile[2] > 0 and self.shape.order(side)[0] == along_k
+        return ends and self.chip.name.startswith("gfx9")
+
     def _row_address(self, side: str, rows: int) -> int:
         """Registers for that of one row of a tile: one where rows beyond the last are the last."""
-        extent = self.shape.extents(side)[0]
-        return _ADDRESS if self._open(side) else int(extent is None or extent % rows > 0)
+        extent, kept = self.shape.extents(side)[0], _SHARED if self.config.workgroups else 1
+        return kept * (_ADDRESS if self._open(side) else int(extent is None or extent % rows > 0))
 
     def _waiting(self, side: str) -> int:
         """Registers for what is read of an operand at once, and for what is beside it."""
@@ -240,6 +251,8 @@ class MatmulPlan:
         more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
         more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
         usual = min(_OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2)
+        at_once = sum(self._loads(side) * self.runs[side] for side in SIDES if self.converts(side))
+        usual += max(0, at_once - _AT_ONCE.get(self.chip.kind, at_once))
         made = (self._loads(side) * self.runs[side] for side in SIDES if shape.prologue(side))
         return usual + int(_MADE[self.chip.kind] * sum(made))
 

@@ -14,6 +14,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext import pipeline
 from tvm_iree_ext.device.amd_math import lower_amd_math
 from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.vector_math import EXP2_OF_NEGATIVE
 
 COUNT = 4096
 
@@ -42,7 +43,11 @@ def apply(function, values):
             for name in "xy"
         )
         with I.sblock("root"), I.serial(0, values.size) as at:
-            I.buffer_store(y, getattr(tirx, function)(x[at]), [at])
+            if function == EXP2_OF_NEGATIVE:
+                value = tirx.call_pure_extern(str(values.dtype), function, x[at])
+            else:
+                value = getattr(tirx, function)(x[at])
+            I.buffer_store(y, value, [at])
     kernel = tvm.compile(
         tvm.IRModule({"main": builder.get()}),
         target=make_target("llvm"),
@@ -54,7 +59,10 @@ def apply(function, values):
 
 
 def exact(function, values):
-    one = {"log2": np.log2, "log10": np.log10, "log1p": np.log1p, "exp2": np.exp2}.get(function)
+    one = {
+        "log2": np.log2, "log10": np.log10, "log1p": np.log1p, "exp2": np.exp2,
+        EXP2_OF_NEGATIVE: np.exp2,
+    }.get(function)  # fmt: skip
     if one is None and function != "erf":
         one = getattr(np, function)
     if function == "erf":
@@ -64,6 +72,7 @@ def exact(function, values):
 
 ACCURACY = [
     ("exp", "float64", -700, 709, 2), ("exp2", "float64", -1020, 1023, 2),
+    (EXP2_OF_NEGATIVE, "float64", -1020, 0, 2),
     ("log", "float64", 1e-3, 4, 4), ("log", "float64", 1e-300, 1e300, 4),
     ("log2", "float64", 0.1, 9, 4), ("log10", "float64", 0.1, 9, 4),
     ("log1p", "float64", -0.9, 9, 4), ("log1p", "float64", -1e-9, 1e-9, 4),
@@ -98,6 +107,11 @@ def test_within_a_few_units_in_the_last_place(function, dtype, low, high, ulps):
 def test_ends_of_the_range(function, want, dtype):
     x = np.array([np.nan, np.inf, -np.inf, 0.0], dtype)
     np.testing.assert_array_equal(apply(function, x), np.array(want, dtype))
+
+
+def test_a_negative_exponent_may_be_infinite():
+    x = np.array([np.nan, -np.inf, -1e300, -0.0])
+    np.testing.assert_array_equal(apply(EXP2_OF_NEGATIVE, x), [np.nan, 0, 0, 1])
 
 
 def test_the_smallest_numbers_have_logarithms():

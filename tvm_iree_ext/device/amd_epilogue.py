@@ -11,6 +11,8 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.target import codegen
 
+from tvm_iree_ext.device.amd_branches import scheduler_fence
+
 _PRODUCTS = tuple(f"llvm.amdgcn.{kind}" for kind in ("mfma", "smfmac", "wmma", "swmmac"))
 _INTRINSIC = ir.Op.get("tirx.call_llvm_pure_intrin")
 
@@ -29,8 +31,7 @@ def _fenced(sequence: Any) -> Any:
     behind = products[-1] + 1 if products else len(statements)
     if not any(map(_loads, statements[behind:])):
         return sequence
-    fence = tirx.call_llvm_intrin("void", "llvm.amdgcn.sched.barrier", tirx.const(0, "int32"))
-    return tirx.SeqStmt([*statements[:behind], tirx.Evaluate(fence), *statements[behind:]])
+    return tirx.SeqStmt([*statements[:behind], scheduler_fence(), *statements[behind:]])
 
 
 def _multiplies(statement: Any) -> bool:

@@ -19,7 +19,17 @@ from typing import Any, TypeAlias
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_iree_ext.vector_math import Share, constant, exp, exp2, polynomial, sigmoid, tanh
+from tvm_iree_ext.vector_math import (
+    EXP2_OF_NEGATIVE,
+    Share,
+    constant,
+    exp,
+    exp2,
+    exp2_of_negative,
+    polynomial,
+    sigmoid,
+    tanh,
+)
 
 Expr: TypeAlias = ir.Expr
 Function: TypeAlias = Callable[[Expr, Share], Expr]
@@ -234,6 +244,7 @@ _BOTH = ("float32", "float64")
 _LOWERINGS: dict[str, tuple[tuple[str, ...], Function]] = {
     "exp": (("float64",), exp),
     "exp2": (("float64",), exp2),
+    EXP2_OF_NEGATIVE: (_BOTH, exp2_of_negative),
     "log": (("float64",), _log),
     "log2": (("float64",), _log2),
     "log10": (("float64",), _log10),
@@ -247,7 +258,9 @@ _LOWERINGS: dict[str, tuple[tuple[str, ...], Function]] = {
 
 
 def _lower(call: ir.Call) -> Any:
-    name = str(getattr(call.op, "name", "")).removeprefix("tirx.")
+    name, arguments = str(getattr(call.op, "name", "")).removeprefix("tirx."), list(call.args)
+    if name == "call_pure_extern":
+        name = arguments.pop(0).value
     if name not in _LOWERINGS:
         return call
     dtypes, function = _LOWERINGS[name]
@@ -261,7 +274,7 @@ def _lower(call: ir.Call) -> Any:
         bound.append((var, value))
         return var
 
-    argument = call.args[0]
+    (argument,) = arguments
     if scalar == "float16":
         argument = tirx.Cast(f"float32{by}{lanes}", argument)
     value = function(share(argument), share)

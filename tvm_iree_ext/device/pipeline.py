@@ -10,6 +10,7 @@ import tvm
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
+from tvm_iree_ext.device.amd_branches import part_branches
 from tvm_iree_ext.device.amd_epilogue import fence_epilogue
 from tvm_iree_ext.device.amd_math import lower_amd_math
 from tvm_iree_ext.device.amd_memory import rewrite_memory
@@ -140,7 +141,7 @@ def _last(target: Target) -> Any:
             share_quotients,  # which the simplifier would put back to where they were
             *([lower_amd_math] if rocm else []),
             tirx.transform.LowerIntrin(),
-            *([fence_epilogue, memory] if rocm else []),
+            *([part_branches, fence_epilogue, memory] if rocm else []),
         ]
     )
 
