@@ -250,11 +250,13 @@ class MatmulPlan:
         narrow = sum(self.runs[side] * self.memory_bits(side) < 32 for side in SIDES) * _NARROW
         more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
         more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
-        usual = min(_OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2)
+        usual, most = _OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2
         at_once = sum(self._loads(side) * self.runs[side] for side in SIDES if self.converts(side))
-        usual += max(0, at_once - _AT_ONCE.get(self.chip.kind, at_once))
-        made = (self._loads(side) * self.runs[side] for side in SIDES if shape.prologue(side))
-        return usual + int(_MADE[self.chip.kind] * sum(made))
+        found = min(usual, most) + max(0, at_once - _AT_ONCE.get(self.chip.kind, at_once))
+        if usual < most:  # else what a prologue makes is among so many, which are rarely taken
+            made = (self._loads(side) * self.runs[side] for side in SIDES if shape.prologue(side))
+            found += int(_MADE[self.chip.kind] * sum(made))
+        return found
 
     def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
         """The tile of ``lhs`` or ``rhs``, by default as it lies in global memory."""

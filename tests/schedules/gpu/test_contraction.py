@@ -174,6 +174,22 @@ def test_factors_are_made_on_their_way_to_matrix_instructions(chip, across, dtyp
     check(op, arrays(op), chip, config)
 
 
+@pytest.mark.parametrize("chip", ["rocm:gfx1100", "rocm:gfx1201"])
+def test_narrow_factors_of_odd_rows_fit_the_registers(chip):
+    op = ops.contraction(
+        ops.TensorType(("m", 33), "float32"),
+        ops.TensorType((100, 33), "uint8"),
+        [ops.TensorType((100,), HALF)],
+        prologue="arg0 * arg1",
+        prologue_operands=[ops.TensorType((100,), "bfloat16")],
+        epilogue="arg0 + arg1",
+        indexing_maps=[
+            f"(m, n, k) -> {one}" for one in ("(m, k)", "(n, k)", "(n)", "(n)", "(m, n)")
+        ],
+    )
+    assert RULE.heuristic(op, make_target(chip)).workgroup_tile
+
+
 @pytest.mark.parametrize("chip", ["rocm:gfx942", "rocm:gfx1201"])
 @pytest.mark.parametrize(
     ("rows", "columns", "transpose_rhs", "dtype"),
