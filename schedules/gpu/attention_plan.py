@@ -46,6 +46,8 @@ from tvm_iree_ext.target.mma_layouts import contraction_layouts
 _WORDS = {"bfloat16": "uint16"}
 _OVERHEAD = 48  # registers for addresses and the like
 _MASK_ADDRESSES = 8
+# Of a row tile, for exponentials of doubles: ptxas computes polynomials of many at once.
+_EXPONENTIALS = {"cuda": 24, "rocm": 0}
 
 
 class Feed(Enum):
@@ -338,6 +340,8 @@ class AttentionPlan:
             + (mma.operand("lhs").registers if self.query_in_shared else 0)
             for mma in (first, second)
         )
+        if self.op.compute_dtype == "float64":  # whose fragments are not held meanwhile
+            fragments = max(fragments, self.row_tiles * _EXPONENTIALS[self.chip.kind])
         others = _OVERHEAD + self._mask_registers(scores)
         others += self._narrow_registers("key", self.key_tile)
         others += self._narrow_registers("value", self.value_tile)

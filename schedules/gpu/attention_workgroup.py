@@ -21,6 +21,7 @@ from tvm_iree_ext.schedules.gpu.attention_results import Results
 from tvm_iree_ext.schedules.gpu.attention_scores import ScoreMask
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain, Softmax
 from tvm_iree_ext.schedules.gpu.attention_tiles import Lanes, Source, vector, wide
+from tvm_iree_ext.schedules.gpu.launch_bounds import LEAST_WORKGROUPS
 
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.expressions import i64, known
@@ -93,7 +94,7 @@ class AttentionWorkgroup(ABC):
             I.launch_thread("threadIdx.y", plan.subgroups) as subgroup,
             I.launch_thread("threadIdx.x", plan.lanes) as lane,
             # Else ptxas would rather spill than have fewer workgroups on a core.
-            I.attr(0, "tirx.launch_bounds_min_blocks_per_sm", 1),
+            I.attr(0, LEAST_WORKGROUPS, 1),
         ):
             self.lanes = Lanes(subgroup, lane, plan.subgroups, plan.lanes, plan.chip.kind)
             yield workgroup

@@ -23,6 +23,7 @@ from tvm import DataType, s_tir
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.elementwise import schedule_elementwise_block
 from tvm_iree_ext.schedules.gpu.fragments import into_fragments, tensorize_tiles
+from tvm_iree_ext.schedules.gpu.launch_bounds import with_least_workgroups
 from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, MatmulPlan, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import (
     SIDES,
@@ -34,6 +35,7 @@ from tvm_iree_ext.schedules.gpu.matmul_shares import SharedOutBlocks
 from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulBlocks, TilePlan, shared_name
 from tvm_iree_ext.schedules.layouts import distribute, vector_elements
 
+from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.intrin.mma import MmaIntrins, mma_intrins
 from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
@@ -72,7 +74,25 @@ def schedule_matmul(
         for side, one in plan.placements.items()
         if one.placement.swizzle is not None
     }
-    return s_tir.Schedule(with_swizzles(sch.mod["main"], swizzles)) if swizzles else sch
+    func = with_swizzles(sch.mod["main"], swizzles) if swizzles else sch.mod["main"]
+    if (count := _limited_workgroups(plan)) is not None:
+        func = with_least_workgroups(func, "result", count)
+    return s_tir.Schedule(func)
+
+
+def _limited_workgroups(plan: MatmulPlan) -> int | None:
+    """The workgroups of a core, where shared memory has room for fewer than registers have.
+
+    ``ptxas`` knows nothing of memory that a launch asks for: it would leave registers to
+    workgroups that never come, and rather spill.
+    """
+    if plan.chip.kind != "cuda":
+        return None
+    try:
+        found = plan.occupancy
+    except TargetError:  # registers that only ptxas can save
+        return None
+    return found.workgroups_per_core if found.limit == "shared memory" else None
 
 
 class _Scheduling:

@@ -13,7 +13,7 @@ from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.intrin.fragments import fragment_lanes
 from tvm_iree_ext.layout.analysis import Placement, coalescing
 from tvm_iree_ext.target.fma import FMA_TYPES, fma_kind, fma_lanes, fma_name
-from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
+from tvm_iree_ext.target.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 from tvm_iree_ext.target.mma_table import mma_table
@@ -168,7 +168,7 @@ class _Search:
                 plan = self.staged(one)
             except ScheduleError:
                 continue
-            workgroups = self.cores * self._resident(plan)
+            workgroups = self.cores * plan.occupancy.workgroups_per_core
             found[replace(plan.config, workgroups=workgroups)] = self._cost(tile, 1, workgroups)
         return found
 
@@ -232,18 +232,6 @@ class _Search:
         tiling = Tiling(*tile, self.k_tiles * self.mma.k, _STAGES, splits, workgroups)
         widths = [DataType(self.shape.memory_dtype(side)).bits / 8 for side in SIDES]
         return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
-
-    def _resident(self, plan: MatmulPlan) -> int:
-        """The workgroups that a core holds at once."""
-        registers = min(plan.registers + plan.other_registers, self.chip.max_registers)
-        found = occupancy(
-            self.chip,
-            registers=registers,
-            shared_memory_bytes=plan.shared_memory_bytes,
-            lanes=plan.config.num_subgroups * self.mma.subgroup_size,
-            subgroup_size=self.mma.subgroup_size,
-        )
-        return found.workgroups_per_core
 
 
 def _forms(shape: MatmulShape, mma: Mma, config: MatmulConfig) -> list[MatmulConfig]:

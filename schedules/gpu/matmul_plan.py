@@ -28,7 +28,7 @@ from tvm_iree_ext.intrin.nvidia import ldmatrix_form
 from tvm_iree_ext.layout.analysis import BANK_BYTES, WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.layout.transform import permute
-from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, subgroup_size
+from tvm_iree_ext.target.gpu import GpuChip, Occupancy, gpu_chip, occupancy, subgroup_size
 from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
 
@@ -257,6 +257,21 @@ class MatmulPlan:
             made = (self._loads(side) * self.runs[side] for side in SIDES if shape.prologue(side))
             found += int(_MADE[self.chip.kind] * sum(made))
         return found
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Of a core, as far as registers can be foreseen.
+
+        Raises:
+            TargetError: where not even one workgroup would fit.
+        """
+        return occupancy(
+            self.chip,
+            registers=min(self.registers + self.other_registers, self.chip.max_registers),
+            shared_memory_bytes=self.shared_memory_bytes,
+            lanes=self.config.num_subgroups * self.mma.subgroup_size,
+            subgroup_size=self.mma.subgroup_size,
+        )
 
     def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
         """The tile of ``lhs`` or ``rhs``, by default as it lies in global memory."""

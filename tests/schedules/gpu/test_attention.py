@@ -211,6 +211,16 @@ def test_a_config_that_does_not_fit_is_refused(message):
         RULE.lower(op, target, config)
 
 
+def test_exponentials_of_doubles_have_registers():
+    """``ptxas`` spills with tiles of 32 keys."""
+    shape = (1, 2, 100, 64)
+    op, target = ops.online_attention(shape, shape, shape, dtype="float64"), make_target(CHIPS[0])
+    config = RULE.heuristic(op, target)
+    assert config.reduction_tile == {"k2": 16}
+    with pytest.raises(ScheduleError, match="a lane needs some 256 registers for 2 x 8 rows"):
+        plan_attention(op, target, replace(config, reduction_tile={"k2": 32}))
+
+
 @pytest.mark.parametrize(
     ("target", "make"), [(CHIPS[0], ops.attention), (CHIPS[1], ops.online_attention)]
 )

@@ -4,6 +4,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
+from tvm_iree_ext.schedules.gpu.launch_bounds import LEAST_WORKGROUPS
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config, matmul_kind
 from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, check_matmul, plan_matmul
@@ -216,6 +217,20 @@ def test_compiled_loops_keep_everything_in_registers(chip):
     assert (resources.spills, resources.scratch_bytes) == (0, 0)
     m, n = config.tiles
     assert code.assembly.count("v_mfma_") % (m * n * config.k_tiles) == 0
+
+
+@pytest.mark.parametrize(
+    ("chip", "stages", "least"),
+    [("cuda:sm_80", 3, 2), ("cuda:sm_80", 1, None), ("rocm:gfx942", 2, None)],
+)
+def test_ptxas_is_told_how_many_workgroups_shared_memory_has_room_for(chip, stages, least):
+    """Two workgroups of three stages, of the four that registers have room for."""
+    target = make_target(chip)
+    shape = MatmulShape(512, 512, 512, *HALF, rhs_order=(0, 1))
+    config = MatmulConfig(CHIPS[chip], tiles=(4, 4), k_tiles=4, stages=stages)
+    kernels = lower_device(schedule_matmul(shape, target, config).mod, target)
+    found = [kernel.attrs.get(LEAST_WORKGROUPS) for kernel in kernels.functions.values()]
+    assert found == [least]
 
 
 @pytest.mark.skipif(bool(nvrtc_obstacle()), reason=nvrtc_obstacle())
