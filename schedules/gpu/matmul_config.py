@@ -175,19 +175,25 @@ class _Search:
     def best(self, costs: Costs) -> tuple[float, MatmulConfig]:
         """The cheapest that fits the chip, and what it costs.
 
+        One that lacks scalar registers is slower, and for products that have no other.
+
         Raises:
             ScheduleError: when nothing fits, with what the last attempt lacked.
         """
         refused: ScheduleError | None = None
-        for config in sorted(costs, key=lambda one: costs[one]):
+        for lean, config in product((True, False), sorted(costs, key=lambda one: costs[one])):
             try:
-                return costs[config], self.staged(config).config
+                return costs[config], self.staged(config, lean=lean).config
             except ScheduleError as error:
                 refused = error
         raise refused or ScheduleError("matmul: no tiles fit")
 
-    def staged(self, config: MatmulConfig) -> MatmulPlan:
+    def staged(self, config: MatmulConfig, *, lean: bool = True) -> MatmulPlan:
         """With the stages and the depth for which there is room.
+
+        Args:
+            config: of which the rest is taken.
+            lean: whether it must have its scalar registers.
 
         Raises:
             ScheduleError: when there is none, with what the last attempt lacked.
@@ -202,6 +208,9 @@ class _Search:
                 plan = plan_matmul(self.shape, self.target, chosen)
             except ScheduleError as error:
                 refused = error
+                continue
+            if lean and not plan.has_scalar_registers:
+                refused = ScheduleError(f"matmul by {self.mma.name}: too few scalar registers")
                 continue
             if not _alone(plan):
                 return plan

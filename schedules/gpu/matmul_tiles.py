@@ -310,10 +310,13 @@ def _rounded(value: Any, dtype: str) -> Any:
     """In a type that may not hold the number."""
     if dtype != "bfloat16":
         return convert(value, dtype)
-    # To the nearest, ties to even; by hand, as above.  No NaN may reach the sign by it.
+    # To the nearest, ties to even; by hand, as above.  Every NaN is the quiet one: rounded, it
+    # could become an infinity, or reach the sign.
     bits = tirx.reinterpret("uint32", convert(value, "float32"))
     sign, half, shift = (tirx.const(n, "uint32") for n in (0x80000000, 0x7FFF, 16))
-    size = tirx.min(bits & tirx.const(0x7FFFFFFF, "uint32"), tirx.const(0x7FFF0000, "uint32"))
+    infinity, quiet = (tirx.const(n, "uint32") for n in (0x7F800000, 0x7FC00000))
+    size = bits & tirx.const(0x7FFFFFFF, "uint32")
+    size = tirx.Select(size > infinity, quiet, size)
     odd = (size >> shift) & tirx.const(1, "uint32")
     word = ((size + (odd + half)) | (bits & sign)) >> shift
     return tirx.reinterpret("bfloat16", tirx.Cast("uint16", word))

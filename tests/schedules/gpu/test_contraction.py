@@ -174,6 +174,14 @@ def test_factors_are_made_on_their_way_to_matrix_instructions(chip, across, dtyp
     check(op, arrays(op), chip, config)
 
 
+def test_a_product_without_depth_has_a_config():
+    """Of 8-bit floats, whose instruction has 128 steps: more addresses than scalar registers."""
+    lhs, rhs = (ops.TensorType((count,), "float8_e5m2") for count in (65, 15))
+    maps = ["(m, n) -> (m)", "(m, n) -> (n)", "(m, n) -> (m, n)"]
+    op = ops.contraction(lhs, rhs, indexing_maps=maps, result_dtype="float32")
+    check(op, arrays(op), "rocm:gfx950")
+
+
 @pytest.mark.parametrize("chip", ["rocm:gfx1100", "rocm:gfx1201"])
 def test_narrow_factors_of_odd_rows_fit_the_registers(chip):
     op = ops.contraction(
