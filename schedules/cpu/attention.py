@@ -100,7 +100,7 @@ class CpuAttention(CpuRule):
             most = max(tile.get("n", 1), tile.get("k2", 1)) * tile.get("m", 1)
             if (needed := most + tile.get("m", 0) + 1) > features.vector_registers:
                 return f"{needed} vectors do not fit {features.vector_registers} registers"
-            return refusal(lambda: _check(op, self.check(config), dot))
+            return refusal(lambda: _check(op, self.check(config), dot, features))
 
         return Space.of(usual, forms, accept)
 
@@ -161,7 +161,7 @@ class CpuAttention(CpuRule):
 
     def _lower(self, op: Attention, features: CpuFeatures, config: LoweringConfig) -> tirx.PrimFunc:
         dot = pairs_product(op, features)
-        _check(op, self.check(config), dot)
+        _check(op, self.check(config), dot, features)
         if config.algorithm == PAIRS:
             assert dot is not None
             return pairs_kernel(op, config, dot)
@@ -183,11 +183,14 @@ _TILES: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 
-def _check(op: Attention, check: ConfigCheck, dot: DotProduct | None) -> None:
+def _check(
+    op: Attention, check: ConfigCheck, dot: DotProduct | None, features: CpuFeatures
+) -> None:
     """Raise ScheduleError for a config that the kernels cannot use."""
     config, expect = check.config, check.expect
     form = check.algorithm(*(form for form in _TILES if dot or form != PAIRS))
-    lanes, splits = check.lanes(LEAST_LANES if form == PAIRS else 1), check.splits()
+    lanes = check.lanes(LEAST_LANES, features.lanes(32)) if form == PAIRS else check.lanes()
+    splits = check.splits()
     for field, roles in _TILES[form].items():
         tiles = getattr(config, field)
         for role in roles:

@@ -159,7 +159,7 @@ class CpuContraction(CpuRule):
             check.power_of_two("register_tile['rows']", config.register_tile.get("rows", 0))
             return None
         dot = dot if algorithm == DOTS else None
-        check_panels(plan, check, dot)
+        check_panels(plan, check, dot, features)
         return dot
 
 
@@ -286,10 +286,12 @@ def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> 
     )
 
 
-def check_panels(plan: Plan, check: ConfigCheck, dot: DotProduct | None) -> None:
+def check_panels(
+    plan: Plan, check: ConfigCheck, dot: DotProduct | None, features: CpuFeatures
+) -> None:
     """Raise ScheduleError for a config that the panels cannot use."""
     config = check.config
-    lanes = check.lanes(LEAST_LANES if dot else 1)
+    lanes = check.lanes(LEAST_LANES, features.lanes(32)) if dot else check.lanes()
     m, n = (check.tile("workgroup_tile", role) for role in ("m", "n"))
     exact = plan.op.accumulator_dtype == "int32" and not dot
     k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)

@@ -96,10 +96,11 @@ class CpuGroupedMatmul(CpuRule):
         """
         plan = GroupedPlan(op.full)
         check = self.check(config)
-        dot = factors_dot_product(plan, cpu_features(target))
+        features = cpu_features(target)
+        dot = factors_dot_product(plan, features)
         form = check.algorithm(*((PANELS, DOTS) if dot else (PANELS,)))
         dot = dot if form == DOTS else None
-        check_panels(plan, check, dot)
+        check_panels(plan, check, dot, features)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = Operands(plan, op, without=(G,))
             loops = PanelLoops(plan, operands, config, dot)

@@ -208,8 +208,8 @@ class _Scheduling:
             sch.transform_layout(block, ("write", 0), lambda i, j: [i // rows, i % rows, j])
             block_pad = placement.block_pad_bytes // size
             sch.storage_align(block, 0, axis=-3, factor=rows * (row + pad), offset=block_pad)
-        if pad:
-            sch.storage_align(block, 0, axis=-2, factor=row, offset=pad)
+        if pad:  # that much modulo twice as much, since padding may be more than a row
+            sch.storage_align(block, 0, axis=-2, factor=2 * (row + pad), offset=row + pad)
 
     def _load(self, side: Any, block: Any) -> None:
         order = self.plan.orders[side]

@@ -37,3 +37,20 @@ def test_branches_on_what_nothing_changes_are_one():
     assert len(joined.else_case.seq) == 2
     assert len(apart) == 2
     assert all(isinstance(branch.then_case, tirx.BufferStore) for branch in apart)
+
+
+@T.prim_func(s_tir=True)
+def tickets(x: T.Buffer((8,), "float32"), y: T.Buffer((8,), "float32")):
+    if T.call_extern("int32", "take_ticket") < 4:
+        x[0] = 1.0
+    else:
+        y[0] = 1.0
+    if T.call_extern("int32", "take_ticket") < 4:
+        x[1] = 2.0
+    else:
+        y[1] = 2.0
+
+
+def test_conditions_that_do_something_are_asked_each_time():
+    module = part_branches(tvm.IRModule({"main": tickets}))
+    assert str(module["main"].body).count("take_ticket") == 2

@@ -221,6 +221,10 @@ def test_an_epilogue_sees_numbers_in_the_type_of_sums():
             "the indexing map of prologue0 has d0, which that of rhs has not",
         ),
         (
+            lambda: in_groups(prologue="2 * arg1"),
+            "has no arg0, the element of rhs",
+        ),
+        (
             lambda: in_groups(lhs="i8", rhs="i8", prologue="mul"),
             "lhs has dtype int8; supported are float16",
         ),

@@ -120,6 +120,8 @@ def _odd(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> 
     """The table of :mod:`tvm_iree_ext.bench.odd`, and its file; 1 where a case is above the bar."""
     if args.suite != ext.bench.PEERS:
         raise ExtError(f"bench: --odd is for the suite peers, not {args.suite}")
+    if args.json is not None or args.roofline is not None:
+        raise ExtError("bench: --odd writes a table alone, by --markdown")
     found: list[Any] = []
     try:
         for pair in ext.bench.run_odd(

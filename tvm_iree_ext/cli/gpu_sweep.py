@@ -78,4 +78,6 @@ def _cases(args: argparse.Namespace) -> Sequence[Any]:
         cases += ext.verify.example_cases(args.examples, args.op)
     if args.random is not None:
         cases += ext.verify.random_cases(args.op, args.random, args.seed)
-    return cases or ext.gpu_sweep.named(args.case, args.suite)
+    if args.case or args.suite or not cases:
+        cases += ext.gpu_sweep.named(args.case, args.suite)
+    return cases

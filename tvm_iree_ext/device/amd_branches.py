@@ -12,6 +12,8 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 
+_PURE = 1  # of TVM's kinds of effects of calls
+
 
 def scheduler_fence() -> tirx.Stmt:
     """What LLVM's scheduler moves nothing over."""
@@ -41,12 +43,23 @@ def _joined(sequence: Any) -> Any:
 
 
 def _on_the_same(one: Any, other: Any) -> bool:
-    """Whether both choose by a condition that is the same for both: one that reads no memory."""
+    """Whether both choose by a condition that is the same for both: one of numbers alone."""
     if not all(isinstance(each, tirx.IfThenElse) and each.else_case for each in (one, other)):
         return False
-    loads: list[Any] = []
-    tvm_ffi.structural_walk(one.condition, (TensorLoad, loads.append))
-    return not loads and tvm_ffi.structural_equal(one.condition, other.condition)
+    found: list[Any] = []
+    kinds = [(TensorLoad, found.append), (ir.Call, found.append)]
+    tvm_ffi.structural_walk(one.condition, kinds)
+    return not any(map(_may_change, found)) and tvm_ffi.structural_equal(
+        one.condition, other.condition
+    )
+
+
+def _may_change(node: Any) -> bool:
+    """Whether it may be another value the second time, or do something."""
+    if isinstance(node, TensorLoad):
+        return True
+    effect = node.op.get_attr("TCallEffectKind") if isinstance(node.op, ir.Op) else None
+    return effect is None or int(effect) > _PURE
 
 
 def _one(branches: list[Any]) -> tirx.Stmt:

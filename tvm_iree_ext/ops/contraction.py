@@ -23,6 +23,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+import tvm_ffi
 from tvm import tirx
 
 from tvm_iree_ext import dtypes
@@ -214,6 +215,10 @@ def contraction(
         return Contraction(settled, maps, extents, end)
     wide = _wide(settled)
     factor = trace(_NAME, prologue, [wide] * (1 + len(beside)), wide)
+    used: list[tirx.Var] = []
+    tvm_ffi.structural_walk(factor.body, (tirx.Var, used.append))
+    if not any(var.same_as(factor.parameters[0]) for var in used):
+        raise OpError(f"{_NAME}: the prologue {factor.text} has no arg0, the element of rhs")
     return Contraction(settled, maps, extents, end, factor)
 
 

@@ -174,7 +174,8 @@ def test_what_has_no_pairs_is_computed_in_float32(op, cpu):
     ("changes", "message"),
     [
         ({"promote": ()}, r"promote is \(\); expected value in the pairs form"),
-        ({"vector_lanes": 2}, "vector_lanes is 2; expected a power of two from 4"),
+        ({"vector_lanes": 2}, "vector_lanes is 2; expected a power of two from 4 up to 16"),
+        ({"vector_lanes": 32}, "vector_lanes is 32; expected a power of two from 4 up to 16"),
         (
             {"reduction_tile": {"k2": 3}, "register_tile": {"k2": 3, "n": 8, "m": 2}},
             r"reduction_tile\['k2'\] is 3; expected a multiple of 2",

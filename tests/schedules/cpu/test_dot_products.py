@@ -130,7 +130,8 @@ def test_the_instruction_is_used_where_the_cpu_has_it(mcpu, found):
     ("change", "message"),
     [
         ({"reduction_tile": {"k": 6}}, r"reduction_tile\['k'\] is 6; expected a multiple of 4"),
-        ({"vector_lanes": 2}, "vector_lanes is 2; expected a power of two from 4"),
+        ({"vector_lanes": 2}, "vector_lanes is 2; expected a power of two from 4 up to 16"),
+        ({"vector_lanes": 32}, "vector_lanes is 32; expected a power of two from 4 up to 16"),
         ({"promote": ("rhs",)}, "promote is .*; expected lhs among them"),
     ],
 )
