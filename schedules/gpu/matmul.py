@@ -81,10 +81,11 @@ def schedule_matmul(
 
 
 def _limited_workgroups(plan: MatmulPlan) -> int | None:
-    """The workgroups of a core, where shared memory has room for fewer than registers have.
+    """The workgroups of a core, where ``ptxas`` would save registers for more, and rather spill.
 
-    ``ptxas`` knows nothing of memory that a launch asks for: it would leave registers to
-    workgroups that never come, and rather spill.
+    That is where shared memory has room for fewer, since it knows nothing of what a launch asks
+    for; and, without matrix instructions, where addresses of rows whose length is known at call
+    time take registers beside the sums.
     """
     if plan.chip.kind != "cuda":
         return None
@@ -92,7 +93,9 @@ def _limited_workgroups(plan: MatmulPlan) -> int | None:
         found = plan.occupancy
     except TargetError:  # registers that only ptxas can save
         return None
-    return found.workgroups_per_core if found.limit == "shared memory" else None
+    open_sums = plan.mma.kind == "fma" and plan.has_open_rows
+    limited = found.limit == "shared memory" or open_sums
+    return found.workgroups_per_core if limited else None
 
 
 class _Scheduling:

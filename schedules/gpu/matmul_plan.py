@@ -203,7 +203,7 @@ class MatmulPlan:
                 found += _CONDITION * self._loads(side)
             elif length >= self.runs[side] * self.mma.subgroup_size:
                 found += self._row_address(side, rows) * -(-rows // self.config.num_subgroups)
-        unknown = self.config.workgroups > 0 or any(map(self._open, SIDES))
+        unknown = self.config.workgroups > 0 or self.has_open_rows
         return found + _MORE_SCALARS * unknown
 
     def _ends_in_tile(self, side: str) -> bool:
@@ -235,6 +235,11 @@ class MatmulPlan:
         """Accesses of a lane to global memory, for an operand's tile."""
         lanes = self.config.num_subgroups * self.mma.subgroup_size
         return -(-prod(self.tile_shape(side)) // (self.runs[side] * lanes))
+
+    @property
+    def has_open_rows(self) -> bool:
+        """Whether an operand's are of a length that is known at call time."""
+        return any(map(self._open, SIDES))
 
     def _open(self, side: str) -> bool:
         """Whether rows of an operand are of a length that is known at call time."""
