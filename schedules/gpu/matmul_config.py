@@ -198,7 +198,7 @@ class _Search:
         Raises:
             ScheduleError: when there is none, with what the last attempt lacked.
         """
-        lone: MatmulPlan | None = None
+        best: tuple[tuple[bool, bool], MatmulPlan] | None = None
         refused: ScheduleError | None = None
         forms = _forms(self.shape, self.mma, config)
         depths = (self.k_tiles, -(-self.k_tiles // 2))
@@ -212,13 +212,15 @@ class _Search:
             if lean and not plan.has_scalar_registers:
                 refused = ScheduleError(f"matmul by {self.mma.name}: too few scalar registers")
                 continue
-            if not _alone(plan):
-                return plan
-            lone = lone or plan
-        if lone is None:
+            faults = (_alone(plan), plan.has_bank_conflicts)
+            if best is None or faults < best[0]:
+                best = faults, plan
+            if not any(faults):
+                break
+        if best is None:
             assert refused is not None
             raise refused
-        return lone
+        return best[1]
 
     def _tilings(self) -> list[tuple[Pair, Pair, Pair]]:
         """Subgroups, instructions of each, and elements of a workgroup's tiles."""

@@ -152,6 +152,11 @@ class MatmulPlan:
         return self.stages * sum(placement.bytes for placement in self.placements.values())
 
     @property
+    def has_bank_conflicts(self) -> bool:
+        """Whether shared memory takes more passes than its accesses are wide."""
+        return any(placement.excess for placement in self.placements.values())
+
+    @property
     def stages(self) -> int:
         """Tiles of an operand in shared memory at once."""
         return self.config.stages if self.asynchronous else 1
