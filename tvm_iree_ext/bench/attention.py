@@ -160,27 +160,27 @@ def torch_online(values: Values) -> Call:
     return call
 
 
-def torch_online_step(q: Any, k: Any, v: Any, output: Any, largest: Any, total: Any) -> Any:
-    """The step's formula."""
+def torch_online_step(*arrays: Any) -> Any:
+    """The step by PyTorch."""
     import torch
 
-    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.transpose(-1, -2)
-    newest = torch.maximum(largest, scores.amax(dim=-1))
-    weights = torch.exp(scores - newest[..., None])
-    shrink = torch.exp(largest - newest)
-    summed = shrink * total + weights.sum(dim=-1)
-    return shrink[..., None] * output + weights @ v, newest, summed
+    return _online_step(torch, *arrays)
 
 
-def jax_online_step(q: Any, k: Any, v: Any, output: Any, largest: Any, total: Any) -> Any:
-    """The step's formula."""
+def jax_online_step(*arrays: Any) -> Any:
+    """The step by JAX."""
     import jax.numpy as jnp
 
-    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.swapaxes(-1, -2)
-    newest = jnp.maximum(largest, scores.max(axis=-1))
-    weights = jnp.exp(scores - newest[..., None])
-    shrink = jnp.exp(largest - newest)
-    summed = shrink * total + weights.sum(axis=-1)
+    return _online_step(jnp, *arrays)
+
+
+def _online_step(xp: Any, q: Any, k: Any, v: Any, output: Any, largest: Any, total: Any) -> Any:
+    """The step's formula, in the words that libraries of arrays share."""
+    scores = (q * (1 / math.sqrt(q.shape[-1]))) @ k.mT
+    newest = xp.maximum(largest, xp.amax(scores, -1))
+    weights = xp.exp(scores - newest[..., None])
+    shrink = xp.exp(largest - newest)
+    summed = shrink * total + weights.sum(-1)
     return shrink[..., None] * output + weights @ v, newest, summed
 
 
