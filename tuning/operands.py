@@ -8,11 +8,14 @@ import numpy as np
 from tvm_iree_ext import dtypes
 from tvm_iree_ext.errors import TuningError
 from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.ops.topk import Topk
 from tvm_iree_ext.signature import Operand
 
 
 def random_operands(op: Op, seed: int = 0) -> dict[str, Any]:
     """An array or a number for each argument: normal floats, small integers, indices in range.
+
+    The inits of a top-k lose to everything, as those of a plain one do.
 
     Raises:
         TuningError: for an op with extents that are known at call time, or with indices that must
@@ -25,7 +28,19 @@ def random_operands(op: Op, seed: int = 0) -> dict[str, Any]:
         raise TuningError(f"{op.name}: indices are unique; give operands")
     rng = np.random.default_rng(seed)
     extents = [int(e) for one in op.signature.operands for e in one.shape]
-    return {one.name: _values(rng, one, min(extents, default=1)) for one in op.signature.arguments}
+    found = {one.name: _values(rng, one, min(extents, default=1)) for one in op.signature.arguments}
+    if isinstance(op, Topk) and op.order is not None:
+        least, most = _range(found["output_values_init"].dtype)
+        found["output_values_init"][...] = least if op.order.descending else most
+        if "output_indices_init" in found:
+            found["output_indices_init"][...] = _range(found["output_indices_init"].dtype)[1]
+    return found
+
+
+def _range(kind: np.dtype) -> tuple[Any, Any]:
+    if kind.kind in "iu":
+        return np.iinfo(kind).min, np.iinfo(kind).max
+    return (False, True) if kind.kind == "b" else (-np.inf, np.inf)
 
 
 def _values(rng: np.random.Generator, operand: Operand, least: int) -> Any:

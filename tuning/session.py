@@ -35,6 +35,10 @@ _LEAST_GAIN, _MOST_TURNS_LOST = 0.01, 0.125
 # Candidates at a measurer at once: it is never idle, and ends soon when it is to.
 _AHEAD = 4
 
+# How often the heuristic's config is measured before the search: builders are at work from the
+# second time on, as they are while candidates are timed, which alone changes a processor's clock.
+_BASELINES = 3
+
 _PATIENCE_S = 2.0  # the least time that is kept for the turns at the end
 
 Ended = Literal["trials", "time", "stopped"]
@@ -244,16 +248,18 @@ class _Run:
     def baseline(self, tuner: Tuner) -> None:
         """The heuristic's config; a task without operands, or that fails with it, is left out."""
         try:
-            status, times_us, message = self.one(tuner, tuner.heuristic)
+            found = self.several(tuner, tuner.heuristic, min(_BASELINES, self.turns))
         except TuningError as error:
             tuner.skipped = str(error)
             return
-        if status == "ok":
-            tuner.take_baseline(times_us)
-        else:
-            tuner.skipped = (
-                f"{tuner.task.name}: the heuristic's config ended so: {status}; {message}"
-            )
+        for result in found:
+            if result.status != "ok":
+                tuner.skipped = (
+                    f"{tuner.task.name}: the heuristic's config ended so:"
+                    f" {result.status}; {result.message}"
+                )
+                return
+        tuner.take_baseline(min((one.times_us for one in found), key=statistics.median))
 
     def next(self) -> Tuner:
         """The task whose time weighs most, by how often it was looked at already."""
@@ -282,12 +288,11 @@ class _Run:
             if not self.session.stopping.is_set():
                 submit(1)
 
-    def one(self, tuner: Tuner, config: LoweringConfig) -> tuple[Any, tuple[float, ...], str]:
-        """A config by itself."""
-        task = tuner.task
-        self.measuring.submit("one", task.op, config, task.operands)
-        (result,) = self.measuring.results()
-        return result.status, result.times_us, result.message
+    def several(self, tuner: Tuner, config: LoweringConfig, count: int) -> list[Measured]:
+        """A config so often, one after another."""
+        for number in range(count):
+            self.measuring.submit(number, tuner.task.op, config, tuner.task.operands)
+        return list(self.measuring.results())
 
     def compare(self, tuner: Tuner) -> None:
         """The best configs in turns with the heuristic's: what wins is kept."""
@@ -299,8 +304,8 @@ class _Run:
         for turn in range(turns if finalists else 1):
             order = list(range(len(contenders)))
             for index in order[turn % len(order) :] + order[: turn % len(order)]:
-                status, samples, _ = self.one(tuner, contenders[index])
-                times[index].append(samples if status == "ok" else ())
+                (result,) = self.several(tuner, contenders[index], 1)
+                times[index].append(result.times_us if result.status == "ok" else ())
                 self.update(self.session)
         medians = [[statistics.median(s) if s else float("inf") for s in one] for one in times]
         usual = statistics.median(medians[0])

@@ -105,7 +105,7 @@ sessions = importlib.util.module_from_spec(spec)
 sys.modules["sessions"] = sessions
 spec.loader.exec_module(sessions)
 def after(number):
-    if number == 13:
+    if number >= 13:
         os.kill(os.getpid(), signal.SIGKILL)
 sessions.run(sys.argv[2], sessions.Computed(sessions.by_vectors, after), model=sys.argv[3])
 """

@@ -30,8 +30,9 @@ def contraction(
     def over_all_dims(array: np.ndarray, axes: Axes) -> np.ndarray:
         return _over_dims(array, axes, count)
 
-    factors = over_all_dims(lhs.astype(wide), lhs_axes), over_all_dims(rhs.astype(wide), rhs_axes)
-    total = np.sum(factors[0] * factors[1], axis=summed, keepdims=True)
+    kept = [dim for dim in range(count) if dim in result_axes]
+    factors = (*_named(lhs.astype(wide), lhs_axes), *_named(rhs.astype(wide), rhs_axes))
+    total = np.expand_dims(np.einsum(*factors, kept, optimize=True), summed)
     if init is not None:
         total = total + over_all_dims(init.astype(wide), result_axes)
     if epilogue is not None:
@@ -40,7 +41,6 @@ def contraction(
         ]
         rest = [over_all_dims(o, axes) for o, axes in zip(floats, operand_axes, strict=True)]
         total = np.broadcast_arrays(epilogue(total, *rest), total)[0]
-    kept = [dim for dim in range(count) if dim in result_axes]
     total = total.reshape([total.shape[dim] for dim in kept])
     return total.transpose([kept.index(dim) for dim in result_axes]).copy()
 
@@ -67,11 +67,16 @@ def prologue_factors(
     return made.reshape(rhs.shape)
 
 
+def _named(array: np.ndarray, axes: Axes) -> tuple[np.ndarray, list[int]]:
+    """Without the axes that have no dim; and the dims of the others."""
+    dims = [dim for dim in axes if dim is not None]
+    extents = zip(array.shape, axes, strict=True)
+    return array.reshape([extent for extent, dim in extents if dim is not None]), dims
+
+
 def _over_dims(array: np.ndarray, axes: Axes, count: int) -> np.ndarray:
     """With an axis for each of so many dims, in their order."""
-    kept = [axis for axis, dim in enumerate(axes) if dim is not None]
-    dims = [axes[axis] for axis in kept]
-    array = array.reshape([array.shape[axis] for axis in kept])
+    array, dims = _named(array, axes)
     order = [dims.index(dim) for dim in range(count) if dim in dims]
     array = array.transpose(order)
     return np.expand_dims(array, [dim for dim in range(count) if dim not in dims])
