@@ -154,10 +154,12 @@ def draw_curve(session: Session, path: PathLike) -> None:
     # A window system is not needed, and may not be there.
     os.environ.setdefault("MPLBACKEND", "Agg")
     need_matplotlib()
+    from matplotlib import color_sequences
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_INCHES, layout="constrained")
     axes = figure.subplots()
+    axes.set_prop_cycle(color=color_sequences["tab10" if len(session.tuners) <= 10 else "tab20"])
     for tuner in session.tuners:
         baseline = tuner.baseline_us
         if baseline is None:
@@ -178,7 +180,7 @@ def draw_curve(session: Session, path: PathLike) -> None:
     axes.set_xlabel("trial")
     axes.set_ylabel("times as fast as the heuristic")
     axes.set_title("line: best so far; dots: trials; circle: in turns with the heuristic", size=9)
-    axes.legend(fontsize=8)
+    figure.legend(fontsize=8, loc="outside right upper")
     try:
         figure.savefig(path)
     except (OSError, ValueError) as error:

@@ -24,13 +24,16 @@ _SERIAL_CANDIDATES = 16384
 # A line of so many candidates and more is walked by several cores.
 _LONG = 65536
 
-# Up to here, moving half the slots for a candidate is cheaper than a heap's jumps.
-_FEW_SLOTS = 128
+# Up to here, moving half the slots for a candidate is cheaper than a heap's jumps; measured.
+_FEW_SLOTS = 12
+# A heap is looked at for every candidate that is let in: narrow vectors let in fewer that lose.
+_HEAP_VECTOR_BYTES = 32
 _MOST_SLOTS = 1024  # beyond, a tuner need not try
 
-# From where on selecting by digits is faster; measured.
+# From where on selecting by digits is faster, and for lines of what length; measured.  A heap lets
+# in some k log(n / k) candidates, digits are passes over all n.
 _MANY = 48
-_SPREAD = 1024
+_SPREAD = 8  # candidates for the square of k
 
 # Up to so many candidates for one that is kept, most vectors have one in them that is listed.
 _SPARSE = 64
@@ -74,20 +77,25 @@ class CpuTopk(CpuRule):
         short = isinstance(op.candidates, int) and op.candidates < _SHORT
         bits = _SHORT_DIGIT_BITS if short else _DIGIT_BITS
         total = _known(shape)
+        algorithm = "select" if selects else "ordered" if few else "heap"
+        lanes = features.lanes(_item(op) * 8)
+        if algorithm == "heap":
+            lanes = min(lanes, _HEAP_VECTOR_BYTES // _item(op))
         return LoweringConfig(
-            algorithm="select" if selects else "ordered" if few else "heap",
+            algorithm=algorithm,
             workgroup_tile={"candidates": 1024},
             register_tile={"vectors": vectors, "digit_bits": bits},
-            vector_lanes=features.lanes(item_bytes(region_dtype(op.types["values"].dtype)) * 8),
+            vector_lanes=lanes,
             splits=splits,
             parallel=total is None or total >= _SERIAL_CANDIDATES,
         )
 
     def space(self, op: Topk, target: Target) -> Space:
         """How candidates are kept, the blocks that are looked at, the digits, who shares a line."""
-        usual, cores = self.heuristic(op, target), cpu_features(target).cores
+        usual, features = self.heuristic(op, target), cpu_features(target)
+        cores, widest = features.cores, features.lanes(_item(op) * 8)
         vectors = Choice("register_tile.vectors", (1, 2, 4, 8, 16))
-        lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 1),))
+        lanes = Choice("vector_lanes", (max(widest // 2, 1), widest))
         splits = Choice("splits", (1, cores, 2 * cores, 4 * cores))
         parallel = Choice("parallel", (False, True))
         tile = Choice("workgroup_tile.candidates", (256, 512, 1024, 2048, 4096, 16384))
@@ -118,6 +126,11 @@ class CpuTopk(CpuRule):
         return ir.IRModule({op.entry: kernel(op, config)})
 
 
+def _item(op: Topk) -> int:
+    """Bytes of an element as it is compared."""
+    return item_bytes(region_dtype(op.types["values"].dtype))
+
+
 def _known(shape: tuple[Extent, ...]) -> int | None:
     """The product of extents, where all are numbers."""
     numbers = [extent for extent in shape if isinstance(extent, int)]
@@ -132,7 +145,7 @@ def _keeps_many(op: Topk) -> bool:
     """Whether what is kept is many, and no small part of a line."""
     if not isinstance(op.k, int) or op.k < _MANY:
         return False
-    return isinstance(op.candidates, str) or op.candidates <= _SPREAD * op.k
+    return isinstance(op.candidates, str) or op.candidates <= _SPREAD * op.k**2
 
 
 def _lists_much(op: Topk) -> bool:
