@@ -12,7 +12,7 @@ from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, known
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
-from tvm_iree_ext.vector_math import NEGATIVE_EXP2
+from tvm_iree_ext.vector_math import COARSE, NEGATIVE_EXP2
 
 _LOG2E = math.log2(math.e)
 
@@ -60,14 +60,18 @@ class AttentionOperands:
     scaling: ScoreScaling
 
     @staticmethod
-    def declare(op: Attention, align: int | None = None) -> "AttentionOperands":
+    def declare(
+        op: Attention, align: int | None = None, *, coarse: bool = False
+    ) -> "AttentionOperands":
         """Name the PrimFunc under construction and add the parameters of ``op`` to it.
 
         ``align`` is of the buffers in bytes; by default any array of their elements will do.
+        ``coarse`` weights are exact to 18 bits, enough where they are rounded to 8.
         """
         attributes = {"global_symbol": op.entry, "tirx.noalias": True}
         if op.region is None:
-            attributes[NEGATIVE_EXP2] = True  # every weight is of a score less the maximum
+            # Every weight is of a score less the maximum.
+            attributes[NEGATIVE_EXP2] = COARSE if coarse else True
         I.func_name(op.entry)
         I.func_attr(attributes)
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}

@@ -353,10 +353,13 @@ def load_transposed(
     columns: Index,
     vector_columns: Index,
     *,
-    lane_base: Index,
     convert: Callable[[Expr], Expr],
+    line_base: Index = 0,
+    lane_base: Index = 0,
 ) -> None:
-    """``target[c, lane_base + l] = convert(view[rows[l], column(c)])`` for c below ``columns``.
+    """``target[c, l] = convert(view[rows[l], column(c)])`` for c below ``columns``.
+
+    Lines and lanes of ``target`` count from ``line_base`` and ``lane_base``.
 
     ``convert`` takes an element, or a vector of them, to the type of ``target``.  Of the columns,
     ``vector_columns`` from 0 on lie next to each other in memory.
@@ -370,11 +373,11 @@ def load_transposed(
         first = column(block * lanes)
         values = [convert(view.load({**row, **first}, view.loaded, lanes)) for row in rows]
         for j, value in enumerate(transpose(values)):
-            I.buffer_store(target, value, [block * lanes + j, run(lane_base, lanes)])
+            I.buffer_store(target, value, [line_base + block * lanes + j, run(lane_base, lanes)])
     with serial(columns, blocks * lanes) as c:
         for lane, row in enumerate(rows):
             value = convert(view.load({**row, **column(c)}, view.loaded))
-            I.buffer_store(target, value, [c, i64(lane_base) + lane])
+            I.buffer_store(target, value, [line_base + c, i64(lane_base) + lane])
 
 
 def store_transposed(

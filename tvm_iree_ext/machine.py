@@ -1,9 +1,10 @@
 """May a library run on this machine? Found out before it is loaded, when it is still an error.
 
 A library of another processor fails in the loader with a riddle, and one that uses instructions
-which this processor lacks ends the process.
+which this processor lacks, or which the system withholds, ends the process.
 """
 
+import ctypes
 import functools
 import platform
 from collections.abc import Iterable
@@ -32,6 +33,8 @@ CPU_FEATURES = {
     "avx512fp16": "avx512_fp16",
     "avxvnni": "avx_vnni",
     "amx-tile": "amx_tile",
+    "amx-bf16": "amx_bf16",
+    "amx-int8": "amx_int8",
     "neon": "asimd",
     "fullfp16": "asimdhp",
     "dotprod": "asimddp",
@@ -40,6 +43,10 @@ CPU_FEATURES = {
     "sve": "sve",
     "sve2": "sve2",
 }
+
+
+# arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) of Linux on x86-64.
+_ASK_FOR_TILES = (158, 0x1023, 18)
 
 
 def uname_machine(name: str) -> str:
@@ -86,7 +93,7 @@ def check_library(library: Path, triple: str | None, features: Iterable[str]) ->
         raise ArtifactError(f"{library}: built for {built_for}; this machine is {here}")
     if missing := lacking(features):
         raise ArtifactError(
-            f"{library}: uses {', '.join(missing)}, which this processor lacks;"
+            f"{library}: uses {', '.join(missing)}, {why_lacking(missing)};"
             " build for a target with this processor's mcpu"
         )
 
@@ -99,14 +106,37 @@ def lacking(features: Iterable[str]) -> list[str]:
     ]
 
 
+def why_lacking(missing: Iterable[str]) -> str:
+    """What keeps some features from this process, for a message."""
+    if any(CPU_FEATURES.get(feature) in withheld_flags() for feature in missing):
+        return "which the system does not let this process use"
+    return "which this processor lacks"
+
+
 def present() -> list[str]:
     """The vector extensions that this processor has, by LLVM's names, as far as Linux says."""
     return [feature for feature, flag in CPU_FEATURES.items() if flag in cpu_flags()]
 
 
-@functools.cache
 def cpu_flags() -> frozenset[str]:
-    """What ``/proc/cpuinfo`` lists for the first processor; empty where there is no such file."""
+    """What the first processor has and the system lets this process use; empty where unknown."""
+    return _listed_flags() - withheld_flags()
+
+
+@functools.cache
+def withheld_flags() -> frozenset[str]:
+    """The flags of AMX, where Linux has no room for its registers in this process's threads.
+
+    It makes room when it is asked to, once for a process: hereby.
+    """
+    tiles = frozenset(flag for flag in _listed_flags() if flag.startswith("amx_"))
+    if not tiles or ctypes.CDLL(None).syscall(*_ASK_FOR_TILES) == 0:
+        return frozenset()
+    return tiles
+
+
+@functools.cache
+def _listed_flags() -> frozenset[str]:
     try:
         with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
             for line in lines:

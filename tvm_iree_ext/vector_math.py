@@ -60,6 +60,15 @@ _FORMATS = {
     ),
 }
 
+# 2^f on [-0.5, 0.5], 1 at 0: minimax of the relative error (2.8e-6), by reweighted least squares.
+_COARSE_EXP2 = (
+    1.0,
+    0.693124193355452,
+    0.24024098611653733,
+    0.05590642514458399,
+    0.009582853183704158,
+)
+
 # tanh(x) / x by a quotient of polynomials of x^2, fitted for the least relative error up to the
 # end, 2e-8; from there on 1 is the nearest number.
 _TANH_P = (1.0, 0.13379749655723572, 0.0034940706100314856, 2.058403e-05, 1.331974086582477e-08)
@@ -126,6 +135,11 @@ def exp2_of_negative(x: Expr, share: Share) -> Expr:
     return _power(x, lambda n: x - n, form.exp2, share, may_overflow=False)
 
 
+def coarse_exp2(x: Expr, share: Share) -> Expr:
+    """2^x for what is negative, zero or NaN, of float32, within 2^-18 of its value."""
+    return _power(x, lambda n: x - n, _COARSE_EXP2, share, may_overflow=False)
+
+
 def exp(x: Expr, share: Share) -> Expr:
     """e^x, within 2 units in the last place."""
     dtype = str(x.ty.dtype)
@@ -161,13 +175,17 @@ def tanh(x: Expr, share: Share) -> Expr:
 NEGATIVE_EXP2 = "tvm_iree_ext.negative_exp2"
 """Attribute of a PrimFunc that takes exp2 of negative numbers, zero, -inf and NaN only.
 
-Each exp2 is then :func:`exp2_of_negative`.
+Each exp2 is then :func:`exp2_of_negative`; where the value is ``COARSE``, :func:`coarse_exp2`.
 """
+
+COARSE = "coarse"
 
 EXP2_OF_NEGATIVE = "tvm_iree_ext_exp2_of_negative"
 """A pure extern function of that, for kernels of AMD's GPUs: these lose a PrimFunc's attributes."""
 
-_LOWERINGS: dict[str, tuple[Callable[[Expr, Share], Expr], tuple[str, ...]]] = {
+_Lowering: TypeAlias = Callable[[Expr, Share], Expr]
+
+_LOWERINGS: dict[str, tuple[_Lowering, tuple[str, ...]]] = {
     "tirx.exp": (exp, ("float32", "float64")),
     "tirx.exp2": (exp2, ("float32", "float64")),
     "tirx.sigmoid": (sigmoid, ("float32", "float64")),
@@ -175,7 +193,7 @@ _LOWERINGS: dict[str, tuple[Callable[[Expr, Share], Expr], tuple[str, ...]]] = {
 }
 
 
-def _lower_statement(statement: tirx.Stmt, negative_exp2: bool) -> tirx.Stmt:
+def _lower_statement(statement: tirx.Stmt, for_exp2: _Lowering | None) -> tirx.Stmt:
     """The statement with its calls replaced, after the bindings that they need."""
     bindings: list[tirx.Stmt] = []
 
@@ -201,8 +219,8 @@ def _lower_statement(statement: tirx.Stmt, negative_exp2: bool) -> tirx.Stmt:
     def lower(call: ir.Call) -> Expr:
         name = getattr(call.op, "name", "")
         function, scalars = _LOWERINGS.get(name, (None, ()))
-        if negative_exp2 and name == "tirx.exp2":
-            function = exp2_of_negative
+        if for_exp2 and name == "tirx.exp2":
+            function = for_exp2
         if function is None or str(call.ty.dtype).partition("x")[0] not in scalars:
             return call
         return function(share(call.args[0]), share)
@@ -220,9 +238,12 @@ def lower_vector_math(
     It runs last: TVM's simplifier takes (x + c) - c for x, which is not so for rounded floats.
     """
     simple = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)
-    negative_exp2 = bool(func.attrs and NEGATIVE_EXP2 in func.attrs)
+    for_exp2 = None
+    if func.attrs and NEGATIVE_EXP2 in func.attrs:
+        coarse = str(func.attrs[NEGATIVE_EXP2]) == COARSE
+        for_exp2 = coarse_exp2 if coarse else exp2_of_negative
 
     def lower(statement: tirx.Stmt) -> tirx.Stmt:
-        return _lower_statement(statement, negative_exp2)
+        return _lower_statement(statement, for_exp2)
 
     return func.with_body(tvm_ffi.structural_map(func.body, (simple, lower)))

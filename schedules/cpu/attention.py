@@ -4,10 +4,12 @@ from tvm import ir, tirx
 from tvm.target import Target
 from tvm_iree_ext.schedules.attention_operands import dynamic_columns
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.amx import TILE, TILES, fits
 from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
 from tvm_iree_ext.schedules.cpu.attention_pairs import pairs_kernel, pairs_product
 from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
-from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct
+from tvm_iree_ext.schedules.cpu.attention_tiles import KEYS, tile_product, tiles_kernel
+from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
@@ -17,8 +19,8 @@ from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 
-LANES, PAIRS, ROWS = "lanes", "pairs", "rows"
-"""The forms: pairs is lanes by an instruction that multiplies neighbours."""
+LANES, PAIRS, MATRIX, ROWS = "lanes", "pairs", "tiles", "rows"
+"""The forms: pairs is lanes by an instruction that multiplies neighbours, tiles by one of tiles."""
 
 # Below this much work a launch of the thread pool (3 to 12 us) costs more than it brings.
 _SERIAL_FLOPS = 2_000_000
@@ -27,6 +29,11 @@ _SERIAL_FLOPS = 2_000_000
 # All but three registers hold accumulators; each step is then bound by multiply-adds, not loads.
 _REGISTER_ROWS = {16: 6, 32: 8}
 _REGISTER_VECTORS = 2
+
+# The tiles form: tiles of keys, of columns and of rows that are multiplied side by side, four sums
+# of two by two.  Scores of a tile of keys and of its rows fit the first cache.
+_PRODUCT_TILES = 2
+_TILED_ROWS, _TILED_KEYS = 512, 256
 
 # Rows, in vectors of them, up to which a tuner tries the form for few.
 _MOST_ROWS_IN_VECTORS = 4
@@ -54,7 +61,7 @@ class CpuAttention(CpuRule):
         in_place = _reads_in_place(op, "key") and _reads_in_place(op, "value")
         if rows is not None and rows <= (max(lanes // 2, 1) if in_place else lanes):
             return self._rows_config(op, features, lanes)
-        return self._lanes_config(op, features, lanes, pairs_product(op, features))
+        return self._lanes_config(op, features, lanes, _forms(op, features)[0])
 
     def space(self, op: Attention, target: Target) -> Space:
         """Tiles of rows and keys, register tiles, what is copied first; rows for few of them."""
@@ -65,7 +72,7 @@ class CpuAttention(CpuRule):
         parallel = Choice("parallel", (False, True))
         sums = tuple(range(1, 13))
         unit = ("register_tile.m", "vector_lanes")
-        dot = pairs_product(op, features)
+        found = _forms(op, features)
         forms = [
             form(
                 self._lanes_config(op, features, full, one),
@@ -75,11 +82,24 @@ class CpuAttention(CpuRule):
                 Choice("workgroup_tile.m", (1, 2, 3, 4, 6, 8, 12), unit),
                 Choice("reduction_tile.k2", (4, 6, 8, 11, 12, 16, 24, 32), ("register_tile.k2",)),
                 lanes,
-                *(() if one else (promote,)),
+                *(() if one == PAIRS else (promote,)),
                 parallel,
             )
-            for one in ((dot, None) if dot else (None,))
+            for one in found
+            if one != MATRIX
         ]
+        if MATRIX in found:
+            tiles = Choice("register_tile.k2", (1, 2, 3)), Choice("register_tile.n", (1, 2, 3))
+            forms.append(
+                form(
+                    self._lanes_config(op, features, full, MATRIX),
+                    *tiles,
+                    Choice("register_tile.m", (1, 2, 3)),
+                    Choice("workgroup_tile.m", (1, 2, 4, 8, 12, 16, 24, 32), unit),
+                    Choice("reduction_tile.k2", (64, 96, 128, 192, 256, 384, 512)),
+                    parallel,
+                )
+            )
         rows = _static_count(op, "m")
         if rows is not None and rows <= _MOST_ROWS_IN_VECTORS * full:
             cores = features.cores
@@ -98,30 +118,34 @@ class CpuAttention(CpuRule):
         def accept(config: LoweringConfig) -> str | None:
             tile = config.register_tile
             most = max(tile.get("n", 1), tile.get("k2", 1)) * tile.get("m", 1)
-            if (needed := most + tile.get("m", 0) + 1) > features.vector_registers:
+            needed = most + tile.get("m", 0) + 1
+            if config.algorithm != MATRIX and needed > features.vector_registers:
                 return f"{needed} vectors do not fit {features.vector_registers} registers"
-            return refusal(lambda: _check(op, self.check(config), dot, features))
+            return refusal(lambda: _check(op, self.check(config), features))
 
         return Space.of(usual, forms, accept)
 
     def _lanes_config(
-        self, op: Attention, features: CpuFeatures, lanes: int, dot: DotProduct | None
+        self, op: Attention, features: CpuFeatures, lanes: int, algorithm: str
     ) -> LoweringConfig:
         # An element is read once for each register tile: what makes that dear is done once.
         promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
-        if dot:
-            promote = ("value",)
         rows = _REGISTER_ROWS[features.vector_registers]
         unit = _REGISTER_VECTORS * lanes
         # More rows share the cost of a promoted tile; beyond, scratch outgrows the L2 cache.
-        tile_m = max(unit, (192 if promote else 64) // unit * unit)
-        tile_k2 = 96 if rows == 6 else 64
+        tile_m, tile_k2 = 192 if promote else 64, 96 if rows == 6 else 64
+        if algorithm == PAIRS:
+            promote, tile_m = ("value",), 192
+        if algorithm == MATRIX:
+            promote, rows = ("key", "value"), _PRODUCT_TILES
+            tile_m, tile_k2 = _TILED_ROWS, _TILED_KEYS
+        tile_m = max(unit, tile_m // unit * unit)
         points = _static_count(op, "b")
         m = _static_count(op, "m")
         while points and m and tile_m > unit and points * -(-m // tile_m) < 2 * features.cores:
             tile_m = max(unit, tile_m // 2 // unit * unit)
         return LoweringConfig(
-            algorithm=PAIRS if dot else LANES,
+            algorithm=algorithm,
             workgroup_tile={"m": tile_m},
             reduction_tile={"k2": tile_k2},
             register_tile={"k2": rows, "n": rows, "m": _REGISTER_VECTORS},
@@ -160,12 +184,18 @@ class CpuAttention(CpuRule):
         return ir.IRModule({op.entry: func})
 
     def _lower(self, op: Attention, features: CpuFeatures, config: LoweringConfig) -> tirx.PrimFunc:
-        dot = pairs_product(op, features)
-        _check(op, self.check(config), dot, features)
-        if config.algorithm == PAIRS:
-            assert dot is not None
+        _check(op, self.check(config), features)
+        if config.algorithm == PAIRS and (dot := pairs_product(op, features)):
             return pairs_kernel(op, config, dot)
-        return (lanes_kernel if config.algorithm == LANES else rows_kernel)(op, config)
+        if config.algorithm == MATRIX and (product := tile_product(op, features)):
+            return tiles_kernel(op, config, product)
+        return (rows_kernel if config.algorithm == ROWS else lanes_kernel)(op, config)
+
+
+def _forms(op: Attention, features: CpuFeatures) -> list[str]:
+    """The forms for many rows that there are for an op, the fastest first."""
+    by_instruction = {MATRIX: tile_product(op, features), PAIRS: pairs_product(op, features)}
+    return [*(form for form, found in by_instruction.items() if found), LANES]
 
 
 _LARGEST_SCRATCH_BYTES = 64 * 1024 * 1024
@@ -179,17 +209,18 @@ _LANES_TILES = {
 _TILES: dict[str, dict[str, tuple[str, ...]]] = {
     LANES: _LANES_TILES,
     PAIRS: _LANES_TILES,
+    MATRIX: _LANES_TILES,
     ROWS: {"workgroup_tile": ("m",), "reduction_tile": ("k2",), "register_tile": ("n",)},
 }
 
 
-def _check(
-    op: Attention, check: ConfigCheck, dot: DotProduct | None, features: CpuFeatures
-) -> None:
+def _check(op: Attention, check: ConfigCheck, features: CpuFeatures) -> None:
     """Raise ScheduleError for a config that the kernels cannot use."""
     config, expect = check.config, check.expect
-    form = check.algorithm(*(form for form in _TILES if dot or form != PAIRS))
-    lanes = check.lanes(LEAST_LANES, features.lanes(32)) if form == PAIRS else check.lanes()
+    found = _forms(op, features)
+    form = check.algorithm(*(form for form in _TILES if form in found or form == ROWS))
+    least = {PAIRS: LEAST_LANES, MATRIX: TILE}.get(form)
+    lanes = check.lanes(least, features.lanes(32)) if least else check.lanes()
     splits = check.splits()
     for field, roles in _TILES[form].items():
         tiles = getattr(config, field)
@@ -203,13 +234,22 @@ def _check(
     if form == PAIRS:
         expect(promoted == {"value"}, "promote", config.promote, "value in the pairs form")
         expect(k2 % 2 == 0, "reduction_tile['k2']", k2, "a multiple of 2 (pairs)")
+    if form == MATRIX:
+        expect(promoted == {"key", "value"}, "promote", config.promote, "key and value in tiles")
+        expect(k2 % KEYS == 0, "reduction_tile['k2']", k2, f"a multiple of {KEYS} (a tile)")
+        for role in ("k2", "n"):
+            tiles = config.register_tile[role], config.register_tile["m"]
+            check.need(
+                fits(*tiles),
+                f"{tiles[0]} by {tiles[1]} tiles do not fit {TILES} registers of tiles",
+            )
     if form != ROWS:
         expect(splits == 1, "splits", splits, f"1 in the {form} form")
         registers = config.register_tile
-        unit = registers["m"] * lanes
+        unit, lines = registers["m"] * lanes, registers["k2"] * (TILE if form == MATRIX else 1)
         for name, value, multiple, why in (
             ("workgroup_tile['m']", m, unit, "vectors of a register tile"),
-            ("reduction_tile['k2']", k2, registers["k2"], "rows of a register tile"),
+            ("reduction_tile['k2']", k2, lines, "rows of a register tile"),
         ):
             expect(value % multiple == 0, name, value, f"a multiple of {multiple} ({why})")
     else:

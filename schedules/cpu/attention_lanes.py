@@ -11,6 +11,7 @@ are the same register-tiled product with key and value read in place, and maximu
 rescaling are lane by lane, with no reduction across a vector.  Only query, output and a mask are
 transposed, once per task (the mask: once per tile), in registers.  A tile of keys is finished for
 a part of the rows, those of a register tile, before the next: scores stay in the first cache.
+Of query and output a vector of rows has all of its lines together: query[m / lanes * k1, lanes].
 
 Rows past the end repeat the last row: they compute and store the same values, so no store is
 predicated.  Keys past the end are not visited.
@@ -43,6 +44,10 @@ def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
     return builder.get()
 
 
+# Maxima of a vector of rows that are taken beside each other: one alone would wait for itself.
+_CHAINS = 4
+
+
 class Lanes:
     """The kernel under construction; how products read their factors is what others may change."""
 
@@ -66,6 +71,9 @@ class Lanes:
         self.keys = space.count(op.dims["k2"])
         self.k1 = known(space.count(op.dims["k1"])) or 0
         self.n = known(space.count(op.dims["n"])) or 0
+        self.query_lines = self.k1
+        self.output_lines = self.n
+        self.finishes = op.region is not None or "mask" in op.maps or op.band is not None
         self.mask_by_row = "mask" in op.maps and bool(
             set(self.row_dims) & set(op.maps["mask"].dims)
         )
@@ -98,7 +106,7 @@ class Lanes:
             live = emit.smaller(m, i64(self.rows) - first_row)
             self.parts = I.Bind(i64(emit.ceil_div(live, width)))
         self.scores = emit.scratch([self.tile_k2, self.width], self.dtype)
-        self.output = emit.scratch([self.n, m], self.dtype)
+        self.output = emit.scratch([m // self.lanes * self.output_lines, self.lanes], self.dtype)
         self.maximum = emit.scratch([m], self.dtype)
         self.total = emit.scratch([m], self.dtype)
         self.rescale = emit.scratch([m], self.dtype)
@@ -117,16 +125,18 @@ class Lanes:
                 keys = I.Bind(emit.smaller(self.tile_k2, i64(end) - first_key))
             self.promote(first_key, keys)
             with serial(self.parts) as part:
-                base = I.Bind(part * self.width)
+                base, group = I.Bind(part * self.width), I.Bind(part * self.vectors)
                 self.load_mask(first_key, keys, base)
-                self.multiply_query_key(first_key, keys, base)
+                self.multiply_query_key(first_key, keys, group)
                 self.softmax(first_key, keys, base)
-                self.multiply_weights_value(first_key, keys, base)
+                self.multiply_weights_value(first_key, keys, group)
         self.finish()
 
     def allocate_factors(self) -> None:
         """Scratch for the factors of both products."""
-        self.query = emit.scratch([self.k1, self.tile_m], self.dtype)
+        self.query = emit.scratch(
+            [self.tile_m // self.lanes * self.query_lines, self.lanes], self.dtype
+        )
         self.weights = self.scores
         self.promoted = {
             name: emit.scratch([self.tile_k2, width], self.dtype)
@@ -166,7 +176,7 @@ class Lanes:
         return self.parts * self.vectors
 
     def load_query(self) -> None:
-        """Bring the rows of query into ``query[k1, m]``, scaled."""
+        """Bring the rows of query into ``query[k1, lanes]`` of each vector of them, scaled."""
         factor = I.Bind(self.operands.query_factor)
 
         def convert(value: Expr) -> Expr:
@@ -182,7 +192,7 @@ class Lanes:
                 lambda c: self.space.spread(c, dims),
                 self.k1,
                 view.along(dims),
-                lane_base=group * self.lanes,
+                line_base=group * self.query_lines,
                 convert=convert,
             )
 
@@ -211,8 +221,9 @@ class Lanes:
             lowest, zero = operands.const(operands.lowest), operands.const(0.0)
             self.per_lane(lambda lane: I.buffer_store(self.maximum, lowest, [lane]))
             self.per_lane(lambda lane: I.buffer_store(self.total, zero, [lane]))
-            with serial(self.n) as column:
-                self.per_lane(lambda lane: I.buffer_store(self.output, zero, [column, lane]))
+            with serial(self.groups * self.output_lines) as line:
+                zeros = operands.const(0.0, self.lanes)
+                I.buffer_store(self.output, zeros, [line, emit.run(0, self.lanes)])
             return
         with serial(self.groups * self.lanes) as lane:
             row = emit.bound(self.row_at(lane))
@@ -230,18 +241,22 @@ class Lanes:
                 lambda c: self.space.spread(c, dims),
                 self.n,
                 view.along(dims),
-                lane_base=group * self.lanes,
+                line_base=group * self.output_lines,
                 convert=lambda value: emit.cast(value, self.dtype),
             )
-        with serial(self.n) as column:
-            self.per_lane(
-                lambda lane: I.buffer_store(
-                    self.output, self.output[column, lane] * self.rescale[lane], [column, lane]
-                )
-            )
+        self.rescale_output(0, self.groups)
 
-    def multiply_query_key(self, first_key: Expr, keys: Index, base: Expr) -> None:
-        """scores[k2, rows] = key[k2, k1] * query[k1, m], scaled."""
+    def rescale_output(self, first: Index, groups: Index) -> None:
+        """Multiply what there is of the output by the rows' factors, of vectors of rows."""
+        with serial(groups) as own:
+            group = I.Bind(first + own)
+            factor = I.Bind(self.rescale[emit.run(group * self.lanes, self.lanes)])
+            with serial(self.output_lines) as line:
+                at = [group * self.output_lines + line, emit.run(0, self.lanes)]
+                I.buffer_store(self.output, self.output[tuple(at)] * factor, at)
+
+    def multiply_query_key(self, first_key: Expr, keys: Index, group: Expr) -> None:
+        """scores[k2, rows] = key[k2, k1] * query[k1, rows], scaled; rows from a vector on."""
         rows = self.config.register_tile["k2"]
         last = i64(self.keys) - 1
 
@@ -262,7 +277,9 @@ class Lanes:
                 lanes=self.lanes,
                 depth=self.depth(self.k1),
                 dtype=self.dtype,
-                x=lambda k, j: self.query[k, emit.run(base + j * self.lanes, self.lanes)],
+                x=lambda k, j: self.query[
+                    (group + j) * self.query_lines + k, emit.run(0, self.lanes)
+                ],
                 y=scalar,
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
@@ -288,24 +305,39 @@ class Lanes:
     def softmax(self, first_key: Expr, keys: Index, part: Expr) -> None:
         """Finish the scores of a part, and make them weights relative to the new maximum."""
         with serial(self.vectors) as vector:
-            newest = emit.registers(self.lanes, self.dtype)
+            newest = emit.registers(_CHAINS * self.lanes, self.dtype)
             sums = emit.registers(self.lanes, self.dtype)
             own, base = vector * self.lanes, I.Bind(part + vector * self.lanes)
             # A tile is summed by itself, so that its terms do not drown in a long sum.
             with emit.vector_loop(self.lanes) as lane:
-                I.buffer_store(newest, self.maximum[base + lane], [lane])
+                for chain in range(_CHAINS):
+                    at = [chain * self.lanes + lane]
+                    I.buffer_store(newest, self.maximum[base + lane], at)
                 I.buffer_store(sums, self.operands.const(0.0), [lane])
-            with serial(keys) as key:
-                # Stored and read again: a region may hold what TVM can only do lane by lane.
-                with emit.vector_loop(self.lanes) as lane:
-                    raw = self.scores[key, own + lane]
+            if self.finishes:
+                with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
+                    # Stored and read again: a region may hold what TVM can do by lanes only.
                     mask = self.mask[key, own + lane] if self.mask_by_row else None
-                    score = self.finished_score(raw, first_key + key, mask, base + lane)
-                    if not score.same_as(raw):
-                        I.buffer_store(self.scores, score, [key, own + lane])
+                    score = self.raw_score(key, own + lane)
+                    score = self.finished_score(score, first_key + key, mask, base + lane)
+                    I.buffer_store(self.scores, score, [key, own + lane])
+
+            def see(key: Expr, chain: int) -> None:
                 with emit.vector_loop(self.lanes) as lane:
-                    score = self.scores[key, own + lane]
-                    I.buffer_store(newest, emit.larger_float(newest[lane], score), [lane])
+                    at = chain * self.lanes + lane
+                    score = self.score(key, own + lane)
+                    I.buffer_store(newest, emit.larger_float(newest[at], score), [at])
+
+            blocks = emit.divide(keys, _CHAINS)[0]
+            with serial(blocks) as block:
+                for chain in range(_CHAINS):
+                    see(block * _CHAINS + chain, chain)
+            with serial(keys, blocks * _CHAINS) as key:
+                see(key, 0)
+            with emit.vector_loop(self.lanes) as lane:
+                for chain in range(1, _CHAINS):
+                    other = newest[chain * self.lanes + lane]
+                    I.buffer_store(newest, emit.larger_float(newest[lane], other), [lane])
             self.weigh(keys, own, newest, sums)
             with emit.vector_loop(self.lanes) as lane:
                 change = self.operands.weight(self.maximum[base + lane] - newest[lane])
@@ -320,9 +352,17 @@ class Lanes:
     def weigh(self, keys: Index, own: Expr, newest: Any, sums: Any) -> None:
         """The weights of a vector of rows, the part's from ``own`` on, and their sums."""
         with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
-            weight = self.operands.weight(self.scores[key, own + lane] - newest[lane])
+            weight = self.operands.weight(self.score(key, own + lane) - newest[lane])
             I.buffer_store(self.weights, weight, [key, own + lane])
             I.buffer_store(sums, sums[lane] + weight, [lane])
+
+    def raw_score(self, key: Expr, lane: Expr) -> Expr:
+        """A score, scaled, as the first product leaves it."""
+        return self.scores[key, lane]
+
+    def score(self, key: Expr, lane: Expr) -> Expr:
+        """A score after all that is done to it."""
+        return self.scores[key, lane] if self.finishes else self.raw_score(key, lane)
 
     def finished_score(self, score: Expr, key: Expr, mask: Expr | None, lane: Expr) -> Expr:
         """Region, mask and band applied to one score."""
@@ -336,15 +376,15 @@ class Lanes:
             score = score + self.operands.mask_value(loaded)
         return self.operands.in_band(score, self.row_index(lane), key)
 
-    def multiply_weights_value(self, first_key: Expr, keys: Index, base: Expr) -> None:
+    def multiply_weights_value(self, first_key: Expr, keys: Index, group: Expr) -> None:
         """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * weights[k2, rows]."""
         rows = self.config.register_tile["n"]
 
         def tile(first: Index, count: int) -> None:
             def finish(i: int, j: int, value: Expr) -> None:
-                place = emit.run(base + j * self.lanes, self.lanes)
-                carried = self.output[i64(first + i), place] * self.rescale[place]
-                I.buffer_store(self.output, carried + value, [i64(first + i), place])
+                at = [(group + j) * self.output_lines + first + i, emit.run(0, self.lanes)]
+                factor = self.rescale[emit.run((group + j) * self.lanes, self.lanes)]
+                I.buffer_store(self.output, self.output[tuple(at)] * factor + value, at)
 
             emit.multiply_tile(
                 rows=count,
@@ -384,14 +424,14 @@ class Lanes:
             self.per_lane(lambda lane: I.buffer_store(self.rescale, one / self.total[lane], [lane]))
         dims, view = self.op.dims["n"], self.views["output"]
         with serial(self.groups) as group:
-            base = group * self.lanes
-            place = emit.run(base, self.lanes)
+            base, line = group * self.lanes, group * self.output_lines
+            place, lanes = emit.run(base, self.lanes), emit.run(0, self.lanes)
             emit.store_transposed(
                 view,
                 self.lane_rows(group * self.lanes),
                 lambda c: self.space.spread(c, dims),
                 self.n,
                 known(view.along(dims)) or 0,
-                vector=lambda c: self.output[c, place] * self.rescale[place],
-                element=lambda c, lane: self.output[c, base + lane] * self.rescale[base + lane],
+                vector=lambda c: self.output[line + c, lanes] * self.rescale[place],
+                element=lambda c, lane: self.output[line + c, lane] * self.rescale[base + lane],
             )

@@ -21,7 +21,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention_lanes import Lanes
-from tvm_iree_ext.schedules.cpu.dot_products import DotProduct, dot_product
+from tvm_iree_ext.schedules.cpu.dot_products import PAIRS, DotProduct, dot_product_of
 from tvm_iree_ext.schedules.emit import Expr, Index, Space, View, i64, known, serial
 
 from tvm_iree_ext.ops.attention import Attention
@@ -31,26 +31,29 @@ WORD = "uint32"
 _HALF = "uint16"
 
 
-def pairs_product(op: Attention, features: CpuFeatures) -> DotProduct | None:
-    """The instruction that multiplies pairs, where the CPU has it and the operands have pairs."""
+def has_pairs(op: Attention) -> bool:
+    """Whether query and key are of pairs, all operands in bfloat16, and sums in float32."""
     types = {op.types[name].dtype for name in ("query", "key", "value")}
     dims = op.dims["k1"]
     whole = len(dims) == 1 and op.count("k1") % 2 == 0
     beside = all(op.maps[name].axes[-1:] == (dims,) for name in ("query", "key"))
-    if types != {"bfloat16"} or not whole or not beside:
-        return None
-    return dot_product(features, "bfloat16", "bfloat16", op.compute_dtype)
+    return types == {"bfloat16"} and op.compute_dtype == PAIRS.sums and whole and beside
+
+
+def pairs_product(op: Attention, features: CpuFeatures) -> DotProduct | None:
+    """The instruction that multiplies pairs, where the CPU has it and the operands have pairs."""
+    return dot_product_of(features, "bfloat16") if has_pairs(op) else None
 
 
 def pairs_kernel(op: Attention, config: LoweringConfig, dot: DotProduct) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; ``config`` is that of the lanes form."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Pairs(AttentionOperands.declare(op), config, dot).emit()
+        Pairs(AttentionOperands.declare(op, coarse=True), config, dot).emit()
     return builder.get()
 
 
-class _Pairs(Lanes):
-    """The kernel under construction."""
+class Pairs(Lanes):
+    """The kernel under construction; who reads words may multiply them by other means."""
 
     def __init__(
         self, operands: AttentionOperands, config: LoweringConfig, dot: DotProduct
@@ -59,21 +62,25 @@ class _Pairs(Lanes):
         self.dot = dot
         self.add = lambda sums, x, y: dot.add(sums, x, y, self.lanes)
         self.words = {name: _pairs_of(operands, name) for name in ("query", "key")}
+        self.query_lines = self.k1 // 2
 
     def declared(self) -> AbstractContextManager[Any]:
+        """With what :attr:`add` and rounding take."""
         return self.dot.declared(self.lanes)
 
     def depth(self, count: Index) -> Index:
+        """The pairs of so many elements."""
         return emit.ceil_div(count, 2)
 
     def allocate_factors(self) -> None:
+        """Scratch for words."""
         pairs = self.tile_k2 // 2
-        self.query = emit.scratch([self.k1 // 2, self.tile_m], WORD)
+        self.query = emit.scratch([self.tile_m // self.lanes * self.query_lines, self.lanes], WORD)
         self.weights = emit.scratch([pairs, self.width], WORD)
         self.value = emit.scratch([pairs, self.n], WORD)
 
     def load_query(self) -> None:
-        """Bring the rows of query into ``query[k1 / 2, m]``."""
+        """Bring the rows of query into ``query[k1 / 2, lanes]`` of each vector of them."""
         self.factor = I.Bind(self.operands.query_factor)
         dims, view = self.op.dims["k1"], self.words["query"]
         with serial(self.groups) as group:
@@ -84,55 +91,68 @@ class _Pairs(Lanes):
                 lambda c: view.space.spread(c, dims),
                 self.k1 // 2,
                 view.along(dims),
-                lane_base=group * self.lanes,
+                line_base=group * self.query_lines,
                 convert=lambda words: words,
             )
 
     def key_scalar(self, own: Expr, key: Expr, k: Expr) -> Expr:
+        """A word of key."""
         view = self.words["key"]
         at = {**self.outer, **self.operands.key_at(key)}
         return view.load(at | view.space.spread(k, self.op.dims["k1"]), WORD)
 
     def scaled(self, score: Expr) -> Expr:
+        """A vector of the first product, times the scale."""
         return score * emit.splat(self.factor, self.lanes)
 
     def promote(self, first_key: Expr, keys: Index) -> None:
         """Interleave a tile of value: ``value[k2 / 2, n]``; after the last key come zeros."""
-        view, dims = self.views["value"], self.op.dims["n"]
-        blocks = (known(view.along(dims)) or 0) // self.lanes
-        raw = I.decl_buffer(list(view.buffer.shape), _HALF, data=view.buffer.data, align=2)
-        halves = View(raw, view.map, view.space)
-
-        def word(pair: Expr, column: Index, lanes: int, single: bool) -> Expr:
-            def half(key: Expr) -> Expr:
-                at = {**self.outer, **self.operands.key_at(first_key + key)}
-                return halves.load(at | self.space.spread(column, dims), WORD, lanes)
-
-            low = half(pair * 2)
-            if single:
-                return low
-            return low | (half(pair * 2 + 1) << emit.splat(tirx.const(16, WORD), lanes))
+        halves, blocks = self.value_halves(), self.value_blocks
 
         def line(pair: Expr, single: bool = False) -> None:
+            def word(column: Index, lanes: int) -> Expr:
+                low = self.half(halves, first_key + pair * 2, column, lanes)
+                if single:
+                    return low
+                return words(low, self.half(halves, first_key + pair * 2 + 1, column, lanes), lanes)
+
             with serial(blocks) as block:
                 place = block * self.lanes
                 at = [pair, emit.run(place, self.lanes)]
-                I.buffer_store(self.value, word(pair, place, self.lanes, single), at)
+                I.buffer_store(self.value, word(place, self.lanes), at)
             with serial(self.n, blocks * self.lanes) as column:
-                I.buffer_store(self.value, word(pair, column, 1, single), [pair, column])
+                I.buffer_store(self.value, word(column, 1), [pair, column])
 
         self.each_pair(keys, line, lambda pair: line(pair, single=True))
 
+    def value_halves(self) -> View:
+        """Value as halves of words."""
+        view = self.views["value"]
+        raw = I.decl_buffer(list(view.buffer.shape), _HALF, data=view.buffer.data, align=2)
+        return View(raw, view.map, view.space)
+
+    @property
+    def value_blocks(self) -> int:
+        """Vectors of columns that lie next to each other in a row of value."""
+        return (known(self.views["value"].along(self.op.dims["n"])) or 0) // self.lanes
+
+    def half(self, halves: View, key: Expr, column: Index, lanes: int) -> Expr:
+        """Elements of value, from a column on, in the low halves of words."""
+        at = {**self.outer, **self.operands.key_at(key)}
+        return halves.load(at | self.space.spread(column, self.op.dims["n"]), WORD, lanes)
+
     def value_scalar(self, first_key: Expr, k: Expr, column: Index) -> Expr:
+        """A word of value."""
         return self.value[k, column]
 
     def weigh(self, keys: Index, own: Expr, newest: Any, sums: Any) -> None:
+        """The weights of a vector of rows, as words, and their sums."""
         both = emit.registers(2 * self.lanes, self.dtype)
         place = emit.run(own, self.lanes)
 
         def weight(key: Expr, half: int) -> None:
             with emit.vector_loop(self.lanes) as lane:
-                value = self.operands.weight(self.scores[key, own + lane] - newest[lane])
+                value = self.operands.weight(self.score(key, own + lane) - newest[lane])
                 I.buffer_store(both, value, [half * self.lanes + lane])
                 I.buffer_store(sums, sums[lane] + value, [lane])
 
@@ -166,6 +186,11 @@ class _Pairs(Lanes):
                 last(tirx.floordiv(keys, i64(2)))
         elif exact % 2:
             last(i64(exact // 2))
+
+
+def words(low: Expr, high: Expr, lanes: int) -> Expr:
+    """Words of two vectors of halves."""
+    return low | (high << emit.splat(tirx.const(16, WORD), lanes))
 
 
 def _pairs_of(operands: AttentionOperands, name: str) -> View:

@@ -86,18 +86,16 @@ define internal {words} @{self._name(lanes)}_rounded({sums} %low, {sums} %high) 
         return f"tvm_iree_ext_dot_{self.dtype}_{lanes}"
 
 
-_KNOWN = (
-    DotProduct(
-        "bfloat16",
-        2,
-        "float32",
-        "llvm.x86.avx512bf16.dpbf16ps",
-        "float",
-        "bfloat",
-        "llvm.x86.avx512bf16.cvtne2ps2bf16",
-    ),
-    DotProduct("int8", 4, "int32", "llvm.x86.avx512.vpdpbusd", "i32", "i8"),
+PAIRS = DotProduct(
+    "bfloat16",
+    2,
+    "float32",
+    "llvm.x86.avx512bf16.dpbf16ps",
+    "float",
+    "bfloat",
+    "llvm.x86.avx512bf16.cvtne2ps2bf16",
 )
+_KNOWN = (PAIRS, DotProduct("int8", 4, "int32", "llvm.x86.avx512.vpdpbusd", "i32", "i8"))
 
 
 def dot_product(features: CpuFeatures, lhs: str, rhs: str, sums: str) -> DotProduct | None:

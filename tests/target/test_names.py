@@ -122,8 +122,8 @@ def test_a_target_with_more_than_this_processor_does_not_run_here(monkeypatch):
     monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(ZNVER4))
     assert obstacle(make_target("llvm:znver4")) == ""
     assert obstacle(make_target("llvm:sapphirerapids")) == (
-        "target sapphirerapids: its kernels use avx512fp16, avxvnni, amx-tile, which this"
-        " processor lacks"
+        "target sapphirerapids: its kernels use avx512fp16, avxvnni, amx-tile, amx-bf16,"
+        " amx-int8, which this processor lacks"
     )
 
 

@@ -15,6 +15,8 @@ from tvm_iree_ext.errors import TargetError
 # Rapids: 118 and 242 GFLOP/s), and no feature tells.
 _FAST_PAIRS = ("znver", "cooperlake")
 
+_TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
+
 
 @dataclass(frozen=True)
 class CpuFeatures:
@@ -23,7 +25,8 @@ class CpuFeatures:
     ``cores`` is how many threads kernels are balanced for: the target's ``num-cores``, which
     :func:`..names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
     products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``,
-    and more of them than multiply-adds do.
+    and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
+    multiplies whole tiles (AMX).
     """
 
     name: str
@@ -31,6 +34,7 @@ class CpuFeatures:
     vector_registers: int
     cores: int
     dot_dtypes: frozenset[str] = frozenset()
+    tile_dtypes: frozenset[str] = frozenset()
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of ``dtype_bits`` in a vector."""
@@ -59,7 +63,10 @@ def cpu_features(target: Target) -> CpuFeatures:
         if not str(target.attrs.get("mcpu", "")).startswith(_FAST_PAIRS):
             features.pop("bfloat16", None)
         dots = frozenset(dtype for dtype, feature in features.items() if has(feature))
-        return CpuFeatures("AVX-512", 512, 32, cores, dots)
+        # Every CPU with tiles rounds to bfloat16 by an instruction, too, which their kernels use.
+        features = _TILES if has("amx-tile") and has("avx512bf16") else {}
+        tiles = frozenset(dtype for dtype, feature in features.items() if has(feature))
+        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles)
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
         return CpuFeatures("AVX2" if has("avx2") else "AVX", 256, 16, cores, dots)

@@ -6,11 +6,17 @@ from typing import Any
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
-from tvm_iree_ext.machine import CPU_FEATURES, is_this_machine, lacking, present, this_machine
+from tvm_iree_ext.machine import (
+    CPU_FEATURES,
+    is_this_machine,
+    lacking,
+    present,
+    this_machine,
+    why_lacking,
+)
 
-# Of these a processor's name alone decides: half precision would change which instructions round,
-# and tiles need the system's leave.
-_BY_NAME = frozenset({"avx512fp16", "amx-tile"})
+# Of this a processor's name alone decides: half precision would change which instructions round.
+_BY_NAME = frozenset({"avx512fp16"})
 
 
 def vector_extensions(target: Target) -> list[str]:
@@ -43,5 +49,5 @@ def obstacle(target: Target) -> str:
         return f"target {triple}: its kernels do not run on this {this_machine()} machine"
     if missing := lacking(vector_extensions(target)):
         cpu = target.attrs.get("mcpu")
-        return f"target {cpu}: its kernels use {', '.join(missing)}, which this processor lacks"
+        return f"target {cpu}: its kernels use {', '.join(missing)}, {why_lacking(missing)}"
     return ""
