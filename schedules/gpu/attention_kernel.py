@@ -21,9 +21,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import Index
-from tvm_iree_ext.schedules.gpu.attention_kinds import emit_product, is_multiply_add
+from tvm_iree_ext.schedules.gpu.attention_kinds import Feed, emit_product, is_multiply_add
 from tvm_iree_ext.schedules.gpu.attention_math import as_held
-from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, Feed
+from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention_shared import FragmentReads, Tile, TileWrites
 from tvm_iree_ext.schedules.gpu.attention_tiles import (

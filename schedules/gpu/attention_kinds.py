@@ -6,6 +6,7 @@ element: whatever multiplies, the rest of the kernel follows from the layouts.
 
 from collections.abc import Callable
 from dataclasses import replace
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,14 @@ from tvm_iree_ext.target.mma_table import mma_kind, mma_table
 _ACCESS_BYTES = 16
 _MULTIPLY_ADD = "FMA"
 _TABLE_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
+
+
+class Feed(Enum):
+    """How weights reach the second product."""
+
+    REGISTERS = "registers"
+    SHUFFLE = "shuffle"
+    SHARED = "shared"
 
 
 def is_multiply_add(mma: Mma) -> bool:

@@ -11,13 +11,13 @@ do (lanes that replicate P, multiply-adds), P goes by shuffles, or through share
 """
 
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import cached_property
 
 import numpy as np
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.attention_kinds import (
+    Feed,
     acc_coordinates,
     is_multiply_add,
     product_kinds,
@@ -31,9 +31,10 @@ from tvm_iree_ext.schedules.gpu.attention_shared import (
     padded_tile,
     with_fewest_passes,
 )
+from tvm_iree_ext.schedules.gpu.register_model import attention_registers
 from tvm_iree_ext.schedules.layouts import vector_elements
 
-from tvm_iree_ext.dtypes import FLOATS, item_bytes
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
@@ -44,18 +45,6 @@ from tvm_iree_ext.target.mma import Mma, tvm_dtype
 from tvm_iree_ext.target.mma_layouts import contraction_layouts
 
 _WORDS = {"bfloat16": "uint16"}
-_OVERHEAD = 48  # registers for addresses and the like
-_MASK_ADDRESSES = 8
-# Of a row tile, for exponentials of doubles: ptxas computes polynomials of many at once.
-_EXPONENTIALS = {"cuda": 24, "rocm": 0}
-
-
-class Feed(Enum):
-    """How weights reach the second product."""
-
-    REGISTERS = "registers"
-    SHUFFLE = "shuffle"
-    SHARED = "shared"
 
 
 @dataclass(frozen=True)
@@ -323,44 +312,8 @@ class AttentionPlan:
 
     @property
     def registers(self) -> int:
-        """32-bit registers of a lane for what is multiplied and summed."""
-        first, second = self.first, self.second
-        words = item_bytes(self.op.compute_dtype) // 4
-        scores = self.score_tiles * first.operand("acc").elements_per_lane
-        per_row = words * scores
-        per_row += words * self.column_tiles * second.operand("acc").elements_per_lane
-        if self.product_dtypes[1] != self.op.compute_dtype:
-            per_row += scores * item_bytes(self.product_dtypes[1]) // 4
-        if self.feed is Feed.SHUFFLE:
-            per_row += self.weight_steps * second.operand("lhs").registers
-        if not self.query_in_shared:
-            per_row += self.depth_steps * first.operand("lhs").registers
-        fragments = max(
-            mma.operand("rhs").registers * (1 if is_multiply_add(mma) else 4)
-            + (mma.operand("lhs").registers if self.query_in_shared else 0)
-            for mma in (first, second)
-        )
-        if self.op.compute_dtype == "float64":  # whose fragments are not held meanwhile
-            fragments = max(fragments, self.row_tiles * _EXPONENTIALS[self.chip.kind])
-        others = _OVERHEAD + self._mask_registers(scores)
-        others += self._narrow_registers("key", self.key_tile)
-        others += self._narrow_registers("value", self.value_tile)
-        return self.row_tiles * per_row + fragments + others
-
-    def _narrow_registers(self, name: str, tile: Tile) -> int:
-        """Of a lane, for a tile of which no 32 bits lie side by side in memory, beyond its words.
-
-        Each element has a register on its way to shared memory, and one for its address.
-        """
-        writes, bits = self.writes(name, tile), 8 * item_bytes(self.op.types[name].dtype)
-        return 0 if writes.run * bits >= 32 else 2 * writes.count - writes.count * bits // 32
-
-    def _mask_registers(self, scores: int) -> int:
-        """Of a lane, for what is added to the scores of a row tile; a mask of bits is used up."""
-        mask = self.op.types.get("mask")
-        if mask is None or mask.dtype not in FLOATS:
-            return 0
-        return scores * item_bytes(mask.dtype) // 4 + _MASK_ADDRESSES
+        """Of a lane, as far as they can be foreseen."""
+        return attention_registers(self)
 
 
 def plan_attention(op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:

@@ -13,10 +13,11 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import Index, ceil_div, divide, smaller
+from tvm_iree_ext.schedules.gpu.attention_kinds import Feed
 from tvm_iree_ext.schedules.gpu.attention_math import as_held
 from tvm_iree_ext.schedules.gpu.attention_merge import Partials
 from tvm_iree_ext.schedules.gpu.attention_place import Place
-from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan, Feed
+from tvm_iree_ext.schedules.gpu.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention_results import Results
 from tvm_iree_ext.schedules.gpu.attention_scores import ScoreMask
 from tvm_iree_ext.schedules.gpu.attention_softmax import ScoreDomain, Softmax

@@ -24,7 +24,8 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.elementwise import schedule_elementwise_block
 from tvm_iree_ext.schedules.gpu.fragments import into_fragments, tensorize_tiles
 from tvm_iree_ext.schedules.gpu.launch_bounds import with_least_workgroups
-from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, MatmulPlan, plan_matmul
+from tvm_iree_ext.schedules.gpu.matmul_numbers import MatmulConfig
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulPlan, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import (
     SIDES,
     MatmulOperands,
@@ -93,7 +94,7 @@ def _limited_workgroups(plan: MatmulPlan) -> int | None:
         found = plan.occupancy
     except TargetError:  # registers that only ptxas can save
         return None
-    open_sums = plan.mma.kind == "fma" and plan.has_open_rows
+    open_sums = plan.mma.kind == "fma" and any(map(plan.shape.has_open_rows, SIDES))
     limited = found.limit == "shared memory" or open_sums
     return found.workgroups_per_core if limited else None
 

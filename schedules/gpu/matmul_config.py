@@ -6,7 +6,8 @@ from itertools import product
 from tvm import DataType
 from tvm.target import Target
 from tvm_iree_ext.schedules.gpu.matmul_cost import Tiling, cost_us
-from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, MatmulPlan, plan_matmul
+from tvm_iree_ext.schedules.gpu.matmul_numbers import MatmulConfig
+from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulPlan, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
 
 from tvm_iree_ext.errors import ScheduleError
@@ -209,7 +210,7 @@ class _Search:
             except ScheduleError as error:
                 refused = error
                 continue
-            if lean and not plan.has_scalar_registers:
+            if lean and not plan.registers.scalars_suffice:
                 refused = ScheduleError(f"matmul by {self.mma.name}: too few scalar registers")
                 continue
             faults = (_alone(plan), plan.has_bank_conflicts)

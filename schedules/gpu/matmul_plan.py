@@ -16,10 +16,9 @@ from tvm_iree_ext.schedules.gpu.copies import (
     copy_layout,
     transposing_layout,
 )
-from tvm_iree_ext.schedules.gpu.matmul_shape import (
-    SIDES,
-    MatmulShape,
-)
+from tvm_iree_ext.schedules.gpu.matmul_numbers import MatmulConfig, check_numbers
+from tvm_iree_ext.schedules.gpu.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.register_model import MatmulRegisters
 from tvm_iree_ext.schedules.layouts import vector_elements
 
 from tvm_iree_ext.errors import ScheduleError
@@ -28,61 +27,9 @@ from tvm_iree_ext.intrin.nvidia import ldmatrix_form
 from tvm_iree_ext.layout.analysis import BANK_BYTES, WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.layout.transform import permute
-from tvm_iree_ext.target.gpu import GpuChip, Occupancy, gpu_chip, occupancy, subgroup_size
-from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.target.gpu import GpuChip, Occupancy, gpu_chip, occupancy
+from tvm_iree_ext.target.mma import Mma, dtype_bits
 from tvm_iree_ext.target.mma_layouts import ContractionLayouts, contraction_layouts
-
-_OVERHEAD = 40  # registers for addresses and the like
-_MORE = 8  # for an epilogue's operands, and integer sums in it; for each dim beyond three, or open
-_CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
-_MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a prologue, as above
-_AT_ONCE = {"rocm": 64}  # elements that a lane converts in these registers; each other has its own
-_NARROW = 32  # for an operand that is read by single elements of less than 32 bits
-_ADDRESS = 2  # registers of an address in rows whose length is known at call time
-# AMD's subgroups have some hundred scalar registers; LLVM keeps rows' addresses in them.
-_SCALAR_REGISTERS = {"rocm": 100}
-_MORE_SCALARS = 20  # for extents that are known at call time, or for steps that are shared
-_SHARED = 3  # as many for a row where steps are shared: its number in each tile is kept, and sums
-_CONDITION = 3  # for one of a row: its limit, which gfx9 has in no instruction, and its lanes
-_WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
-
-
-@dataclass(frozen=True)
-class MatmulConfig:
-    """The numbers of the schedule.
-
-    Attributes:
-        mma_kind: the instruction, by the table's name.
-        subgroups: of a workgroup, along m and n.
-        tiles: instructions of a subgroup, along m and n.
-        k_tiles: instructions along k between two copies to shared memory.
-        stages: tiles of k that are under way at once: 1 copies, waits and multiplies in turn.
-            With asynchronous copies each stage has shared memory of its own; without, as on AMD
-            and where a copy transposes, the second waits in registers, and there are no more.
-        swizzle: whether rows in shared memory may be permuted; else they are padded alone.
-        column_major: exchange A and B in the instruction, so that lanes hold runs of the result's
-            rows instead of its columns.
-        splits: parts of K that are multiplied at once; a second kernel adds their sums.
-        workgroups: that share all tiles, and the steps of the last ones; 0 for one to a tile.
-        promote: the operands whose tiles are in shared memory.  Of another one each lane reads
-            what it multiplies itself, which costs nothing where no other subgroup has use for it.
-    """
-
-    mma_kind: str
-    subgroups: tuple[int, int] = (2, 2)
-    tiles: tuple[int, int] = (4, 4)
-    k_tiles: int = 2
-    stages: int = 1
-    column_major: bool = False
-    swizzle: bool = True
-    splits: int = 1
-    workgroups: int = 0
-    promote: tuple[str, ...] = SIDES
-
-    @property
-    def num_subgroups(self) -> int:
-        """Of a workgroup."""
-        return prod(self.subgroups)
 
 
 @dataclass(frozen=True)
@@ -170,108 +117,9 @@ class MatmulPlan:
         return self.tile_shape(side, self.orders[side])[-1] * self.element_bytes(side)
 
     @property
-    def registers(self) -> int:
-        """32-bit registers of a lane for fragments, and for what waits to be multiplied."""
-        m, n = self.config.tiles
-        lhs, rhs, acc = self.mma.lhs, self.mma.rhs, self.mma.acc
-        assert lhs is not None  # all three are checked by plan_matmul
-        assert rhs is not None
-        assert acc is not None
-        # What is read in less than 32 bits has a register of its own until it is stored.
-        waiting = sum(
-            self._loads(side) * (self._waiting(side) + _ADDRESS * self._open(side))
-            for side in self.through_registers - self.direct
-        )
-        words = 3 if self._by_conversion else 1
-        fragments = 0
-        for side, count, operand in (("lhs", m, lhs), ("rhs", n, rhs)):
-            # What is multiplied of a whole step of K, and what waits meanwhile.
-            times = 2 * self.config.k_tiles if side in self.direct else words
-            fragments += times * count * operand.registers
-        return m * n * acc.registers + fragments + waiting
-
-    @property
-    def has_scalar_registers(self) -> bool:
-        """Whether LLVM is reckoned not to keep addresses in lanes of vector registers."""
-        return self.scalar_registers <= _SCALAR_REGISTERS.get(self.chip.kind, self.scalar_registers)
-
-    @property
-    def scalar_registers(self) -> int:
-        """Of a subgroup, for addresses of rows that are at no known distance from each other.
-
-        Where a subgroup reads a part of one row at a time: else they are in the lanes' registers.
-        """
-        found = 0
-        for side in SIDES:
-            rows, length = self.tile_shape(side)
-            if self._ends_in_tile(side):
-                found += _CONDITION * self._loads(side)
-            elif length >= self.runs[side] * self.mma.subgroup_size:
-                found += self._row_address(side, rows) * -(-rows // self.config.num_subgroups)
-        unknown = self.config.workgroups > 0 or self.has_open_rows
-        return found + _MORE_SCALARS * unknown
-
-    def _ends_in_tile(self, side: str) -> bool:
-        """Whether K ends inside a tile whose rows are along it: on gfx9 each has its own limit."""
-        k, along_k = self.shape.k, getattr(self.mma, side).dims.index("K")
-        ends = k is not None and k % self.tile[2] > 0 and self.shape.order(side)[0] == along_k
-        return ends and self.chip.name.startswith("gfx9")
-
-    def _row_address(self, side: str, rows: int) -> int:
-        """Registers for that of one row of a tile: one where rows beyond the last are the last."""
-        extent, kept = self.shape.extents(side)[0], _SHARED if self.config.workgroups else 1
-        return kept * (_ADDRESS if self._open(side) else int(extent is None or extent % rows > 0))
-
-    def _waiting(self, side: str) -> int:
-        """Registers for what is read of an operand at once, and for what is beside it."""
-        return -(-self.runs[side] * self.memory_bits(side) // 32) + self._beside(side)
-
-    def _beside(self, side: str) -> int:
-        """Registers for what is beside the elements that are read of an operand at once."""
-        prologue, run = self.shape.prologue(side), self.runs[side]
-        if prologue is None:
-            return 0
-        counts = {name: 1 if name in prologue.alike else run for name in prologue.beside}
-        return sum(
-            -(-counts[name] * DataType(dtype).bits // 32) for name, dtype in prologue.beside.items()
-        )
-
-    def _loads(self, side: str) -> int:
-        """Accesses of a lane to global memory, for an operand's tile."""
-        lanes = self.config.num_subgroups * self.mma.subgroup_size
-        return -(-prod(self.tile_shape(side)) // (self.runs[side] * lanes))
-
-    @property
-    def has_open_rows(self) -> bool:
-        """Whether an operand's are of a length that is known at call time."""
-        return any(map(self._open, SIDES))
-
-    def _open(self, side: str) -> bool:
-        """Whether rows of an operand are of a length that is known at call time."""
-        return self.shape.extents(side)[-1] is None
-
-    @property
-    def _by_conversion(self) -> bool:
-        """Whether ``ptxas`` makes halves of 8-bit floats first, which take twice the registers."""
-        return self.chip.name.rstrip("a") in _WITHOUT_FP8_SYNC and self.mma.a.startswith("f8")
-
-    @property
-    def other_registers(self) -> int:
-        """Of a lane for addresses and the like, and for what conversions have on the way."""
-        shape = self.shape
-        converting = sum(map(self.converts, SIDES)) * _CONVERTING[self.chip.kind]
-        for side in set(SIDES) - self.through_registers:
-            converting += self._loads(side) * self._beside(side)
-        narrow = sum(self.runs[side] * self.memory_bits(side) < 32 for side in SIDES) * _NARROW
-        more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
-        more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
-        usual, most = _OVERHEAD + converting + narrow + more * _MORE, self.chip.max_registers // 2
-        at_once = sum(self._loads(side) * self.runs[side] for side in SIDES if self.converts(side))
-        found = min(usual, most) + max(0, at_once - _AT_ONCE.get(self.chip.kind, at_once))
-        if usual < most:  # else what a prologue makes is among so many, which are rarely taken
-            made = (self._loads(side) * self.runs[side] for side in SIDES if shape.prologue(side))
-            found += int(_MADE[self.chip.kind] * sum(made))
-        return found
+    def registers(self) -> MatmulRegisters:
+        """Of a lane, as far as they can be foreseen."""
+        return MatmulRegisters(self)
 
     @property
     def occupancy(self) -> Occupancy:
@@ -282,7 +130,7 @@ class MatmulPlan:
         """
         return occupancy(
             self.chip,
-            registers=min(self.registers + self.other_registers, self.chip.max_registers),
+            registers=min(self.registers.total, self.chip.max_registers),
             shared_memory_bytes=self.shared_memory_bytes,
             lanes=self.config.num_subgroups * self.mma.subgroup_size,
             subgroup_size=self.mma.subgroup_size,
@@ -356,7 +204,7 @@ def check_matmul(shape: MatmulShape, target: Target, config: MatmulConfig) -> No
 def _laid_out(shape: MatmulShape, target: Target, config: MatmulConfig) -> MatmulPlan:
     """The plan but for the placements."""
     chip, mma = gpu_chip(target), mma_intrins(config.mma_kind).mma
-    _check(shape, target, chip, mma, config)
+    check_numbers(shape, target, mma, config)
     (sm, sn), (tm, tn) = config.subgroups, config.tiles
     tile = (sm * tm * mma.m, sn * tn * mma.n, config.k_tiles * mma.k)
     orders = {side: _shared_order(shape, mma, side) for side in SIDES}
@@ -438,46 +286,6 @@ def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
     return order[::-1]
 
 
-def _check(
-    shape: MatmulShape, target: Target, chip: GpuChip, mma: Mma, config: MatmulConfig
-) -> None:
-    size = subgroup_size(target)
-    lanes = config.num_subgroups * size
-    dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
-    counts = (*config.subgroups, *config.tiles, config.k_tiles)
-    reasons = {
-        f"{chip.name} has no such instruction": not mma.on(chip.name),
-        f"it is for subgroups of {mma.subgroup_size} lanes, the target's have {size}": (
-            mma.subgroup_size != size
-        ),
-        "it multiplies several blocks at once": mma.blocks > 1,
-        "it is shared by several subgroups": mma.num_subgroups > 1,
-        f"its types are {', '.join(dtypes)}": (
-            dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
-        ),
-        f"{lanes} lanes; a workgroup has at most {chip.max_lanes}": lanes > chip.max_lanes,
-        f"counts {counts} start at 1": min(counts) < 1,
-        f"{config.splits} splits, and {config.workgroups} workgroups that share steps of K": (
-            config.splits > 1 and config.workgroups > 0
-        ),
-        f"promote is {list(config.promote)}; expected some of {', '.join(SIDES)}": (
-            not set(config.promote) <= set(SIDES)
-        ),
-        "lhs is read by columns; expected among those promoted": (
-            "lhs" not in config.promote and shape.lhs_order[-1] == 0
-        ),
-        f"{config.workgroups} workgroups share steps of K, which are not known": (
-            config.workgroups > 0 and shape.k is None
-        ),
-        "its A and B are not each other's transposes": (
-            config.column_major and not mma.column_major
-        ),
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            raise ScheduleError(f"matmul by {mma.name}: {reason}")
-
-
 def _check_registers(plan: MatmulPlan) -> None:
     chip, most = plan.chip, 8 if plan.asynchronous else 2
     if not 1 <= plan.config.stages <= most:
@@ -487,10 +295,10 @@ def _check_registers(plan: MatmulPlan) -> None:
         )
     resident = -(-plan.config.num_subgroups // chip.simds_per_core)
     held = min(chip.max_registers, chip.register_file // resident)
-    if plan.registers + plan.other_registers > held:
+    if plan.registers.total > held:
         raise ScheduleError(
-            f"matmul by {plan.mma.name}: {plan.registers} registers of a lane for fragments;"
-            f" {chip.name} has {held}, of which {plan.other_registers} are for the rest"
+            f"matmul by {plan.mma.name}: {plan.registers.fragments} registers of a lane for"
+            f" fragments; {chip.name} has {held}, of which {plan.registers.others} are for the rest"
         )
 
 

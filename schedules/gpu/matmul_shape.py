@@ -94,6 +94,10 @@ class MatmulShape:
         """Whether what is multiplied of ``lhs`` or ``rhs`` is not what is in memory."""
         return self.memory_dtype(side) != self.dtype(side) or self.prologue(side) is not None
 
+    def has_open_rows(self, side: str) -> bool:
+        """Whether rows of an operand are of a length that is known at call time."""
+        return self.extents(side)[-1] is None
+
     def row(self, side: str) -> int:
         """A number of elements of which every contiguous row of memory is a multiple."""
         return (self.rows or {}).get(side, self.extents(side)[-1] or 1)

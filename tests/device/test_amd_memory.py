@@ -5,7 +5,7 @@ import re
 import pytest
 from tvm import tirx
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
-from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig
+from tvm_iree_ext.schedules.gpu.matmul_numbers import MatmulConfig
 from tvm_iree_ext.schedules.gpu.matmul_tiles import MatmulShape
 
 from tvm_iree_ext.device.amd_memory import _Rewriter

@@ -7,7 +7,8 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
-from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, plan_matmul
+from tvm_iree_ext.schedules.gpu.matmul_numbers import MatmulConfig
+from tvm_iree_ext.schedules.gpu.matmul_plan import plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.device.pipeline import lower_device

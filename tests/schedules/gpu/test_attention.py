@@ -4,7 +4,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.gpu.attention import GpuAttention
-from tvm_iree_ext.schedules.gpu.attention_plan import Feed, plan_attention
+from tvm_iree_ext.schedules.gpu.attention_kinds import Feed
+from tvm_iree_ext.schedules.gpu.attention_plan import plan_attention
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.catalog.attention import run_reference, tolerance

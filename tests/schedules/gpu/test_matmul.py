@@ -7,7 +7,8 @@ import pytest
 from tvm_iree_ext.schedules.gpu.launch_bounds import LEAST_WORKGROUPS
 from tvm_iree_ext.schedules.gpu.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.matmul_config import matmul_config, matmul_kind
-from tvm_iree_ext.schedules.gpu.matmul_plan import MatmulConfig, check_matmul, plan_matmul
+from tvm_iree_ext.schedules.gpu.matmul_numbers import MatmulConfig
+from tvm_iree_ext.schedules.gpu.matmul_plan import check_matmul, plan_matmul
 from tvm_iree_ext.schedules.gpu.matmul_shape import MatmulShape
 
 from tvm_iree_ext.device.code import compile_device
