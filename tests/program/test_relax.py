@@ -1,0 +1,53 @@
+"""Relax modules as programs."""
+
+import numpy as np
+import pytest
+from relax_programs import normal
+from tvm import relax, tirx
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.program_relax import from_relax
+from tvm_iree_ext.simulated_program import simulate_program
+
+
+def test_a_relax_module_is_a_program(tmp_path):
+    """Two layers with softmax, of TVM's operators."""
+    builder = relax.BlockBuilder()
+    rows = tirx.Var("rows", "int64")
+    x = relax.Var("x", relax.TensorType((rows, 8), "float32"))
+    w = relax.Var("w", relax.TensorType((8, 6), "float32"))
+    with builder.function("main", [x, w], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            y = builder.emit(relax.op.matmul(x, w))
+            y = builder.emit(relax.op.nn.relu(y))
+            y = builder.emit_output(relax.op.nn.softmax(y, axis=-1))
+        builder.emit_func_output(y)
+    built = ext.build(builder.get(), folder=tmp_path / "p")
+    x, w = normal(5, 8), normal(8, 6)
+    e = np.exp(np.maximum(x @ w, 0))
+    np.testing.assert_allclose(built(x, w), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert str(built.main.signature.results[0]) == "out0: float32[rows, 6]"
+    with pytest.raises(BuildError, match="a program takes no config"):
+        ext.build(builder.get(), config={})
+
+
+def test_extremes_of_a_relax_module_keep_nan_on_both_sides(tmp_path):
+    """As NumPy's do, on the CPU and on a GPU."""
+    builder = relax.BlockBuilder()
+    x, y = (relax.Var(name, relax.TensorType((6, 40), "float32")) for name in "xy")
+    with builder.function("main", [x, y], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            larger = builder.emit_output(relax.op.maximum(x, y))
+            least = builder.emit_output(relax.op.min(x, axis=[1]))
+            clipped = builder.emit_output(relax.op.clip(y, -0.5, 0.5))
+        builder.emit_func_output(relax.Tuple([larger, least, clipped]))
+    imported = from_relax(builder.get())
+    x, y = normal(6, 40), normal(6, 40)
+    x[0, 0] = x[1, 20] = x[2, 39] = y[3, 0] = y[4, 17] = np.nan
+    expected = np.maximum(x, y), x.min(1), np.clip(y, -0.5, 0.5)
+    done = simulate_program(imported, "cuda:sm_80", [x, y]).check()
+    for results in (build_program(imported, folder=tmp_path / "p")(x, y), done.results):
+        for got, want in zip(results, expected, strict=True):
+            np.testing.assert_array_equal(got, want)
