@@ -14,7 +14,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell's background job ignores Ctrl-C, and so would every process that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest.register_assert_rewrite("relax_programs")
+pytest.register_assert_rewrite("agreement", "relax_programs")
 
 # What a developer has tuned must not change what the tests build.
 os.environ["TVM_IREE_EXT_RECORDS"] = os.devnull

@@ -5,13 +5,12 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 import pytest
+from agreement import check
 from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
 
 from tvm_iree_ext import ops, registry, verify
 from tvm_iree_ext.bench.arg_compare import arg_case, numpy_arg, torch_arg
 from tvm_iree_ext.builder import build
-from tvm_iree_ext.catalog.entry import EXACT
-from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.examples import read_examples
 from tvm_iree_ext.target.names import make_target
@@ -20,16 +19,6 @@ NAME = "iree_linalg_ext.arg_compare"
 RULE = CpuArgCompare()
 RNG = np.random.default_rng(13)
 SIGNS = (">", ">=", "<", "<=")
-
-
-def check(op, *arguments, config=None):
-    """Run a kernel of ``op`` and compare with the reference; returns the kernel's results."""
-    operands = dict(zip((o.name for o in op.signature.arguments), arguments, strict=True))
-    want = registry.find(op.name).reference(op, operands)
-    got = build(op, config=config)(*arguments)
-    for array, name in zip(got, want, strict=True):
-        assert not first_difference(name, array, want[name], EXACT)
-    return got
 
 
 def arrays(shape, dimension, dtype="float32"):

@@ -7,10 +7,11 @@ import re
 import numpy as np
 import pytest
 import tvm
+from agreement import check
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 
 import tvm_iree_ext as ext
-from tvm_iree_ext import ops, pipeline, registry
+from tvm_iree_ext import ops, pipeline
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.machine import cpu_flags, this_machine
@@ -23,26 +24,6 @@ RNG = np.random.default_rng(7)
 def arrays(rows, keys, width=16, columns=16, heads=2, dtype="float32"):
     shapes = ((1, heads, rows, width), (1, heads, keys, width), (1, heads, keys, columns))
     return tuple(RNG.standard_normal(shape).astype(dtype) for shape in shapes)
-
-
-def check(op, *arguments, kernel=None):
-    """Run a kernel of ``op`` and compare with the reference; returns the kernel's results."""
-    entry = registry.find(op.name)
-    operands = dict(zip((o.name for o in op.signature.arguments), arguments, strict=True))
-    want = entry.reference(op, operands)
-    allowed = entry.tolerance(op, operands, want)
-    got = (kernel or build(op))(*arguments)
-    got = got if isinstance(got, tuple) else (got,)
-    for operand, array in zip(op.signature.results, got, strict=True):
-        limit = allowed[operand.name]
-        np.testing.assert_allclose(
-            array.astype(np.float64),
-            want[operand.name],
-            rtol=limit.relative,
-            atol=limit.absolute,
-            err_msg=operand.name,
-        )
-    return got
 
 
 # Both forms on lengths around their tiles: 16 lanes, 8 and 64 keys, 64 and 192 rows.

@@ -3,12 +3,13 @@
 import re
 from dataclasses import replace
 
+import agreement
 import numpy as np
 import pytest
 import tvm
 from tvm_iree_ext.schedules.cpu.attention import CpuAttention
 
-from tvm_iree_ext import ops, pipeline, registry
+from tvm_iree_ext import ops, pipeline
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import ScheduleError
@@ -35,22 +36,7 @@ def check(op, *arguments, kernel=None, **changes):
     """Run a kernel of this form and compare with the reference; returns its results."""
     kernel = kernel or build(op, PAIRS, config=replace(RULE.heuristic(op, PAIRS), **changes))
     assert kernel.config["algorithm"] == "pairs"
-    entry = registry.find(op.name)
-    operands = dict(zip((o.name for o in op.signature.arguments), arguments, strict=True))
-    want = entry.reference(op, operands)
-    allowed = entry.tolerance(op, operands, want)
-    got = kernel(*arguments)
-    got = got if isinstance(got, tuple) else (got,)
-    for operand, array in zip(op.signature.results, got, strict=True):
-        limit = allowed[operand.name]
-        np.testing.assert_allclose(
-            array.astype(np.float64),
-            want[operand.name],
-            rtol=limit.relative,
-            atol=limit.absolute,
-            err_msg=operand.name,
-        )
-    return got
+    return agreement.check(op, *arguments, kernel=kernel)
 
 
 # Pairs, blocks of 8 keys, tiles of 64 keys and 192 rows, and one more or less of each.

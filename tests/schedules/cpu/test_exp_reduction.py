@@ -2,17 +2,17 @@
 
 import dataclasses
 
+import agreement
 import ml_dtypes
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
 from tvm_iree_ext.schedules.exp_reduction_plan import Plan
 
-from tvm_iree_ext import ops, registry
+from tvm_iree_ext import ops
 from tvm_iree_ext.bench import exp_reduction as bench
 from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.builder import build
-from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import CallError, ScheduleError
 from tvm_iree_ext.ops import TensorType
 from tvm_iree_ext.target.names import make_target
@@ -68,14 +68,7 @@ def operands_of(op, **sizes):
 
 def check(op, operands, config=None):
     """Run a kernel of ``op`` and compare with the reference; returns the kernel's results."""
-    entry = registry.find(op.name)
-    want = entry.reference(op, operands)
-    allowed = entry.tolerance(op, operands, want)
-    got = build(op, config=config)(*operands.values())
-    results = got if isinstance(got, tuple) else (got,)
-    for array, name in zip(results, want, strict=True):
-        assert not first_difference(name, array, want[name], allowed[name])
-    return results
+    return agreement.check(op, *operands.values(), config=config)
 
 
 def config_of(op, **changes):

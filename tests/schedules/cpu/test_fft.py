@@ -4,33 +4,16 @@ import dataclasses
 
 import numpy as np
 import pytest
+from agreement import check
 from tvm_iree_ext.schedules.cpu.fft import CpuFft
 
-from tvm_iree_ext import ops, registry
+from tvm_iree_ext import ops
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import CallError, ScheduleError
 from tvm_iree_ext.target.names import make_target
 
 RULE = CpuFft()
 RNG = np.random.default_rng(11)
-
-
-def check(op, *arguments, kernel=None):
-    """Run a kernel of ``op`` and compare with the reference; returns the kernel's results."""
-    entry = registry.find(op.name)
-    operands = dict(zip((o.name for o in op.signature.arguments), arguments, strict=True))
-    want = entry.reference(op, operands)
-    allowed = entry.tolerance(op, operands, want)
-    got = (kernel or build(op))(*arguments)
-    for operand, array in zip(op.signature.results, got, strict=True):
-        limit = allowed[operand.name]
-        np.testing.assert_allclose(
-            array.astype(np.float64),
-            want[operand.name],
-            rtol=limit.relative,
-            atol=limit.absolute,
-        )
-    return got
 
 
 def arrays(*shape, dtype="float32", count=2):

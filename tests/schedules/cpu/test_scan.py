@@ -5,31 +5,19 @@ import dataclasses
 import ml_dtypes
 import numpy as np
 import pytest
+from agreement import check
 from tvm_iree_ext.schedules.cpu.scan import CpuScan
 
-from tvm_iree_ext import ops, registry
+from tvm_iree_ext import ops
 from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.bench.scan import numpy_scan, scan_case, torch_scan
 from tvm_iree_ext.builder import build
-from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.target.names import make_target
 
 RULE = CpuScan()
 RNG = np.random.default_rng(11)
 LAST = "select(arg1 > 0, arg1, arg0)"
-
-
-def check(op, x, init, config=None):
-    """Run a kernel of ``op`` and compare with the reference; returns the kernel's results."""
-    entry = registry.find(op.name)
-    operands = {"input": x, "accumulator_init": init}
-    want = entry.reference(op, operands)
-    limits = entry.tolerance(op, operands, want)
-    got = build(op, config=config)(x, init)
-    for name, array in zip(want, got, strict=True):
-        assert not first_difference(name, array, want[name], limits[name])
-    return got
 
 
 def arrays(shape, dimension, dtype="int32"):

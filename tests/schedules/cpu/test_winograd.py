@@ -4,6 +4,7 @@ import itertools
 from dataclasses import replace
 from fractions import Fraction
 
+import agreement
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
@@ -28,12 +29,8 @@ def numbers(*shape):
 
 
 def check(op, source):
-    """Run a kernel of ``op``, compare with the reference."""
-    entry = registry.find(op.name)
-    want = entry.reference(op, {"input": source})["result"]
-    allowed = entry.tolerance(op, {"input": source}, {"result": want})["result"]
-    got = build(op)(source)
-    np.testing.assert_allclose(got, want, rtol=allowed.relative, atol=allowed.absolute)
+    """Run a kernel of ``op`` and compare with the reference; returns the kernel's result."""
+    (got,) = agreement.check(op, source)
     return got
 
 
