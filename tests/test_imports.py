@@ -35,6 +35,7 @@ ALLOWED = {
     "dtypes": ".errors numpy ml_dtypes",
     "signature": ".errors .dtypes",
     "expression": "",
+    "purity": "tvm",
     "versions": "",
     "lazy": "",
     "example_programs": ".vector .target tvm",
@@ -42,7 +43,7 @@ ALLOWED = {
     "reference": ".expression numpy ml_dtypes",
     "target": ".layout .machine tvm numpy",
     "intrin": ".layout .target tvm tvm_ffi numpy",
-    "ops": ".layout .expression tvm tvm_ffi numpy ml_dtypes",
+    "ops": ".layout .expression .purity tvm tvm_ffi numpy ml_dtypes",
     "vector": ".layout .ops tvm tvm_ffi numpy",
     "schedules": ".ops .vector .target .intrin .layout .vector_math tvm tvm_ffi numpy",
     "catalog": ".tolerance .layout .ops .reference .expression numpy ml_dtypes",
@@ -61,8 +62,8 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".narrow_storage .vector_math .target .layout .intrin .linker .artifact .manifest"
-    " .device.launcher tvm tvm_ffi cuda",
+    "device": ".narrow_storage .vector_math .purity .target .layout .intrin .linker .artifact"
+    " .manifest .device.launcher tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .manifest .device.launcher numpy",
     "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"

@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 
-_PURE = 1  # of TVM's kinds of effects of calls
+from tvm_iree_ext.purity import is_pure
 
 
 def scheduler_fence() -> tirx.Stmt:
@@ -56,10 +56,7 @@ def _on_the_same(one: Any, other: Any) -> bool:
 
 def _may_change(node: Any) -> bool:
     """Whether it may be another value the second time, or do something."""
-    if isinstance(node, TensorLoad):
-        return True
-    effect = node.op.get_attr("TCallEffectKind") if isinstance(node.op, ir.Op) else None
-    return effect is None or int(effect) > _PURE
+    return isinstance(node, TensorLoad) or not is_pure(node)
 
 
 def _one(branches: list[Any]) -> tirx.Stmt:

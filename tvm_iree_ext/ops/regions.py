@@ -17,14 +17,13 @@ from tvm import tirx
 
 from tvm_iree_ext import expression
 from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.purity import is_pure
 
 RegionLike = str | Callable[..., Any]
 RegionsLike = RegionLike | Sequence[str]
 """A region that yields several values: a callable, a text with commas, or a text for each."""
 
 Compare = Callable[[Any, Any], Any]
-
-_PURE = 1  # of TVM's CallEffectKind; what is above reads or writes a state
 
 NAMED: dict[str, str] = {
     "add": "arg0 + arg1",
@@ -228,16 +227,10 @@ def _check_pure(op: str, body: tvm.ir.Expr, parameters: Sequence[tirx.Var]) -> N
     nodes: list[tvm.ir.Expr] = []
     tvm_ffi.structural_walk(body, (tvm.ir.Expr, nodes.append))
     for node in nodes:
-        if isinstance(node, tvm.ir.Call) and _effect(node.op) > _PURE:
+        if isinstance(node, tvm.ir.Call) and not is_pure(node):
             raise OpError(f"{op}: region calls {node.op.name}, which is not pure")
         if isinstance(node, tirx.Var) and not any(node.same_as(one) for one in parameters):
             raise OpError(f"{op}: region uses {node.name}, which is none of its arguments")
-
-
-def _effect(called: Any) -> int:
-    """TVM's CallEffectKind of what a call calls; what tells none might do anything."""
-    effect = called.get_attr("TCallEffectKind") if isinstance(called, tvm.ir.Op) else None
-    return _PURE + 1 if effect is None else int(effect)
 
 
 def _number(value: int | float, dtypes: Collection[str]) -> Any:
