@@ -27,7 +27,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.emit import At, Expr, Index, MultiplyAdd, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, MultiplyAdd, View, i64, known, serial
 
 from tvm_iree_ext.ops.attention import Attention
 
@@ -183,14 +183,18 @@ class Lanes:
             lanes = int(str(value.ty.dtype).partition("x")[2] or 1)
             return emit.cast(value, self.dtype) * emit.splat(factor, lanes)
 
-        dims, view = self.op.dims["k1"], self.views["query"]
+        self.transpose_query(self.views["query"], convert)
+
+    def transpose_query(self, view: View, convert: Callable[[Expr], Expr]) -> None:
+        """Bring the rows of ``view``, which is of query, into lanes."""
+        dims = self.op.dims["k1"]
         with serial(self.groups) as group:
             emit.load_transposed(
                 self.query,
                 view,
                 self.lane_rows(group * self.lanes),
-                lambda c: self.space.spread(c, dims),
-                self.k1,
+                lambda c: view.space.spread(c, dims),
+                view.space.count(dims),
                 view.along(dims),
                 line_base=group * self.query_lines,
                 convert=convert,

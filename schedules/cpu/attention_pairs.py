@@ -82,18 +82,7 @@ class Pairs(Lanes):
     def load_query(self) -> None:
         """Bring the rows of query into ``query[k1 / 2, lanes]`` of each vector of them."""
         self.factor = I.Bind(self.operands.query_factor)
-        dims, view = self.op.dims["k1"], self.words["query"]
-        with serial(self.groups) as group:
-            emit.load_transposed(
-                self.query,
-                view,
-                self.lane_rows(group * self.lanes),
-                lambda c: view.space.spread(c, dims),
-                self.k1 // 2,
-                view.along(dims),
-                line_base=group * self.query_lines,
-                convert=lambda words: words,
-            )
+        self.transpose_query(self.words["query"], lambda words: words)
 
     def key_scalar(self, own: Expr, key: Expr, k: Expr) -> Expr:
         """A word of key."""
