@@ -56,7 +56,8 @@ class FakeGpu:
     """The server.
 
     ``kernels`` are the lowered functions that it runs by name; ``calls`` is what it was asked for,
-    ``held`` the memory that was not given back, ``simulations`` one for each launch.
+    ``held`` the memory that was not given back, of at most ``room`` bytes, ``simulations`` one for
+    each launch.
     """
 
     def __init__(self, place, library):
@@ -64,6 +65,7 @@ class FakeGpu:
             shutil.copy(library, place / name)
         self.place = place
         self.kernels, self.calls, self.simulations, self.held = {}, [], [], {}
+        self.room = MEMORY
         self.capability, self.refuses, self.streams = (8, 0), {}, []
         self.writes = []  # the stream of each copy to the GPU
         self.environment = {
@@ -106,6 +108,8 @@ class FakeGpu:
             return self.refuses[what].pop(0) if self.refuses[what] else 0
         if what == "allocate":
             (size,) = struct.unpack("q", content)
+            if sum(self.held.values()) + size > self.room:
+                return -1
             at, self._next = self._next, self._next + -(-size // LINE) * LINE
             assert self._next < MEMORY
             self.memory[at : at + size] = b"\xa5" * size  # as nothing leaves it

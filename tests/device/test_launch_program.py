@@ -1,5 +1,6 @@
 """Programs for GPUs from their artifacts, on a driver whose launches the simulator runs."""
 
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext import program_lowering, recorded
-from tvm_iree_ext.device.launcher import Kernels
+from tvm_iree_ext.device.launcher import DriverError, Kernels, numpy_type
 from tvm_iree_ext.device.pipeline import lower_with_host
 from tvm_iree_ext.errors import CallError
 from tvm_iree_ext.mlir.program import import_program
@@ -64,6 +65,21 @@ def test_a_program_is_called_like_one_of_a_cpu(device, folder):
     assert len(device.held) == 6  # the constants stay
     with pytest.raises(CallError, match="arg0"):
         program(x[0])
+
+
+def test_constants_go_back_where_there_is_no_room_for_all(device, folder):
+    x, expected = arrays()
+    kernels, out = Kernels(folder), np.zeros_like(expected)
+    constants = kernels.plan["constants"]
+    sizes = [math.prod(one["shape"]) * numpy_type(one["dtype"]).itemsize for one in constants]
+    device.room = x.nbytes + out.nbytes + sum(sizes) - 1
+    with pytest.raises(DriverError, match="hipMalloc failed with status 2"):
+        kernels(x, out)
+    assert device.held == {}
+    device.room, device.refuses = 2 * device.room, {"launch": [1]}
+    with pytest.raises(DriverError, match="hipModuleLaunchKernel failed"):
+        kernels(x, out)
+    assert sorted(device.held.values()) == sorted(sizes)
 
 
 def test_the_script_follows_the_plan_of_a_function(device, folder, tmp_path):

@@ -354,12 +354,15 @@ class Kernels:
         with self._lock:
             if self._constants is None:
                 found: dict[str, int] = {}
-                for one in self.plan.get("constants", ()):
-                    count, kind = math.prod(one["shape"]), numpy_type(one["dtype"])
-                    array = np.fromfile(self._parameters, kind, count, offset=one["offset"])
-                    found[one["name"]] = address = self.gpu.allocate(array.nbytes)
-                    self.gpu.write(address, array.ctypes.data, array.nbytes)
-                    self.gpu.wait()  # whatever stream reads it, now and later
+                with contextlib.ExitStack() as taken:  # goes back where one fails
+                    for one in self.plan.get("constants", ()):
+                        count, kind = math.prod(one["shape"]), numpy_type(one["dtype"])
+                        array = np.fromfile(self._parameters, kind, count, offset=one["offset"])
+                        found[one["name"]] = address = self.gpu.allocate(array.nbytes)
+                        taken.callback(self.gpu.free, address)
+                        self.gpu.write(address, array.ctypes.data, array.nbytes)
+                        self.gpu.wait()  # whatever stream reads it, now and later
+                    taken.pop_all()
                 self._constants = found
             return self._constants
 
