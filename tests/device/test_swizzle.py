@@ -22,12 +22,12 @@ TVMSCRIPT = SimpleNamespace(
 )
 
 
-def kernel(width=32, lanes=8):
+def kernel(width=32, lanes=8, rows=64):
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name("main")
-        a = I.arg("A", I.Buffer((64, width), "float16"))
-        with I.launch_thread("blockIdx.x", 1), I.launch_thread("threadIdx.x", 64) as lane:
-            tile = I.alloc_buffer((64, width), "float16", scope="shared")
+        a = I.arg("A", I.Buffer((rows, width), "float16"))
+        with I.launch_thread("blockIdx.x", 1), I.launch_thread("threadIdx.x", rows) as lane:
+            tile = I.alloc_buffer((rows, width), "float16", scope="shared")
             with I.serial(0, width // lanes) as part:
                 at = part * lanes
                 ramp = tirx.Ramp(at, tirx.const(1, "int32"), lanes) if lanes > 1 else at
@@ -116,9 +116,12 @@ def test_the_buffer_is_aligned_to_its_pattern():
     [
         (kernel(lanes=16), Swizzle(32, 8, 2), "accessed by 16 elements .*; its columns have 8"),
         (kernel(), Swizzle(48, 8, 1), "has 32 elements in its last dimension; rows of 48"),
+        (kernel(48), Swizzle(48, 8, 1), "rows of 48 must be a power of two of columns of 8"),
+        (kernel(rows=48), Swizzle(96, 8, 1), "rows of 96 must be a power of two of columns of 8"),
+        (kernel(16, rows=48), Swizzle(48, 6, 1), "columns of 6, which divide both"),
     ],
 )
-def test_accesses_across_columns_are_refused(func, swizzle, message):
+def test_swizzles_that_do_not_fit_are_refused(func, swizzle, message):
     with pytest.raises(BuildError, match=message):
         lower_device(with_swizzles(func, {name_of_tile(func): swizzle}), make_target("cuda:sm_80"))
 

@@ -32,7 +32,8 @@ def swizzle_shared(
     """Rewrite the accesses of the buffers that the attribute names; runs before flattening.
 
     Raises:
-        BuildError: for a name that no shared buffer has, or an access across columns.
+        BuildError: for a name that no shared buffer has, a swizzle that does not permute the
+            elements of a buffer, or an access across columns.
     """
     asked = func.attrs.get(SWIZZLES)
     if not asked:
@@ -48,6 +49,7 @@ def swizzle_shared(
         buffer = alloc.buffer
         if buffer.name in swizzles and buffer.scope().startswith("shared"):
             swizzle = swizzles[buffer.name]
+            _check(buffer, swizzle)
             again = tirx.decl_buffer(
                 buffer.shape, str(buffer.dtype), buffer.name, scope=buffer.scope(),
                 strides=buffer.strides,
@@ -173,18 +175,27 @@ class _Swizzler:
 
 
 def _rows_joined(buffer: Any, swizzle: Swizzle) -> int:
-    """How many of a buffer's rows are one of the swizzle's.
+    """How many of a buffer's rows are one of the swizzle's."""
+    return max(1, swizzle.row_elements // int(buffer.shape[-1]))
+
+
+def _check(buffer: Any, swizzle: Swizzle) -> None:
+    """Refuse what is no permutation of a buffer's elements.
 
     Raises:
-        BuildError: where neither divides the other.
+        BuildError: where rows of neither divide the other's, or have no power of two of columns.
     """
-    width = int(buffer.shape[-1])
-    if width % swizzle.row_elements == 0:
-        return 1
-    joint, rest = divmod(swizzle.row_elements, width)
-    if rest or buffer.strides or len(buffer.shape) < 2 or int(buffer.shape[-2]) % joint:
+    width, row, access = int(buffer.shape[-1]), swizzle.row_elements, swizzle.access_elements
+    joint, rest = divmod(row, width)
+    parted = buffer.strides or len(buffer.shape) < 2
+    if width % row and (rest or parted or int(buffer.shape[-2]) % joint):
         raise BuildError(
-            f"swizzle: {buffer.name} has {width} elements in its last dimension; rows of"
-            f" {swizzle.row_elements} must divide it, or be several that lie side by side"
+            f"swizzle: {buffer.name} has {width} elements in its last dimension; rows of {row}"
+            " must divide it, or be several that lie side by side"
         )
-    return joint
+    columns = row // access
+    if row % access or width % access or columns & (columns - 1):
+        raise BuildError(
+            f"swizzle: {buffer.name} has {width} elements in its last dimension; rows of {row}"
+            f" must be a power of two of columns of {access}, which divide both"
+        )
