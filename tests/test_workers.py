@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tvm_iree_ext import workers
 from tvm_iree_ext.workers import Worker, WorkerDied, each
 
 
@@ -43,7 +44,7 @@ def test_a_hang_is_ended(tmp_path):
 def test_a_call_that_another_thread_ends_says_so(worker):
     """Also where that thread has ended the process while this one is between two looks at it."""
     worker.start()
-    pipe = worker._pipe
+    process, pipe = worker._running
 
     class Late:
         send, recv, close = pipe.send, pipe.recv, pipe.close
@@ -54,7 +55,7 @@ def test_a_call_that_another_thread_ends_says_so(worker):
             time.sleep(0.3)
             return ended
 
-    worker._pipe, waiting = Late(), threading.Event()
+    worker._running, waiting = (process, Late()), threading.Event()
     with ThreadPoolExecutor(1) as threads:
         call = threads.submit(worker.call, time.sleep, 60)
         waiting.wait(30)
@@ -62,6 +63,61 @@ def test_a_call_that_another_thread_ends_says_so(worker):
         with pytest.raises(WorkerDied, match="was ended"):
             call.result(30)
     assert worker.call(abs, -3) == 3
+
+
+@pytest.fixture
+def begun(monkeypatch):
+    """``begun(then)``: processes that start from now on; ``then()`` is done before one is known."""
+    found = []
+
+    def install(then):
+        start = workers._CONTEXT.Process.start
+
+        def starting(process):
+            start(process)
+            found.append(process)
+            then()
+
+        monkeypatch.setattr(workers._CONTEXT.Process, "start", starting)
+        return found
+
+    return install
+
+
+def test_a_process_that_is_being_started_is_stopped(worker, begun):
+    starting, go_on = threading.Event(), threading.Event()
+    processes = begun(lambda: starting.set() or go_on.wait(30))
+    with ThreadPoolExecutor(2) as threads:
+        call = threads.submit(worker.call, time.sleep, 60)
+        starting.wait(30)
+        stop = threads.submit(worker.stop)
+        time.sleep(0.1)  # it looks, and finds one that starts
+        go_on.set()
+        stop.result(30)
+        with pytest.raises(WorkerDied, match="was ended"):
+            call.result(30)
+    assert not processes[0].is_alive()
+
+
+def test_an_interrupted_start_leaves_no_process(worker, begun):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    processes = begun(interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        worker.start()
+    processes[0].join(30)
+    assert processes[0].exitcode == 0
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+
+def test_what_was_ended_starts_no_process(worker, begun):
+    processes = begun(lambda: None)
+    worker.call(abs, -3)
+    worker.end()
+    with pytest.raises(WorkerDied, match="was ended"):
+        worker.call(abs, -3)
+    assert [process.is_alive() for process in processes] == [False]
 
 
 def test_its_temporary_files_are_in_the_folder(worker, tmp_path):
@@ -90,3 +146,24 @@ def test_stopping_early_ends_the_processes_and_leaves_no_files():
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
     assert not folder.startswith(tempfile.gettempdir() + "/tmp")
+
+
+def test_stopping_early_starts_no_process_afterwards(monkeypatch, begun):
+    waiting, go_on, ended = threading.Event(), threading.Event(), []
+    call = Worker.call
+
+    def late(self, function, item):
+        if item == "late":
+            waiting.set()
+            go_on.wait(30)
+        return call(self, function, item)
+
+    monkeypatch.setattr(Worker, "call", late)
+    processes = begun(lambda: None)
+    results = each(eval, lambda *how: ended.append(how), ["1", "late"], 2, 30)
+    assert next(results) == 1
+    waiting.wait(30)
+    threading.Timer(0.2, go_on.set).start()
+    results.close()
+    assert [(item, str(error)) for item, error in ended] == [("late", "was ended")]
+    assert len(processes) == 1

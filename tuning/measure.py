@@ -95,9 +95,9 @@ class Runner:
         with quiet():
             return outcome, self._worker.call(time_candidate, candidate.folder)
 
-    def stop(self) -> None:
-        """End the process."""
-        self._worker.stop()
+    def end(self) -> None:
+        """End the process, and start no other."""
+        self._worker.end()
 
 
 class Measurer:
@@ -191,14 +191,12 @@ class Measurer:
             self._to_build.put(None)
         for _ in self._runners:
             self._to_run.put(None)
-        while any(thread.is_alive() for thread in self._threads):
-            # Again, since a thread may have been about to start one.
-            for builder in self._builders:
-                builder.stop()
-            for runner in self._runners:
-                runner.stop()
-            for thread in self._threads:
-                thread.join(0.05)
+        for builder in self._builders:
+            builder.end()
+        for runner in self._runners:
+            runner.end()
+        for thread in self._threads:
+            thread.join()
         self._stack.close()
 
     def submit(

@@ -47,9 +47,9 @@ class Worker:
         self._limit_s = limit_s
         self._folder = folder
         self._first = first
-        self._process: Any = None
-        self._pipe: Any = None
-        self._taking = threading.Lock()
+        self._running: tuple[Any, Connection] | None = None  # the process and the pipe to it
+        self._ended = False
+        self._changing = threading.Lock()  # of these two: a process that starts is not overlooked
         self._speaking = threading.RLock()  # the pipe is closed by none while another uses it
 
     def call(
@@ -74,7 +74,7 @@ class Worker:
         Raises:
             WorkerDied: when it ended in its first function.
         """
-        if self._process is None:
+        if self._running is None:
             self._start()
             if self._first is not None:
                 self._exchange((_without_arguments, self._first), _STARTING_S)
@@ -82,9 +82,9 @@ class Worker:
     def _exchange(self, message: object, limit_s: float) -> Any:
         """The answer to a message."""
         with self._speaking:
-            process, pipe = self._process, self._pipe
-            if process is None:  # another thread has ended it
+            if (running := self._running) is None:  # another thread has ended it
                 raise WorkerDied("was ended")
+            process, pipe = running
             try:
                 pipe.send(message)
                 if not pipe.poll(limit_s):
@@ -92,7 +92,7 @@ class Worker:
                     raise WorkerDied(f"took more than {limit_s:g} s", timed_out=True)
                 return pipe.recv()
             except (EOFError, BrokenPipeError, ConnectionResetError):
-                if self._process is None:  # another thread ends it
+                if self._running is None:  # another thread ends it
                     raise WorkerDied("was ended") from None
                 process.join()
                 self.stop()
@@ -100,22 +100,29 @@ class Worker:
 
     def stop(self) -> None:
         """End the process, if there is one; a thread waiting for it may do so, too."""
-        with self._taking:
-            process, self._process = self._process, None
-        if process is not None:
+        with self._changing:
+            running, self._running = self._running, None
+        if running is not None:
+            process, pipe = running
             _signal_group(process, signal.SIGKILL)
             process.kill()  # also before it has a group
             process.join()
             with self._speaking:  # who waits for it sees the end of the pipe
-                self._pipe.close()
+                pipe.close()
+
+    def end(self) -> None:
+        """End the process, and start no other: calls raise WorkerDied from now on."""
+        with self._changing:
+            self._ended = True
+        self.stop()
 
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Within the block the process, if there is one, and what it has started stand still."""
-        process = self._process
-        if process is None:
+        if (running := self._running) is None:
             yield
             return
+        process, _ = running
         _signal_group(process, signal.SIGSTOP)
         try:
             yield
@@ -123,14 +130,28 @@ class Worker:
             _signal_group(process, signal.SIGCONT)
 
     def _start(self) -> None:
-        self._pipe, theirs = _CONTEXT.Pipe()
+        ours, theirs = _CONTEXT.Pipe()
         process = _CONTEXT.Process(target=_serve, args=(theirs, self._folder), daemon=True)
-        # Ctrl-C is for the parent, which ends this process: also while it is still importing.
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        process.start()
-        self._process = process  # only now: another thread may end what has started
+        try:
+            with theirs, self._changing, _interrupts_wait():
+                if self._ended:
+                    raise WorkerDied("was ended")
+                process.start()
+                self._running = process, ours
+        except BaseException:  # Ctrl-C, too: what has started so far ends where its pipe does
+            self.stop()
+            ours.close()
+            raise
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Within the block Ctrl-C waits, also for the processes that start in it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        theirs.close()  # now the end of the process is the end of the pipe
 
 
 def _signal_group(process: Any, number: int) -> None:
@@ -146,7 +167,7 @@ def _without_arguments(function: Callable[[], object]) -> None:
 def _serve(pipe: Connection, folder: str) -> None:
     os.setpgid(0, 0)
     tempfile.tempdir = folder
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the parent, which ends this process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     with contextlib.suppress(EOFError, BrokenPipeError):  # the parent has gone
         while True:
@@ -189,4 +210,5 @@ def each(
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
-                worker.stop()
+                worker.end()
+            threads.shutdown()

@@ -65,7 +65,7 @@ if __name__ == "__main__":
         for name in ("right", "hang"):
             measurer.submit(name, Doubled(), LoweringConfig(algorithm=name))
         for one in measurer.results():
-            print(*(w._process.pid for w in (*measurer._builders, measurer._runners[0]._worker)),
+            print(*(w._running[0].pid for w in (*measurer._builders, measurer._runners[0]._worker)),
                   flush=True)
 """
 
