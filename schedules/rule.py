@@ -36,6 +36,12 @@ class ConfigCheck:
         value = getattr(self.config, field).get(role)
         return self.count(f"{field}[{role!r}]", value, most)
 
+    def parts(self, field: str, role: str, size: int) -> int:
+        """How many parts of ``size`` the number of ``role`` in ``field`` is."""
+        value = self.tile(field, role)
+        self.expect(value % size == 0, f"{field}[{role!r}]", value, f"a multiple of {size}")
+        return value // size
+
     def count(self, what: str, value: object, most: int | None = None) -> int:
         """``value``, a number from 1 to ``most``."""
         expected = "a number from 1" if most is None else f"1 to {most}"

@@ -97,17 +97,11 @@ def warpgroup_numbers(check: ConfigCheck) -> WarpgroupConfig:
         mma = mma_kind(config.mma_kind)
     except TargetError as error:
         raise ScheduleError(f"{check.rule}: {error}") from error
-    subgroups, rows = check.tile("subgroups", "m"), check.tile("workgroup_tile", "m")
-    check.expect(
-        subgroups % _SUBGROUPS == 0, "subgroups['m']", subgroups, f"a multiple of {_SUBGROUPS}"
-    )
-    consumers = subgroups // _SUBGROUPS
-    each = consumers * mma.m
-    check.expect(rows % each == 0, "workgroup_tile['m']", rows, f"a multiple of {each}")
+    consumers = check.parts("subgroups", "m", _SUBGROUPS)
     return WarpgroupConfig(
         mma.name,
         consumers,
-        rows // each,
+        check.parts("workgroup_tile", "m", consumers * mma.m),
         check.count("stages", config.stages),
         config.algorithm.removeprefix(_PREFIX),
     )

@@ -91,21 +91,15 @@ def matmul_numbers(check: ConfigCheck) -> MatmulConfig:
         None not in (mma.lhs, mma.rhs, mma.acc) and mma.kind in _FRAGMENTS,
         f"mma_kind is {mma.name!r}, which is {mma.kind}; expected one of {', '.join(_FRAGMENTS)}",
     )
-
-    def instructions(field: str, role: str, extent: int) -> int:
-        value = check.tile(field, role)
-        check.expect(value % extent == 0, f"{field}[{role!r}]", value, f"a multiple of {extent}")
-        return value // extent
-
     subgroups = (check.tile("subgroups", "m"), check.tile("subgroups", "n"))
     return MatmulConfig(
         mma_kind=config.mma_kind,
         subgroups=subgroups,
         tiles=(
-            instructions("workgroup_tile", "m", subgroups[0] * mma.m),
-            instructions("workgroup_tile", "n", subgroups[1] * mma.n),
+            check.parts("workgroup_tile", "m", subgroups[0] * mma.m),
+            check.parts("workgroup_tile", "n", subgroups[1] * mma.n),
         ),
-        k_tiles=instructions("reduction_tile", "k", mma.k),
+        k_tiles=check.parts("reduction_tile", "k", mma.k),
         stages=check.count("stages", config.stages),
         column_major=config.column_major,
         swizzle=config.swizzle,
