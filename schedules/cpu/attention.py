@@ -30,10 +30,11 @@ _SERIAL_FLOPS = 2_000_000
 _REGISTER_ROWS = {16: 6, 32: 8}
 _REGISTER_VECTORS = 2
 
-# The tiles form: tiles of keys, of columns and of rows that are multiplied side by side, four sums
-# of two by two.  Scores of a tile of keys and of its rows fit the first cache.
+# The tiles form: tiles of sums in registers; rows of a task; and vectors of rows and keys whose
+# scores are made at once: fewer where a mask of as many lies beside them in the first cache.
 _PRODUCT_TILES = 2
-_TILED_ROWS, _TILED_KEYS = 512, 256
+_TILED_ROWS = 1024
+_TILED_SCORES, _TILED_SCORES_AND_MASK = (2, 256), (1, 128)
 
 # Rows, in vectors of them, up to which a tuner tries the form for few.
 _MOST_ROWS_IN_VECTORS = 4
@@ -130,15 +131,15 @@ class CpuAttention(CpuRule):
     ) -> LoweringConfig:
         # An element is read once for each register tile: what makes that dear is done once.
         promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
-        rows = _REGISTER_ROWS[features.vector_registers]
-        unit = _REGISTER_VECTORS * lanes
+        rows, vectors = _REGISTER_ROWS[features.vector_registers], _REGISTER_VECTORS
         # More rows share the cost of a promoted tile; beyond, scratch outgrows the L2 cache.
         tile_m, tile_k2 = 192 if promote else 64, 96 if rows == 6 else 64
         if algorithm == PAIRS:
             promote, tile_m = ("value",), 192
         if algorithm == MATRIX:
-            promote, rows = ("key", "value"), _PRODUCT_TILES
-            tile_m, tile_k2 = _TILED_ROWS, _TILED_KEYS
+            promote, rows, tile_m = ("key", "value"), _PRODUCT_TILES, _TILED_ROWS
+            vectors, tile_k2 = _TILED_SCORES_AND_MASK if "mask" in op.maps else _TILED_SCORES
+        unit = vectors * lanes
         tile_m = max(unit, tile_m // unit * unit)
         points = _static_count(op, "b")
         m = _static_count(op, "m")
@@ -148,7 +149,7 @@ class CpuAttention(CpuRule):
             algorithm=algorithm,
             workgroup_tile={"m": tile_m},
             reduction_tile={"k2": tile_k2},
-            register_tile={"k2": rows, "n": rows, "m": _REGISTER_VECTORS},
+            register_tile={"k2": rows, "n": rows, "m": vectors},
             vector_lanes=lanes,
             promote=promote,
             parallel=_is_large(op),

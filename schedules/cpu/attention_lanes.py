@@ -27,6 +27,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention_mask import load_mask
 from tvm_iree_ext.schedules.emit import At, Expr, Index, MultiplyAdd, View, i64, known, serial
 
 from tvm_iree_ext.ops.attention import Attention
@@ -204,19 +205,10 @@ class Lanes:
         """Bring what the mask adds to the scores of a part into ``mask[k2, rows]``."""
         if not self.mask_by_row:
             return
-        view = self.views["mask"]
-        contiguous = known(view.along(self.op.dims["k2"])) != 0
         with serial(self.vectors) as vector:
-            emit.load_transposed(
-                self.mask,
-                view,
-                self.lane_rows(base + vector * self.lanes),
-                lambda c: self.operands.key_at(first_key + c),
-                keys,
-                keys if contiguous else 0,
-                lane_base=vector * self.lanes,
-                convert=self.operands.mask_value,
-            )
+            own = vector * self.lanes
+            rows, ahead = (self.lane_rows(base + own + further) for further in (0, self.width))
+            load_mask(self.operands, self.mask, own, rows, ahead, first_key, keys)
 
     def start(self) -> None:
         """Set the running state: empty, or what online attention is given."""
@@ -318,15 +310,15 @@ class Lanes:
                     at = [chain * self.lanes + lane]
                     I.buffer_store(newest, self.maximum[base + lane], at)
                 I.buffer_store(sums, self.operands.const(0.0), [lane])
-            if self.finishes:
-                with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
-                    # Stored and read again: a region may hold what TVM can do by lanes only.
-                    mask = self.mask[key, own + lane] if self.mask_by_row else None
-                    score = self.raw_score(key, own + lane)
-                    score = self.finished_score(score, first_key + key, mask, base + lane)
-                    I.buffer_store(self.scores, score, [key, own + lane])
 
             def see(key: Expr, chain: int) -> None:
+                if self.finishes:
+                    # Stored and read again: a region may hold what TVM can do by lanes only.
+                    with emit.vector_loop(self.lanes) as lane:
+                        mask = self.mask[key, own + lane] if self.mask_by_row else None
+                        score = self.raw_score(key, own + lane)
+                        score = self.finished_score(score, first_key + key, mask, base + lane)
+                        I.buffer_store(self.scores, score, [key, own + lane])
                 with emit.vector_loop(self.lanes) as lane:
                     at = chain * self.lanes + lane
                     score = self.score(key, own + lane)
@@ -342,16 +334,21 @@ class Lanes:
                 for chain in range(1, _CHAINS):
                     other = newest[chain * self.lanes + lane]
                     I.buffer_store(newest, emit.larger_float(newest[lane], other), [lane])
-            self.weigh(keys, own, newest, sums)
             with emit.vector_loop(self.lanes) as lane:
                 change = self.operands.weight(self.maximum[base + lane] - newest[lane])
                 I.buffer_store(self.rescale, change, [base + lane])
-                total = self.total[base + lane] * change + sums[lane]
+            self.rescaled(base)
+            self.weigh(keys, own, newest, sums)
+            with emit.vector_loop(self.lanes) as lane:
+                total = self.total[base + lane] * self.rescale[base + lane] + sums[lane]
                 I.buffer_store(self.total, total, [base + lane])
                 maximum = newest[lane]
                 if self.op.online:
                     maximum = self.operands.newest(maximum, sums[lane])
                 I.buffer_store(self.maximum, maximum, [base + lane])
+
+    def rescaled(self, first: Expr) -> None:
+        """What is done when the factors of a vector of rows, from one on, are known."""
 
     def weigh(self, keys: Index, own: Expr, newest: Any, sums: Any) -> None:
         """The weights of a vector of rows, the part's from ``own`` on, and their sums."""

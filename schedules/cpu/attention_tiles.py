@@ -167,6 +167,10 @@ class _Tiles(Pairs):
     def raw_score(self, key: Expr, lane: Expr) -> Expr:
         return self.scores[key, lane] * self.factor
 
+    def rescaled(self, first: Expr) -> None:
+        """Rescale the output long before tiles of it are loaded, which wait for stores."""
+        self.rescale_output(tirx.floordiv(first, i64(TILE)), 1)
+
     def weigh(self, keys: Index, own: Expr, newest: Any, sums: Any) -> None:
         super().weigh(keys, own, newest, sums)
         with serial(i64(emit.ceil_div(keys, KEYS)) * TILE, emit.ceil_div(keys, 2)) as pair:
@@ -174,7 +178,6 @@ class _Tiles(Pairs):
             I.buffer_store(self.weights, zeros, [pair, emit.run(own, TILE)])
 
     def multiply_weights_value(self, first_key: Expr, keys: Index, group: Expr) -> None:
-        self.rescale_output(group, self.vectors)
         depth = emit.ceil_div(keys, KEYS)
 
         def tiles(first: Index, count: int) -> None:
