@@ -36,6 +36,7 @@ class LoweringConfig:
         column_major: whether lanes hold runs of the result's rows: A and B exchanged in the
             instruction.
         swizzle: whether rows in shared memory may be permuted; else they are padded alone.
+        streaming: whether results are stored past the caches of a CPU.
     """
 
     algorithm: str = ""
@@ -52,6 +53,7 @@ class LoweringConfig:
     stages: int = 1
     column_major: bool = False
     swizzle: bool = True
+    streaming: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -250,6 +250,8 @@ def around(config: LoweringConfig) -> Space:
         choices.append(Choice("vector_lanes", (config.vector_lanes // 2,)))
     if config.splits > 1:
         choices.append(Choice("splits", (1, *_scaled(config.splits))))
+    if config.streaming:
+        choices.append(Choice("streaming", (False,)))
     return Space((form(config, *choices),))
 
 

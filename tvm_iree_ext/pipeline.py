@@ -9,6 +9,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.tirx import compilation_pipeline
 
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
+from tvm_iree_ext.streams import define_streams
 from tvm_iree_ext.vector_math import lower_vector_math
 from tvm_iree_ext.vectorization import broadcast_words, compare_words_for_nan
 
@@ -102,7 +103,7 @@ def _cpu_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
 
     def finalize() -> Any:
         return ir.transform.Sequential(
-            [lower_vector_math, keep_local_buffers_on_stack, finalize_host()]
+            [lower_vector_math, keep_local_buffers_on_stack, define_streams, finalize_host()]
         )
 
     return _lower, finalize, finalize_device

@@ -7,6 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.pack_kernel import Run, pack_kernel, runs
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.cpu.streaming import streams
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -47,6 +48,7 @@ class CpuPack(CpuRule):
             workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
             vector_lanes=lanes,
             parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
+            streaming=algorithm == "rows" and streams(op, target),
         )
 
     def lower(self, op: Packing, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -64,6 +66,7 @@ def _check(op: Packing, check: ConfigCheck) -> None:
     # The operands' innermost dims decide.
     if check.algorithm("rows" if packed == unpacked else "transpose") == "transpose":
         check.lanes(most=_LARGEST_SQUARE)  # of a square that is transposed in registers
+        check.need(not check.config.streaming, "squares are not stored past the caches")
     else:
         check.lanes()
     check.tile("workgroup_tile", "run")

@@ -9,6 +9,7 @@ packed one at a time:
                 rows:       copy the run of the dim that is innermost in both operands
                 transpose:  squares of the two dims that are innermost in one and in the other
 
+Where an unpacked result is stored past the caches, the two loops inside a task change places.
 A dim without tiles that is innermost is walked as a run, too.  What is past the end of the unpacked
 operand is padded or left out by a test for each run or square; where it holds, by a test for each
 element.  Elements are moved as unsigned integers, so that every bit pattern is kept.
@@ -17,6 +18,7 @@ element.  Elements are moved as unsigned integers, so that every bit pattern is 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from tvm import tirx
@@ -24,6 +26,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.streaming import fence, stream
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
@@ -97,23 +100,29 @@ class _Loops:
         self, outer: Sequence[Index], inner: Sequence[Index], lanes: int = 1, pad: bool = False
     ) -> None:
         """Copy, or pad, what is at tile numbers and positions within the tile, by dim."""
-        packed = self._packed_at(outer, inner, lanes)
-        unpacked = self._unpacked_at(outer, inner, lanes)
+        packed = self._packed_at(outer, inner)
+        unpacked = self._unpacked_at(outer, inner)
         if not self.op.packs:
-            I.buffer_store(self.unpacked, self.packed[packed], [unpacked])
+            self._store(self.unpacked, self.packed[emit.run(packed, lanes)], unpacked, lanes)
         elif pad:
-            I.buffer_store(self.packed, emit.splat(self.padding, lanes), [packed])
+            self._store(self.packed, emit.splat(self.padding, lanes), packed, lanes)
         else:
-            I.buffer_store(self.packed, self.unpacked[unpacked], [packed])
+            self._store(self.packed, self.unpacked[emit.run(unpacked, lanes)], packed, lanes)
 
-    def _packed_at(self, outer: Sequence[Index], inner: Sequence[Index], lanes: int = 1) -> Expr:
+    def _store(self, buffer: Any, value: Expr, first: Expr, lanes: int) -> None:
+        """Store a vector of the result."""
+        if self.config.streaming:
+            stream(buffer, value, first, lanes)
+        else:
+            I.buffer_store(buffer, value, [emit.run(first, lanes)])
+
+    def _packed_at(self, outer: Sequence[Index], inner: Sequence[Index]) -> Expr:
         positions = [inner[dim] for dim in self.op.inner_dims_pos]
-        index = self.op.packed_index(outer, positions)
-        return emit.run(emit.flat_index(index, self.packed_shape), lanes)
+        return emit.flat_index(self.op.packed_index(outer, positions), self.packed_shape)
 
-    def _unpacked_at(self, outer: Sequence[Index], inner: Sequence[Index], lanes: int = 1) -> Expr:
+    def _unpacked_at(self, outer: Sequence[Index], inner: Sequence[Index]) -> Expr:
         index = [self._position(dim, outer, inner) for dim in range(self.rank)]
-        return emit.run(emit.flat_index(index, self.extents), lanes)
+        return emit.flat_index(index, self.extents)
 
     def _position(self, dim: int, outer: Sequence[Index], inner: Sequence[Index]) -> Expr:
         tile = self.tiles[dim]
@@ -146,17 +155,24 @@ class _Loops:
             stop = emit.smaller(counts[-1], first + tiles)
             exact = known(counts[-1])
             count = i64(tiles) if exact is not None and exact % tiles == 0 else stop - first
-            with serial(count) as number:
-                self._tile([*outer, (first + number) * steps[-1]])
+            self._tiles(count, lambda number: [*outer, (first + number) * steps[-1]])
+            if self.config.streaming:
+                fence()
 
-    def _tile(self, outer: list[Index]) -> None:
-        """One tile; with runs across tiles, as many as a run has."""
+    def _tiles(self, count: Index, outer_of: Callable[[Expr], list[Index]]) -> None:
+        """So many tiles; with runs across tiles, as many as a run has."""
         loose = {run.dim for run in (self.packed_run, self.unpacked_run) if run.inner}
         inner: list[Index] = [0] * self.rank
+        # What is streamed is written in order: only then are lines of the memory whole ones.
+        in_rows = self.config.streaming and not self.op.packs
         with ExitStack() as stack:
+            if not in_rows:
+                outer = outer_of(stack.enter_context(serial(count)))
             for dim in self.op.inner_dims_pos:
                 if dim not in loose and known(self.tiles[dim]) != 1:
                     inner[dim] = stack.enter_context(serial(self.tiles[dim]))
+            if in_rows:
+                outer = outer_of(stack.enter_context(serial(count)))
             tests = [
                 test
                 for dim in range(self.rank)
@@ -296,14 +312,14 @@ class _Loops:
     ) -> None:
         """A square, as vectors of one operand's run that are stored as vectors of the other's."""
         lanes = self.lanes
-        packed = [self._packed_at(*point(row, i64(column) + j), lanes) for j in range(lanes)]
-        unpacked = [self._unpacked_at(*point(i64(row) + i, column), lanes) for i in range(lanes)]
+        packed = [self._packed_at(*point(row, i64(column) + j)) for j in range(lanes)]
+        unpacked = [self._unpacked_at(*point(i64(row) + i, column)) for i in range(lanes)]
         source, target = (self.unpacked, self.packed), (unpacked, packed)
         if not self.op.packs:
             source, target = source[::-1], target[::-1]
-        vectors = emit.transpose([source[0][index] for index in target[0]])
-        for index, vector in zip(target[1], vectors, strict=True):
-            I.buffer_store(source[1], vector, [index])
+        vectors = emit.transpose([source[0][emit.run(first, lanes)] for first in target[0]])
+        for first, vector in zip(target[1], vectors, strict=True):
+            self._store(source[1], vector, first, lanes)
 
 
 def _is_multiple(count: Index, unit: int) -> bool:

@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
+from tvm_iree_ext.schedules.cpu.streaming import LOWERED, streams
 from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
@@ -61,6 +62,7 @@ class CpuScan(CpuRule):
                 workgroup_tile={"columns": tile},
                 vector_lanes=lanes,
                 parallel=parallel,
+                streaming=streams(op, target),
             )
         short = length is not None and length < 4 * lanes
         few = outer is not None and outer < 4
@@ -79,6 +81,8 @@ class CpuScan(CpuRule):
             vector_lanes=lanes,
             splits=splits,
             parallel=parallel,
+            # The ends of lines are stored as usual, in lines of the caches that they share.
+            streaming=length is not None and length >= chunk and streams(op, target),
         )
 
     def space(self, op: Scan, target: Target) -> Space:
@@ -86,9 +90,10 @@ class CpuScan(CpuRule):
         usual, cores = self.heuristic(op, target), cpu_features(target).cores
         lanes = Choice("vector_lanes", (usual.vector_lanes // 2, usual.vector_lanes))
         parallel = Choice("parallel", (False, True))
+        streaming = Choice("streaming", (False, True))
         if usual.algorithm == "columns":
             tile = Choice("workgroup_tile.columns", (2, 4, 8, 16, 32, 64, 128), ("vector_lanes",))
-            forms = [form(usual, lanes, tile, parallel)]
+            forms = [form(usual, lanes, tile, parallel, streaming)]
         else:
             chunk_tile = {"length": _CHUNK_BYTES // item_bytes(op.type.dtype)}
             whole = replace(usual, algorithm="prefix", workgroup_tile=chunk_tile, splits=1)
@@ -101,10 +106,11 @@ class CpuScan(CpuRule):
                 ("vector_lanes", "register_tile.vectors"),
             )
             splits = Choice("splits", (cores, 2 * cores, 4 * cores))
-            lines = replace(usual, algorithm="lanes", register_tile={}, workgroup_tile={}, splits=1)
+            lines = replace(whole, algorithm="lanes", register_tile={}, workgroup_tile={})
+            lines = replace(lines, streaming=False)
             forms = [
-                form(shared, lanes, vectors, chunk, splits),
-                form(whole, lanes, vectors, parallel),
+                form(shared, lanes, vectors, chunk, splits, streaming),
+                form(whole, lanes, vectors, parallel, streaming),
                 form(lines, lanes, Choice("algorithm", ("lanes", "rows")), parallel),
             ]
         return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
@@ -125,6 +131,14 @@ def _check(op: Scan, check: ConfigCheck) -> None:
     if inner == 1 and not op.in_order:
         forms.append("prefix")
     form, lanes, splits = check.algorithm(*forms), check.lanes(), check.splits()
+    check.need(
+        form in ("columns", "prefix") or not check.config.streaming,
+        f"{form!r} does not store past the caches",
+    )
+    check.need(
+        op.type.dtype not in LOWERED or not check.config.streaming,
+        f"{op.type.dtype} is not stored past the caches",
+    )
     if form == "columns":
         check.tile("workgroup_tile", "columns")
     if form == "prefix":

@@ -3,6 +3,7 @@
 A task owns a tile of neighbouring columns and walks along the dimension, in order: each step reads
 a row of the tile, combines it with the row of the output that it wrote before, which is still in
 the L1 cache, and writes the next one.  All traffic is whole rows of the tile, front to back.
+An output that is stored past the caches cannot be read again: the last row is kept beside it.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_tiles
-from tvm_iree_ext.schedules.emit import Expr, i64, serial
+from tvm_iree_ext.schedules.cpu.streaming import fence, stream
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.lines import Flat
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
 from tvm_iree_ext.ops.scan import Scan
@@ -21,10 +24,11 @@ from tvm_iree_ext.ops.scan import Scan
 
 def columns_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; ``config`` has ``workgroup_tile["columns"]``."""
+    emit_tile = _stream_tile if config.streaming else _emit_tile
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ScanOperands.declare(op)
         with column_tiles(operands.lines, config) as tile:
-            _emit_tile(operands, config.vector_lanes, tile)
+            emit_tile(operands, config.vector_lanes, tile)
     return builder.get()
 
 
@@ -58,3 +62,40 @@ def _emit_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 
         each(advance)
     each(lambda column: operands.finish(outer, column))
+
+
+def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
+    """As :func:`_emit_tile`, with the row that was written last in scratch of its own."""
+    lines, outer, source = operands.lines, tile.outer, operands.input
+    last = Flat(emit.scratch([tile.size], operands.output.dtype))
+    parts, inclusive = column_parts(tile.columns, lanes), operands.op.inclusive
+
+    def each(position: Index, value: Callable[[Expr, Expr], Expr]) -> None:
+        """A row of outputs, ``value(place, column)`` with places in the tile."""
+        for start, count, width in parts:
+            with serial(count) as vector:
+                first = start + vector * width
+                with emit.vector_loop(width) as lane:
+                    place = first + lane
+                    last.store(place, value(place, tile.first + place))
+                at = lines.at(outer, position, tile.first + first)
+                stream(operands.output.buffer, last.buffer[emit.run(first, width)], at, width)
+
+    def begin(_place: Expr, column: Expr) -> Expr:
+        if inclusive:
+            return source.load(lines.at(outer, 0, column))
+        return operands.init.load(lines.line(outer, column))
+
+    each(0, begin)
+    with serial(i64(lines.length) - 1) as before:
+        read = before + 1 if inclusive else before
+
+        def advance(place: Expr, column: Expr) -> Expr:
+            element = source.load(lines.at(outer, read, column))
+            return operands.combine(last.load(place), element)
+
+        each(before + 1, advance)
+    for start, count, width in parts:
+        with serial(count) as vector, emit.vector_loop(width) as lane:
+            operands.finish(outer, tile.first + start + vector * width + lane)
+    fence()

@@ -18,6 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.streaming import Streamed, fence
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
@@ -41,6 +42,7 @@ def prefix_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
                     first = line.begin(carry)
                     line.scan(first, operands.lines.length, carry[0])
                     operands.finish(row, 0)
+                    line.end()
             else:
                 with serial(operands.lines.outer) as row:
                     _in_rounds(_Line(operands, config, row), config)
@@ -56,6 +58,7 @@ class _Line:
         self.lanes = config.vector_lanes
         self.vectors = config.register_tile["vectors"]
         self.block = self.lanes * self.vectors
+        self.streaming = config.streaming
 
     def load(self, position: Index, lanes: int = 1) -> Expr:
         """Elements of the line."""
@@ -63,7 +66,14 @@ class _Line:
 
     def store(self, position: Index, value: Expr, lanes: int = 1) -> None:
         """Outputs of the line."""
-        self.operands.output.store(self.operands.lines.at(self.row, position), value, lanes)
+        output = self.operands.output
+        target = Streamed(output.buffer) if self.streaming else output
+        target.store(self.operands.lines.at(self.row, position), value, lanes)
+
+    def end(self) -> None:
+        """The end of a task."""
+        if self.streaming:
+            fence()
 
     def begin(self, carry: Any) -> Index:
         """Set ``carry[0]`` to what lies before the position that is returned.
@@ -214,4 +224,5 @@ def _in_rounds(line: _Line, config: LoweringConfig) -> None:
             first = I.Bind(first_of(round, split))
             with I.If(first < i64(length)), I.Then():
                 line.scan(first, I.Bind(emit.smaller(first + chunk, length)), offsets[split])
+                line.end()
             reduce(round + 1, split)

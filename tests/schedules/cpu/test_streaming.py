@@ -1,0 +1,128 @@
+"""Results stored past the caches: the same bits, wherever a result lies, and nothing beside it."""
+
+import platform
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from tvm_iree_ext.schedules.dispatch import choose
+
+from tvm_iree_ext import ops, pipeline
+from tvm_iree_ext.builder import build
+from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.target.names import make_target
+
+HOST = make_target("llvm")
+RNG = np.random.default_rng(5)
+
+
+def placed(shape, dtype, offset):
+    """A result that lies so many bytes behind a line of the cache, with what surrounds it."""
+    size = int(np.prod(shape)) * dtype.itemsize
+    memory = np.full(size + 192, 0x5A, np.uint8)
+    first = -memory.ctypes.data % 64 + 64 + offset
+    return memory[first : first + size].view(dtype).reshape(shape), memory
+
+
+def check_streams(op, *arguments, **changed):
+    """Of a kernel that streams the results are those of one that does not, at any address."""
+    usual = replace(choose(op, HOST).heuristic(op, HOST), **changed)
+    plain = build(op, config=usual)(*arguments)
+    want = plain if isinstance(plain, tuple) else (plain,)
+    kernel = build(op, config=replace(usual, streaming=True))
+    for offset in (0, 16, 48, want[0].dtype.itemsize):
+        placed_ones = [placed(one.shape, one.dtype, offset) for one in want]
+        outs = tuple(one for one, _ in placed_ones)
+        kernel(*arguments, out=outs if isinstance(plain, tuple) else outs[0])
+        for one, (got, memory) in zip(want, placed_ones, strict=True):
+            np.testing.assert_array_equal(got.view(np.uint8), one.view(np.uint8))
+            surroundings = np.count_nonzero(memory == 0x5A) - np.count_nonzero(
+                one.view(np.uint8) == 0x5A
+            )
+            assert surroundings == 192
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("float32", (40, 133)), ("float16", (7, 70)), ("int8", (7, 203))]
+)
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_scans_of_columns(dtype, shape, inclusive):
+    kind = numpy_dtype(dtype)
+    op = ops.scan(shape, dimension=0, inclusive=inclusive, dtype=dtype)
+    x, init = (RNG.integers(0, 2, s).astype(kind) for s in (shape, shape[1:]))
+    check_streams(op, x, init, workgroup_tile={"columns": 48})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "length"), [("float32", 1000), ("float32", 15), ("float16", 500), ("uint8", 1300)]
+)
+@pytest.mark.parametrize("inclusive", [True, False])
+@pytest.mark.parametrize("splits", [1, 3])
+def test_scans_of_lines(dtype, length, inclusive, splits):
+    op = ops.scan((2, length), dimension=1, inclusive=inclusive, reassociate=True, dtype=dtype)
+    kind = numpy_dtype(dtype)
+    x, init = (RNG.integers(0, 2, s).astype(kind) for s in ((2, length), (2,)))
+    how = {"algorithm": "prefix", "register_tile": {"vectors": 4}}
+    check_streams(op, x, init, workgroup_tile={"length": 128}, splits=splits, **how)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("shape", [(64, 96), (61, 93)])
+@pytest.mark.parametrize("tiles", [(8, 32), (4, 6)])
+def test_pack_and_unpack_in_rows(dtype, shape, tiles):
+    kind = numpy_dtype(dtype)
+    x = RNG.integers(-9, 9, shape).astype(kind)
+    where = {"inner_dims_pos": [0, 1], "inner_tiles": list(tiles)}
+    packed = tuple(-(-extent // tile) for extent, tile in zip(shape, tiles, strict=True)) + tiles
+    padding = {"padding_value": 3} if any(e % t for e, t in zip(shape, tiles, strict=True)) else {}
+    check_streams(ops.pack(shape, dtype=dtype, **where, **padding), x)
+    y = RNG.integers(-9, 9, packed).astype(kind)
+    check_streams(ops.unpack(packed, shape, dtype=dtype, **where), y)
+
+
+def test_large_results_are_streamed_and_others_are_not():
+    def streams(op):
+        return choose(op, HOST).heuristic(op, HOST).streaming
+
+    x86 = platform.machine() in ("x86_64", "AMD64")
+    assert streams(ops.scan((4096, 4096), dimension=0)) == x86
+    assert not streams(ops.scan((4096, 4096), dimension=1))  # whose lines lie in lanes
+    assert not streams(ops.scan((512, 512), dimension=0))
+    assert not streams(ops.scan(("n", 4096), dimension=0))
+
+
+def test_squares_and_lanes_are_not_streamed():
+    transposed = ops.pack((64, 64), inner_dims_pos=[1, 0], inner_tiles=[8, 8])
+    usual = choose(transposed, HOST).heuristic(transposed, HOST)
+    with pytest.raises(ScheduleError, match="squares are not stored past the caches"):
+        build(transposed, config=replace(usual, streaming=True))
+    for scan, message in (
+        (ops.scan((64, 64), dimension=1), "'lanes' does not store past the caches"),
+        (ops.scan((64, 64), dimension=0, dtype="bfloat16"), "bfloat16 is not stored past"),
+    ):
+        usual = choose(scan, HOST).heuristic(scan, HOST)
+        with pytest.raises(ScheduleError, match=message):
+            build(scan, config=replace(usual, streaming=True))
+
+
+def test_two_kernels_of_a_library_stream():
+    """Each brings the functions that it calls; the stores are in the machine's code."""
+    found = []
+    for name, length in (("first", 96), ("second", 112)):
+        op = ops.scan((4, length), dimension=0)
+        rule = choose(op, HOST)
+        config = replace(rule.heuristic(op, HOST), streaming=True)
+        (function,) = rule.lower(op, HOST, config).functions.values()
+        found.append((name, function.with_attr("global_symbol", name)))
+    pipeline.register()
+    library = tvm.compile(tvm.IRModule(dict(found)), HOST, tir_pipeline=pipeline.CPU_PIPELINE)
+    for name, length in (("first", 96), ("second", 112)):
+        x = RNG.standard_normal((4, length), dtype=np.float32)
+        results = np.zeros_like(x), np.zeros(length, np.float32)
+        tensors = [tvm.runtime.tensor(one) for one in (x, np.zeros_like(results[1]), *results)]
+        library[name](*tensors)
+        want = build(ops.scan((4, length), dimension=0))(x, results[1])[0]
+        np.testing.assert_array_equal(tensors[2].numpy(), want)
+    assert "vmovnt" in library.mod.inspect_source("asm") or "avx" not in str(HOST)

@@ -1,0 +1,87 @@
+"""Stores past the caches, as functions of LLVM IR that kernels call and are linked with.
+
+A result that no cache holds is read into one before it is written, line by line: a third of the
+traffic of a copy.  TIR has no word for a store that goes past the caches, LLVM has: a store that
+is marked ``nontemporal``, of an address that is a multiple of its bytes.  What calls one of these
+functions may have any address, as NumPy's arrays have multiples of 16 bytes: it is looked at, a
+whole vector stored at once, in parts of 16 bytes, or as usual.
+"""
+
+import tvm_ffi
+from tvm import ir, tirx
+
+_PREFIX = "tvm_iree_ext_stream"
+_PART_BYTES = 16
+
+FENCE = f"{_PREFIX}_fence"
+"""The function that a task calls after its stores: others see them then."""
+
+_FENCE_TEXT = f"define void @{FENCE}() {{\n  fence seq_cst\n  ret void\n}}\n"
+
+
+def stream_name(bits: int, lanes: int) -> str:
+    """The function that stores ``lanes`` words of so many bits: ``(address, vector)``."""
+    return f"{_PREFIX}_{lanes}x{bits}"
+
+
+def _text(name: str) -> str:
+    """The definition of a function, by its name."""
+    if name == FENCE:
+        return _FENCE_TEXT
+    lanes, bits = map(int, name.removeprefix(f"{_PREFIX}_").split("x"))
+    size, item = lanes * bits // 8, bits // 8
+    count, words = size // _PART_BYTES, f"<{lanes} x i{bits}>"
+    parts = []
+    for part in range(count):
+        each = lanes // count
+        places = ", ".join(f"i32 {part * each + lane}" for lane in range(each))
+        piece = f"<{each} x i{bits}>"
+        parts += [
+            f"%v{part} = shufflevector {words} %v, {words} poison, <{each} x i32> <{places}>",
+            f"%p{part} = getelementptr i8, ptr %p, i64 {part * _PART_BYTES}",
+            f"store {piece} %v{part}, ptr %p{part}, align {_PART_BYTES}, !nontemporal !0",
+        ]
+    lines = [
+        f"define void @{name}(ptr %p, {words} %v) {{",
+        "%a = ptrtoint ptr %p to i64",
+        f"%r = and i64 %a, {size - 1}",
+        "%whole = icmp eq i64 %r, 0",
+        "br i1 %whole, label %vector, label %other",
+        "vector:",
+        f"store {words} %v, ptr %p, align {size}, !nontemporal !0",
+        "ret void",
+        "other:",
+        f"%s = and i64 %a, {_PART_BYTES - 1}",
+        "%even = icmp eq i64 %s, 0",
+        "br i1 %even, label %parts, label %plain",
+        "parts:",
+        *parts,
+        "ret void",
+        "plain:",
+        f"store {words} %v, ptr %p, align {item}",
+        "ret void",
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def define_streams(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Link the functions that a PrimFunc calls; LLVM puts them in the place of the calls."""
+    names: set[str] = set()
+
+    def look(call: ir.Call) -> None:
+        if call.op.same_as(_EXTERN) and str(call.args[0].value).startswith(_PREFIX):
+            names.add(str(call.args[0].value))
+
+    tvm_ffi.structural_walk(func.body, (ir.Call, look))
+    if not names:
+        return func
+    text = "".join(map(_text, sorted(names))) + "!0 = !{i32 1}\n"
+    zero = tirx.const(0, "int32")
+    return func.with_body(tirx.AttrStmt(zero, "pragma_import_llvm", ir.StringImm(text), func.body))
+
+
+_EXTERN = ir.Op.get("tirx.call_extern")
