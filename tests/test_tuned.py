@@ -94,6 +94,11 @@ def test_what_does_not_fit_does_not_serve(database, other):
 def test_where_nothing_beat_the_heuristic_no_neighbour_does(database):
     database.append(record(matmul(24, 32, 32)))
     assert len(chosen(database)) == 1
+    nearer = matmul(24, 36, 16)
+    database.append(record(nearer, config=HEURISTIC, time_us=9))
+    assert chosen(database) == []
+    database.append(record(nearer, time_us=8))
+    assert len(chosen(database)) == 2
     database.append(record(time_us=10))
     assert chosen(database) == []
 

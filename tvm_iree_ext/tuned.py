@@ -7,6 +7,7 @@ otherwise.  Writing them is :mod:`tvm_iree_ext.tuning.records`.
 import contextlib
 import functools
 import hashlib
+import itertools
 import os
 import warnings
 from collections.abc import Iterable, Sequence
@@ -38,7 +39,7 @@ def choices(
     """Configs for an op from records, with where each comes from; the first that fits is best.
 
     That is the best of the records of exactly this task, or, where there is none, of tasks of the
-    nearest shapes.  Where the records say that nothing beats the heuristic, there is no choice.
+    nearest shapes.  Where the nearest say that nothing beats the heuristic, there is no choice.
     Records of other versions of this package or TVM are left out, with a warning.
 
     Args:
@@ -62,11 +63,12 @@ def choices(
         return _configs((record, "record exact") for record in best)
     here = task_extents(described["operands"], described["attributes"])
     near: dict[str, Record] = {}
-    for record in sorted(known, key=_preference):
+    for record in sorted((one for one in known if one.status == "ok"), key=_preference):
         near.setdefault(record.task, record)
     far = {task: distance(record.extents, here) for task, record in near.items()}
     order = sorted((task for task in near if far[task] <= _FAR), key=lambda task: far[task])
-    found = (near[task] for task in order if _is_better(near[task]))
+    # A shape of which the heuristic's config was the best says so for those that are near to it.
+    found = itertools.takewhile(_is_better, (near[task] for task in order))
     return _configs((record, f"record nearest {shape_text(record)}") for record in found)
 
 
