@@ -9,13 +9,14 @@ from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.sort_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.cpu.sort_network import network_kernel, shows_ties
+from tvm_iree_ext.schedules.cpu.sort_quick import quick_kernel
 from tvm_iree_ext.schedules.cpu.sort_radix import radix_kernel
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.sort import Sort
-from tvm_iree_ext.target.cpu import cpu_features
+from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 
 # Below this many elements a launch of the thread pool (3 to 12 us) costs more than it brings.
 _SERIAL_ELEMENTS = 4096
@@ -32,11 +33,19 @@ _PLACE_BYTES = 4
 # Lengths of single lines that are sorted in vectors; measured.
 _COLUMNS = range(_FEW, _LONG)
 
+# Where a line can be partitioned in vectors, longer ones are, many of them, too; measured.
+_SHORT = 1024
+
+# Vectors that are sorted in registers: half of them.
+_QUICK_ROWS = 16
+_LEAST_QUICK_ROWS = 4
+
 _KERNELS = {
     "radix": radix_kernel,
     "merge": merge_kernel,
     "network": network_kernel,
     "columns": columns_kernel,
+    "quick": quick_kernel,
 }
 
 _LARGEST_DIGIT_BITS = 16
@@ -51,7 +60,7 @@ class CpuSort(CpuRule):
     lowers = Sort
 
     def heuristic(self, op: Sort, target: Target) -> LoweringConfig:
-        """Vectors for short lines, digits for long ones where they apply, merges for the rest."""
+        """Vectors for short lines, and for long ones partitions, digits or else merges."""
         features = cpu_features(target)
         length = op.shape[op.dimension]
         widest = max(item_bytes(dtype) for dtype in op.dtypes)
@@ -60,7 +69,9 @@ class CpuSort(CpuRule):
         in_columns = lanes > 1 and length in _COLUMNS and _suits_columns(op)
         # How many lines there will be is known only at the call: one alone would fill one lane.
         alone = in_columns and bool(op.signature.symbols)
-        short = isinstance(length, int) and length <= _network_length(op)
+        in_parts = _suits_quick(op, features)
+        longest = min(_network_length(op), _SHORT) if in_parts else _network_length(op)
+        short = isinstance(length, int) and length <= longest
         if short and not alone and _fills(op, lanes):
             rows = _network_rows(op, features.vector_registers)
             return LoweringConfig(
@@ -69,10 +80,20 @@ class CpuSort(CpuRule):
                 vector_lanes=lanes,
                 parallel=parallel,
             )
+        long = isinstance(length, str) or length >= _LONG
+        shared = long and _few_lines(op, features.cores)
+        if in_parts:
+            # Two parts for a core: they are more alike together, and shorter.
+            return LoweringConfig(
+                algorithm="quick",
+                register_tile={"rows": _QUICK_ROWS},
+                vector_lanes=features.lanes(widest * 8),
+                splits=2 * features.cores if shared else 1,
+                parallel=parallel,
+            )
         if in_columns:
             return LoweringConfig(algorithm="columns", vector_lanes=lanes, parallel=parallel)
-        long = isinstance(length, str) or length >= _LONG
-        splits = features.cores if long and _few_lines(op, features.cores) else 1
+        splits = features.cores if shared else 1
         if op.order is None or (isinstance(length, int) and length <= _FEW):
             # Two operands of 16 rows are all 32 registers; longer runs would be spilled.
             run = 16 if features.vector_registers >= 32 and len(op.dtypes) <= 2 else 8
@@ -103,12 +124,18 @@ class CpuSort(CpuRule):
         shares = Choice("splits", (1, features.cores, 2 * features.cores, 4 * features.cores))
         parallel = Choice("parallel", (False, True))
         lanes = Choice("vector_lanes", tuple({max(widest // 2, 1), widest}))
-        tiles = {"radix": {"digit_bits": 8}, "merge": {"run": 8}, "network": {"rows": 8}}
+        tiles = {
+            "radix": {"digit_bits": 8},
+            "merge": {"run": 8},
+            "network": {"rows": 8},
+            "quick": {"rows": _QUICK_ROWS},
+        }
         choices = {
             "radix": (Choice("register_tile.digit_bits", tuple(range(6, 14))), shares),
             "merge": (Choice("register_tile.run", (4, 8, 16, 32)), lanes, shares),
             "network": (Choice("register_tile.rows", (4, 8, 16)), lanes),
             "columns": (lanes,),
+            "quick": (Choice("register_tile.rows", (8, 16)), shares),
         }
         forms = [
             form(self._base(usual, name, tiles.get(name, {}), widest), *choices[name], parallel)
@@ -122,7 +149,7 @@ class CpuSort(CpuRule):
                 isinstance(length, str) or length > _network_length(op)
             ):
                 return f"a network of {length} elements is slower than the others"
-            return refusal(lambda: _check(op, self.check(config)))
+            return refusal(lambda: _check(op, target, self.check(config)))
 
         return Space.of(usual, forms, refused)
 
@@ -145,7 +172,7 @@ class CpuSort(CpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, self.check(config))
+        _check(op, target, self.check(config))
         return ir.IRModule({op.entry: _KERNELS[config.algorithm](op, config)})
 
 
@@ -185,6 +212,12 @@ def _suits_columns(op: Sort) -> bool:
     return plain and _in_one_piece(op) and item_bytes(op.dtypes[0]) >= _PLACE_BYTES
 
 
+def _suits_quick(op: Sort, features: CpuFeatures) -> bool:
+    """Whether the form for single lines by partitions takes an op."""
+    plain = op.order is not None and len(op.dtypes) == 1
+    return plain and _in_one_piece(op) and item_bytes(op.dtypes[0]) in features.compressed_bytes
+
+
 def _numbers(shape: tuple[int | str, ...]) -> list[int]:
     return [extent for extent in shape if isinstance(extent, int)]
 
@@ -193,7 +226,7 @@ def _in_one_piece(op: Sort) -> bool:
     return all(extent == 1 for extent in op.shape[op.dimension + 1 :])
 
 
-def _check(op: Sort, check: ConfigCheck) -> None:
+def _check(op: Sort, target: Target, check: ConfigCheck) -> None:
     form, splits = check.algorithm(*_KERNELS), check.splits()
     if form == "radix":
         plain = op.order is not None
@@ -207,6 +240,16 @@ def _check(op: Sort, check: ConfigCheck) -> None:
         wanted = "one operand of 4 bytes or 8, a plain comparison, and lines in one piece"
         check.need(suits, f"'columns' needs {wanted}, of static length")
         check.need(splits == 1, "'columns' takes no splits")
+    elif form == "quick":
+        features = cpu_features(target)
+        wanted = (
+            "one operand of a size that the CPU packs, a plain comparison, and lines in one piece"
+        )
+        check.need(_suits_quick(op, features), f"'quick' needs {wanted}")
+        rows = check.tile("register_tile", "rows", _MOST_ROWS)
+        check.need(rows >= _LEAST_QUICK_ROWS, f"'quick' needs {_LEAST_QUICK_ROWS} rows at least")
+        lanes = features.lanes(item_bytes(op.dtypes[0]) * 8)
+        check.lanes(lanes, lanes)
     else:
         static = isinstance(op.shape[op.dimension], int)
         check.need(static, "'network' needs a static length")

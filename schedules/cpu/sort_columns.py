@@ -6,9 +6,7 @@
         ever smaller distances, and at last, in square tiles that are transposed in registers and
         back, the elements of each vector.
 
-Elements are compared as unsigned integers, all different that differ in any bit; so a NaN has its
-place, too, and the tile can be filled up with the largest number.  Zeros of either sign are ties:
-where there is a negative one, zeros are put back in the order in which they came.
+Elements are compared by their keys (see :mod:`..sort_keys`); the largest fills up the tile.
 
 Work: length x log2(length)^2 / 4 exchanges, of a power of two of elements.  Scratch: two tiles.
 """
@@ -20,11 +18,11 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.sort_keys import Keys
 from tvm_iree_ext.schedules.cpu.sort_lines import Line, Lines
 from tvm_iree_ext.schedules.cpu.sort_rows import RowSort, cleaner
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
 
-from tvm_iree_ext.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.ops.sort import Sort
 
 # Rows that are held in registers.
@@ -48,22 +46,12 @@ class _Columns:
         assert lines.op.order is not None
         self.lines, self.config, self.lanes = lines, config, config.vector_lanes
         self.length = int(lines.length)
-        self.dtype = lines.op.dtypes[0]
-        self.descending = lines.op.order.descending
-        bits = item_bytes(self.dtype) * 8
-        self.unsigned = f"uint{bits}"
-        self.ones, self.sign = (self.number(n) for n in (2**bits - 1, 2 ** (bits - 1)))
+        self.keys = Keys(lines.op.dtypes[0], lines.op.order.descending)
         run = 1
         while run * self.lanes * self.lanes < self.length:
             run *= 2
         self.run = run
         """Vectors of a sorted column."""
-
-    def number(self, value: int) -> Expr:
-        """A constant of the compared type."""
-        if value < 1 << 63:
-            return tirx.const(value, self.unsigned)
-        return tirx.reinterpret(self.unsigned, tirx.const(value - (1 << 64), "int64"))
 
     def emit(self) -> None:
         """All lines."""
@@ -73,12 +61,13 @@ class _Columns:
 
     def sort_line(self, source: Line, target: Line) -> None:
         """One line by one task."""
-        lanes, rows = self.lanes, self.run * self.lanes
-        columns, runs = (emit.scratch([rows * lanes], self.unsigned) for _ in range(2))
+        lanes, rows, keys = self.lanes, self.run * self.lanes, self.keys
+        source, target = keys.words(source), keys.words(target)
+        columns, runs = (emit.scratch([rows * lanes], keys.unsigned) for _ in range(2))
         with serial(self.length) as i:
-            I.buffer_store(columns, self.key(source.load(0, i)), [i])
+            I.buffer_store(columns, keys.key(source.load(0, i)), [i])
         with serial(rows * lanes, self.length) as i:
-            I.buffer_store(columns, self.ones, [i])
+            I.buffer_store(columns, keys.ones, [i])
         self.rows_of(columns, _BLOCK).emit()
         with serial(self.run) as number:
             block = [columns[self.row(number * lanes + i)] for i in range(lanes)]
@@ -86,9 +75,8 @@ class _Columns:
                 I.buffer_store(runs, vector, [self.row(number + column * self.run)])
         self.merge_runs(runs)
         with serial(self.length) as i:
-            target.store(0, i, self.element(runs[i]))
-        if self.dtype in FLOATS:
-            self.settle_zeros(source, target)
+            target.store(0, i, keys.element(runs[i]))
+        keys.settle_zeros(source, target, self.length)
 
     def row(self, number: Expr) -> Expr:
         """Where a vector of a tile lies."""
@@ -98,24 +86,6 @@ class _Columns:
         """Exchanges of the rows of a tile."""
         rows = self.run * self.lanes
         return RowSort([tile], rows, self.lanes, block, lambda left, right: right[0] < left[0])
-
-    def key(self, value: Expr) -> Expr:
-        """An unsigned integer that is smaller the earlier an element goes."""
-        bits = value if self.dtype == self.unsigned else tirx.reinterpret(self.unsigned, value)
-        if self.dtype in FLOATS:
-            bits = bits ^ tirx.Select(bits >= self.sign, self.ones, self.sign)
-        elif not self.dtype.startswith("u"):
-            bits = bits ^ self.sign
-        return bits ^ self.ones if self.descending else bits
-
-    def element(self, key: Expr) -> Expr:
-        """The element that a key stands for."""
-        bits = key ^ self.ones if self.descending else key
-        if self.dtype in FLOATS:
-            bits = bits ^ tirx.Select(bits >= self.sign, self.sign, self.ones)
-        elif not self.dtype.startswith("u"):
-            bits = bits ^ self.sign
-        return bits if self.dtype == self.unsigned else tirx.reinterpret(self.dtype, bits)
 
     def merge_runs(self, runs: Any) -> None:
         """Merge sorted runs of vectors two by two."""
@@ -145,7 +115,7 @@ class _Columns:
         """Sort each of a block of vectors that are bitonic."""
         lanes = self.lanes
         places = [self.row(number * lanes + i) for i in range(lanes)]
-        tiles = [emit.registers(lanes, self.unsigned) for _ in range(lanes)]
+        tiles = [emit.registers(lanes, self.keys.unsigned) for _ in range(lanes)]
         whole = emit.run(0, lanes)
         for tile, vector in zip(tiles, emit.transpose([runs[p] for p in places]), strict=True):
             I.buffer_store(tile, vector, [whole])
@@ -156,29 +126,3 @@ class _Columns:
         vectors = emit.transpose([tile[whole] for tile in tiles])
         for place, vector in zip(places, vectors, strict=True):
             I.buffer_store(runs, vector, [place])
-
-    def settle_zeros(self, source: Line, target: Line) -> None:
-        """Put zeros, which lie next to each other, in the order in which they came."""
-        state = emit.registers(2, "int64")
-        found, hole = state[0], state[1]
-        zero = self.number(0)
-
-        def bits(value: Expr) -> Expr:
-            return tirx.reinterpret(self.unsigned, value)
-
-        def is_zero(value: Expr) -> Expr:
-            return (bits(value) & (self.ones ^ self.sign)) == zero
-
-        I.buffer_store(state, i64(0), [0])
-        with serial(self.length) as i:
-            negative = bits(source.load(0, i)) == self.sign
-            I.buffer_store(state, found | tirx.Select(negative, i64(1), i64(0)), [0])
-        with I.If(found != 0), I.Then():
-            I.buffer_store(state, i64(0), [1])
-            with I.While(tirx.Not(is_zero(target.load(0, hole)))):
-                I.buffer_store(state, hole + 1, [1])
-            with serial(self.length) as i:
-                value = I.Bind(source.load(0, i))
-                with I.If(is_zero(value)), I.Then():
-                    target.store(0, hole, value)
-                    I.buffer_store(state, hole + 1, [1])

@@ -26,7 +26,8 @@ class CpuFeatures:
     :func:`..names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
     products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``,
     and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
-    multiplies whole tiles (AMX).
+    multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which an
+    instruction moves some lanes of a whole vector to its front.
     """
 
     name: str
@@ -35,6 +36,7 @@ class CpuFeatures:
     cores: int
     dot_dtypes: frozenset[str] = frozenset()
     tile_dtypes: frozenset[str] = frozenset()
+    compressed_bytes: frozenset[int] = frozenset()
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of ``dtype_bits`` in a vector."""
@@ -66,7 +68,8 @@ def cpu_features(target: Target) -> CpuFeatures:
         # Every CPU with tiles rounds to bfloat16 by an instruction, too, which their kernels use.
         features = _TILES if has("amx-tile") and has("avx512bf16") else {}
         tiles = frozenset(dtype for dtype, feature in features.items() if has(feature))
-        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles)
+        compressed = frozenset({2, 4, 8} if has("avx512vbmi2") else {4, 8})
+        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed)
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
         return CpuFeatures("AVX2" if has("avx2") else "AVX", 256, 16, cores, dots)

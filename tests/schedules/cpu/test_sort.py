@@ -11,14 +11,23 @@ from tvm_iree_ext import dtypes, ops, registry
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops import TensorType
+from tvm_iree_ext.target.cpu import cpu_features
 from tvm_iree_ext.target.names import make_target
 
 RULE = CpuSort()
 TARGET = make_target("llvm")
 MERGE = {"algorithm": "merge", "register_tile": {"run": 8}, "vector_lanes": 8}
 NETWORK = {"algorithm": "network", "register_tile": {"rows": 8}, "vector_lanes": 8}
+QUICK = {"algorithm": "quick", "register_tile": {"rows": 16}}
+COLUMNS = {"algorithm": "columns", "register_tile": {}, "vector_lanes": 8, "splits": 1}
 RADIX = {"algorithm": "radix", "register_tile": {"digit_bits": 8}}
 FORMS = {"radix": RADIX, "merge": MERGE}
+
+
+FEATURES = cpu_features(TARGET)
+needs_compress = pytest.mark.skipif(
+    not FEATURES.compressed_bytes, reason="this CPU has no instruction that packs lanes"
+)
 
 
 def config(op, **changes):
@@ -111,13 +120,9 @@ def test_a_network_loses_no_zero_among_nan():
         assert sorted(line.tolist()) == sorted(given.tolist())
 
 
-@pytest.mark.parametrize(
-    ("dtype", "length", "region"),
-    [("float32", 700, "<"), ("uint64", 64, ">="), ("float64", 129, ">"), ("int32", 5, "<=")],
-)
-def test_single_lines_in_columns(dtype, length, region):
+def single_lines(dtype, length, region, form):
+    """Sort four lines: of random elements; with zeros of either sign; infinite ones; NaN."""
     rng = np.random.default_rng(15)
-    form = {"algorithm": "columns", "register_tile": {}, "vector_lanes": 8, "splits": 1}
     if dtype in dtypes.FLOATS:
         keys = rng.standard_normal((4, length)).astype(dtype)
         keys[1, rng.random(length) < 0.3] = 0
@@ -138,16 +143,82 @@ def test_single_lines_in_columns(dtype, length, region):
     np.testing.assert_array_equal(np.sort(got.view(bits)), np.sort(keys.view(bits)))
 
 
-def test_the_form_goes_by_length_lines_and_comparator():
-    def form(shape, dimension, region="<", count=1):
-        op = ops.sort(*[shape] * count, dimension=dimension, region=region)
-        return RULE.heuristic(op, TARGET).algorithm
+@pytest.mark.parametrize(
+    ("dtype", "length", "region"),
+    [("float32", 700, "<"), ("uint64", 64, ">="), ("float64", 129, ">"), ("int32", 5, "<=")],
+)
+def test_single_lines_in_columns(dtype, length, region):
+    single_lines(dtype, length, region, COLUMNS)
+
+
+def quick(item_bytes, **changes):
+    lanes = FEATURES.lanes(item_bytes * 8)
+    if item_bytes not in FEATURES.compressed_bytes:
+        pytest.skip(f"this CPU has no instruction that packs lanes of {item_bytes} bytes")
+    return QUICK | {"vector_lanes": lanes, "splits": 1} | changes
+
+
+@pytest.mark.parametrize(("dtype", "region"), [("float32", "<"), ("float16", ">="), ("int64", ">")])
+def test_single_lines_by_partitions(dtype, region):
+    form = quick(np.dtype(dtype).itemsize)
+    single_lines(dtype, 3001, region, form)
+
+
+@pytest.mark.parametrize("splits", [1, 5])
+def test_partitions_of_any_length(splits):
+    rng = np.random.default_rng(16)
+    op = ops.sort(("b", "n") if splits == 1 else (1, "n"), dimension=1)
+    kernel = build(op, config=config(op, **quick(4, splits=splits)))
+    for length in (0, 1, 2, 15, 16, 17, 64, 65, 129, 255, 256, 257, 300, 1000, 4099, 40_001):
+        keys = rng.integers(-length, length + 1, (1, length)).astype(np.float32)
+        same([kernel(keys)], [np.sort(keys)])
+
+
+@needs_compress
+def test_partitions_of_hard_lines():
+    n = 20_000
+    rng = np.random.default_rng(17)
+    far = np.float64(2.0) ** rng.integers(-300, 300, n)
+    sampled = rng.permutation(n).astype(np.float64)
+    for start in range(n // 16, n, n // 8):  # where a sample is taken the smallest ones are
+        sampled[start : start + 8] *= -1
+    lines = {
+        "sorted": np.arange(n),
+        "reversed": np.arange(n)[::-1],
+        "equal": np.full(n, 7),
+        "largest": np.full(n, np.nan),
+        "up and down": np.minimum(np.arange(n), np.arange(n)[::-1]),
+        "few": np.arange(n) * 7919 % 3,
+        "mostly equal": np.where(rng.random(n) < 0.9, 0.0, rng.standard_normal(n)),
+        "one apart": np.where(np.arange(n) == 99, -1, 1),
+        "far apart": far,
+        "smallest sampled": sampled,
+    }
+    keys = np.array(list(lines.values()), np.float64)
+    op = ops.sort(keys, dimension=1)
+    (got,) = run(op, keys, **quick(8))
+    for name, line, want in zip(lines, got, np.sort(keys, axis=1), strict=True):
+        np.testing.assert_array_equal(line, want, err_msg=name)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
+def test_the_form_goes_by_length_lines_comparator_and_cpu(cpu):
+    target = make_target({"kind": "llvm", "mcpu": cpu})
+
+    def form(shape, dimension, region="<", count=1, dtype="float32"):
+        op = ops.sort(*[shape] * count, dimension=dimension, region=region, dtype=dtype)
+        return RULE.heuristic(op, target).algorithm
 
     assert form((1000, 64), 1) == form((64, 1000), 0) == form(("n", 64), 1) == "network"
     assert form((1000, 64), 1, "abs(arg0) < abs(arg1)") == "network"
-    assert form((100_000,), 0) == form(("n",), 0) == form((2, 4096), 1, count=2) == "radix"
-    assert form((4096,), 0) == form((2, 4096), 1, ">") == form(("n", 4096), 1) == "columns"
-    assert form((100_000,), 0, "abs(arg0) < abs(arg1)") == form((50,), 0) == "merge"
+    assert form((100_000,), 0, count=2) == form((2, 4096), 1, count=2) == "radix"
+    assert form((100_000,), 0, dtype="int16") == form((100_000,), 0, dtype="uint8") == "radix"
+    assert form((100_000,), 0, "abs(arg0) < abs(arg1)") == form((50,), 0, count=2) == "merge"
+    with_compress = cpu == "x86-64-v4"
+    by_parts = "quick" if with_compress else "columns"
+    assert form((4096,), 0) == form((2, 4096), 1, ">") == form(("n", 4096), 1) == by_parts
+    assert form((100_000,), 0) == form(("n",), 0) == ("quick" if with_compress else "radix")
+    assert form((50,), 0) == ("quick" if with_compress else "merge")
 
 
 @pytest.mark.parametrize(
@@ -305,7 +376,7 @@ def test_the_reference_agrees_on_narrow_floats_in_a_region():
 REFUSED = {
     "algorithm": (
         {"algorithm": "bogo"},
-        "algorithm is 'bogo'; expected one of radix, merge, network, columns",
+        "algorithm is 'bogo'; expected one of radix, merge, network, columns, quick",
     ),
     "digit": (
         {**RADIX, "register_tile": {"digit_bits": 17}},
@@ -340,6 +411,11 @@ def test_refuses_digits_for_other_comparators_and_parts_of_strewn_lines():
     op = ops.sort((1000,), dimension=0)
     with pytest.raises(ScheduleError, match="'columns' takes no splits"):
         RULE.lower(op, TARGET, config(op, algorithm="columns", splits=2))
+    old = make_target({"kind": "llvm", "mcpu": "x86-64-v3"})
+    with pytest.raises(
+        ScheduleError, match="'quick' needs one operand of a size that the CPU packs"
+    ):
+        RULE.lower(op, old, config(op, **QUICK))
     op = ops.sort(("n",), dimension=0)
     with pytest.raises(ScheduleError, match="'network' needs a static length"):
         RULE.lower(op, TARGET, config(op, **NETWORK, splits=1))

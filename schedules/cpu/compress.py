@@ -1,0 +1,161 @@
+"""Some lanes of a vector moved to its front, by an instruction, and vectors of which a part counts.
+
+Lanes are selected by a comparison of unsigned integers.  TVM has no vector of bits to name them
+with, so the kernel imports functions of LLVM's own language, which are inlined.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.emit import Expr, Index, i64
+
+_CODE = """
+declare {V} @llvm.x86.avx512.mask.compress.{v}({V}, {V}, {M})
+declare void @llvm.masked.compressstore.{v}({V}, ptr, {M})
+declare {V} @llvm.masked.load.{v}.p0(ptr, i32, {M}, {V})
+declare void @llvm.masked.store.{v}.p0({V}, ptr, i32, {M})
+declare {B} @llvm.ctpop.{B}({B})
+declare {T} @llvm.vector.reduce.umin.{v}({V})
+declare {T} @llvm.vector.reduce.umax.{v}({V})
+
+define internal {M} @{name}_first(i64 %count) alwaysinline {{
+  %narrow = trunc i64 %count to i32
+  %one = insertelement <{n} x i32> poison, i32 %narrow, i32 0
+  %all = shufflevector <{n} x i32> %one, <{n} x i32> poison, <{n} x i32> zeroinitializer
+  %mask = icmp slt <{n} x i32> <{iota}>, %all
+  ret {M} %mask
+}}
+
+define internal {V} @{name}_packed({V} %values, {V} %left, {V} %right, i64 %count) alwaysinline {{
+  %first = call {M} @{name}_first(i64 %count)
+  %less = icmp ult {V} %left, %right
+  %mask = and {M} %less, %first
+  %packed = call {V} @llvm.x86.avx512.mask.compress.{v}({V} %values, {V} zeroinitializer, {M} %mask)
+  ret {V} %packed
+}}
+
+define internal i64 @{name}_count({V} %left, {V} %right, i64 %count) alwaysinline {{
+  %first = call {M} @{name}_first(i64 %count)
+  %less = icmp ult {V} %left, %right
+  %mask = and {M} %less, %first
+  %bits = bitcast {M} %mask to {B}
+  %number = call {B} @llvm.ctpop.{B}({B} %bits)
+  %wide = zext {B} %number to i64
+  ret i64 %wide
+}}
+
+define internal void @{name}_pack(
+    ptr %place, {V} %values, {V} %left, {V} %right, i64 %count) alwaysinline {{
+  %first = call {M} @{name}_first(i64 %count)
+  %less = icmp ult {V} %left, %right
+  %mask = and {M} %less, %first
+  call void @llvm.masked.compressstore.{v}({V} %values, ptr %place, {M} %mask)
+  ret void
+}}
+
+define internal {V} @{name}_load(ptr %place, {V} %others, i64 %count) alwaysinline {{
+  %mask = call {M} @{name}_first(i64 %count)
+  %values = call {V} @llvm.masked.load.{v}.p0(ptr %place, i32 {align}, {M} %mask, {V} %others)
+  ret {V} %values
+}}
+
+define internal void @{name}_store(ptr %place, {V} %values, i64 %count) alwaysinline {{
+  %mask = call {M} @{name}_first(i64 %count)
+  call void @llvm.masked.store.{v}.p0({V} %values, ptr %place, i32 {align}, {M} %mask)
+  ret void
+}}
+
+define internal {T} @{name}_smallest({V} %values) alwaysinline {{
+  %result = call {T} @llvm.vector.reduce.umin.{v}({V} %values)
+  ret {T} %result
+}}
+
+define internal {T} @{name}_largest({V} %values) alwaysinline {{
+  %result = call {T} @llvm.vector.reduce.umax.{v}({V} %values)
+  ret {T} %result
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Compress:
+    """The functions for vectors of ``lanes`` unsigned integers of ``bits``.
+
+    Where a count is given, only so many of the first lanes are loaded, stored or selected; those
+    of memory beyond them are not touched.
+    """
+
+    bits: int
+    lanes: int
+
+    @contextmanager
+    def declared(self) -> Iterator[None]:
+        """Kernel code in which the functions may be used."""
+        code = _CODE.format(
+            V=f"<{self.lanes} x i{self.bits}>",
+            v=f"v{self.lanes}i{self.bits}",
+            M=f"<{self.lanes} x i1>",
+            B=f"i{self.lanes}",
+            T=f"i{self.bits}",
+            n=self.lanes,
+            iota=", ".join(f"i32 {lane}" for lane in range(self.lanes)),
+            align=self.bits // 8,
+            name=self._name,
+        )
+        with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
+            yield
+
+    def packed(self, values: Expr, left: Expr, right: Expr, count: Index | None = None) -> Expr:
+        """The values where left is less than right, in the first lanes."""
+        return self._pure(self._vector, "packed", values, left, right, self._lanes(count))
+
+    def count(self, left: Expr, right: Expr, count: Index | None = None) -> Expr:
+        """In how many lanes left is less than right."""
+        return self._pure("int64", "count", left, right, self._lanes(count))
+
+    def pack(
+        self, buffer: Any, place: Expr, values: Expr, left: Expr, right: Expr, count: Index
+    ) -> None:
+        """Store the values where left is less than right, and nothing else."""
+        self._call("pack", self._at(buffer, place), values, left, right, self._lanes(count))
+
+    def load(self, buffer: Any, place: Expr, others: Expr, count: Index) -> Expr:
+        """A vector from memory, and ``others`` in its last lanes."""
+        at = self._at(buffer, place)
+        return tirx.call_extern(self._vector, f"{self._name}_load", at, others, i64(count))
+
+    def store(self, buffer: Any, place: Expr, values: Expr, count: Index) -> None:
+        """Store the first lanes of a vector."""
+        self._call("store", self._at(buffer, place), values, i64(count))
+
+    def smallest(self, values: Expr) -> Expr:
+        """The smallest of a vector's elements."""
+        return self._pure(f"uint{self.bits}", "smallest", values)
+
+    def largest(self, values: Expr) -> Expr:
+        """The largest of a vector's elements."""
+        return self._pure(f"uint{self.bits}", "largest", values)
+
+    @property
+    def _name(self) -> str:
+        return f"tvm_iree_ext_compress_{self.bits}x{self.lanes}"
+
+    @property
+    def _vector(self) -> str:
+        return f"uint{self.bits}x{self.lanes}"
+
+    def _lanes(self, count: Index | None) -> Expr:
+        return i64(self.lanes if count is None else count)
+
+    def _at(self, buffer: Any, place: Expr) -> Expr:
+        return tirx.address_of(buffer[i64(place)])
+
+    def _pure(self, dtype: str, function: str, *values: Expr) -> Expr:
+        return tirx.call_pure_extern(dtype, f"{self._name}_{function}", *values)
+
+    def _call(self, function: str, *values: Expr) -> None:
+        I.evaluate(tirx.call_extern("void", f"{self._name}_{function}", *values))
