@@ -115,7 +115,8 @@ def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:
 def prefetch(buffer: Any, *index: Index, nearest: bool = True) -> None:
     """Have the cache line of an element fetched; the index may lie outside.
 
-    Into all caches, or all but the nearest.
+    Into all caches, or all but the nearest, for what is far ahead: a core waits for fewer lines
+    of the nearest.
     """
     kept, read, data = 3 if nearest else 2, 0, 1  # of LLVM's intrinsic: to be read, not code
     numbers = [tirx.const(value, "int32") for value in (read, kept, data)]

@@ -111,6 +111,14 @@ def test_a_function_has_the_ops_operands_and_places_for_results():
     ]
 
 
+def test_a_result_in_place_has_its_operand_for_a_place():
+    op = ops.scatter((2,), (2,), (4,))
+    assert function(op, "").splitlines()[0] == (
+        "func.func @main(%updates: tensor<2xf32>, %indices: tensor<2xi32>,"
+        " %original: tensor<4xf32> {iree.abi.output = 0 : index}) -> (tensor<4xf32>) {"
+    )
+
+
 def test_without_iree_the_peer_is_skipped_by_name(monkeypatch):
     for name in ("iree", "iree.compiler", "iree.runtime"):
         monkeypatch.setitem(sys.modules, name, None)

@@ -71,8 +71,8 @@ class Port:
         self.numpy = numpy_dtype(operand.dtype)
         self.is_scalar = operand.role == "scalar"
         # What can be passed as it is: NumPy arrays that can be exported, and Python floats.
-        exported = not self.is_scalar and self.numpy not in _EXPORTED
-        self.plain_array = self.numpy if exported else _NO_DTYPE
+        self.is_exported = not self.is_scalar and self.numpy not in _EXPORTED
+        self.plain_array = self.numpy if self.is_exported else _NO_DTYPE
         self.plain_number = float if self.is_scalar and operand.dtype.startswith("float") else None
 
     def take(self, value: Any) -> tuple[Shape | None, Any]:

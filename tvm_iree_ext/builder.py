@@ -13,6 +13,7 @@ from tvm.target import Target
 
 from tvm_iree_ext import cache, pipeline
 from tvm_iree_ext.artifact import LIBRARY, write
+from tvm_iree_ext.call_guard import guarded
 from tvm_iree_ext.device.code import compile_device, device_tools
 from tvm_iree_ext.device.export import device_resources, write_files
 from tvm_iree_ext.errors import BuildError, ScheduleError
@@ -118,6 +119,8 @@ def _build(
 
 def _write_cpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Target) -> None:
     pipeline.register()
+    module = guarded(module, manifest.entry, manifest.signature)
+    manifest = dataclasses.replace(manifest, is_guarded=True)
 
     def fill(path: Path) -> dict[str, Any]:
         return compile_library(module, target, path / LIBRARY, pipeline.CPU_PIPELINE)

@@ -30,8 +30,29 @@ class Caller:
         self.result_ports = tuple(Port(name, operand, gpu) for operand in self._results)
         places = [place for place, port in enumerate(self._ports) if not port.is_scalar]
         self._first_array = places[0] if places else None
+        # The input in whose place each result may be; a GPU's kernels are handed no such pair.
+        self._homes = [None if gpu else one.in_place_of for one in self._results]
         self._shaped_by_out = bool(signature.result_symbols)
         self._plans: dict[tuple[Any, ...], tuple[Any, bool]] = {}
+
+    @property
+    def takes_plain_arrays(self) -> bool:
+        """Whether NumPy arrays can be all that a call has, and TVM's own checks and the guard's
+        (:mod:`tvm_iree_ext.call_guard`) leave nothing to be asked of them.
+        """
+        operands = self.signature.operands
+        return (
+            bool(self.arguments)
+            and all(port.is_exported for port in (*self._ports, *self.result_ports))
+            and not any(operand.least or 0 in operand.shape for operand in operands)
+        )
+
+    def static_results(self) -> list[tuple[Shape, np.dtype]] | None:
+        """Shapes and dtypes of new results; None where they follow from the arguments."""
+        if self.signature.symbols:
+            return None
+        shapes = self.signature.result_shapes({})
+        return [(s, port.numpy) for s, port in zip(shapes, self.result_ports, strict=True)]
 
     def inputs(self, arguments: tuple[Any, ...]) -> tuple[list[Shape | None], list[Any]]:
         """The shapes of the arguments (None for a scalar), and what is taken for them.
@@ -129,7 +150,8 @@ class Caller:
         """The caller's arrays for the results, checked, and what is taken for them.
 
         Raises:
-            CallError: for arrays of other shapes or dtypes, and for those that overlap.
+            CallError: for arrays of other shapes or dtypes, and for those that overlap, unless
+                a result is exactly where the input is in whose place it may be.
         """
         if self._is_plain(out, shapes, passed):
             return [out], [out]
@@ -145,7 +167,9 @@ class Caller:
             if not port.is_scalar
         ]
         tensors = []
-        for port, value, expected in zip(self.result_ports, results, shapes, strict=True):
+        for port, home, value, expected in zip(
+            self.result_ports, self._homes, results, shapes, strict=True
+        ):
             shape, tensor = port.take_out(value)
             if shape != expected:
                 raise CallError(
@@ -153,7 +177,8 @@ class Caller:
                 )
             start, end = arrays.span(tensor, port.item)
             for name, other_start, other_end in spans:
-                if start < other_end and other_start < end:
+                in_place = name == home and (start, end) == (other_start, other_end)
+                if start < other_end and other_start < end and not in_place:
                     raise CallError(f"{port.name} shares memory with {name}")
             spans.append((port.operand, start, end))
             tensors.append(tensor)

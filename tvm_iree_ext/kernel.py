@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import tvm_ffi
+from numpy import empty, ndarray
 
 from tvm_iree_ext import arrays, artifact, machine, runtime
 from tvm_iree_ext.artifact import LIBRARY
@@ -22,6 +23,8 @@ tvm_ffi.register_error(KERNEL_ERROR, CallError)
 # A kernel checks what can only be known when it is called: an error of this name is ours.
 tvm_ffi.register_error("CallError", CallError)
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
+_PATIENCE = 8  # calls with arrays that had to be converted, until that is expected
+_NO_TYPE = type("_NoType", (), {})  # of no array
 
 
 class Kernel:
@@ -41,7 +44,8 @@ class Kernel:
     - An input that is not contiguous, or whose address is not a multiple of its item size, is
       copied. A read-only input is not: a kernel never writes its inputs.
     - ``out`` must be writable, contiguous, aligned, of exactly the result's shape and dtype, and
-      share no memory with an input or another ``out``.
+      share no memory with an input or another ``out``. Where the signature says that a result may
+      be ``in_place_of`` an input, it may be that very array: what a scatter's ``original`` is.
     - A PyTorch tensor that requires grad is accepted under ``torch.no_grad()`` and refused
       otherwise, since the result would silently have no gradient.
     - Where all results are empty they are returned without a call. An empty input is refused
@@ -56,9 +60,24 @@ class Kernel:
     def __init__(self, folder: Path, manifest: Manifest, function: Any = None) -> None:
         self.folder = folder
         self.manifest = manifest
-        self._function = function
         gpu = DLPACK_DEVICES.get(str(manifest.target.get("kind")))
         self._caller = Caller(manifest.op, manifest.signature, gpu)
+        self._arity = len(manifest.signature.arguments)
+        self._results = self._caller.static_results()
+        self._patience = _PATIENCE
+        self._take(function)
+
+    def _take(self, function: Any) -> None:
+        """Have a function to call, or None while there is none."""
+        self._function = function
+        self._is_direct = (
+            function is not None
+            and self._patience > 0
+            and self.manifest.is_guarded
+            and self._caller.takes_plain_arrays
+        )
+        is_one = len(self.signature.results) == 1
+        self._direct_out = ndarray if self._is_direct and is_one else _NO_TYPE
 
     @property
     def op(self) -> str:
@@ -113,6 +132,43 @@ class Kernel:
             ArtifactError: for a kernel that was loaded lazily and does not run on this machine,
                 and for one whose manifest is wrong.
         """
+        # NumPy arrays go to the library as they are.  Where it refuses them they are looked at:
+        # the message is better then, and some can be converted.
+        refused = False
+        if type(out) is self._direct_out and not named:
+            results: tuple[Any, ...] = (out,)
+        else:
+            results = self._direct_results(arguments, out, named)
+        if results:
+            for value in arguments:
+                if type(value) is not ndarray:
+                    break
+            else:
+                try:
+                    self._function(*(arguments + results))
+                    return results[0] if len(results) == 1 else out or results
+                except (TypeError, ValueError, BufferError):
+                    refused = True
+        found = self._checked_call(arguments, out, named)
+        if refused:
+            self._patience -= 1
+            self._take(self._function)
+        return found
+
+    def _direct_results(
+        self, arguments: tuple[Any, ...], out: Any, named: dict[str, Any]
+    ) -> tuple[ndarray, ...]:
+        """What a call that is not checked fills; nothing where it is to be checked."""
+        if not self._is_direct or named or len(arguments) != self._arity:
+            return ()
+        if out is None and self._results and type(arguments[0]) is ndarray:
+            return tuple([empty(shape, dtype) for shape, dtype in self._results])
+        if type(out) is tuple and len(out) == len(self.signature.results) > 1:
+            return out if all(type(one) is ndarray for one in out) else ()
+        return ()
+
+    def _checked_call(self, arguments: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Any:
+        """A call for which nothing is taken for granted."""
         arguments = ordered(self.op, self._caller.arguments, arguments, named)
         shapes, passed = self._caller.inputs(arguments)
         result_shapes, is_empty = self._caller.plan(shapes, out)
@@ -123,7 +179,7 @@ class Kernel:
             results, tensors = self._caller.outputs(out, result_shapes, passed)
         if not is_empty:
             if self._function is None:
-                self._function = _open(self.folder, self.manifest)
+                self._take(_open(self.folder, self.manifest))
             try:
                 self._function(*passed, *tensors)
             except CallError:

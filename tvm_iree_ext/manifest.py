@@ -119,6 +119,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "resources": _is_resources,
     "versions": _is_texts,
     "files": lambda value: _is_texts(value) and all(map(_is_inside, value)),
+    "is_guarded": lambda value: isinstance(value, bool),
 }
 
 
@@ -132,7 +133,7 @@ class Manifest(Contents):
     """
 
     kind = "tvm_iree_ext.artifact"
-    may_lack = frozenset({"launch"})
+    may_lack = frozenset({"launch", "is_guarded"})
 
     op: str  # "iree_linalg_ext.attention"
     entry: str  # the function's name in the library
@@ -145,6 +146,7 @@ class Manifest(Contents):
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
     files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
+    is_guarded: bool = False  # the library itself refuses arrays that do not fit
     format: int = _FORMAT
 
     @classmethod

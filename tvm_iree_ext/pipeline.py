@@ -8,6 +8,7 @@ from tvm import DataType, ir, s_tir, tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.tirx import compilation_pipeline
 
+from tvm_iree_ext.call_guard import guard_calls
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.streams import define_streams
 from tvm_iree_ext.vector_math import lower_vector_math
@@ -91,6 +92,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.VerifyMemory(),
         tirx.transform.AnnotateEntryFunc(),
         tirx.transform.SplitHostDevice(),
+        guard_calls,
         tirx.transform.MakePackedAPI(),
         tirx.transform.BF16StorageLegalize(),
         tirx.transform.FP8StorageLegalize(),

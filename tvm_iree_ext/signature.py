@@ -69,7 +69,8 @@ class Operand:
     """One parameter of a kernel.
 
     ``scalar`` is a number passed by value (its shape is ``()``); ``result`` is written, never read.
-    ``least``, where it is given, is the least extent that each axis may have.
+    ``least``, where it is given, is the least extent that each axis may have.  ``in_place_of`` is
+    the input whose memory a result may take on a CPU: it then begins as what stands there.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Operand:
     dtype: str
     role: Role = "input"
     least: Shape = ()
+    in_place_of: str = ""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.dtype}{shape_text(self.shape)}"
@@ -191,6 +193,7 @@ class Signature:
                 "dtype": o.dtype,
                 "role": o.role,
                 **({"least": list(o.least)} if o.least else {}),
+                **({"in_place_of": o.in_place_of} if o.in_place_of else {}),
             }
             for o in self.operands
         ]
@@ -205,6 +208,12 @@ class Signature:
         signature = Signature(tuple(_operand(place, o) for place, o in enumerate(data)))
         if not signature.results:
             raise ValueError("no operand is a result")
+        homes = {(o.name, o.shape, o.dtype) for o in signature.operands if o.role == "input"}
+        for operand in signature.operands:
+            if (home := operand.in_place_of) and (
+                operand.role != "result" or (home, operand.shape, operand.dtype) not in homes
+            ):
+                raise ValueError(f"{operand.name} has the in_place_of {home!r}")
         some = dict.fromkeys(signature.symbols, 1 << 30)
         for operand in signature.operands:
             for extent in (*operand.shape, *operand.least):
@@ -219,14 +228,15 @@ def _operand(place: int, data: Any) -> Operand:
     """An operand from what :meth:`Signature.to_json` writes for it; ValueError for all else."""
     if not isinstance(data, dict):
         raise ValueError(f"operand {place} is {data!r}")
-    fields = {"least": [], **data}
+    fields = {"least": [], "in_place_of": "", **data}
     for name, is_sound in _SOUND.items():
         if name not in fields:
             raise ValueError(f"operand {place} has no {name}")
         if not is_sound(fields[name]):
             raise ValueError(f"operand {place} has the {name} {fields[name]!r}")
     shape, least = tuple(fields["shape"]), tuple(fields["least"])
-    return Operand(fields["name"], shape, fields["dtype"], fields["role"], least)
+    home = fields["in_place_of"]
+    return Operand(fields["name"], shape, fields["dtype"], fields["role"], least, home)
 
 
 def _is_shape(value: Any) -> bool:
@@ -241,6 +251,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "dtype": lambda value: isinstance(value, str) and is_dtype(value),
     "role": lambda value: value in get_args(Role),
     "least": _is_shape,
+    "in_place_of": lambda value: isinstance(value, str),
 }
 
 

@@ -285,11 +285,11 @@ def _is_large(op: Attention) -> bool:
 
 
 def _in_vectors(op: Attention, name: str, lanes: int) -> bool:
-    """Whether a row of key or value is whole vectors of columns next to each other."""
+    """Whether a row of key or value is vectors of columns next to each other."""
     role = "k1" if name == "key" else "n"
     last = op.maps[name].axes[-1] if op.maps[name].axes else ()
     contiguous = len(op.dims[role]) == 1 and last[-1:] == op.dims[role]
-    return contiguous and op.count(role) % lanes == 0
+    return contiguous and op.count(role) >= lanes
 
 
 def _reads_in_place(op: Attention, name: str) -> bool:

@@ -17,7 +17,11 @@ from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
+
+_LINE_BYTES = 64
+_ROWS_AHEAD = 32
 
 
 def rows_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
@@ -46,7 +50,8 @@ class _Rows:
         self.keys = space.count(op.dims["k2"])
         self.k1 = known(space.count(op.dims["k1"])) or 0
         self.n = known(space.count(op.dims["n"])) or 0
-        # Whole vectors: what lies past the operand's columns is zero, and never stored.
+        # Whole vectors.  Of a promoted tile, what lies past the operand's columns is zero.  A row
+        # read in place has a last vector that ends with it, and repeats some of the one before.
         self.k1_wide, self.n_wide = (
             -(-columns // self.lanes) * self.lanes for columns in (self.k1, self.n)
         )
@@ -112,13 +117,18 @@ class _Rows:
         """Scaled query rows in the compute type, and an empty state."""
         operands = self.operands
         factor = I.Bind(operands.query_factor)
+        surplus = self.k1_wide - self.k1
+        repeated = surplus if "key" not in self.config.promote else 0
         with serial(self.rows) as row:
-            with serial(self.k1_wide) as k:
-                at = {**self.outer, **self.row_at(row)}
-                at |= self.space.spread(emit.smaller(k, self.k1 - 1), self.op.dims["k1"])
-                loaded = self.views["query"].load(at, self.dtype) * factor
-                value = tirx.Select(k < self.k1, loaded, operands.const(0.0))
-                I.buffer_store(self.query, value, [row, k])
+            at = {**self.outer, **self.row_at(row)}
+            with serial(self.k1) as k:
+                here = at | self.space.spread(k, self.op.dims["k1"])
+                value = self.views["query"].load(here, self.dtype) * factor
+                place = k + tirx.Select(k < self.k1_wide - self.lanes, i64(0), i64(repeated))
+                I.buffer_store(self.query, value, [row, place])
+            first = self.k1_wide - (self.lanes if repeated else surplus)
+            with serial(surplus) as k:
+                I.buffer_store(self.query, operands.const(0.0), [row, k + first])
             state = [self.point, self.split, row]
             I.buffer_store(self.part_maximum, operands.const(operands.lowest), state)
             I.buffer_store(self.part_total, operands.const(0.0), state)
@@ -131,28 +141,64 @@ class _Rows:
         last = i64(self.keys) - 1
         dims = self.op.dims["k1"]
         tile = emit.registers(self.lanes * self.lanes, self.dtype)
+        ahead = self.rows_ahead("key", "k1")
 
         def place(i: int) -> Expr:
             return emit.run(i * self.lanes, self.lanes)
 
+        def add(block: Expr, step: Index, repeated: int) -> None:
+            """One vector of each row of the block, whose first ``repeated`` lanes do not count."""
+            columns = emit.run(step * self.lanes, self.lanes)
+            query = self.query[row, columns]
+            later = first_key + (block * self.lanes + max(self.lanes, _ROWS_AHEAD))
+            for i in range(self.lanes):
+                if promoted is not None:
+                    loaded = promoted[block * self.lanes + i, columns]  # type: ignore[index]
+                else:
+                    # The last block may reach past the last key; those scores are not used.
+                    key = emit.smaller(first_key + (block * self.lanes + i), last)
+                    at = {**self.outer, **self.operands.key_at(key)}
+                    at |= self.space.spread(step * self.lanes - repeated, dims)
+                    loaded = self.views["key"].load(at, self.dtype, self.lanes)
+                    ahead(later, step * self.lanes + i)
+                if repeated:
+                    counts = emit.run(0, self.lanes) >= emit.splat(i64(repeated), self.lanes)
+                    loaded = tirx.Select(counts, loaded, self.operands.const(0.0, self.lanes))
+                I.buffer_store(tile, tile[place(i)] + query * loaded, [place(i)])
+
+        repeated = self.k1_wide - self.k1 if promoted is None else 0
+        steps = self.k1_wide // self.lanes
         with serial(emit.ceil_div(keys, self.lanes)) as block:
             for i in range(self.lanes):
                 I.buffer_store(tile, self.operands.const(0.0, self.lanes), [place(i)])
-            with serial(self.k1_wide // self.lanes) as step:
-                columns = emit.run(step * self.lanes, self.lanes)
-                query = self.query[row, columns]
-                for i in range(self.lanes):
-                    if promoted is not None:
-                        loaded = promoted[block * self.lanes + i, columns]  # type: ignore[index]
-                    else:
-                        # The last block may reach past the last key; those scores are not used.
-                        key = emit.smaller(first_key + (block * self.lanes + i), last)
-                        at = {**self.outer, **self.operands.key_at(key)}
-                        at |= self.space.spread(step * self.lanes, dims)
-                        loaded = self.views["key"].load(at, self.dtype, self.lanes)
-                    I.buffer_store(tile, tile[place(i)] + query * loaded, [place(i)])
+            with serial(steps - bool(repeated)) as step:
+                add(block, step, 0)
+            if repeated:
+                add(block, i64(steps - 1), repeated)
             summed = sum_of(emit.transpose([tile[place(i)] for i in range(self.lanes)]))
             I.buffer_store(self.scores, summed, [row, emit.run(block * self.lanes, self.lanes)])
+
+    def rows_ahead(self, name: str, role: str) -> Callable[[Expr, Index], None]:
+        """``fetch(key, line)``: have a line of the cache fetched, counted from a key's row on.
+
+        In the order of memory, whatever the order of reading: where it changes from key to value
+        and back, and where rows are read side by side, the hardware foresees less.  Nothing where
+        rows do not follow each other, or where the vectors of a row are not of a line each.
+        """
+        view, keys = self.views[name], self.op.dims["k2"]
+        in_order = len(keys) == 1 and view.map.axes[-2:] == (keys, self.op.dims[role])
+        vector = self.lanes * item_bytes(view.dtype)
+        if name in self.config.promote or not in_order or vector != _LINE_BYTES:
+            return lambda key, line: None
+        flat = emit.flat(view.buffer)
+
+        def fetch(key: Expr, line: Index) -> None:
+            at = {**self.outer, **self.operands.key_at(key)}
+            at |= self.space.spread(i64(0), self.op.dims[role])
+            start = emit.flat_index(view.index(at), view.buffer.shape)
+            emit.prefetch(flat, start + line * self.lanes, nearest=False)
+
+        return fetch
 
     def softmax(self, row: Expr, first_key: Expr, keys: Index) -> None:
         """Finish the scores of a row, and make them weights relative to the new maximum."""
@@ -220,6 +266,7 @@ class _Rows:
         dims = self.op.dims["n"]
         total = self.n_wide // self.lanes
         vectors = min(self.config.register_tile["n"], total)
+        ahead = self.rows_ahead("value", "n")
 
         def tile(first: Index, count: int) -> None:
             def place(j: int) -> Expr:
@@ -228,8 +275,12 @@ class _Rows:
             def column(k: Expr, j: int) -> Expr:
                 if promoted is not None:
                     return promoted[k, place(j)]  # type: ignore[index]
+                start: Index = (first + j) * self.lanes
+                if self.n % self.lanes:
+                    start = emit.smaller(start, self.n - self.lanes)
                 at = {**self.outer, **self.operands.key_at(first_key + k)}
-                at |= self.space.spread((first + j) * self.lanes, dims)
+                at |= self.space.spread(start, dims)
+                ahead(first_key + (k + _ROWS_AHEAD), first + j)
                 return self.views["value"].load(at, self.dtype, self.lanes)
 
             def finish(i: int, j: int, value: Expr) -> None:
@@ -291,8 +342,12 @@ class _Rows:
                 I.buffer_store(total, given * factors[splits], [0])
             else:
                 I.buffer_store(total, operands.const(0.0), [0])
+            place = column
+            if "value" not in self.config.promote:
+                repeated = i64(self.n_wide - self.n)
+                place = column + tirx.Select(column < self.n_wide - self.lanes, i64(0), repeated)
             with serial(splits) as split:
-                part = self.part_output[point, split, row, column] * factors[split]
+                part = self.part_output[point, split, row, place] * factors[split]
                 I.buffer_store(total, total[0] + part, [0])
             self.views["output"].store(here, total[0] * factor)
 

@@ -1,8 +1,9 @@
 """The CPU rule for scatter: how the updates are shared among tasks.
 
-Every algorithm copies original to the result, and then goes over batch positions in tiles: first it
-finds out where they lie and keeps those that the task is to apply, without a branch that would be
-mispredicted, then it applies them.  The algorithms differ in what a task applies:
+Every algorithm copies original to the result, unless they are one array, and then goes over batch
+positions in tiles: first it finds out where they lie and keeps those that the task is to apply,
+without a branch that would be mispredicted, then it applies them.  The algorithms differ in what a
+task applies:
 
 - ``batch``: a part of the batch positions.  Indices must be unique.
 - ``rows``: the updates of rows of the tensor that it owns.  Rows are dealt out in blocks, so that
@@ -24,10 +25,11 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.slices import Tasks, refuse_out_of_range
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.slice_operands import SliceOperands, static_count
 
+from tvm_iree_ext.call_guard import addresses
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scatter import Scatter
 from tvm_iree_ext.target.cpu import cpu_features
@@ -39,6 +41,8 @@ _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 _BLOCK_BYTES = 4096  # rows owned in one piece: a page, or at least a cache line
 _LINE_BYTES = 64
 _L1_BYTES = 32 * 1024
+_NEAR_BYTES = 512 * 1024  # a tensor of this size stays in the L2 cache
+_LINES_FETCHED = 64  # at once, into the L2 cache: more than wait for the L1
 
 
 class CpuScatter(CpuRule):
@@ -139,8 +143,10 @@ class _Kernel:
         """The check of the indices where it is asked for, the copy, the updates."""
         if self.op.out_of_range == "error":
             refuse_out_of_range(self.operands, self.tasks)
-        original = self.operands.flat["original"]
-        self.tasks.copy(self.result.buffer, original.buffer, self.total)
+        original = self.operands.flat["original"].buffer
+        to, source = addresses([self.result.buffer.data, original.data], I.Bind, I.evaluate)
+        with I.If(tirx.NE(to, source)), I.Then():
+            self.tasks.copy(self.result.buffer, original, self.total)
         with self.tasks.each() as task:
             {
                 "batch": self.batch,
@@ -221,14 +227,42 @@ class _Kernel:
                 I.buffer_store(starts, found[i], [kept[0]])
                 I.buffer_store(places, tirx.Cast("int32", i), [kept[0]])
                 I.buffer_store(kept, kept[0] + tirx.Cast("int64", wanted[i]), [0])
-            with serial(kept[0]) as i, serial(self.operands.runs) as run:
-                start = tirx.Cast("int64", starts[i]) if word == "int32" else starts[i]
-                start = I.Bind(start + i64(self.operands.run_offset(run)))
-                place = base + tirx.Cast("int64", places[i])
-                source = I.Bind((place * i64(self.operands.runs) + run) * i64(self.operands.run))
-                low, high = part(start)
-                with serial(high, low) as j:
-                    self.combine(source + j, start + j)
+            with serial(kept[0]) as i:
+                self.fetch(emit.cast(starts[tirx.min(i + self.ahead, kept[0] - 1)], "int64"))
+                with serial(self.operands.runs) as run:
+                    start = emit.cast(starts[i], "int64")
+                    start = I.Bind(start + i64(self.operands.run_offset(run)))
+                    place = base + tirx.Cast("int64", places[i])
+                    source = (place * i64(self.operands.runs) + run) * i64(self.operands.run)
+                    source = I.Bind(source)
+                    low, high = part(start)
+                    with serial(high, low) as j:
+                        self.combine(source + j, start + j)
+
+    @property
+    def fetched(self) -> list[int]:
+        """What is fetched of a slice that is to be changed soon: an element of each line.
+
+        Nothing hints at where it lies, and a store waits for its line like a load.  Long runs are
+        foreseen once they have begun, and a small tensor stays in the cache.
+        """
+        full, run = static_count(self.op.slices.full), known(self.operands.run)
+        item = item_bytes(self.op.dtype)
+        if run is None or (full is not None and full * item <= _NEAR_BYTES):
+            return []
+        lines = list(range(0, run, _LINE_BYTES // item))[:_LINES_FETCHED]
+        # Runs that begin inside of a line reach into one more.
+        return lines if run == 1 or len(lines) == _LINES_FETCHED else [*lines, run - 1]
+
+    @property
+    def ahead(self) -> int:
+        """How many slices before its turn one is fetched."""
+        return max(1, _LINES_FETCHED // max(1, len(self.fetched)))
+
+    def fetch(self, start: Expr) -> None:
+        """Have a slice fetched that begins at a place in the tensor."""
+        for element in self.fetched:
+            emit.prefetch(self.result.buffer, start + element, nearest=False)
 
     def combine(self, update: Expr, place: Expr) -> None:
         """One element: ``result[place] = region(updates[update], result[place])``."""

@@ -90,6 +90,7 @@ class Case:
         check: makes the check of results for operands; it compares with float64.
         compute_dtype: the type whose multiply-adds bound the op.
         peers: in the order of the table's columns.
+        moved: the bytes read and written, where they are not those of operands and results.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Case:
     check: Callable[[Values], Check]
     compute_dtype: str
     peers: tuple[Peer, ...]
+    moved: int | None = None
 
     @property
     def flops(self) -> int:
@@ -107,7 +109,7 @@ class Case:
     @property
     def bytes(self) -> int:
         """Bytes of operands and results, each touched once."""
-        return self.op.bytes()
+        return self.op.bytes() if self.moved is None else self.moved
 
 
 def _limit_numpy(count: int) -> AbstractContextManager[Any]:

@@ -155,14 +155,21 @@ def compare(
 
 
 def call_of(kernel: Kernel, values: Values) -> Call:
-    """A kernel's call with results that stay."""
+    """A kernel's call with results that stay.
+
+    A result that may be in place of an operand is: in a copy, which the calls go on from.
+    """
     signature = kernel.signature
-    arguments = [values[operand.name] for operand in signature.arguments]
-    out = tuple(
-        np.zeros(shape, dtypes.numpy_dtype(operand.dtype))
-        for shape, operand in zip(signature.result_shapes({}), signature.results, strict=True)
-    )
-    return partial(kernel, *arguments, out=out[0] if len(out) == 1 else out)
+    given = dict(values)
+    out = []
+    for shape, operand in zip(signature.result_shapes({}), signature.results, strict=True):
+        if home := operand.in_place_of:
+            given[home] = values[home].copy()
+            out.append(given[home])
+        else:
+            out.append(np.zeros(shape, dtypes.numpy_dtype(operand.dtype)))
+    arguments = [given[operand.name] for operand in signature.arguments]
+    return partial(kernel, *arguments, out=out[0] if len(out) == 1 else tuple(out))
 
 
 def _timed(
@@ -216,7 +223,7 @@ def _row(case: Case, peak: Peaks, provenance: str, outcomes: Sequence[Outcome]) 
 def limiting(case: Case, peak: Peaks) -> tuple[Literal["compute", "memory"], float]:
     """What limits a case, and the seconds that it takes there."""
     compute = case.flops / peak.multiply_adds(case.compute_dtype) / 1e9
-    memory = case.bytes / peak.gbps(case.bytes) / 1e9
+    memory = case.bytes / peak.gbps(case.op.bytes()) / 1e9
     return ("compute", compute) if compute >= memory else ("memory", memory)
 
 

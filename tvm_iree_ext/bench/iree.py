@@ -4,7 +4,7 @@ A case gives the body of a function whose arguments are the op's by name and who
 op's.  What is timed is the invocation: operands and results are device buffers made beforehand.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from tvm_iree_ext.bench.case import Call, Library, Peer, Skipped, Values
 from tvm_iree_ext.bench.mlir import tensor
 from tvm_iree_ext.bench.opening import Opening
 from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.signature import Operand
 
 _FLAGS = (
     "--iree-hal-target-device=local",
@@ -40,26 +41,36 @@ def iree_peer(op: Op, body: str, flags: Sequence[str] = ()) -> Peer:
 
 
 def function(op: Op, body: str) -> str:
-    """The module of a function; each result has a place that the caller gives, too."""
-    signature = op.signature
-    arguments = [f"%{one.name}: {tensor(one.shape, one.dtype)}" for one in signature.arguments]
-    results = [tensor(one.shape, one.dtype) for one in signature.results]
-    places = [
-        f"%place{number}: {kind} {{iree.abi.output = {number} : index}}"
-        for number, kind in enumerate(results)
+    """The module of a function; each result has a place that the caller gives, too.
+
+    That is the operand in whose place it is, or one more argument.
+    """
+    homes = _homes(op)
+    written = {home: f" {{iree.abi.output = {n} : index}}" for n, home in enumerate(homes)}
+    given = [(one.name, one) for one in op.signature.arguments]
+    given += [(home, one) for home, one in homes.items() if not one.in_place_of]
+    arguments = [
+        f"%{name}: {tensor(one.shape, one.dtype)}{written.get(name, '')}" for name, one in given
     ]
-    head = f"func.func @main({', '.join(arguments + places)}) -> ({', '.join(results)})"
+    results = [tensor(one.shape, one.dtype) for one in op.signature.results]
+    head = f"func.func @main({', '.join(arguments)}) -> ({', '.join(results)})"
     return f"{head} {{\n{body}\n}}\n"
+
+
+def _homes(op: Op) -> dict[str, Operand]:
+    """The results by the arguments of the function that they are written to."""
+    results = enumerate(op.signature.results)
+    return {one.in_place_of or f"place{number}": one for number, one in results}
 
 
 def _call(op: Op, text: str, values: Values, flags: Sequence[str]) -> Call:
     library = _compiled(text, flags)
-    arrays = [np.asarray(values[one.name], order="C") for one in op.signature.arguments]
-    places = [
-        np.zeros(shape, dtypes.numpy_dtype(one.dtype))
-        for shape, one in zip(op.signature.result_shapes({}), op.signature.results, strict=True)
-    ]
-    return _opening.call(lambda threads: _opened(library, arrays, places, threads))
+    arrays = {one.name: np.asarray(values[one.name], order="C") for one in op.signature.arguments}
+    homes = _homes(op)
+    for shape, home in zip(op.signature.result_shapes({}), homes, strict=True):
+        if home not in arrays:
+            arrays[home] = np.zeros(shape, dtypes.numpy_dtype(homes[home].dtype))
+    return _opening.call(lambda threads: _opened(library, arrays, list(homes), threads))
 
 
 def _compiled(text: str, flags: Sequence[str]) -> bytes:
@@ -79,7 +90,7 @@ def _first_error(text: str) -> str:
 
 
 def _opened(
-    library: bytes, arrays: Sequence[np.ndarray], places: Sequence[np.ndarray], threads: int
+    library: bytes, arrays: Mapping[str, np.ndarray], homes: Sequence[str], threads: int
 ) -> Call:
     """The function on a device of some worker threads, or of the caller's alone."""
     import iree.runtime as iree
@@ -93,11 +104,11 @@ def _opened(
     module = iree.VmModule.copy_buffer(instance, library)
     context = iree.VmContext(instance, [iree.create_hal_module(instance, device), module])
     main = module.lookup_function("main")
-    buffers = [iree.asdevicearray(device, array) for array in (*arrays, *places)]
+    buffers = {name: iree.asdevicearray(device, array) for name, array in arrays.items()}
     given = iree.VmVariantList(len(buffers))
-    for buffer in buffers:
+    for buffer in buffers.values():
         given.push_ref(buffer._buffer_view)
-    results = tuple(_Result(device, buffer._buffer_view) for buffer in buffers[len(arrays) :])
+    results = tuple(_Result(device, buffers[home]._buffer_view) for home in homes)
 
     def call() -> Any:
         context.invoke(main, given, iree.VmVariantList(len(results)))

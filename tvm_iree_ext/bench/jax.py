@@ -19,17 +19,22 @@ _opening = Opening()
 JAX = Library("JAX", "jax", _opening.limit)
 
 
-def jax_peer(function: Callable[..., Any]) -> Peer:
-    """JAX running a function of the operands, in their order, that gives the results."""
-    return Peer(JAX, lambda values: jax_call(function, values))
+def jax_peer(function: Callable[..., Any], donated: int | None = None) -> Peer:
+    """JAX running a function of the operands, in their order, that gives the results.
+
+    An operand that is ``donated`` is where the one result is written, and what the next call has.
+    """
+    return Peer(JAX, lambda values: jax_call(function, values, donated))
 
 
-def jax_call(function: Callable[..., Any], values: Values) -> Call:
+def jax_call(function: Callable[..., Any], values: Values, donated: int | None = None) -> Call:
     """The call of a function of some arrays."""
-    return _opening.call(lambda threads: _opened(function, values, threads))
+    return _opening.call(lambda threads: _opened(function, values, threads, donated))
 
 
-def _opened(function: Callable[..., Any], values: Values, threads: int) -> Call:
+def _opened(
+    function: Callable[..., Any], values: Values, threads: int, donated: int | None
+) -> Call:
     import jax
     from jax.extend import backend
 
@@ -45,7 +50,14 @@ def _opened(function: Callable[..., Any], values: Values, threads: int) -> Call:
             del os.environ[_THREADS_VARIABLE]
         else:
             os.environ[_THREADS_VARIABLE] = before
-    compiled = jax.jit(function).lower(*arrays).compile()
+    if donated is not None:
+        arrays[donated] = arrays[donated].copy()  # else it may be the caller's memory
+    compiled = jax.jit(function, donate_argnums=donated).lower(*arrays).compile()
+
+    def in_place() -> Any:
+        assert donated is not None
+        arrays[donated] = jax.block_until_ready(compiled(*arrays))
+        return _Copied(arrays[donated])
 
     def call() -> Any:
         found = jax.block_until_ready(compiled(*arrays))
@@ -53,4 +65,14 @@ def _opened(function: Callable[..., Any], values: Values, threads: int) -> Call:
             return tuple(map(np.asarray, found))
         return np.asarray(found)  # a view: they are in the host's memory
 
-    return call
+    return call if donated is None else in_place
+
+
+class _Copied:
+    """An array of JAX's, of which NumPy gets a copy: what is looked at is not written again."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._array.copy(), dtype)

@@ -76,7 +76,8 @@ class Scatter(Op):
             if name in self.types
         ]
         original = self.types["original"]
-        operands.append(Operand("result", original.shape, original.dtype, "result"))
+        shape, dtype = original.shape, original.dtype
+        operands.append(Operand("result", shape, dtype, "result", in_place_of="original"))
         return Signature(tuple(operands))
 
     @property
