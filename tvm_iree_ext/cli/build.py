@@ -63,7 +63,7 @@ def add_op_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="an attribute, as JSON or text; --help-op lists them",
+        help="an attribute, as JSON or text; 'tvm-iree-ext build OP --help-op' lists them",
     )
     parser.add_argument(
         "--config",

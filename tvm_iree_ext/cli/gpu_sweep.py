@@ -29,7 +29,11 @@ def add_gpu_sweep(commands: argparse._SubParsersAction) -> None:
         help="the cases of this suite of 'bench' instead, such as sort; repeatable",
     )  # fmt: skip
     parser.add_argument(
-        "--target", action="append", default=[], metavar="T", help="rocm:gfx942; repeatable"
+        "--target",
+        action="append",
+        default=[],
+        metavar="T",
+        help="such as rocm:gfx942; repeatable (default: ten chips)",
     )
     parser.add_argument("--examples", metavar="FILE", help="the ops of this JSON file instead")
     parser.add_argument(

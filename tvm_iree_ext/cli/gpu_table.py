@@ -17,13 +17,25 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
         " figures.  Exit status 1 where a cell is behind.",
     )
     parser.add_argument(
-        "--case", action="append", default=[], metavar="CASE", help="such as matmul-f16; repeatable"
+        "--case",
+        action="append",
+        default=[],
+        metavar="CASE",
+        help="such as matmul-f16; repeatable (default: all)",
     )
     parser.add_argument(
-        "--target", action="append", default=[], metavar="T", help="rocm:gfx942; repeatable"
+        "--target",
+        action="append",
+        default=[],
+        metavar="T",
+        help="such as rocm:gfx942; repeatable (default: all of the table)",
     )
     parser.add_argument(
-        "--order", action="append", default=[], metavar="O", help="of B: NxK or KxN; repeatable"
+        "--order",
+        action="append",
+        default=[],
+        metavar="O",
+        help="of B: NxK or KxN; repeatable (default: both)",
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--markdown", action="store_true", help="print a table of Markdown")

@@ -25,7 +25,11 @@ def add_inspect(commands: argparse._SubParsersAction) -> None:
         " mma:MFMA_F32_16x16x16_F16",
     )
     add_op_arguments(parser)
-    parser.add_argument("--target", metavar="T", help="such as cuda:sm_80 or rocm:gfx942")
+    parser.add_argument(
+        "--target",
+        metavar="T",
+        help="such as cuda:sm_80 or rocm:gfx942 (default: of mma:KIND, a chip that has it)",
+    )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--assembly", action="store_true", help="print the assembly itself")
     what.add_argument("--json", action="store_true", help="print JSON instead of text")

@@ -42,7 +42,11 @@ def add_simulate(commands: argparse._SubParsersAction) -> None:
         metavar="NAME=N",
         help="numbers that the function takes, and extents that it leaves open",
     )
-    parser.add_argument("--target", metavar="T", help="such as cuda:sm_80 or rocm:gfx942")
+    parser.add_argument(
+        "--target",
+        metavar="T",
+        help="such as cuda:sm_80 or rocm:gfx942 (default: of mma:KIND, a chip that has it)",
+    )
     parser.add_argument(
         "--workgroup",
         action="append",

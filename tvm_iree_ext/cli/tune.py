@@ -37,8 +37,8 @@ def add_tune(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "tune",
         help="search faster configs for an op, a program or a suite",
-        description="Search lowering configs that are faster than the heuristics', by measuring"
-        " candidates on this machine, and keep them where 'build' finds them.",
+        description="Search lowering configs that are faster than the heuristics', by measuring\n"
+        "candidates on this machine, and keep them where 'build' finds them.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -65,7 +65,9 @@ def add_tune(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--trials", type=int, metavar="N", help="of each op")
     parser.add_argument("--time-limit", type=duration, metavar="T", help="of all, such as 10m")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="(default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="of the search (default: %(default)s)"
+    )
     parser.add_argument(
         "--model",
         choices=("xgboost", "random", "none"),
