@@ -68,8 +68,8 @@ def choices(
     far = {task: distance(record.extents, here) for task, record in near.items()}
     order = sorted((task for task in near if far[task] <= _FAR), key=lambda task: far[task])
     # A shape of which the heuristic's config was the best says so for those that are near to it.
-    found = itertools.takewhile(_is_better, (near[task] for task in order))
-    return _configs((record, f"record nearest {shape_text(record)}") for record in found)
+    better = itertools.takewhile(_is_better, (near[task] for task in order))
+    return _configs((record, f"record nearest {shape_text(record)}") for record in better)
 
 
 def lowered(
