@@ -21,7 +21,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
 
 _LINE_BYTES = 64
-_ROWS_AHEAD = 32
+_BYTES_AHEAD = 16 * 1024  # what is fetched by then comes from memory in time
 
 
 def rows_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
@@ -150,7 +150,7 @@ class _Rows:
             """One vector of each row of the block, whose first ``repeated`` lanes do not count."""
             columns = emit.run(step * self.lanes, self.lanes)
             query = self.query[row, columns]
-            later = first_key + (block * self.lanes + max(self.lanes, _ROWS_AHEAD))
+            start = first_key + block * self.lanes
             for i in range(self.lanes):
                 if promoted is not None:
                     loaded = promoted[block * self.lanes + i, columns]  # type: ignore[index]
@@ -160,7 +160,7 @@ class _Rows:
                     at = {**self.outer, **self.operands.key_at(key)}
                     at |= self.space.spread(step * self.lanes - repeated, dims)
                     loaded = self.views["key"].load(at, self.dtype, self.lanes)
-                    ahead(later, step * self.lanes + i)
+                    ahead(start, step * self.lanes, i)
                 if repeated:
                     counts = emit.run(0, self.lanes) >= emit.splat(i64(repeated), self.lanes)
                     loaded = tirx.Select(counts, loaded, self.operands.const(0.0, self.lanes))
@@ -178,25 +178,29 @@ class _Rows:
             summed = sum_of(emit.transpose([tile[place(i)] for i in range(self.lanes)]))
             I.buffer_store(self.scores, summed, [row, emit.run(block * self.lanes, self.lanes)])
 
-    def rows_ahead(self, name: str, role: str) -> Callable[[Expr, Index], None]:
-        """``fetch(key, line)``: have a line of the cache fetched, counted from a key's row on.
+    def rows_ahead(self, name: str, role: str) -> Callable[[Expr, Index, int], None]:
+        """``fetch(key, first, i)``: vector ``first + i`` from a key's row on is read; fetch ahead.
 
         In the order of memory, whatever the order of reading: where it changes from key to value
         and back, and where rows are read side by side, the hardware foresees less.  Nothing where
-        rows do not follow each other, or where the vectors of a row are not of a line each.
+        rows do not follow each other.  Of the vectors in a line of the cache the first asks for it.
         """
         view, keys = self.views[name], self.op.dims["k2"]
         in_order = len(keys) == 1 and view.map.axes[-2:] == (keys, self.op.dims[role])
-        vector = self.lanes * item_bytes(view.dtype)
-        if name in self.config.promote or not in_order or vector != _LINE_BYTES:
-            return lambda key, line: None
+        in_line = max(1, _LINE_BYTES // (self.lanes * item_bytes(view.dtype)))
+        if name in self.config.promote or not in_order:
+            return lambda key, first, i: None
         flat = emit.flat(view.buffer)
+        columns = self.k1 if name == "key" else self.n
+        rows = max(1, _BYTES_AHEAD // (columns * item_bytes(view.dtype)))
 
-        def fetch(key: Expr, line: Index) -> None:
-            at = {**self.outer, **self.operands.key_at(key)}
+        def fetch(key: Expr, first: Index, i: int) -> None:
+            if i % in_line:
+                return
+            at = {**self.outer, **self.operands.key_at(key + rows)}
             at |= self.space.spread(i64(0), self.op.dims[role])
             start = emit.flat_index(view.index(at), view.buffer.shape)
-            emit.prefetch(flat, start + line * self.lanes, nearest=False)
+            emit.prefetch(flat, start + (first + i) * self.lanes, nearest=False)
 
         return fetch
 
@@ -280,7 +284,7 @@ class _Rows:
                     start = emit.smaller(start, self.n - self.lanes)
                 at = {**self.outer, **self.operands.key_at(first_key + k)}
                 at |= self.space.spread(start, dims)
-                ahead(first_key + (k + _ROWS_AHEAD), first + j)
+                ahead(first_key + k, first, j)
                 return self.views["value"].load(at, self.dtype, self.lanes)
 
             def finish(i: int, j: int, value: Expr) -> None:
