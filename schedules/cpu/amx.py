@@ -95,7 +95,10 @@ def fits(rows: int, columns: int) -> bool:
     return rows * columns + rows + columns <= TILES
 
 
-_KNOWN = (TileProduct("bfloat16", 2, "float32", "tdpbf16ps"),)
+_KNOWN = (
+    TileProduct("bfloat16", 2, "float32", "tdpbf16ps"),
+    TileProduct("int8", 4, "int32", "tdpbssd"),
+)
 
 
 def tile_product(features: CpuFeatures, dtype: str) -> TileProduct | None:

@@ -1,19 +1,23 @@
 """The CPU rule for contractions: blocks for the caches, shared out to the cores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu import amx
+from tvm_iree_ext.schedules.cpu.amx import TILE, TILES, TileProduct, tile_product
+from tvm_iree_ext.schedules.cpu.contraction_packing import Neighbours
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.cpu.contraction_space import contraction_space
+from tvm_iree_ext.schedules.cpu.contraction_space import DOTS, MATRIX, PANELS, contraction_space
 from tvm_iree_ext.schedules.cpu.contraction_sums import without_scratch
+from tvm_iree_ext.schedules.cpu.contraction_tiles import TileLoops
 from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_once, vector_form
-from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, DotProduct, dot_product
+from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, dot_product_of
 from tvm_iree_ext.schedules.cpu.matmul import (
     EXACT_DEPTH,
     RegisterTile,
@@ -41,8 +45,8 @@ _TYPICAL = 384
 _MOST = 1024
 _MOST_SUMS_BYTES = 1 << 20
 
-# What it costs to pack an element, in multiply-adds.
-_PACKED = 8
+# What it costs to pack an element, in multiply-adds: of vectors, and of tiles.
+_PACKED, _PACKED_FOR_TILES = 8, 128
 
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
@@ -59,8 +63,11 @@ _FEW_UNKNOWN = (1, 8)
 
 _LARGEST_SCRATCH_BYTES = 64 << 20
 
-PANELS = "panels"
-DOTS = "dots"  # panels of words
+# Of products of tiles: tiles of sums in registers; words of depth, a panel and rows of which fit
+# the first cache; and bytes of a block's sums, which stay in the second.
+_PRODUCT_TILES = 2
+_TILED_DEPTH = 128
+_TILED_SUMS_BYTES = 1 << 19
 
 
 Loops = PanelLoops | VectorLoops
@@ -77,6 +84,10 @@ class _Grid:
     sum_bytes: int
     """Of a sum in scratch; 0 where there are none."""
     cores: int
+    packed: int = _PACKED
+    """What it costs to pack an element, in multiply-adds."""
+    most_sums: int = _MOST_SUMS_BYTES
+    """The most bytes of a block's sums."""
 
     def block(self, m_parts: int, n_parts: int) -> tuple[int, int]:
         """Rows and columns of a block: whole register tiles where there are several."""
@@ -89,7 +100,7 @@ class _Grid:
         """How long the thread with the most tasks takes, for each k, in multiply-adds."""
         m, n = self.block(m_parts, n_parts)
         tasks = self.slabs * -(-self.m // m) * -(-self.n // n)
-        return -(-tasks // self.cores) * (m * n + _PACKED * (m + n))
+        return -(-tasks // self.cores) * (m * n + self.packed * (m + n))
 
     def best(self) -> tuple[int, int]:
         """The blocks of least cost."""
@@ -97,7 +108,7 @@ class _Grid:
         for m_parts in range(1, -(-self.m // self.tile.rows) + 1):
             for n_parts in range(1, -(-self.n // self.tile.width) + 1):
                 m, n = self.block(m_parts, n_parts)
-                if m <= _MOST and n <= _MOST and m * n * self.sum_bytes <= _MOST_SUMS_BYTES:
+                if m <= _MOST and n <= _MOST and m * n * self.sum_bytes <= self.most_sums:
                     choices.append((self.cost(m_parts, n_parts), m, n))
                     break
         return min(choices)[1:]
@@ -134,33 +145,25 @@ class CpuContraction(CpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         plan = Plan(op)
-        dot = self._check(plan, cpu_features(target), config)
+        factors = self._check(plan, cpu_features(target), config)
         few = _few_rows(op, cpu_features(target)) if config.algorithm != vector_form(plan) else {}
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = Operands(plan)
-            loops = _loops(plan, operands, config, dot)
+            loops = _loops(plan, operands, config, factors)
             _emit(operands, [(one, _loops(one, operands, few[one])) for one in few], loops)
         return ir.IRModule({op.entry: builder.get()})
 
     def _check(
         self, plan: Plan, features: CpuFeatures, config: LoweringConfig
-    ) -> DotProduct | None:
+    ) -> Neighbours | None:
         """The instruction that a config's panels take; ScheduleError for one that is not fit."""
-        check, dot, vectors = (
-            self.check(config),
-            factors_dot_product(plan, features),
-            vector_form(plan),
-        )
-        known = (PANELS, DOTS if dot else None, vectors)
-        algorithm = check.algorithm(*(form for form in known if form))
-        if algorithm == vectors:
+        check, vectors = self.check(config), vector_form(plan)
+        if vectors and config.algorithm == vectors:
             check.lanes()
             check.tile("workgroup_tile", "n")
             check.power_of_two("register_tile['rows']", config.register_tile.get("rows", 0))
             return None
-        dot = dot if algorithm == DOTS else None
-        check_panels(plan, check, dot, features)
-        return dot
+        return check_panels(plan, check, features, *([vectors] if vectors else []))
 
 
 def _few_rows(op: Contraction, features: CpuFeatures) -> dict[Plan, LoweringConfig]:
@@ -173,11 +176,20 @@ def _few_rows(op: Contraction, features: CpuFeatures) -> dict[Plan, LoweringConf
 
 
 def _loops(
-    plan: Plan, operands: Operands, config: LoweringConfig, dot: DotProduct | None = None
+    plan: Plan, operands: Operands, config: LoweringConfig, factors: Neighbours | None = None
 ) -> Loops:
-    if config.algorithm in (PANELS, DOTS):
-        return PanelLoops(plan, operands, config, dot)
-    return VectorLoops(plan, operands, config)
+    if config.algorithm == vector_form(plan):
+        return VectorLoops(plan, operands, config)
+    return panel_loops(plan, operands, config, factors)
+
+
+def panel_loops(
+    plan: Plan, operands: Operands, config: LoweringConfig, factors: Neighbours | None
+) -> PanelLoops:
+    """The blocks of a config, by the instruction that :func:`check_panels` found."""
+    if isinstance(factors, TileProduct):
+        return TileLoops(plan, operands, config, factors)
+    return PanelLoops(plan, operands, config, factors)
 
 
 def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -> None:
@@ -193,12 +205,13 @@ def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -
             _emit(operands, rest, loops)
 
 
-def factors_dot_product(plan: Plan, features: CpuFeatures) -> DotProduct | None:
-    """The instruction for neighbours in depth, where the CPU has one for these types."""
-    if plan.op.prologue is not None:
-        return None
+def _products(plan: Plan, features: CpuFeatures) -> dict[str, Neighbours]:
+    """The instructions for neighbours in depth that the CPU has, by form, the fastest first."""
     lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
-    return dot_product(features, lhs, rhs, plan.op.accumulator_dtype)
+    if plan.op.prologue is not None or lhs != rhs:
+        return {}
+    known = {MATRIX: tile_product(features, lhs), DOTS: dot_product_of(features, lhs)}
+    return {f: p for f, p in known.items() if p and p.sums == plan.op.accumulator_dtype}
 
 
 def panels_config(
@@ -212,12 +225,18 @@ def panels_config(
     cores = features.cores if parallel else 1
     if in_place and (config := _few_config(plan, features, cores)):
         return config
-    dot = None if few else factors_dot_product(plan, features)
-    least = LEAST_LANES if dot else 1
+    algorithm, dot = next(iter(_products(plan, features).items()), (PANELS, None))
+    if few:
+        algorithm, dot = PANELS, None
+    least = {MATRIX: TILE, DOTS: LEAST_LANES}.get(algorithm, 1)
     while columns is not None and lanes // 2 >= columns and lanes > least:
         lanes //= 2
-    tile = register_tile(features, lanes, rows, columns)
-    k, group = depth_tile(tile, size), dot.group if dot else 1
+    if algorithm == MATRIX:
+        tile, k = RegisterTile(_PRODUCT_TILES * TILE, _PRODUCT_TILES, TILE), _TILED_DEPTH
+    else:
+        tile = register_tile(features, lanes, rows, columns)
+        k = depth_tile(tile, size)
+    group = dot.group if dot else 1
     places = None if depth is None else -(-depth // group)
     if places is not None:
         k = -(-places // -(-places // k))
@@ -229,9 +248,11 @@ def panels_config(
         0 if without_scratch(plan, lanes, k == places) else size,
         cores,
     )
+    if algorithm == MATRIX:
+        grid = replace(grid, sum_bytes=size, packed=_PACKED_FOR_TILES, most_sums=_TILED_SUMS_BYTES)
     m, n = grid.best()
     return LoweringConfig(
-        algorithm=DOTS if dot else PANELS,
+        algorithm=algorithm,
         workgroup_tile={"m": m, "n": n},
         reduction_tile={"k": k * group},
         register_tile={"rows": tile.rows, "vectors": tile.vectors},
@@ -287,11 +308,18 @@ def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> 
 
 
 def check_panels(
-    plan: Plan, check: ConfigCheck, dot: DotProduct | None, features: CpuFeatures
-) -> None:
-    """Raise ScheduleError for a config that the panels cannot use."""
-    config = check.config
-    lanes = check.lanes(LEAST_LANES, features.lanes(32)) if dot else check.lanes()
+    plan: Plan, check: ConfigCheck, features: CpuFeatures, *others: str
+) -> Neighbours | None:
+    """The instruction that a config's panels take, if any.
+
+    Raises:
+        ScheduleError: for a config that the panels cannot use; ``others`` are forms to be named.
+    """
+    config, products = check.config, _products(plan, features)
+    form = check.algorithm(PANELS, *reversed(products), *others)
+    dot = products.get(form)
+    least = TILE if form == MATRIX else LEAST_LANES
+    lanes = check.lanes(least, features.lanes(32)) if dot else check.lanes()
     m, n = (check.tile("workgroup_tile", role) for role in ("m", "n"))
     exact = plan.op.accumulator_dtype == "int32" and not dot
     k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
@@ -301,6 +329,13 @@ def check_panels(
         k //= dot.group
     rows, vectors = (check.tile("register_tile", role) for role in ("rows", "vectors"))
     tile = RegisterTile(rows, vectors, lanes)
+    if form == MATRIX:
+        whole = rows % TILE == 0
+        check.expect(whole, "register_tile['rows']", rows, f"a multiple of {TILE} (tiles)")
+        check.need(
+            amx.fits(rows // TILE, vectors),
+            f"{rows // TILE} by {vectors} tiles do not fit {TILES} registers of tiles",
+        )
     for name in sorted({"lhs", "rhs"} - set(config.promote)):
         fits = not dot and name not in _needs_packing(plan, tile, m, n)
         check.expect(fits, "promote", list(config.promote), f"{name} among them")
@@ -313,6 +348,7 @@ def check_panels(
         f"blocks of {m} x {n} take {scratch} bytes a thread;"
         f" expected at most {_LARGEST_SCRATCH_BYTES}",
     )
+    return dot
 
 
 def _promoted(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The factors of a contraction as its product of tiles takes them: parts of them, packed.
 
 A place of depth is a number, converted to the type of products; or a word, of neighbours in depth
-that one instruction multiplies (:mod:`.dot_products`).  Depth is counted in such places here.
+that one instruction multiplies (:mod:`.dot_products`, :mod:`.amx`).  Depth is counted in such
+places here.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.cpu.amx import TileProduct
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
@@ -19,6 +21,8 @@ from tvm_iree_ext.dtypes import item_bytes
 
 Place = Callable[[Expr, Expr], Expr]
 Load = Callable[[Expr, Expr, int], Expr]
+
+Neighbours = DotProduct | TileProduct
 
 WORD = "uint32"
 
@@ -51,7 +55,7 @@ class Factor:
     name: str
     view: View
     dtype: str
-    dot: DotProduct | None
+    dot: Neighbours | None
     flipped: bool
 
     @property
@@ -113,10 +117,10 @@ class Factor:
         return word ^ emit.splat(tirx.const(OFFSETS, WORD), lanes) if self.flipped else word
 
 
-def factor_of(operands: Operands, name: str, dot: DotProduct | None) -> Factor:
+def factor_of(operands: Operands, name: str, dot: Neighbours | None) -> Factor:
     """A factor of the kernel under construction: of words where there is ``dot``.
 
-    Of an instruction for int8 the factor that is read as scalars is the unsigned one.
+    Of an instruction with an unsigned factor it is the one that is read as scalars.
     """
     view, dtype = operands.views[name], operands.plan.product_dtype
     if dot is None:
@@ -124,7 +128,7 @@ def factor_of(operands: Operands, name: str, dot: DotProduct | None) -> Factor:
     size = item_bytes(dot.dtype)
     shape, data = list(view.buffer.shape), view.buffer.data
     raw = I.decl_buffer(shape, f"uint{size * 8}", data=data, align=size)
-    flipped = dot.dtype == "int8" and name == operands.plan.a
+    flipped = isinstance(dot, DotProduct) and dot.is_mixed and name == operands.plan.a
     return Factor(operands, name, View(raw, view.map, view.space), WORD, dot, flipped)
 
 
@@ -136,6 +140,8 @@ class Packing:
     lanes: int
     elements: Index
     """Those of all of depth."""
+    overlap: bool = True
+    """Whether runs of a row may begin at any place of depth, not at multiples of lanes alone."""
 
     def whole(self, depth: Part) -> Index:
         """The places of a part of depth that have all of their elements; all, or all but one."""
@@ -235,7 +241,7 @@ class Packing:
                     I.buffer_store(target, value, [emit.run(place(i, i64(k)), lanes)])
 
                 if factor.lies_along(*operands.plan.depth):
-                    emit.copied(whole, self.lanes, move)
+                    (emit.copied if self.overlap else emit.in_vectors)(whole, self.lanes, move)
                 else:
                     with serial(whole) as k:
                         move(k, 1)

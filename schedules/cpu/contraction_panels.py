@@ -22,9 +22,21 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.contraction_packing import OFFSETS, WORD, Packing, Part, factor_of
+from tvm_iree_ext.schedules.cpu.contraction_packing import (
+    OFFSETS,
+    WORD,
+    Neighbours,
+    Packing,
+    Part,
+    factor_of,
+)
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.cpu.contraction_sums import DirectSums, goes_directly, kept_in_result
+from tvm_iree_ext.schedules.cpu.contraction_sums import (
+    DirectSums,
+    Finish,
+    goes_directly,
+    kept_in_result,
+)
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
 from tvm_iree_ext.schedules.cpu.matmul import (
     RegisterTile,
@@ -66,7 +78,7 @@ class PanelLoops:
     """A kernel under construction."""
 
     def __init__(
-        self, plan: Plan, operands: Operands, config: LoweringConfig, dot: DotProduct | None = None
+        self, plan: Plan, operands: Operands, config: LoweringConfig, dot: Neighbours | None = None
     ) -> None:
         self.plan, self.operands, self.config, self.dot = plan, operands, config, dot
         self.lanes = config.vector_lanes
@@ -92,7 +104,8 @@ class PanelLoops:
 
     def declared(self) -> AbstractContextManager[Any]:
         """With what tasks take."""
-        return self.dot.declared(self.lanes) if self.dot else nullcontext()
+        dot = self.dot
+        return dot.declared(self.lanes) if isinstance(dot, DotProduct) else nullcontext()
 
     def tasks(self) -> None:
         """All blocks of the result."""
@@ -148,20 +161,26 @@ class PanelLoops:
                 self.pack_panels(slab, column, columns, Part(first, depth))
             if self.a.flipped:
                 self.sum_panels(depth)
-            multiply_panels(
-                self.tile,
-                rows=rows,
-                columns=columns if exact is None else held,
-                depth=depth,
-                dtype=self.dtype,
-                a=self.row_element(slab, row, first),
-                b=self.panel_vector(slab, column, first),
-                start=self.start,
-                finish=sums.finish if isinstance(sums, Sums) else sums.ways(block, blocks),
-                add=self.add,
-            )
+            wide = columns if exact is None else held
+            finish = sums.finish if isinstance(sums, Sums) else sums.ways(block, blocks)
+            self.multiply(slab, Part(row, rows), Part(column, wide), Part(first, depth), finish)
         if isinstance(sums, Sums):
             self.write(slab, row, rows, column, columns, sums)
+
+    def multiply(self, slab: At, rows: Part, columns: Part, depth: Part, finish: Finish) -> None:
+        """The products of a block of depth, of whole vectors of columns."""
+        multiply_panels(
+            self.tile,
+            rows=rows.count,
+            columns=columns.count,
+            depth=depth.count,
+            dtype=self.dtype,
+            a=self.row_element(slab, rows.first, depth.first),
+            b=self.panel_vector(slab, columns.first, depth.first),
+            start=self.start,
+            finish=finish,
+            add=self.add,
+        )
 
     def clear(self, sums: Sums, rows: Index, columns: Index) -> None:
         """Begin with zeros."""
@@ -182,7 +201,9 @@ class PanelLoops:
     def add(self) -> MultiplyAdd | None:
         """What adds products of neighbours; None for those of numbers."""
         dot, lanes = self.dot, self.lanes
-        return (lambda sums, x, y: dot.add(sums, y, x, lanes)) if dot else None
+        if not isinstance(dot, DotProduct):
+            return None
+        return lambda sums, x, y: dot.add(sums, y, x, lanes)
 
     def row_element(self, slab: At, row: Expr, first: Expr) -> Callable[[Expr, Expr], Expr]:
         """``a`` at a row and a k of the block."""
@@ -210,16 +231,21 @@ class PanelLoops:
 
     def packed(self, start: Expr, vectors: int, k: Expr, j: int) -> Expr:
         """Vector j of the packed panel that begins at a column of the block."""
-        at = start * self.held_k + (k * vectors + j) * self.lanes
-        return self.panels[emit.run(at, self.lanes)]
+        return self.panels[emit.run(self.line(start, vectors, k, j), self.lanes)]
+
+    def line(self, start: Expr, vectors: int, k: Expr, j: int) -> Expr:
+        """Where that vector begins."""
+        return start * self.held_k + (k * vectors + j) * self.lanes
 
     def pack_rows(self, slab: At, rows: Part, depth: Part) -> None:
         """``rows[i, k]`` = a."""
 
-        def place(i: Expr, k: Expr) -> Expr:
-            return i * self.stride + k
+        packing = self.packing[self.plan.a]
+        packing.rows(slab, self.plan.m, rows, depth, self.rows, self.row_place)
 
-        self.packing[self.plan.a].rows(slab, self.plan.m, rows, depth, self.rows, place)
+    def row_place(self, i: Expr, k: Expr) -> Expr:
+        """Where a place of depth of a row is packed."""
+        return i * self.stride + k
 
     def pack_panels(self, slab: At, column: Expr, columns: Index, depth: Part) -> None:
         """Panels of b: vectors of each k after one another; past the last column, anything."""
@@ -239,8 +265,6 @@ class PanelLoops:
 
     def sum_panels(self, depth: Index) -> None:
         """``offsets`` of the panels: 128 times their sums, negative."""
-        dot = self.dot
-        assert dot is not None
         for start, count, vectors in self.parts:
             with serial(count) as panel:
                 first = I.Bind(start + panel * (vectors * self.lanes))

@@ -3,10 +3,15 @@
 from collections.abc import Callable
 
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.amx import TILE
 from tvm_iree_ext.schedules.cpu.contraction_plan import Plan
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two
 
 from tvm_iree_ext.target.cpu import CpuFeatures
+
+PANELS = "panels"
+DOTS = "dots"  # panels of words
+MATRIX = "tiles"  # panels of words, multiplied by tiles of them
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16)  # of an extent: blocks that share it out evenly
 _BLOCKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -40,6 +45,8 @@ def contraction_space(
             lines = Choice("register_tile.rows", powers_of_two(1, features.vector_registers))
             forms.append(form(base, columns, lines, lanes, parallel))
             continue
+        tiled = base.algorithm == MATRIX
+        rows = tuple(TILE * count for count in (1, 2, 3)) if tiled else _ROWS
         packed = Choice("promote", (("lhs", "rhs"), ("lhs",), ("rhs",), ()))
         forms.append(
             form(
@@ -47,16 +54,15 @@ def contraction_space(
                 Choice("workgroup_tile.m", _blocks(plan.extent(plan.m))),
                 columns,
                 Choice("reduction_tile.k", _depths(plan.count(plan.depth))),
-                Choice("register_tile.rows", _ROWS),
+                Choice("register_tile.rows", rows),
                 Choice("register_tile.vectors", _VECTORS),
-                lanes,
-                packed,
+                *(() if tiled else (lanes, packed)),
                 parallel,
             )
         )
 
     def accept(config: LoweringConfig) -> str | None:
-        if "vectors" in config.register_tile:
+        if "vectors" in config.register_tile and config.algorithm != MATRIX:
             rows, vectors = (config.register_tile[role] for role in ("rows", "vectors"))
             # A row of b beside the sums, and a scalar of a that is in all lanes.
             if (needed := rows * vectors + vectors + 1) > features.vector_registers:

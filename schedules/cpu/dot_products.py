@@ -40,6 +40,11 @@ class DotProduct:
     factor_type: str
     rounding: str = ""
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the first factor is unsigned, and the second signed."""
+        return self.dtype == "int8"
+
     @contextmanager
     def declared(self, lanes: int) -> Iterator[None]:
         """Kernel code in which :meth:`add` and :meth:`rounded` may be used with so many lanes."""

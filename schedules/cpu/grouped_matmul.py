@@ -13,15 +13,10 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.contraction import (
-    DOTS,
-    PANELS,
-    check_panels,
-    factors_dot_product,
-    panels_config,
-)
+from tvm_iree_ext.schedules.cpu.contraction import check_panels, panel_loops, panels_config
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction_space import PANELS
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.emit import held_index, i64, serial
 from tvm_iree_ext.schedules.grouped_rows import GroupedRows
@@ -95,15 +90,10 @@ class CpuGroupedMatmul(CpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         plan = GroupedPlan(op.full)
-        check = self.check(config)
-        features = cpu_features(target)
-        dot = factors_dot_product(plan, features)
-        form = check.algorithm(*((PANELS, DOTS) if dot else (PANELS,)))
-        dot = dot if form == DOTS else None
-        check_panels(plan, check, dot, features)
+        factors = check_panels(plan, self.check(config), cpu_features(target))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = Operands(plan, op, without=(G,))
-            loops = PanelLoops(plan, operands, config, dot)
+            loops = panel_loops(plan, operands, config, factors)
             with loops.declared():
                 _tasks(op, operands, loops)
         return ir.IRModule({op.entry: builder.get()})

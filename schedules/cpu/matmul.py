@@ -111,6 +111,34 @@ def multiply_panels(
         finish: ``finish(row, column, value)`` takes it.
         add: ``add(sums, b, a)`` where ``sums + b * a`` would be wrong.
     """
+
+    def block(row: Expr, height: int, column: Expr, vectors: int) -> None:
+        def takes(finish: Callable[[Expr, Expr, Expr], None]) -> Callable[[int, int, Expr], None]:
+            return lambda i, j, value: finish(row + i, column + j * tile.lanes, value)
+
+        emit.multiply_tile(
+            rows=height,
+            vectors=vectors,
+            lanes=tile.lanes,
+            depth=depth,
+            dtype=dtype,
+            x=lambda k, j: b(column, vectors, k, j),
+            y=lambda i, k: a(row + i, k),
+            start=lambda i, j: start(row + i, column + j * tile.lanes),
+            finish=Either.placed(finish, takes),
+            add=add,
+        )
+
+    each_block(tile, rows, columns, block)
+
+
+def each_block(
+    tile: RegisterTile,
+    rows: Index,
+    columns: Index,
+    block: Callable[[Expr, int, Expr, int], None],
+) -> None:
+    """``block(row, height, column, vectors)`` for the register tiles, panel by panel."""
     exact, count = known(columns), known(rows)
     if exact is not None:
         parts = [(i64(first), i64(n), vectors) for first, n, vectors in panels(exact, tile)]
@@ -119,26 +147,6 @@ def multiply_panels(
     for first, panel_count, vectors in parts:
         with serial(panel_count) as panel:
             column = first + panel * (vectors * tile.lanes)
-
-            def block(row: Expr, height: int, column: Expr, vectors: int) -> None:
-                def takes(
-                    finish: Callable[[Expr, Expr, Expr], None],
-                ) -> Callable[[int, int, Expr], None]:
-                    return lambda i, j, value: finish(row + i, column + j * tile.lanes, value)
-
-                emit.multiply_tile(
-                    rows=height,
-                    vectors=vectors,
-                    lanes=tile.lanes,
-                    depth=depth,
-                    dtype=dtype,
-                    x=lambda k, j: b(column, vectors, k, j),
-                    y=lambda i, k: a(row + i, k),
-                    start=lambda i, j: start(row + i, column + j * tile.lanes),
-                    finish=Either.placed(finish, takes),
-                    add=add,
-                )
-
             blocks = count // tile.rows if count is not None else emit.ceil_div(rows, tile.rows)
             with serial(blocks) as index:
                 block(index * tile.rows, tile.rows, column, vectors)

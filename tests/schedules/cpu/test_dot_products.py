@@ -102,7 +102,7 @@ def test_special_numbers_stay_in_their_row():
     ("mcpu", "found"),
     [
         ("znver4", {"bfloat16": "vdpbf16ps", "int8": "vpdpbusd"}),
-        ("sapphirerapids", {"bfloat16": None, "int8": "vpdpbusd"}),
+        ("sapphirerapids", {"bfloat16": "tdpbf16ps", "int8": "tdpbssd"}),
         ("cascadelake", {"bfloat16": None, "int8": "vpdpbusd"}),
         ("alderlake", {"bfloat16": None, "int8": "vpdpbusd"}),
         ("skylake-avx512", {"bfloat16": None, "int8": None}),
@@ -114,13 +114,16 @@ def test_the_instruction_is_used_where_the_cpu_has_it(mcpu, found):
     for dtype, instruction in found.items():
         op = ops.matmul((64, 64), (64, 64), dtype=dtype, result_dtype=result_dtype(dtype))
         config = rule.heuristic(op, target)
-        assert config.algorithm == ("dots" if instruction else "panels")
+        form = "tiles" if str(instruction).startswith("td") else "dots"
+        assert config.algorithm == (form if instruction else "panels")
         pipeline.register()
         module = rule.lower(op, target, config)
         library = tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)
         lines = library.mod.inspect_source("asm").splitlines()
-        count = sum("vdpbf16ps" in line or "vpdpbusd" in line for line in lines)
-        assert (count >= config.register_tile["rows"]) == bool(instruction)
+        words = ("vdpbf16ps", "vpdpbusd", "tdpbf16ps", "tdpbssd")
+        count = sum(word in line for line in lines for word in words)
+        least = config.register_tile["rows"] if form == "dots" else 4
+        assert (count >= least) == bool(instruction)
         if instruction:
             assert any(instruction in line for line in lines)
             assert not any("call" in line and "tvm_iree_ext_dot" in line for line in lines)
