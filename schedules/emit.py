@@ -112,14 +112,14 @@ def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:
     return flat
 
 
-def prefetch(buffer: Any, *index: Index, nearest: bool = True) -> None:
-    """Have the cache line of an element fetched; the index may lie outside.
+def prefetch(buffer: Any, *index: Index, nearest: bool = True, write: bool = False) -> None:
+    """Have the cache line of an element fetched, to be read or written; the index may lie outside.
 
     Into all caches, or all but the nearest, for what is far ahead: a core waits for fewer lines
     of the nearest.
     """
-    kept, read, data = 3 if nearest else 2, 0, 1  # of LLVM's intrinsic: to be read, not code
-    numbers = [tirx.const(value, "int32") for value in (read, kept, data)]
+    kept, data = 3 if nearest else 2, 1  # of LLVM's intrinsic: not code
+    numbers = [tirx.const(value, "int32") for value in (int(write), kept, data)]
     place = tirx.address_of(buffer[tuple(map(i64, index))])
     I.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, *numbers))
 

@@ -26,7 +26,7 @@ def root(turn: int, order: int) -> complex:
     if eighths % 2:
         rest = order - rest
     angle = 2 * math.pi * rest / (8 * order)
-    x, y = math.cos(angle), math.sin(angle)
+    x, y = (math.cos(angle), math.sin(angle)) if rest < order else (math.sqrt(0.5),) * 2
     if eighths % 4 in (1, 2):
         x, y = y, x
     return complex(x if eighths in (0, 1, 6, 7) else -x, -y if eighths < 4 else y)
@@ -87,49 +87,184 @@ class Registers:
         """``a * w``."""
         return self.point((a[0] * w[0] - a[1] * w[1], a[0] * w[1] + a[1] * w[0]))
 
-    def turn(self, a: Point, numerator: int, denominator: int) -> Point:
-        """``a * exp(-2 pi i numerator / denominator)``; eighths of a turn cost less."""
-        eighths, rest = divmod(8 * (numerator % denominator), denominator)
-        if rest:
-            w = root(numerator, denominator)
-            return self.multiply(a, (self.const(w.real), self.const(w.imag)))
+    def multiply_add(self, a: Expr, b: Expr, c: Expr) -> Expr:
+        """``a * b + c``."""
+        return a * b + c
+
+    def scaled_sum(self, a: Point, b: Point, x: float, y: float | None = None) -> Point:
+        """``a + x b``; ``y`` is the factor of the imaginary part, where it is another."""
+        factors = (x, x if y is None else y)
+        real, imag = (self.multiply_add(b[i], self.const(factors[i]), a[i]) for i in range(2))
+        return self.point((real, imag))
+
+    def sum_of_product(self, a: Point, b: Point, w: Point) -> Point:
+        """``a + b * w``."""
+        real = self.keep(self.multiply_add(b[0], w[0], a[0]))
+        imag = self.keep(self.multiply_add(b[1], w[0], a[1]))
+        real_less = self.multiply_add(self.keep(self.negative(b[1])), w[1], real)
+        return self.point((real_less, self.multiply_add(b[0], w[1], imag)))
+
+    def twice_less(self, a: Point, b: Point) -> Point:
+        """``2 a - b``."""
+        two = self.const(2.0)
+        real, imag = (
+            self.multiply_add(a[i], two, self.keep(self.negative(b[i]))) for i in range(2)
+        )
+        return self.point((real, imag))
+
+    def negative(self, x: Expr) -> Expr:
+        """``-x``, which compilers make part of the sum it goes to; of ``0 - x`` they may not."""
+        return self.const(-0.0) - x
+
+    def quarters(self, a: Point, turns: int) -> Point:
+        """``a * (-i) ** turns``."""
         x, y = a
-        if eighths & 1:
-            half = self.const(math.sqrt(0.5))
-            x, y = self.keep((x + y) * half), self.keep((y - x) * half)
-        zero = self.const(0.0)
-        quarters: list[Point] = [(x, y), (y, zero - x), (zero - x, zero - y), (zero - y, x)]
-        return self.point(quarters[eighths // 2])
+        if turns % 4 == 0:
+            return a
+        if turns % 4 == 2:
+            return self.point((self.negative(x), self.negative(y)))
+        if turns % 4 == 1:
+            return y, self.keep(self.negative(x))
+        return self.keep(self.negative(y)), x
+
+    def turn(self, a: Point, numerator: int, denominator: int) -> Point:
+        """``a * exp(-2 pi i numerator / denominator)``; quarters of a turn cost nothing."""
+        turns, rest = divmod(4 * (numerator % denominator), denominator)
+        if not rest:
+            return self.quarters(a, turns)
+        w = root(numerator, denominator)
+        return self.multiply(a, (self.const(w.real), self.const(w.imag)))
+
+    def butterfly(
+        self, a: Point, b: Point, numerator: int, denominator: int
+    ) -> tuple[Point, Point]:
+        """``a + w b`` and ``a - w b`` for w = exp(-2 pi i numerator / denominator).
+
+        Of w = s (1 + i t) or s (t + i), with t of at most 1, the factor s goes into the sums: six
+        multiply-adds in all, where w b itself would be four and the sums another four.
+        """
+        if 4 * numerator % denominator == 0:
+            b = self.quarters(b, 4 * numerator // denominator)
+            return self.add(a, b), self.subtract(a, b)
+        w, (x, y) = root(numerator, denominator), b
+        if abs(w.real) >= abs(w.imag):
+            scale, t = w.real, self.const(w.imag / w.real)
+            x, y = self.point((x - y * t, y + x * t))
+        else:
+            scale, t = w.imag, self.const(w.real / w.imag)
+            x, y = self.point((x * t - y, y * t + x))
+        return self.scaled_sum(a, (x, y), scale), self.scaled_sum(a, (x, y), -scale)
 
 
-def dft(registers: Registers, points: Sequence[Point]) -> list[Point]:
-    """The transform of as many points as there are: a power of two, or a small odd prime."""
+def turned_roots(radix: int) -> list[tuple[int, int, int]]:
+    """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :func:`turned_dft` takes."""
+    half = [] if radix == 2 else turned_roots(radix // 2)
+    own = [(1, q, radix) for q in range(max(1, radix // 4))]
+    return own + [(2 * p, q, m) for p, q, m in half]
+
+
+def turned_dft(
+    registers: Registers, points: Sequence[Point], roots: Sequence[Point]
+) -> list[Point]:
+    """The transform of a power of two of points, of which the j'th is first turned by w^j.
+
+    The turns are made in the butterflies, a + w b and 2 a - (a + w b): six multiply-adds, and half
+    as many roots as there are points.
+    """
     count = len(points)
     if count == 1:
         return list(points)
-    if count == 2:
-        return [registers.add(*points), registers.subtract(*points)]
-    if count % 2:
+    quarter = max(1, count // 4)
+    even, odd = (turned_dft(registers, points[side::2], roots[quarter:]) for side in range(2))
+    sums, differences = [], []
+    for k, (a, b) in enumerate(zip(even, odd, strict=True)):
+        w = roots[k % quarter]
+        total = registers.sum_of_product(a, registers.quarters(b, k // quarter), w)
+        sums.append(total)
+        differences.append(registers.twice_less(a, total))
+    return sums + differences
+
+
+def dft(registers: Registers, points: Sequence[Point]) -> list[Point]:
+    """The transform of as many points as there are: a product of small primes."""
+    count = len(points)
+    if count == 1:
+        return list(points)
+    if count & (count - 1) == 0:
+        return _halves(registers, points)
+    first = _first_factor(count)
+    if first == count:
         return _odd(registers, points)
-    return _composite(registers, points, 4 if count > 4 else 2)
+    return _composite(registers, points, first)
+
+
+def operations(count: int) -> int:
+    """How many sums and multiply-adds of vectors :func:`dft` makes."""
+    if count == 1:
+        return 0
+    if count & (count - 1) == 0:
+        sums = sum(6 if 4 * k % count else 4 for k in range(count // 2))
+        return 2 * operations(count // 2) + sums
+    first, half = _first_factor(count), count // 2
+    if first == count:
+        return 4 * half * half + 8 * half
+    second = count // first
+    turns = 0 if math.gcd(first, second) == 1 else 4 * (first - 1) * (second - 1)
+    return second * operations(first) + first * operations(second) + turns
+
+
+def _first_factor(count: int) -> int:
+    """Of a number that is no power of two: an odd prime, or its power where something is left."""
+    prime = next(one for one in range(3, count + 1, 2) if count % one == 0)
+    power = prime
+    while count % (power * prime) == 0:
+        power *= prime
+    return power if power < count else prime
+
+
+def _halves(registers: Registers, points: Sequence[Point]) -> list[Point]:
+    """Of a power of two: transforms of the even and of the odd points, and butterflies."""
+    count = len(points)
+    even, odd = dft(registers, points[::2]), dft(registers, points[1::2])
+    halves = enumerate(zip(even, odd, strict=True))
+    pairs = [registers.butterfly(a, b, k, count) for k, (a, b) in halves]
+    return [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
 
 
 def _composite(registers: Registers, points: Sequence[Point], first: int) -> list[Point]:
-    """Cooley and Tukey's: transforms of ``first`` points, turns, transforms of the others."""
+    """Transforms of ``first`` points, turns, transforms of the others.
+
+    Factors that have no divisor in common need no turns, in Good's order: with the remainders of j
+    and k for indices, j k / count is the sum of the fractions of both factors.
+    """
     count = len(points)
     second = count // first
-    columns = [dft(registers, points[q::second]) for q in range(second)]
+    coprime = math.gcd(first, second) == 1
     result: list[Point] = [points[0]] * count
+    if coprime:
+        columns = [
+            dft(registers, [points[(j * second + q * first) % count] for j in range(first)])
+            for q in range(second)
+        ]
+    else:
+        columns = [dft(registers, points[q::second]) for q in range(second)]
     for k in range(first):
-        row = [columns[0][k]]
-        row += [registers.turn(columns[q][k], q * k, count) for q in range(1, second) if k]
-        row += [columns[q][k] for q in range(1, second) if not k]
-        result[k::first] = dft(registers, row)
+        row = [columns[q][k] for q in range(second)]
+        if not coprime:
+            row = [registers.turn(point, q * k, count) for q, point in enumerate(row)]
+        for c, value in enumerate(dft(registers, row)):
+            at = k + c * first
+            if coprime:
+                at = next(m for m in range(count) if m % first == k and m % second == c)
+            result[at] = value
     return result
 
 
 def _odd(registers: Registers, points: Sequence[Point]) -> list[Point]:
-    """By the sums and differences of points j and count - j: half the products."""
+    """By the sums and differences of points j and count - j: half the products.
+
+    Of the sines in an odd part, the largest goes into the sums of odd and even parts.
+    """
     count = len(points)
     pairs = range(1, (count + 1) // 2)
     sums = {j: registers.add(points[j], points[count - j]) for j in pairs}
@@ -139,17 +274,16 @@ def _odd(registers: Registers, points: Sequence[Point]) -> list[Point]:
         total = registers.add(total, sums[j])
     result = [total] * count
     for c in pairs:
-        even, odd = points[0], None
+        roots = {j: root(j * c, count) for j in pairs}
+        largest = max(pairs, key=lambda j: abs(roots[j].imag))
+        even, odd = points[0], differences[largest]
         for j in pairs:
-            w = root(j * c, count)
-            cosine, sine = registers.const(w.real), registers.const(-w.imag)
-            x, y = sums[j]
-            even = registers.point((even[0] + x * cosine, even[1] + y * cosine))
-            x, y = differences[j]
-            step = (x * sine, y * sine)
-            odd = registers.point(step if odd is None else (odd[0] + step[0], odd[1] + step[1]))
-        assert odd is not None
+            even = registers.scaled_sum(even, sums[j], roots[j].real)
+            if j != largest:
+                ratio = roots[j].imag / roots[largest].imag
+                odd = registers.scaled_sum(odd, differences[j], ratio)
         # Minus i times the odd part, and plus i times it for the mirrored point.
-        result[c] = registers.point((even[0] + odd[1], even[1] - odd[0]))
-        result[count - c] = registers.point((even[0] - odd[1], even[1] + odd[0]))
+        sine = -roots[largest].imag
+        result[c] = registers.scaled_sum(even, (odd[1], odd[0]), sine, -sine)
+        result[count - c] = registers.scaled_sum(even, (odd[1], odd[0]), -sine, sine)
     return result

@@ -63,17 +63,27 @@ class TransformOperands:
     def store(self, part: int, at: Expr, value: Expr, lanes: int) -> None:
         """Write flat elements of a result, scaled."""
         buffer = self.results[part]
-        if buffer is None:
-            return
+        if buffer is not None:
+            I.buffer_store(buffer, self.result(value, lanes), self.flat(at))
+
+    def result(self, value: Expr, lanes: int) -> Expr:
+        """Elements of a result as they are stored, from those of the transform."""
         if self.op.scale != 1.0:
             scale = tirx.const(self.op.scale, self.op.compute_dtype)
             value = value * emit.splat(scale, lanes)
-        I.buffer_store(buffer, emit.cast(value, self.op.dtype), self.flat(at))
+        return emit.cast(value, self.op.dtype)
 
     def store_point(self, at: Expr, value: Point, lanes: int) -> None:
         """Write both parts."""
         for part in range(2):
             self.store(part, at, value[part], lanes)
+
+    def store_first(self, at: Expr, value: Point, lanes: int, count: int) -> None:
+        """Write the first ``count`` lanes of both parts."""
+        mask = emit.run(0, lanes) < emit.splat(i64(count), lanes)
+        for buffer, part in zip(self.results, value, strict=True):
+            place = self.flat(at)
+            I.evaluate(I.masked_store(buffer, self.result(part, lanes), *place, mask))
 
     def flat(self, at: Expr) -> list[Expr]:
         """The indices of an element of the whole operand, seen as one row."""

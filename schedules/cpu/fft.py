@@ -6,11 +6,11 @@ from dataclasses import replace
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_row import split
+from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, passes
 from tvm_iree_ext.schedules.cpu.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft_transform import complex_length, transform_kernel
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.fft_codelets import radices
+from tvm_iree_ext.schedules.fft_codelets import LARGEST_PRIME
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
 
@@ -52,6 +52,8 @@ class CpuFft(CpuRule):
 
 
 _SERIAL_FLOPS = 1_000_000
+# Of one task: each takes its memory anew.
+_TASK_POINTS = 8192
 # A row below this is not worth sharing among threads.
 _SHARED_LENGTH = 16384
 
@@ -72,19 +74,26 @@ class CpuFftTransform(CpuRule):
         inner = op.shape[op.axis + 1 :]
         contiguous = all(extent == 1 for extent in inner)
         length = complex_length(op)
-        if radices(length, radix) is None:
+        columns = self.columns(op, target, lanes, radix) if contiguous else []
+        tile = {"radix": radix}
+        if passes(length, radix) is None:
             algorithm = "bluestein"
-        elif contiguous and split(length, lanes, radix) is not None:
-            algorithm = "row"
+        elif columns:
+            algorithm, tile["columns"] = "row", columns[0]
         else:
             algorithm = "lanes"
         dynamic = any(isinstance(extent, str) for extent in rows)
         count = 0 if dynamic else math.prod(e for e in rows if isinstance(e, int))
         few = not dynamic and count < 2 * features.cores
         shared = algorithm == "row" and few and length >= _SHARED_LENGTH
+        tasks: dict[str, int] = {}
+        if algorithm == "row":
+            most = max(1, _TASK_POINTS // length)
+            tasks["rows"] = most if dynamic else min(most, -(-count // (4 * features.cores)))
         return LoweringConfig(
             algorithm=algorithm,
-            register_tile={"radix": radix},
+            workgroup_tile=tasks,
+            register_tile=tile,
             vector_lanes=lanes,
             splits=features.cores if shared else 1,
             parallel=dynamic or op.flops() > _SERIAL_FLOPS,
@@ -99,21 +108,28 @@ class CpuFftTransform(CpuRule):
         )
         lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 2),))
         parallel = Choice("parallel", (False, True))
-        choices = {
-            "row": (radix, lanes, Choice("splits", (1, features.cores)), parallel),
-            "lanes": (radix, lanes, parallel),
-            "bluestein": (radix, lanes, parallel),
-        }
         # Bluestein's form computes three transforms: only where there is no other.
-        names = [usual.algorithm] if usual.algorithm == "bluestein" else ["row", "lanes"]
-        forms = [
-            form(
-                replace(usual, algorithm=name, splits=usual.splits if name == "row" else 1),
-                *choices[name],
-            )
-            for name in names
-        ]
+        name = "bluestein" if usual.algorithm == "bluestein" else "lanes"
+        tile = {"radix": usual.register_tile["radix"]}
+        one = replace(usual, algorithm=name, workgroup_tile={}, register_tile=tile, splits=1)
+        forms = [form(one, radix, lanes, parallel)]
+        if usual.algorithm == "row":
+            values = self.columns(op, target, usual.vector_lanes, tile["radix"])
+            columns = Choice("register_tile.columns", tuple(values))
+            splits = Choice("splits", (1, features.cores))
+            rows = Choice("workgroup_tile.rows", (1, 4, 16))
+            forms.append(form(usual, radix, columns, lanes, rows, splits, parallel))
         return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
+
+    @staticmethod
+    def columns(op: FftTransform, target: Target, lanes: int, radix: int) -> list[int]:
+        """The lengths that the columns of a row can have, the best first.
+
+        A little less than a vector where one instruction stores the first lanes.
+        """
+        masks = cpu_features(target).vector_bits == 512 and _stores_lanes(op)
+        least = lanes - lanes // 4 if masks else lanes
+        return columns_of(complex_length(op), lanes, radix, least)
 
     def lower(self, op: FftTransform, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -125,6 +141,11 @@ class CpuFftTransform(CpuRule):
         return ir.IRModule({op.entry: transform_kernel(op, config)})
 
 
+def _stores_lanes(op: FftTransform) -> bool:
+    """Whether the first lanes of a vector can be stored as a result."""
+    return op.kind in ("forward", "inverse") and op.dtype in ("float32", "float64")
+
+
 def _check(op: FftTransform, check: ConfigCheck) -> None:
     lanes, radix = check.lanes(least=2), check.tile("register_tile", "radix")
     check.power_of_two("register_tile['radix']", radix, least=2)
@@ -132,10 +153,14 @@ def _check(op: FftTransform, check: ConfigCheck) -> None:
     if form == "row":
         inner = all(extent == 1 for extent in op.shape[op.axis + 1 :])
         check.need(inner, "'row' needs the axis to be the innermost")
+        check.tile("workgroup_tile", "rows")
+        columns = check.tile("register_tile", "columns", length)
         check.need(
-            split(length, lanes, radix) is not None,
-            f"'row' needs two factors of {length}, each from {lanes} on and of primes up to 13",
+            columns in columns_of(length, lanes, radix, least=1)
+            and (columns >= lanes or _stores_lanes(op)),
+            f"'row' needs columns of {length} elements that leave rows of {lanes} or more, and"
+            f" primes up to {LARGEST_PRIME}; not {columns}",
         )
     if form == "lanes":
-        smooth = radices(length, radix) is not None
+        smooth = passes(length, radix) is not None
         check.need(smooth, "'lanes' needs a length of primes up to 13")

@@ -10,7 +10,8 @@ So a step is transforms in lanes; only between them a vector of columns becomes 
 transpose in registers.  Three trips through memory, whatever the length: x, Y and X, and what the
 passes of a step leave to each other is n1 or n2 vectors.
 
-A last group of less than a vector starts earlier and computes some transforms twice.
+A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
+may be a little less than a vector: then lanes are left over, and what stores the rows masks them.
 """
 
 from collections.abc import Callable
@@ -19,33 +20,31 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform, Load, Store, radices
+from tvm_iree_ext.schedules.cpu.fft_lanes import (
+    LanesTransform,
+    Load,
+    Memory,
+    Store,
+    VectorRegisters,
+)
+from tvm_iree_ext.schedules.cpu.fft_plan import columns_of
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
-from tvm_iree_ext.schedules.emit import Expr, i64, serial
-from tvm_iree_ext.schedules.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft
 
 # Turns of columns up to this length come from one table; beyond, as products of two small ones.
 _ONE_TABLE = 4096
 
 
-def split(length: int, lanes: int, largest_radix: int) -> tuple[int, int] | None:
-    """The most even factors, each at least a vector and of small primes; None without any."""
-    if radices(length, largest_radix) is None:
-        return None
-    first = int(length**0.5)
-    while first >= lanes and length % first:
-        first -= 1
-    return (first, length // first) if first >= lanes else None
-
-
 class RowTransform:
     """Emits transforms of one length; making it emits its tables."""
 
-    def __init__(self, length: int, lanes: int, dtype: str, largest_radix: int) -> None:
-        found = split(length, lanes, largest_radix)
-        assert found is not None, length
+    def __init__(
+        self, length: int, columns: int, lanes: int, dtype: str, largest_radix: int
+    ) -> None:
+        assert length % columns == 0, (length, columns)
         self.length, self.lanes, self.dtype = length, lanes, dtype
-        self.n1, self.n2 = found
+        self.n1, self.n2 = columns, length // columns
         self.columns = LanesTransform(self.n1, lanes, dtype, largest_radix)
         self.rows = (
             self.columns
@@ -80,7 +79,9 @@ class RowTransform:
     def first(self, group: Expr, count: int) -> Expr:
         """The first of a group of lanes among ``count``."""
         base = group * self.lanes
-        return i64(emit.smaller(base, count - self.lanes)) if count % self.lanes else base
+        if count % self.lanes == 0 or count < self.lanes:
+            return base
+        return i64(emit.smaller(base, count - self.lanes))
 
     def between(self) -> Any:
         """Memory for all of Y, by groups of k1: shared where steps are split among threads."""
@@ -92,11 +93,23 @@ class RowTransform:
         self.emit_steps(load, store, self.between(), serial)
 
     def emit_steps(
-        self, load: Load, store: Store, between: Any, loop: Callable[[int], Any]
+        self,
+        load: Load,
+        store: Store,
+        between: Any,
+        loop: Callable[[int], Any],
+        ahead: Callable[[Expr, int], None] | None = None,
     ) -> None:
-        """All of a row; ``loop(count)`` makes the loops over groups of lanes."""
-        with loop(-(-self.n2 // self.lanes)) as group:
-            self.emit_columns(I.Bind(i64(group)), load, between)
+        """All of a row; ``loop(count)`` makes the loops over groups of lanes.
+
+        ``ahead(group, count)`` comes before each group of columns.
+        """
+        groups = -(-self.n2 // self.lanes)
+        with loop(groups) as number:
+            group = I.Bind(i64(number))
+            if ahead is not None:
+                ahead(group, groups)
+            self.emit_columns(group, load, between)
         with loop(-(-self.n1 // self.lanes)) as group:
             self.emit_rows(I.Bind(i64(group)), store, between)
 
@@ -104,26 +117,41 @@ class RowTransform:
         """Columns of one group, and their transpose."""
         lanes = self.lanes
         first = I.Bind(self.first(group, self.n2))
-        column = emit.scratch([2, self.n1 * lanes], self.dtype)
-        self.columns.emit(
-            self.columns.scratch(),
-            lambda j1: load(j1 * self.n2 + first),
-            self.columns.writer(column),
-        )
-        with serial(-(-self.n1 // lanes)) as block:
-            k1 = I.Bind(self.first(block, self.n1))
-            turned = [self.turned(column, k1 + lane, group, first) for lane in range(lanes)]
-            for part in range(2):
-                vectors = emit.transpose([point[part] for point in turned])
-                for lane, vector in enumerate(vectors):
-                    at = (block * self.n2 + first + lane) * lanes
-                    I.buffer_store(between, vector, [i64(part), emit.run(at, lanes)])
 
-    def turned(self, column: Any, k1: Expr, group: Expr, first: Expr) -> Point:
-        """Y[k1, first ..]."""
+        def load_column(j1: Expr) -> Point:
+            return load(j1 * self.n2 + first)
+
+        if self.n1 <= lanes and len(self.columns.radices) == 1:
+            registers = VectorRegisters(lanes, self.dtype)
+            found = dft(registers, [registers.point(load_column(i64(j1))) for j1 in range(self.n1)])
+            turned = [self.turned(point, i64(k1), group, first) for k1, point in enumerate(found)]
+            self.store_transposed(turned, i64(0), first, between)
+            return
+        column = self.columns.memory(self.n1)
+        self.columns.emit(self.columns.scratch(), load_column, column.store)
+        with serial(-(-self.n1 // lanes)) as block:
+            start = I.Bind(self.first(block, self.n1))
+            turned = []
+            for lane in range(min(lanes, self.n1)):
+                k1 = start + lane
+                turned.append(self.turned(column.load(k1), k1, group, first))
+            self.store_transposed(turned, block, first, between)
+
+    def store_transposed(self, turned: list[Point], block: Expr, first: Expr, between: Any) -> None:
+        """A vector of k1 for each column, from one of columns for each k1."""
+        for part in range(2):
+            vectors = [point[part] for point in turned]
+            vectors += vectors[-1:] * (self.lanes - len(vectors))
+            for lane, vector in enumerate(emit.transpose(vectors)):
+                at = (block * self.n2 + first + lane) * self.lanes
+                I.buffer_store(between, vector, [i64(part), emit.run(at, self.lanes)])
+
+    def turned(self, point: Point, k1: Expr, group: Expr, first: Expr) -> Point:
+        """Y[k1, first ..] from the transform of the columns."""
+        if known(k1) == 0:
+            return point
         registers = Registers(self.lanes, self.dtype)
-        place = emit.run(k1 * self.lanes, self.lanes)
-        point = registers.point((column[0, place], column[1, place]))
+        point = registers.point(point)
         if self.length <= _ONE_TABLE:
             return registers.multiply(point, self.turns.vector(k1 * self.n2 + first, self.lanes))
         point = registers.multiply(point, self.base_turns.splat(group * self.n1 + k1, self.lanes))
@@ -132,18 +160,15 @@ class RowTransform:
     def emit_rows(self, group: Expr, store: Store, between: Any) -> None:
         """Rows of one group of k1."""
         first = I.Bind(self.first(group, self.n1))
-
-        def load(j2: Expr) -> Point:
-            place = emit.run((group * self.n2 + j2) * self.lanes, self.lanes)
-            return between[0, place], between[1, place]
-
-        self.rows.emit(self.rows.scratch(), load, lambda k2, v: store(k2 * self.n1 + first, v))
+        found = Memory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
+        scratch = [found, *self.rows.scratch(in_place=True)]
+        self.rows.emit(scratch, found.load, lambda k2, v: store(k2 * self.n1 + first, v))
 
 
 def _convolution_length(least: int, lanes: int, largest_radix: int) -> int:
     """The next length from ``least`` on that splits, a power of two or little more."""
     candidates = [odd << bits for odd in (1, 3, 5) for bits in range(3, least.bit_length() + 9)]
-    return min(c for c in candidates if c >= least and split(c, lanes, largest_radix) is not None)
+    return min(c for c in candidates if c >= least and columns_of(c, lanes, largest_radix))
 
 
 class BluesteinTransform:
@@ -157,7 +182,8 @@ class BluesteinTransform:
         self.length, self.lanes, self.dtype = length, lanes, dtype
         size = _convolution_length(2 * length - 1, lanes, largest_radix)
         self.size = size
-        self.inner = RowTransform(size, lanes, dtype, largest_radix)
+        columns = columns_of(size, lanes, largest_radix)[0]
+        self.inner = RowTransform(size, columns, lanes, dtype, largest_radix)
 
         def square(position: Any) -> Any:
             return position * position

@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform
+from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform, Memory
 from tvm_iree_ext.schedules.cpu.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
@@ -33,6 +33,7 @@ class SideBySide:
         self.transform = LanesTransform(self.count, self.lanes, self.dtype, radix)
         if self.packed:
             self.twiddles = Table(self.count + 1, op.length, lambda k: k, self.dtype, self.lanes)
+        self.memory: list[Memory] = []
         inner = known(operands.inner)
         self.in_place = inner is not None and inner >= self.lanes
 
@@ -61,6 +62,11 @@ class SideBySide:
             self.targets = [I.Bind(operands.start(i64(row), self.op.result_length)) for row in rows]
             self.staged = emit.scratch([2, operands.extent * lanes], self.dtype)
             self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
+            if not self.real:
+                # Passes go to and fro between the two, so that caches hold more rows.
+                both = self.staged, self.results
+                self.memory = [Memory(buffer, lanes, i64(0)) for buffer in both]
+                self.results = both[(self.transform.count - 1) % 2]
             self.gather()
             self.emit_task()
             self.scatter()
@@ -151,14 +157,14 @@ class SideBySide:
     def emit_task(self) -> None:
         """The transforms of one group of rows."""
         emit_transform = self.transform.emit
-        memory = self.transform.scratch()
         if not self.real:
-            emit_transform(memory, self.load, self.store)
+            emit_transform(self.memory or self.transform.scratch(), self.load, self.store)
             return
-        half = emit.scratch([2, (self.count + 1) * self.lanes], self.dtype)
-        read, write = self.transform.reader(half), self.transform.writer(half)
+        half = self.transform.memory(self.count + 1)
+        read, write = half.load, half.store
         if self.op.kind == "real_to_complex":
-            emit_transform(memory, self.load_packed if self.packed else self.load, write)
+            load = self.load_packed if self.packed else self.load
+            emit_transform(self.transform.scratch(), load, write)
             if self.packed:
                 write(i64(self.count), read(i64(0)))
             with serial(self.op.result_length) as k:
@@ -169,6 +175,7 @@ class SideBySide:
         if self.packed:
             first, last = (self.element(1, i64(k)) for k in (0, self.count))
             write(i64(0), (first - last, first + last))
+        memory = [half, *self.transform.scratch(in_place=True)]
         emit_transform(memory, read, self.store_packed if self.packed else self.store)
 
     def load_packed(self, j: Expr) -> Point:

@@ -16,7 +16,12 @@ from tvm_iree_ext.schedules.emit import Expr, i64, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers
 from tvm_iree_ext.schedules.fft_operands import TransformOperands
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft_transform import FftTransform
+
+_LINE_BYTES = 64
+# Of a row's results: beside its points and what lies between, they fit the first cache.
+_FETCHED_BYTES = 16384
 
 
 def transform_kernel(op: FftTransform, config: LoweringConfig) -> tirx.PrimFunc:
@@ -75,27 +80,47 @@ class _Rows:
         self.operands, self.op, self.config = operands, op, config
         self.lanes, self.dtype = config.vector_lanes, op.compute_dtype
         self.count = complex_length(op)
-        radix = config.register_tile["radix"]
-        self.transform = RowTransform(self.count, self.lanes, self.dtype, radix)
+        radix, columns = (config.register_tile[name] for name in ("radix", "columns"))
+        self.transform = RowTransform(self.count, columns, self.lanes, self.dtype, radix)
         self.packed = self.count != op.length
         if self.packed:
             count = self.count + 1
             self.twiddles = Table(count, op.length, lambda k: k, self.dtype, self.lanes)
 
     def emit(self) -> None:
-        """Rows as tasks, or, where there are few, the parts of each row."""
+        """Some rows a task, or, where there are few, the parts of each row."""
         split = self.config.splits > 1
         loop = I.parallel if self.config.parallel and not split else I.serial
         parts: Callable[[int], Any] = serial
         if self.config.parallel and split:
             parts = _parallel
-        with loop(i64(0), i64(self.operands.points)) as row:
-            self.source = I.Bind(row * self.operands.extent)
-            self.target = I.Bind(row * self.op.result_length)
-            between = self.transform.between()
-            load, store, finish = self.ends()
-            self.transform.emit_steps(load, store, between, parts)
-            finish()
+        rows, points = self.config.workgroup_tile["rows"], self.operands.points
+        with loop(i64(0), i64(emit.ceil_div(points, rows))) as task:
+            left = i64(points) - task * rows
+            with serial(emit.smaller(rows, left)) as within:
+                row = I.Bind(task * rows + within)
+                self.source = I.Bind(row * self.operands.extent)
+                self.target = I.Bind(row * self.op.result_length)
+                between = self.transform.between()
+                load, store, finish = self.ends()
+                self.transform.emit_steps(load, store, between, parts, self.fetch_results)
+                finish()
+
+    def fetch_results(self, group: Expr, groups: int) -> None:
+        """Have a part of the row's results fetched, while a group of its columns is transformed.
+
+        A store across two lines waits for both, and those of NumPy's arrays are such.
+        """
+        size = item_bytes(self.op.dtype)
+        results = [buffer for buffer in self.operands.results if buffer is not None]
+        if len(results) * size * self.op.result_length > _FETCHED_BYTES:
+            return
+        line = _LINE_BYTES // size
+        each = -(-self.op.result_length // (line * groups))
+        for buffer in results:
+            for number in range(each):
+                at = self.target + (group * each + number) * line
+                emit.prefetch(buffer, *self.operands.flat(at), write=True)
 
     def ends(self) -> tuple[Any, Any, Callable[[], None]]:
         """How runs of the complex row are loaded and stored, and what is left to do then."""
@@ -123,7 +148,11 @@ class _Rows:
 
     def store_run(self, at: Expr, value: Point) -> None:
         """A run of the result."""
-        self.operands.store_point(emit.run(self.target + at, self.lanes), value, self.lanes)
+        place, columns = emit.run(self.target + at, self.lanes), self.transform.n1
+        if columns < self.lanes:
+            self.operands.store_first(place, value, self.lanes, columns)
+        else:
+            self.operands.store_point(place, value, self.lanes)
 
     def reader(self, buffer: Any) -> Callable[[Expr], Point]:
         """Loads of runs from scratch memory."""

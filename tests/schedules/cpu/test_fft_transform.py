@@ -7,8 +7,8 @@ import re
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.fft import CpuFftTransform
-from tvm_iree_ext.schedules.cpu.fft_row import split
-from tvm_iree_ext.schedules.fft_codelets import radices, root
+from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, passes
+from tvm_iree_ext.schedules.fft_codelets import Registers, dft, root, turned_dft, turned_roots
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.builder import build
@@ -183,15 +183,46 @@ def test_scratch_grows_with_a_row_and_not_with_the_batch():
     assert allocated(64) == allocated(1024)
 
 
-def test_radices_are_few_and_even():
-    assert radices(1024, 16) == [16, 8, 8]
-    assert radices(256, 16) == [16, 16]
-    assert radices(32, 16) == [8, 4]
-    assert radices(360, 8) == [3, 3, 5, 8]
-    assert radices(17, 16) is None
-    assert split(1024, 16, 16) == (32, 32)
-    assert split(240, 16, 16) is None
-    assert split(2 * 1021, 16, 16) is None
+def test_passes_and_columns_of_the_least_work():
+    assert passes(1024, 16) == (16, 8, 8)
+    assert passes(32, 16) == (8, 4)
+    assert passes(243, 16) == (9, 9, 3)
+    assert passes(1125, 16) == (15, 15, 5)
+    assert passes(17, 16) is None
+    assert columns_of(1024, 16, 16)[0] == 16
+    assert columns_of(1125, 16, 16)[0] == 25
+    assert columns_of(1125, 16, 16, least=12)[0] == 15
+    assert columns_of(65536, 16, 16)[0] == 256
+    assert columns_of(240, 16, 16) == columns_of(2 * 1021, 16, 16) == []
+
+
+@pytest.mark.parametrize("count", range(1, 33))
+def test_codelets_are_transforms(count):
+    if passes(count, 32) is None:
+        return
+
+    class Numbers(Registers):
+        """Registers that hold numbers."""
+
+        def const(self, value):
+            return value
+
+        def keep(self, value):
+            return value
+
+        def negative(self, x):
+            return -x
+
+    points = [complex(x, y) for x, y in RNG.standard_normal((count, 2))]
+    got = dft(Numbers(1, "float64"), [(z.real, z.imag) for z in points])
+    np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(points), atol=1e-12)
+    w = np.exp(-2j * np.pi * 0.0123)
+    if count > 1 and count & (count - 1) == 0:
+        roots = [w**p * root(q, m) for p, q, m in turned_roots(count)]
+        parts = [[(z.real, z.imag) for z in some] for some in (points, roots)]
+        got = turned_dft(Numbers(1, "float64"), *parts)
+        turned = np.array(points) * w ** np.arange(count)
+        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(turned), atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +235,7 @@ def test_radices_are_few_and_even():
             {"register_tile": {}},
             r"register_tile\['radix'\] is None; expected a number from 1",
         ),
-        (128, {"algorithm": "row"}, "'row' needs two factors of 128, each from 16 on"),
+        (128, {"algorithm": "row"}, r"workgroup_tile\['rows'\] is None"),
         (17, {"algorithm": "lanes"}, "'lanes' needs a length of primes up to 13"),
     ],
 )

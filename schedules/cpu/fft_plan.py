@@ -1,0 +1,72 @@
+"""Which passes a transform is made of, and how a row becomes a matrix.
+
+Of all ways the one with the least estimated work is taken, counted in vector instructions for a
+vector of points: those of the codelets (:func:`..fft_codelets.operations`), four for each product
+with a root of unity, and what the trips through memory cost.
+"""
+
+from functools import cache
+
+from tvm_iree_ext.schedules.fft_codelets import LARGEST_PRIME, operations
+
+_TURN = 4.0
+# Loads and stores go beside arithmetic, but not all of them.
+_TRIP = 3.0
+# A codelet of more points leaves some of them on the stack.
+_LARGEST_HELD = 12
+_SPILLS = 1.0
+# Beyond this many points in lanes, passes leave their results in the second cache.
+_CACHED_POINTS = 256
+_FAR_TRIP = 4.0
+
+
+@cache
+def passes(length: int, largest: int) -> tuple[int, ...] | None:
+    """The radices of the passes, the largest first; None where a prime factor is too large.
+
+    A radix is at most ``largest``, or a prime that there is a codelet for.
+    """
+    if length == 1:
+        return ()
+    found = []
+    for radix in range(2, min(length, max(largest, LARGEST_PRIME)) + 1):
+        if length % radix == 0 and (radix <= largest or _is_prime(radix)):
+            rest = passes(length // radix, largest)
+            if rest is not None:
+                found.append(tuple(sorted((radix, *rest), reverse=True)))
+    return min(found, key=_work_of, default=None)
+
+
+def _is_prime(number: int) -> bool:
+    return all(number % factor for factor in range(2, number))
+
+
+def _work_of(radices: tuple[int, ...]) -> float:
+    """The work of transforms in lanes for each of their points."""
+    work, length = 0.0, 1
+    for number, radix in enumerate(radices):
+        length *= radix
+        turns = _TURN * (radix - 1) / radix if number else 0.0
+        spills = _SPILLS if radix > _LARGEST_HELD else 0.0
+        work += operations(radix) / radix + turns + spills + _TRIP
+    return work + (_FAR_TRIP * len(radices) if length > _CACHED_POINTS else 0.0)
+
+
+def columns_of(length: int, lanes: int, largest: int, least: int = 0) -> list[int]:
+    """The lengths that the columns of a row can have, the one of the least work first.
+
+    A row has a vector of columns at least; a column has ``least`` elements, or a vector.
+    """
+    if passes(length, largest) is None:
+        return []
+
+    def work(first: int) -> float:
+        columns, rows = passes(first, largest), passes(length // first, largest)
+        assert columns is not None, length
+        assert rows is not None, length
+        high, wide = (-(-n // lanes) * lanes / n for n in (first, length // first))
+        exchanges = 2 * (lanes.bit_length() - 1)
+        return wide * (_work_of(columns) + _TURN) + high * (wide * exchanges + _work_of(rows))
+
+    firsts = range(least or lanes, length // lanes + 1)
+    return sorted((n for n in firsts if length % n == 0), key=work)
