@@ -129,24 +129,19 @@ class Caller:
         self._plans[key] = plan
         return plan
 
-    def _are_plain(self, outs: Any, shapes: Sequence[Shape], passed: Sequence[Any]) -> bool:
-        """Whether all results are NumPy arrays that are passed as they are, as most are.
+    def _is_plain(self, out: Any, shapes: Sequence[Shape], passed: Sequence[Any]) -> bool:
+        """Whether ``out`` is one NumPy array that is passed as it is, as most are.
 
         Asked first, because a small kernel takes no longer than the other checks.
         """
-        if len(outs) != len(shapes):
+        if type(out) is not np.ndarray or len(shapes) != 1 or out.shape != shapes[0]:
             return False
-        others = list(passed)
-        for out, shape, port in zip(outs, shapes, self.result_ports, strict=True):
-            if type(out) is not np.ndarray or out.shape != shape:
+        if out.dtype != self.result_ports[0].plain_array or not out.flags.carray:
+            return False
+        for value in passed:
+            # Bounds that do not meet: exact for contiguous arrays.
+            if type(value) is not np.ndarray or np.may_share_memory(out, value):
                 return False
-            if out.dtype != port.plain_array or not out.flags.carray:
-                return False
-            for value in others:
-                # Bounds that do not meet: exact for contiguous arrays.
-                if type(value) is not np.ndarray or np.may_share_memory(out, value):
-                    return False
-            others.append(out)
         return True
 
     def outputs(
@@ -158,9 +153,9 @@ class Caller:
             CallError: for arrays of other shapes or dtypes, and for those that overlap, unless
                 a result is exactly where the input is in whose place it may be.
         """
+        if self._is_plain(out, shapes, passed):
+            return [out], [out]
         results = list(out) if isinstance(out, tuple | list) else [out]
-        if self._are_plain(results, shapes, passed):
-            return results, results
         if len(results) != len(self._results):
             raise CallError(
                 f"{self.op}: out has {len(results)} arrays; expected {len(self._results)}:"

@@ -1,16 +1,18 @@
 """Transforms in lanes: one transform in each lane of a vector, all of the same length.
 
-Stockham's form: a pass of radix r over the length m leaves its results in the order in which the
-next pass wants them, so nothing is ever reversed.  Before a pass, transforms of length L are done,
-those of the s = m / L subsequences q, q + s, q + 2s, ...; element (k, q) is at k * s + q.  Then
+Before a pass of radix r over the length m, transforms of length L are done, those of the s = m / L
+subsequences q, q + s, q + 2s, ...; then
 
     X'[k + L c, q] = sum_j exp(-2 pi i j c / r) exp(-2 pi i j k / (L r)) X[k, q + j s / r]
 
-The first pass reads what the caller loads, the last one gives the caller its results, and those
-between go through scratch memory: m vectors, which the caller chooses small enough for a cache.
+Passes are in place: element (k, q) is at place(k) + q, where place(k) has the digits of k in the
+opposite order, of the first radix the most significant.  So one piece of scratch memory of m
+vectors serves them all, which the caller chooses small enough for a cache.  The first pass reads
+what the caller loads; the last one gives the caller its results, in order: nothing is reversed.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.fft_plan import passes
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft, turned_dft, turned_roots
 
 Load = Callable[[Expr], Point]
@@ -96,63 +98,93 @@ class LanesTransform:
         """How many passes there are."""
         return len(self.radices)
 
-    def scratch(self, *, in_place: bool = False) -> list[Any]:
-        """What :meth:`emit` needs besides: for a task of its own.
+    def memory(self, count: int | None = None) -> Memory:
+        """Scratch memory for so many points, or for those of a transform."""
+        size = (self.length if count is None else count) * self.lanes
+        return Memory(emit.scratch([2, size], self.dtype), self.lanes, i64(0))
 
-        ``in_place`` where there is memory for the first pass already.
-        """
-        count = min(2, max(0, len(self.radices) - 1)) - in_place
-        return [self.memory(self.length) for _ in range(count)]
-
-    def memory(self, count: int) -> Memory:
-        """Scratch memory for so many points."""
-        return Memory(emit.scratch([2, count * self.lanes], self.dtype), self.lanes, i64(0))
-
-    def emit(self, scratch: Sequence[Memory], load: Load, store: Store) -> None:
+    def emit(self, load: Load, store: Store, memory: Memory | None = None) -> None:
         """Transform ``load(0 .. length - 1)``, and ``store`` the results in any order.
 
-        The first pass leaves its results where it found its points: ``load`` may read
-        ``scratch[0]``.
+        ``load`` may read the ``memory`` that the passes are to work in.
         """
         if not self.radices:
             registers = Registers(self.lanes, self.dtype)
             store(i64(0), registers.point(load(i64(0))))
             return
-        done, last = 1, len(self.radices) - 1
-        for number, radix in enumerate(self.radices):
-            source = load if number == 0 else scratch[(number - 1) % 2].load
-            target = store if number == last else scratch[number % 2].store
-            self.emit_pass(done, radix, self.tables[number], source, target)
-            done *= radix
+        last = self.count - 1
+        if last:
+            memory = memory or self.memory()
+            self.emit_pass(0, load, memory.store)
+            self.emit_middle(memory)
+            load = memory.load
+        done = self.length // self.radices[-1]
 
-    def emit_pass(
-        self, done: int, radix: int, table: Table | None, load: Load, store: Store
-    ) -> None:
-        """One pass; see the module."""
-        left = self.length // done
-        step = left // radix
+        def finish(k: Index, start: Expr) -> None:
+            self.codelet(
+                last, k, lambda j: load(start + j), lambda c, v: store(k + i64(done * c), v)
+            )
 
-        def butterfly(k: Index, q: Expr, twiddled: bool) -> None:
-            registers = VectorRegisters(self.lanes, self.dtype)
-            points = [registers.point(load(i64(k) * left + q + j * step)) for j in range(radix)]
-            if twiddled:
-                assert table is not None
-                count = len(_roots(radix))
-                roots = [
-                    registers.point(table.splat(i64(k) * count + at, self.lanes))
-                    for at in range(count)
-                ]
-                values = _turned(registers, points, roots)
-            else:
-                values = dft(registers, points)
-            for c, value in enumerate(values):
-                store((i64(k) + done * c) * step + q, value)
+        self.each(last, finish)
 
-        with serial(step) as q:
-            butterfly(i64(0), q, twiddled=False)
+    def emit_middle(self, memory: Memory) -> None:
+        """The passes between the first and the last."""
+        for number in range(1, self.count - 1):
+            self.emit_pass(number, memory.load, memory.store)
+
+    def emit_pass(self, number: int, load: Load, store: Store) -> None:
+        """A pass that leaves its results in place."""
+        step = self.length // math.prod(self.radices[: number + 1])
+
+        def along(k: Index, start: Expr) -> None:
+            with serial(step) as q:
+                at = I.Bind(start + q)
+                self.codelet(
+                    number, k, lambda j: load(at + j * step), lambda c, v: store(at + c * step, v)
+                )
+
+        self.each(number, along)
+
+    def each(self, number: int, body: Callable[[Index, Expr], None]) -> None:
+        """``body(k, place(k))`` for the transforms done before a pass: k = 0, and the others."""
+        body(0, i64(0))
+        done = math.prod(self.radices[:number])
         if done > 1:
-            with serial(done, 1) as k, serial(step) as q:
-                butterfly(k, q, twiddled=True)
+            with serial(done, 1) as k:
+                body(k, I.Bind(self.place(k, number)))
+
+    def place(self, k: Expr, number: int) -> Expr:
+        """Where the elements of transform k are before a pass."""
+        left, start = self.length, i64(0)
+        for position, radix in enumerate(self.radices[:number]):
+            left //= radix
+            digit = k
+            if position < number - 1:
+                rest = I.Bind(tirx.truncdiv(k, i64(radix)))
+                digit, k = k - rest * radix, rest
+            start = start + digit * left
+        return start
+
+    def codelet(
+        self,
+        number: int,
+        k: Index,
+        load: Callable[[int], Point],
+        store: Callable[[int, Point], None],
+    ) -> None:
+        """A butterfly: its points are ``load(j)``; ``store(c, value)`` takes its results."""
+        registers, table = VectorRegisters(self.lanes, self.dtype), self.tables[number]
+        radix = self.radices[number]
+        points = [registers.point(load(j)) for j in range(radix)]
+        if known(k) == 0 or table is None:
+            values = dft(registers, points)
+        else:
+            count = len(_roots(radix))
+            places = [i64(k) * count + at for at in range(count)]
+            roots = [registers.point(table.splat(at, self.lanes)) for at in places]
+            values = _turned(registers, points, roots)
+        for c, value in enumerate(values):
+            store(c, value)
 
 
 def _roots(radix: int) -> list[tuple[int, int, int]]:

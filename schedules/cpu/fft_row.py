@@ -128,7 +128,7 @@ class RowTransform:
             self.store_transposed(turned, i64(0), first, between)
             return
         column = self.columns.memory(self.n1)
-        self.columns.emit(self.columns.scratch(), load_column, column.store)
+        self.columns.emit(load_column, column.store)
         with serial(-(-self.n1 // lanes)) as block:
             start = I.Bind(self.first(block, self.n1))
             turned = []
@@ -161,8 +161,7 @@ class RowTransform:
         """Rows of one group of k1."""
         first = I.Bind(self.first(group, self.n1))
         found = Memory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
-        scratch = [found, *self.rows.scratch(in_place=True)]
-        self.rows.emit(scratch, found.load, lambda k2, v: store(k2 * self.n1 + first, v))
+        self.rows.emit(found.load, lambda k2, v: store(k2 * self.n1 + first, v), found)
 
 
 def _convolution_length(least: int, lanes: int, largest_radix: int) -> int:

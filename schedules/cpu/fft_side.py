@@ -33,7 +33,6 @@ class SideBySide:
         self.transform = LanesTransform(self.count, self.lanes, self.dtype, radix)
         if self.packed:
             self.twiddles = Table(self.count + 1, op.length, lambda k: k, self.dtype, self.lanes)
-        self.memory: list[Memory] = []
         inner = known(operands.inner)
         self.in_place = inner is not None and inner >= self.lanes
 
@@ -62,11 +61,6 @@ class SideBySide:
             self.targets = [I.Bind(operands.start(i64(row), self.op.result_length)) for row in rows]
             self.staged = emit.scratch([2, operands.extent * lanes], self.dtype)
             self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
-            if not self.real:
-                # Passes go to and fro between the two, so that caches hold more rows.
-                both = self.staged, self.results
-                self.memory = [Memory(buffer, lanes, i64(0)) for buffer in both]
-                self.results = both[(self.transform.count - 1) % 2]
             self.gather()
             self.emit_task()
             self.scatter()
@@ -104,6 +98,10 @@ class SideBySide:
                     self.results[part, emit.run((k + offset) * self.lanes, self.lanes)]
                     for offset in range(self.lanes)
                 ]
+                # A store across two lines waits for both: those of the next block, in time.
+                for target in self.targets:
+                    ahead = self.operands.flat(target + (k + 2 * self.lanes - 1))
+                    emit.prefetch(self.operands.results[part], *ahead, write=True)
                 for target, vector in zip(self.targets, emit.transpose(vectors), strict=True):
                     place = emit.run(target + k, self.lanes)
                     self.operands.store(part, place, vector, self.lanes)
@@ -158,13 +156,14 @@ class SideBySide:
         """The transforms of one group of rows."""
         emit_transform = self.transform.emit
         if not self.real:
-            emit_transform(self.memory or self.transform.scratch(), self.load, self.store)
+            memory = None if self.in_place else Memory(self.staged, self.lanes, i64(0))
+            emit_transform(self.load, self.store, memory)
             return
         half = self.transform.memory(self.count + 1)
         read, write = half.load, half.store
         if self.op.kind == "real_to_complex":
             load = self.load_packed if self.packed else self.load
-            emit_transform(self.transform.scratch(), load, write)
+            emit_transform(load, write)
             if self.packed:
                 write(i64(self.count), read(i64(0)))
             with serial(self.op.result_length) as k:
@@ -175,8 +174,7 @@ class SideBySide:
         if self.packed:
             first, last = (self.element(1, i64(k)) for k in (0, self.count))
             write(i64(0), (first - last, first + last))
-        memory = [half, *self.transform.scratch(in_place=True)]
-        emit_transform(memory, read, self.store_packed if self.packed else self.store)
+        emit_transform(read, self.store_packed if self.packed else self.store, half)
 
     def load_packed(self, j: Expr) -> Point:
         """Elements 2j and 2j + 1 of real rows."""
