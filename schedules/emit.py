@@ -9,6 +9,7 @@ prove that they fit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -446,16 +447,17 @@ def multiply_tile(
     rows: int,
     vectors: int,
     lanes: int,
-    depth: Index,
+    depth: Index | Sequence[Index],
     dtype: str,
-    x: Callable[[Expr, int], Expr],
-    y: Callable[[int, Expr], Expr],
+    x: Callable[[Any, int], Expr],
+    y: Callable[[int, Any], Expr],
     start: Callable[[int, int], Expr],
     finish: Callable[[int, int, Expr], None] | Either,
     add: MultiplyAdd | None = None,
 ) -> None:
     """The register-tiled product: ``tile[i, j] = start(i, j) + sum_k splat(y(i, k)) * x(k, j)``.
 
+    Where ``depth`` has several extents it is as many loops, and ``k`` the tuple of their variables.
     The tile of ``rows`` x ``vectors`` accumulators stays in registers over all of ``depth``; each
     step loads ``vectors`` vectors and ``rows`` scalars for rows * vectors multiply-adds, which
     ``add`` makes where they are not of numbers.
@@ -473,7 +475,11 @@ def multiply_tile(
 
     for i, j in places:
         I.buffer_store(tile, start(i, j), [at(i, j)])
-    with serial(depth) as k:
+    with ExitStack() as loops:
+        if isinstance(depth, Sequence):
+            k: Any = tuple(loops.enter_context(serial(extent)) for extent in depth)
+        else:
+            k = loops.enter_context(serial(depth))
         columns = [x(k, j) for j in range(vectors)]
         scalars = [splat(y(i, k), lanes) for i in range(rows)]
         for i, j in places:

@@ -1,7 +1,7 @@
 """The CPU rule for convolutions: which loops, with which tiles."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import ir
 from tvm.script.ir_builder import IRBuilder
@@ -9,11 +9,19 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.conv_2d_depthwise import DepthwiseLoops
+from tvm_iree_ext.schedules.cpu.conv_2d_direct import DirectLoops, band_elements
 from tvm_iree_ext.schedules.cpu.conv_2d_im2col import Im2colLoops
 from tvm_iree_ext.schedules.cpu.conv_2d_im2col_nchw import ColumnLoops
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import ConvLoops, product_dtype
 from tvm_iree_ext.schedules.cpu.conv_2d_winograd import WinogradLoops
-from tvm_iree_ext.schedules.cpu.matmul import EXACT_DEPTH, RegisterTile, depth_tile, register_tile
+from tvm_iree_ext.schedules.cpu.matmul import (
+    EXACT_DEPTH,
+    LONGEST,
+    RegisterTile,
+    depth_tile,
+    register_tile,
+    row_cycles,
+)
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
@@ -29,6 +37,15 @@ _SERIAL_FLOPS = 500_000
 # Pixels, or tiles of Winograd, of a task: the more, the less often the filter is read again, until
 # what the task holds outgrows the second cache.
 _MOST = {"im2col": 192, "winograd": 48}
+
+DIRECT = "direct"  # windows of im2col that are read where they lie
+
+# How much longer register tiles that end with their line may take: what packing windows costs.
+_WORTH = 1.05
+
+# Products of a sum up to which register tiles have half the rows: a processor looks some hundred
+# instructions ahead, so it multiplies the next tile while it takes a short one to the result.
+_SHORT = 64
 
 # What a task costs beside its products, in products with one vector of filters.
 _OVERHEAD = 32
@@ -67,39 +84,18 @@ class CpuConv2d(CpuRule):
 
     def heuristic(self, op: Conv2d, target: Target) -> LoweringConfig:
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
-        features = cpu_features(target)
-        lanes = features.lanes(item_bytes(product_dtype(op)) * 8)
-        if _is_depthwise(op):
-            return self._depthwise(op, features, lanes)
-        if _filters_in_lanes(op):
-            # The transforms of Winograd have channels in the lanes, too.
-            while op.algorithm == "im2col" and lanes // 2 >= op.group_filters:
-                lanes //= 2
-            tile = register_tile(features, lanes, None, op.group_filters)
-        else:
-            tile = register_tile(features, lanes, op.group_filters, None)
-        depth = depth_tile(tile, item_bytes(product_dtype(op)))
-        pixels, columns, parts = _block(op, tile, features)
-        return LoweringConfig(
-            algorithm=op.algorithm,
-            workgroup_tile={"pixels": pixels, "columns": columns},
-            reduction_tile={"k": depth} if _in_blocks(op) else {},
-            register_tile={"rows": tile.rows, "vectors": tile.vectors},
-            vector_lanes=lanes,
-            splits=parts,
-            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
-        )
+        return self._configs(op, cpu_features(target))[0]
 
     def space(self, op: Conv2d, target: Target) -> Space:
         """Lines and columns of a task, register tiles, depth, parts of the filters."""
-        features, usual = cpu_features(target), self.heuristic(op, target)
+        features = cpu_features(target)
+        usual, *others = self._configs(op, features)
         wide = op.output[2]
         columns = _TYPICAL if isinstance(wide, str) else -(-wide // (op.output_tile_size or 1))
         depths = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
         cores = features.cores
         lanes = usual.vector_lanes
         choices = [
-            Choice("workgroup_tile.columns", tuple({-(-columns // n) for n in (1, 2, 3, 4)})),
             Choice("workgroup_tile.pixels", _LINES, ("workgroup_tile.columns",)),
             Choice("register_tile.rows", tuple(range(1, 15))),
             Choice("register_tile.vectors", (1,) if _is_depthwise(op) else (1, 2, 3, 4, 6)),
@@ -107,8 +103,10 @@ class CpuConv2d(CpuRule):
             Choice("splits", (1, 2, cores, 2 * cores)),
             Choice("parallel", (False, True)),
         ]
-        if _in_blocks(op):
-            choices.append(Choice("reduction_tile.k", depths))
+        in_columns = Choice(
+            "workgroup_tile.columns", tuple({-(-columns // n) for n in (1, 2, 3, 4)})
+        )
+        in_depth = Choice("reduction_tile.k", depths)
 
         def accept(config: LoweringConfig) -> str | None:
             rows, vectors = (config.register_tile[role] for role in ("rows", "vectors"))
@@ -116,7 +114,56 @@ class CpuConv2d(CpuRule):
                 return f"{needed} vectors do not fit {features.vector_registers} registers"
             return refusal(lambda: _check(op, self.check(config)))
 
-        return Space.of(usual, [form(usual, *choices)], accept)
+        forms = []
+        for base in (usual, *others):
+            own = [] if base.algorithm == DIRECT else [in_columns]
+            own += choices
+            own += [in_depth] if base.reduction_tile else []
+            forms.append(form(base, *own))
+        return Space.of(usual, forms, accept)
+
+    def _configs(self, op: Conv2d, features: CpuFeatures) -> list[LoweringConfig]:
+        """One for each form there is, the best first."""
+        lanes = features.lanes(item_bytes(product_dtype(op)) * 8)
+        if _is_depthwise(op):
+            return [self._depthwise(op, features, lanes)]
+        in_lanes = _filters_in_lanes(op)
+        # The transforms of Winograd have channels in the lanes, too.
+        while in_lanes and op.algorithm == "im2col" and lanes // 2 >= op.group_filters:
+            lanes //= 2
+        rows, columns = (None, op.group_filters) if in_lanes else (op.group_filters, None)
+        tile = register_tile(features, lanes, rows, columns)
+        found = [self._config(op, features, op.algorithm, tile)]
+        if _may_be_direct(op):
+            wide, vectors = op.output[2], -(-op.group_filters // lanes)
+            assert isinstance(wide, int)
+            of_line = register_tile(features, lanes, wide, op.group_filters)
+            good = row_cycles(of_line, wide, vectors) <= _WORTH * row_cycles(tile, None, vectors)
+            if op.depth <= _SHORT:
+                of_line = replace(of_line, rows=-(-of_line.rows // 2))
+            direct = self._config(op, features, DIRECT, of_line)
+            found = [direct, *found] if good else [*found, direct]
+        return found
+
+    def _config(
+        self, op: Conv2d, features: CpuFeatures, algorithm: str, tile: RegisterTile
+    ) -> LoweringConfig:
+        """Of a form, with blocks that fit a tile."""
+        depth = depth_tile(tile, item_bytes(product_dtype(op)))
+        pixels, columns, parts = _block(op, tile, features)
+        if algorithm == DIRECT:
+            wide = op.output[2]
+            assert isinstance(wide, int)
+            pixels, columns = max(pixels // wide, 1) * wide, wide
+        return LoweringConfig(
+            algorithm=algorithm,
+            workgroup_tile={"pixels": pixels, "columns": columns},
+            reduction_tile={"k": depth} if algorithm == "im2col" else {},
+            register_tile={"rows": tile.rows, "vectors": tile.vectors},
+            vector_lanes=tile.lanes,
+            splits=parts,
+            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
+        )
 
     def _depthwise(self, op: Conv2d, features: CpuFeatures, lanes: int) -> LoweringConfig:
         while lanes > op.filters:
@@ -142,7 +189,9 @@ class CpuConv2d(CpuRule):
         """
         _check(op, self.check(config))
         loops: type[ConvLoops] = Im2colLoops if op.channels_last else ColumnLoops
-        if op.algorithm == "winograd":
+        if config.algorithm == DIRECT:
+            loops = DirectLoops
+        elif op.algorithm == "winograd":
             loops = WinogradLoops
         elif _is_depthwise(op):
             loops = DepthwiseLoops
@@ -157,9 +206,10 @@ def _is_depthwise(op: Conv2d) -> bool:
     return by_im2col and op.channels_last and op.groups > 1 and op.group_channels == 1
 
 
-def _in_blocks(op: Conv2d) -> bool:
-    """Whether K is multiplied a block at a time."""
-    return op.algorithm == "im2col" and not _is_depthwise(op)
+def _may_be_direct(op: Conv2d) -> bool:
+    """Whether windows can be read where they lie, and all of K is one chain of sums."""
+    last = op.channels_last and op.algorithm == "im2col" and not _is_depthwise(op)
+    return last and isinstance(op.image[2], int) and op.depth <= LONGEST
 
 
 def _filters_in_lanes(op: Conv2d) -> bool:
@@ -212,13 +262,17 @@ def _divides(op: Conv2d, tile: RegisterTile, parts: int) -> bool:
 
 def _check(op: Conv2d, check: ConfigCheck) -> None:
     """Raise ScheduleError for a config that the kernels cannot use."""
-    check.algorithm(op.algorithm)
+    forms = (op.algorithm, DIRECT) if _may_be_direct(op) else (op.algorithm,)
+    direct = check.algorithm(*forms) == DIRECT
     lanes = check.lanes()
     pixels = check.tile("workgroup_tile", "pixels")
-    check.tile("workgroup_tile", "columns", pixels)
+    columns = check.tile("workgroup_tile", "columns", pixels)
+    if direct:
+        wide = op.output[2]
+        check.expect(columns == wide, "workgroup_tile['columns']", columns, f"a line of {wide}")
     exact = op.dtype == "int8" and product_dtype(op) == "float32"
     k = 1
-    if _in_blocks(op):
+    if op.algorithm == "im2col" and not direct and not _is_depthwise(op):
         k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
     rows, vectors = (check.tile("register_tile", role) for role in ("rows", "vectors"))
     parts = check.splits()
@@ -228,7 +282,9 @@ def _check(op: Conv2d, check: ConfigCheck) -> None:
         parts,
         f"1, or a number of parts of the {op.group_filters} filters that are whole panels",
     )
-    if op.algorithm == "winograd":
+    if direct:
+        scratch = band_elements(op) // columns + 1
+    elif op.algorithm == "winograd":
         scratch = ((op.output_tile_size or 0) + 2) ** 2 * (op.group_channels + op.group_filters)
     else:
         scratch = max(k, op.kernel[0] * op.kernel[1]) + op.group_filters

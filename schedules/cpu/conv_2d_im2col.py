@@ -14,37 +14,21 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.conv_2d_loops import (
-    Block,
-    ConvLoops,
-    Reach,
-    product_dtype,
-)
+from tvm_iree_ext.schedules.cpu.conv_2d_filter import FilterLoops
+from tvm_iree_ext.schedules.cpu.conv_2d_loops import Block, Reach
 from tvm_iree_ext.schedules.cpu.im2col import segment_dims
-from tvm_iree_ext.schedules.cpu.matmul import (
-    RegisterTile,
-    Sums,
-    multiply_panels,
-    odd_lines,
-    panels,
-    zeros,
-)
-from tvm_iree_ext.schedules.emit import Expr, Index, held_index, i64, serial
+from tvm_iree_ext.schedules.cpu.matmul import Sums, multiply_panels, odd_lines, zeros
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d
 
 
-class Im2colLoops(ConvLoops):
-    """NHWC with HWCF."""
+class Im2colLoops(FilterLoops):
+    """NHWC with HWCF, windows packed."""
 
     def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
         super().__init__(op, config)
-        tile = config.register_tile
-        self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)
-        self.dtype = product_dtype(op)
-        self.parts = config.splits
-        self.held = -(-self.group_filters // self.lanes) * self.lanes
         # Segments: taps whose channels lie next to each other in the image.
         joined = op.groups == 1 and segment_dims(op.columns) == 1
         limit = config.reduction_tile["k"]
@@ -61,39 +45,6 @@ class Im2colLoops(ConvLoops):
         pixels = config.workgroup_tile["pixels"]
         self.pixels = -(-pixels // self.tile.rows) * self.tile.rows
 
-    def emit(self) -> None:
-        """The whole function."""
-        size = self.op.groups * self.held * self.depth
-        self.packed = emit.scratch([size], self.dtype)
-        self.pack_filter()
-        high = emit.product([self.batch, self.out_rows])
-        self.over_tasks(self.op.groups, high, self.out_columns, self.parts, self.task)
-
-    def pack_filter(self) -> None:
-        """Panels of filters: vectors of each k after one another; zeros past the last filter."""
-        groups, filters = self.op.groups, self.group_filters
-        with self.over_filter(groups * self.depth) as index:
-            group, k = emit.divide(index, self.depth)
-            base = I.Bind(k * self.op.filters + group * filters)
-            target = I.Bind(i64(group) * (self.held * self.depth))
-            for first, count, vectors in panels(filters, self.tile):
-                width = vectors * self.lanes
-                with serial(count) as panel:
-                    column = first + panel * width
-                    at = I.Bind(target + column * self.depth + k * width)
-
-                    def copy(
-                        place: Index, lanes: int, at: Expr = at, column: Expr = column
-                    ) -> None:
-                        value = self.load(self.filter, base + column + place, lanes, self.dtype)
-                        I.buffer_store(self.packed, value, [emit.run(at + place, lanes)])
-
-                    live = min(width, filters - first) if count == 1 else width
-                    emit.in_vectors(live, self.lanes, copy)
-                    for place in range(live, width):
-                        zero = tirx.const(0, self.dtype)
-                        I.buffer_store(self.packed, zero, [at + place])
-
     def task(self, block: Block) -> None:
         """A block of pixels, a part of a group's filters."""
         held = self.held // self.parts
@@ -101,7 +52,7 @@ class Im2colLoops(ConvLoops):
         memory = emit.scratch([self.pixels * held], self.op.compute_dtype)
         single = self.blocks * self.pieces == 1
         sums = Sums(memory, held, self.lanes, self.dtype, single)
-        panel = held_index((i64(block.group) * self.held + i64(block.part) * held) * self.depth)
+        panel = self.panel_start(block)
         sums.clear(block.count, held // self.lanes)
         with serial(self.blocks) as number, serial(self.pieces) as piece:
             begin = I.Bind(number * self.each)

@@ -11,6 +11,8 @@ so what a task works on stays in its caches, and neither tiles nor products are 
 whole.
 """
 
+from collections.abc import Sequence
+
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
@@ -83,12 +85,22 @@ class WinogradLoops(ConvLoops):
         with self.over_filter(op.groups * chunks) as index:
             at = space.spread(index, (0, 1))
             group, channel = held_index(at[0]), I.Bind(i64(at[1]) * chunk)
-            for first, count, lanes in column_parts(self.group_filters, self.lanes):
+            for first, count, lanes in self._filter_parts():
                 with serial(count) as block:
                     f = I.Bind(first + block * lanes)
                     self._transform_vector(group, channel, chunk, f, lanes)
             with serial(emit.smaller(chunk, channels - channel)) as c:
                 self._clear_rest(group, channel + c)
+
+    def _filter_parts(self) -> Sequence[tuple[Index, Index, int]]:
+        """Runs of vectors of a group's filters: the first filter, how many vectors, their lanes."""
+        filters, lanes = self.group_filters, self.lanes
+        first, count, vectors = panels(self.held, self.tile)[-1]
+        start = filters - lanes
+        if filters % lanes and start >= first + (count - 1) * vectors * lanes:
+            # The last vector overlaps the one before in a panel.
+            return [(0, filters // lanes, lanes), (start, 1, lanes)]
+        return column_parts(filters, lanes)
 
     def _clear_rest(self, group: Index, channel: Expr) -> None:
         """Zeros for the filters that are not there, so that no sum is of what memory held."""

@@ -23,11 +23,19 @@ from tvm_iree_ext.target.cpu import CpuFeatures
 # fewer leave rows, each of which hides the latency of one more multiply-add.
 _VECTORS = {16: 2, 32: 4}
 
+# Vectors of columns that count as many: whole panels of any tile.
+_MANY_VECTORS = 12
+
+# Cycles from a multiply-add to the next one of the same sum, and how much longer is about as long.
+_LATENCY = 4
+_ABOUT = 1.02
+
 # What a panel may have: it is read from the second cache, once for each block of rows, and shares
 # that with what the rows are packed to.
 _PANEL_BYTES = 64 << 10
 
-_LONGEST = 512
+LONGEST = 512
+"""How many products are added up one after the other: a longer chain would lose more."""
 
 EXACT_DEPTH = 1024
 """How many products of two int8 numbers, each at most 2^14, float32 adds up without rounding."""
@@ -52,19 +60,36 @@ def register_tile(
 ) -> RegisterTile:
     """The tile for a product of so many rows and columns, None where they are many.
 
-    All but one register hold sums and a row of ``b``; rows are as even as they can be.
+    All but one register hold sums and a row of ``b``; rows are as even as they can be.  Of the
+    tiles that take about as long, the one that has the most vectors.
     """
     registers = features.vector_registers
-    needed = -(-columns // lanes) if columns is not None else _VECTORS[registers]
-    vectors = min(needed, _VECTORS[registers])
-    if needed > vectors and needed % vectors:
-        # A last panel that is narrow costs more than narrower panels do.
-        vectors = next((v for v in range(vectors, 1, -1) if needed % v == 0), vectors)
-    most = (registers - 1 - vectors) // vectors
-    if rows is not None:
-        most = min(most, rows)
-        most = -(-rows // -(-rows // most))
-    return RegisterTile(most, vectors, lanes)
+    needed = -(-columns // lanes) if columns is not None else _MANY_VECTORS
+    tiles = []
+    for vectors in range(min(needed, _VECTORS[registers]), 0, -1):
+        high = (registers - 1 - vectors) // vectors
+        if rows is not None:
+            high = -(-rows // -(-rows // min(high, rows)))
+        tiles.append(RegisterTile(high, vectors, lanes))
+    costs = [row_cycles(tile, rows, needed) for tile in tiles]
+    return next(t for t, c in zip(tiles, costs, strict=True) if c <= min(costs) * _ABOUT)
+
+
+def row_cycles(tile: RegisterTile, rows: int | None, vectors: int) -> float:
+    """Cycles of a step of depth, for each row, with so many vectors of columns.
+
+    Two multiply-adds and two loads a cycle, each multiply-add after the one before of its sum.  So
+    a last panel of one vector, or a last tile of one row, may cost more than narrower tiles do.
+    """
+
+    def cycles(high: int) -> float:
+        widths = [tile.vectors] * (vectors // tile.vectors) + [vectors % tile.vectors]
+        return sum(max(high * w / 2, (high + w) / 2, _LATENCY) for w in widths if w)
+
+    if rows is None:
+        return cycles(tile.rows) / tile.rows
+    whole, rest = divmod(rows, tile.rows)
+    return (whole * cycles(tile.rows) + (cycles(rest) if rest else 0)) / rows
 
 
 def few_rows_tile(features: CpuFeatures, lanes: int, rows: int, columns: int) -> RegisterTile:
@@ -78,7 +103,7 @@ def few_rows_tile(features: CpuFeatures, lanes: int, rows: int, columns: int) ->
 
 def depth_tile(tile: RegisterTile, item_bytes: int) -> int:
     """How much of depth to multiply at once."""
-    return min(_PANEL_BYTES // (tile.width * item_bytes), _LONGEST)
+    return min(_PANEL_BYTES // (tile.width * item_bytes), LONGEST)
 
 
 def panels(columns: int, tile: RegisterTile) -> list[tuple[int, int, int]]:

@@ -64,6 +64,43 @@ def test_im2col_of_any_shape(image, taps, attributes, layout):
     check(op, *values)
 
 
+# In place and in a band of its own; apart in the sets of a cache; the last vector overlapping;
+# lines of two images in a task; edges that no window reaches.
+@pytest.mark.parametrize(
+    ("image", "taps", "attributes"),
+    [
+        ((1, 9, 33, 3), (3, 3, 3, 31), {"strides": 2}),
+        ((3, 5, 17, 3), (7, 7, 3, 40), {"strides": 2, "padding": 3}),
+        ((2, 4, 9, 256), (1, 1, 256, 20), {}),
+        ((1, 5, 12, 128), (1, 2, 128, 5), {"strides": (1, 2)}),
+        ((1, 3, 16, 5), (1, 3, 5, 120), {}),
+        ((2, 7, 30, 6), (3, 2, 3, 38), {"groups": 2, "dilations": (2, 3), "padding": (2, 1)}),
+        ((1, 6, 29, 4), (2, 2, 4, 100), {"strides": (3, 4), "padding": ((0, 2), (1, 0))}),
+        ((2, 3, 1, 2), (1, 1, 2, 3), {"padding": ((0, 0), (4, 0)), "strides": (1, 9)}),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_windows_are_read_where_they_lie(image, taps, attributes, dtype):
+    values = operands(image, taps, dtype=dtype)
+    op = ops.conv_2d(*values, algorithm="im2col", **attributes)
+    usual = CpuConv2d().heuristic(op, make_target("llvm"))
+    wide = op.output[2]
+    tile = {"pixels": 3 * wide, "columns": wide}
+    config = replace(usual, algorithm="direct", workgroup_tile=tile, reduction_tile={})
+    check(op, *values, kernel=build(op, config=config))
+
+
+def test_long_lines_of_few_channels_are_read_directly():
+    def form(image, taps, **attributes):
+        op = ops.conv_2d(image, taps, algorithm="im2col", **attributes)
+        return CpuConv2d().heuristic(op, make_target("llvm")).algorithm
+
+    assert form((1, 224, 224, 3), (7, 7, 3, 64), strides=2, padding=3) == "direct"
+    assert form((1, 1, 1, 64), (1, 1, 64, 64)) == "im2col"  # a register tile of one row
+    assert form((1, 224, "w", 3), (7, 7, 3, 64)) == "im2col"
+    assert form((1, 56, 56, 64), (3, 3, 64, 64)) == "im2col"  # sums of more than one block
+
+
 @pytest.mark.parametrize(
     ("r", "layout"), [(2, "NHWC"), (4, "NHWC"), (4, "NCHW"), (6, "NHWC")], ids=str
 )
@@ -221,7 +258,8 @@ def test_parts_of_the_filters(layout, algorithm):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"algorithm": "winograd"}, "algorithm is 'winograd'; expected 'im2col'"),
+        ({"algorithm": "winograd"}, "algorithm is 'winograd'; expected one of im2col, direct"),
+        ({"algorithm": "direct"}, r"workgroup_tile\['columns'\] is 3; expected a line of 6"),
         ({"vector_lanes": 3}, "vector_lanes is 3; expected a power of two"),
         ({"workgroup_tile": {"pixels": 0}}, r"workgroup_tile\['pixels'\] is 0; expected a number"),
         (
@@ -239,7 +277,13 @@ def test_parts_of_the_filters(layout, algorithm):
 )
 def test_refuses_a_config_that_does_not_fit(changed, message):
     op, target = ops.conv_2d((1, 8, 8, 16), (3, 3, 16, 64), dtype="i8"), make_target("llvm")
-    config = replace(CpuConv2d().heuristic(op, target), **changed)
+    usual = replace(
+        CpuConv2d().heuristic(op, target),
+        algorithm="im2col",
+        workgroup_tile={"pixels": 9, "columns": 3},
+        reduction_tile={"k": 256},
+    )
+    config = replace(usual, **changed)
     with pytest.raises(ScheduleError, match=message):
         CpuConv2d().lower(op, target, config)
 
