@@ -4,6 +4,7 @@ Kernels of our own, through the pipeline that all kernels take:
 
     fma:   count chains in registers, each x = x * a + b; enough of them to hide the latency
     dots:  the same, of an instruction that adds products of neighbours of a type to each x
+    tiles: the same, of one that multiplies tiles of them, four side by side
     read:  the sum of an array, a contiguous part of it per thread: of one that no cache holds, and
            of smaller ones, several times over
 
@@ -27,12 +28,16 @@ from tvm_iree_ext import pipeline, runtime
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.cpu import amx
+from tvm_iree_ext.schedules.cpu.amx import TILE, Place, TileProduct, tile_product
 from tvm_iree_ext.schedules.cpu.dot_products import dot_product_of
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 from tvm_iree_ext.target.names import TargetLike, make_target
 
 _FMA_STEPS = 200_000
+_TILE_STEPS = 20_000
+_TILE_PAIR = 2  # tiles of each factor that are multiplied with one another
 _SPARE_REGISTERS = 4  # for a, b and what LLVM wants
 _READ_BYTES = 256 << 20  # beyond the last cache of most machines
 _READ_VECTORS = 8  # sums in flight
@@ -47,7 +52,7 @@ class Peaks:
 
     threads: int
     gflops: dict[str, float]
-    """Multiply-adds in registers, counted as two, by element type."""
+    """Multiply-adds in registers, counted as two, by element type: the most of all ways."""
     read_gbps: float
     """Memory that is read, in 10^9 bytes per second."""
     cached_gbps: dict[int, float] = field(default_factory=dict)
@@ -72,7 +77,7 @@ def measure_peaks(
     """The peaks for each number of threads; about a quarter of a second for each figure.
 
     Args:
-        dtypes: beside those of which the CPU multiplies neighbours in one instruction.
+        dtypes: beside those of which the CPU multiplies neighbours or tiles in one instruction.
 
     Raises:
         BuildError: for a target that is not this machine's CPU.
@@ -81,6 +86,11 @@ def measure_peaks(
     features = cpu_features(resolved)
     dtypes = (*dtypes, *sorted(features.dot_dtypes))
     fma = {dtype: _compiled(fma_kernel(features, dtype), resolved) for dtype in dtypes}
+    tiles = {
+        dtype: _compiled(tile_kernel(product), resolved)
+        for dtype in features.tile_dtypes
+        if (product := tile_product(features, dtype))
+    }
     read, read_again = (
         _compiled(read_kernel(features, passes), resolved) for passes in (1, _CACHED_PASSES)
     )
@@ -92,6 +102,8 @@ def measure_peaks(
     for count in threads:
         with runtime.threads(count):
             gflops = {dtype: _fma_gflops(fma[dtype], features, dtype, count) for dtype in dtypes}
+            for dtype, call in tiles.items():
+                gflops[dtype] = max(gflops.get(dtype, 0.0), _tile_gflops(call, dtype, count))
             sums = _aligned((count, lanes))
             cached = {
                 size: _CACHED_PASSES * _read_gbps(read_again, memory[: size // row_bytes], sums)
@@ -118,6 +130,13 @@ def _fma_gflops(call: Any, features: CpuFeatures, dtype: str, threads: int) -> f
     out = np.zeros((threads, lanes), numpy_dtype(held))
     seconds = _least_seconds(lambda: call(factors, out))
     return 2 * threads * _FMA_STEPS * _chains(features) * lanes * group / seconds / 1e9
+
+
+def _tile_gflops(call: Any, dtype: str, threads: int) -> float:
+    group = 4 // item_bytes(dtype)
+    products = _TILE_STEPS * _TILE_PAIR**2 * TILE**3 * group
+    out = np.zeros((threads, TILE), np.uint32)
+    return 2 * threads * products / _least_seconds(lambda: call(out)) / 1e9
 
 
 def _least_seconds(call: Callable[[], Any]) -> float:
@@ -178,6 +197,33 @@ def fma_kernel(features: CpuFeatures, dtype: str) -> tirx.PrimFunc:
                     x = tile[tuple(place)]
                     I.buffer_store(tile, dot.add(x, a, b, lanes) if dot else x * a + b, place)
             I.buffer_store(out, _sum(tile, at), [task, emit.run(0, lanes)])
+    return builder.get()
+
+
+def tile_kernel(product: TileProduct) -> tirx.PrimFunc:
+    """``tiles(out[tasks, 16])``: products of tiles of zeros, by each task, and a row of them."""
+    tasks = tirx.Var("tasks", "int64")
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("tiles")
+        I.func_attr({"global_symbol": "tiles", "tirx.noalias": True})
+        out = I.arg("out", I.buffer([tasks, i64(TILE)], "uint32", align=4))
+        with I.sblock("root"), amx.declared(), I.parallel(i64(0), tasks) as task:
+            lines, row = _TILE_PAIR**2 * TILE, emit.run(0, TILE)
+            factors, sums = (emit.scratch([lines, TILE], "uint32") for _ in range(2))
+            with emit.serial(lines) as line:
+                zeros = emit.splat(tirx.const(0, "uint32"), TILE)
+                I.buffer_store(factors, zeros, [line, row])
+            with amx.configured():
+                product.multiply(
+                    rows=_TILE_PAIR,
+                    columns=_TILE_PAIR,
+                    depth=_TILE_STEPS,
+                    a=lambda i, k: Place(factors, (i * TILE, 0), TILE),
+                    b=lambda k, j: Place(factors, ((_TILE_PAIR + j) * TILE, 0), TILE),
+                    sums=lambda i, j: Place(sums, ((i * _TILE_PAIR + j) * TILE, 0), TILE),
+                    carried=False,
+                )
+            I.buffer_store(out, sums[i64(0), row], [task, row])
     return builder.get()
 
 
