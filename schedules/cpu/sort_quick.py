@@ -43,6 +43,10 @@ _DEPTH = 512
 # A sample is two vectors from so many places of a line.
 _SAMPLED = 8
 
+# How far ahead of what is read and stored memory is fetched: no near cache holds long parts.
+_READ_AHEAD_BYTES = 4096
+_STORED_AHEAD_BYTES = 2048
+
 # Vectors of a step of a partition.
 _UNROLLED = 2
 
@@ -117,6 +121,7 @@ class _Quick:
         self.vectors = Compress(self.keys.width, self.lanes)
         rows = config.register_tile["rows"]
         self.tiles = [*range(_TILE_STEP, rows, _TILE_STEP), rows]
+        self.bytes = self.keys.width // 8
         self.most = rows * self.lanes
         """How many keys are sorted in registers."""
 
@@ -246,6 +251,10 @@ class _Quick:
                 at = emit.run(goal.at(count[0]), self.lanes)
                 packed = self.vectors.packed(keys, left, right, among)
                 I.buffer_store(goal.buffer, packed, [at])
+                if among is None:
+                    emit.prefetch(
+                        goal.buffer, goal.at(count[0]) + _STORED_AHEAD_BYTES // self.bytes
+                    )
                 _put(count, count[0] + self.vectors.count(left, right, among))
 
         # What is left over from whole blocks comes first, so that the next block can be read before
@@ -261,7 +270,9 @@ class _Quick:
             move(keys)
         with serial(tirx.floordiv(size, i64(block)), 1) as number:
             for start in starts:
-                move(place.vector(self.vectors, rest + number * block + start))
+                i = I.Bind(rest + number * block + start)
+                emit.prefetch(place.buffer, place.at(i + _READ_AHEAD_BYTES // self.bytes))
+                move(place.vector(self.vectors, i))
 
     def sort_tile(
         self, part: "_Part", here: Sequence[tuple[int, Place]], target: Place, size: Expr
