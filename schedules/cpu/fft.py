@@ -65,7 +65,7 @@ class CpuFftTransform(CpuRule):
     lowers = FftTransform
 
     def heuristic(self, op: FftTransform, target: Target) -> LoweringConfig:
-        """Vectors within a row , or across rows; Bluestein's form for large primes."""
+        """Vectors within a row, or across rows; Bluestein's form for large primes."""
         features = cpu_features(target)
         lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
         # A codelet's points, and as many intermediate ones, in registers.
@@ -87,9 +87,10 @@ class CpuFftTransform(CpuRule):
         few = not dynamic and count < 2 * features.cores
         shared = algorithm == "row" and few and length >= _SHARED_LENGTH
         tasks: dict[str, int] = {}
-        if algorithm == "row":
-            most = max(1, _TASK_POINTS // length)
-            tasks["rows"] = most if dynamic else min(most, -(-count // (4 * features.cores)))
+        if algorithm != "bluestein":
+            most = _TASK_POINTS // length
+            balanced = most if dynamic else min(most, -(-count // (4 * features.cores)))
+            tasks["rows"] = max(1, balanced)
         return LoweringConfig(
             algorithm=algorithm,
             workgroup_tile=tasks,
@@ -111,13 +112,13 @@ class CpuFftTransform(CpuRule):
         # Bluestein's form computes three transforms: only where there is no other.
         name = "bluestein" if usual.algorithm == "bluestein" else "lanes"
         tile = {"radix": usual.register_tile["radix"]}
-        one = replace(usual, algorithm=name, workgroup_tile={}, register_tile=tile, splits=1)
-        forms = [form(one, radix, lanes, parallel)]
+        rows = Choice("workgroup_tile.rows", (1, 4, 16, 64))
+        one = replace(usual, algorithm=name, register_tile=tile, splits=1)
+        forms = [form(one, radix, lanes, rows, parallel)]
         if usual.algorithm == "row":
             values = self.columns(op, target, usual.vector_lanes, tile["radix"])
             columns = Choice("register_tile.columns", tuple(values))
             splits = Choice("splits", (1, features.cores))
-            rows = Choice("workgroup_tile.rows", (1, 4, 16))
             forms.append(form(usual, radix, columns, lanes, rows, splits, parallel))
         return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
 
@@ -153,7 +154,6 @@ def _check(op: FftTransform, check: ConfigCheck) -> None:
     if form == "row":
         inner = all(extent == 1 for extent in op.shape[op.axis + 1 :])
         check.need(inner, "'row' needs the axis to be the innermost")
-        check.tile("workgroup_tile", "rows")
         columns = check.tile("register_tile", "columns", length)
         check.need(
             columns in columns_of(length, lanes, radix, least=1)
@@ -164,3 +164,5 @@ def _check(op: FftTransform, check: ConfigCheck) -> None:
     if form == "lanes":
         smooth = passes(length, radix) is not None
         check.need(smooth, "'lanes' needs a length of primes up to 13")
+    if form != "bluestein":
+        check.tile("workgroup_tile", "rows")

@@ -37,33 +37,41 @@ class SideBySide:
         self.in_place = inner is not None and inner >= self.lanes
 
     def emit(self) -> None:
-        """Groups of rows as tasks."""
+        """A task for as many rows as the config says, in groups of a row a lane."""
         operands, lanes = self.operands, self.lanes
         if self.in_place:
             inner = known(operands.inner) or 1
-            groups = -(-inner // lanes)
-            tasks = i64(emit.product([operands.outer, groups]))
+            total = emit.product([operands.outer, -(-inner // lanes)])
         else:
-            tasks = i64(emit.ceil_div(operands.points, lanes))
+            total = emit.ceil_div(operands.points, lanes)
+        together = max(1, self.config.workgroup_tile["rows"] // lanes)
         loop = I.parallel if self.config.parallel else I.serial
-        with loop(i64(0), tasks) as task:
-            if self.in_place:
-                outer = tirx.floordiv(task, i64(groups))
-                first = emit.smaller(tirx.floormod(task, i64(groups)) * lanes, inner - lanes)
-                place = I.Bind(outer)
-                self.source = I.Bind(place * (operands.extent * inner) + i64(first))
-                self.target = I.Bind(place * (self.op.result_length * inner) + i64(first))
-                self.emit_task()
-                return
-            last = i64(operands.points) - 1
-            rows = [emit.smaller(task * lanes + lane, last) for lane in range(lanes)]
-            self.sources = [I.Bind(operands.start(i64(row), operands.extent)) for row in rows]
-            self.targets = [I.Bind(operands.start(i64(row), self.op.result_length)) for row in rows]
-            self.staged = emit.scratch([2, operands.extent * lanes], self.dtype)
-            self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
-            self.gather()
+        with loop(i64(0), i64(emit.ceil_div(total, together))) as task:
+            left = i64(total) - task * together
+            with serial(emit.smaller(together, left)) as within:
+                self.emit_group(I.Bind(task * together + within))
+
+    def emit_group(self, group: Expr) -> None:
+        """A row in each lane."""
+        operands, lanes = self.operands, self.lanes
+        if self.in_place:
+            inner = known(operands.inner) or 1
+            outer, across = emit.divide(group, -(-inner // lanes))
+            first = emit.smaller(across * lanes, inner - lanes)
+            place = I.Bind(outer)
+            self.source = I.Bind(place * (operands.extent * inner) + i64(first))
+            self.target = I.Bind(place * (self.op.result_length * inner) + i64(first))
             self.emit_task()
-            self.scatter()
+            return
+        last = i64(operands.points) - 1
+        rows = [emit.smaller(group * lanes + lane, last) for lane in range(lanes)]
+        self.sources = [I.Bind(operands.start(i64(row), operands.extent)) for row in rows]
+        self.targets = [I.Bind(operands.start(i64(row), self.op.result_length)) for row in rows]
+        self.staged = emit.scratch([2, operands.extent * lanes], self.dtype)
+        self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
+        self.gather()
+        self.emit_task()
+        self.scatter()
 
     def gather(self) -> None:
         """The rows of the task, into lanes."""

@@ -235,7 +235,8 @@ def test_codelets_are_transforms(count):
             {"register_tile": {}},
             r"register_tile\['radix'\] is None; expected a number from 1",
         ),
-        (128, {"algorithm": "row"}, r"workgroup_tile\['rows'\] is None"),
+        (128, {"algorithm": "row"}, r"register_tile\['columns'\] is None"),
+        (128, {"workgroup_tile": {}}, r"workgroup_tile\['rows'\] is None"),
         (17, {"algorithm": "lanes"}, "'lanes' needs a length of primes up to 13"),
     ],
 )
