@@ -28,21 +28,21 @@ from tvm_iree_ext.ops.attention import Attention
 from tvm_iree_ext.target.cpu import CpuFeatures
 
 WORD = "uint32"
-_HALF = "uint16"
+HALF = "uint16"
 
 
-def has_pairs(op: Attention) -> bool:
-    """Whether query and key are of pairs, all operands in bfloat16, and sums in float32."""
+def has_neighbours(op: Attention) -> bool:
+    """Whether all operands are in bfloat16, with k1 last in query and key, and sums in float32."""
     types = {op.types[name].dtype for name in ("query", "key", "value")}
     dims = op.dims["k1"]
-    whole = len(dims) == 1 and op.count("k1") % 2 == 0
-    beside = all(op.maps[name].axes[-1:] == (dims,) for name in ("query", "key"))
-    return types == {"bfloat16"} and op.compute_dtype == PAIRS.sums and whole and beside
+    last = all(op.maps[name].axes[-1:] == (dims,) for name in ("query", "key"))
+    return types == {"bfloat16"} and op.compute_dtype == PAIRS.sums and len(dims) == 1 and last
 
 
 def pairs_product(op: Attention, features: CpuFeatures) -> DotProduct | None:
     """The instruction that multiplies pairs, where the CPU has it and the operands have pairs."""
-    return dot_product_of(features, "bfloat16") if has_pairs(op) else None
+    whole = has_neighbours(op) and op.count("k1") % 2 == 0
+    return dot_product_of(features, "bfloat16") if whole else None
 
 
 def pairs_kernel(op: Attention, config: LoweringConfig, dot: DotProduct) -> tirx.PrimFunc:
@@ -61,7 +61,7 @@ class Pairs(Lanes):
         super().__init__(operands, config)
         self.dot = dot
         self.add = lambda sums, x, y: dot.add(sums, x, y, self.lanes)
-        self.words = {name: _pairs_of(operands, name) for name in ("query", "key")}
+        self.raw = {name: self.raw_view(name) for name in ("query", "key")}
         self.query_lines = self.k1 // 2
 
     def declared(self) -> AbstractContextManager[Any]:
@@ -82,11 +82,11 @@ class Pairs(Lanes):
     def load_query(self) -> None:
         """Bring the rows of query into ``query[k1 / 2, lanes]`` of each vector of them."""
         self.factor = I.Bind(self.operands.query_factor)
-        self.transpose_query(self.words["query"], lambda words: words)
+        self.transpose_query(self.raw["query"], lambda words: words)
 
     def key_scalar(self, own: Expr, key: Expr, k: Expr) -> Expr:
         """A word of key."""
-        view = self.words["key"]
+        view = self.raw["key"]
         at = {**self.outer, **self.operands.key_at(key)}
         return view.load(at | view.space.spread(k, self.op.dims["k1"]), WORD)
 
@@ -96,7 +96,7 @@ class Pairs(Lanes):
 
     def promote(self, first_key: Expr, keys: Index) -> None:
         """Interleave a tile of value: ``value[k2 / 2, n]``; after the last key come zeros."""
-        halves, blocks = self.value_halves(), self.value_blocks
+        halves, blocks = self.halves("value"), self.value_blocks
 
         def line(pair: Expr, single: bool = False) -> None:
             def word(column: Index, lanes: int) -> Expr:
@@ -114,10 +114,14 @@ class Pairs(Lanes):
 
         self.each_pair(keys, line, lambda pair: line(pair, single=True))
 
-    def value_halves(self) -> View:
-        """Value as halves of words."""
-        view = self.views["value"]
-        raw = I.decl_buffer(list(view.buffer.shape), _HALF, data=view.buffer.data, align=2)
+    def raw_view(self, name: str) -> View:
+        """Query or key as it is read: as words."""
+        return _pairs_of(self.operands, name)
+
+    def halves(self, name: str) -> View:
+        """An operand as halves of words."""
+        view = self.views[name]
+        raw = I.decl_buffer(list(view.buffer.shape), HALF, data=view.buffer.data, align=2)
         return View(raw, view.map, view.space)
 
     @property

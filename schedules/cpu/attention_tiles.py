@@ -22,7 +22,7 @@ from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import amx
 from tvm_iree_ext.schedules.cpu.amx import TILE, Place, TileProduct
-from tvm_iree_ext.schedules.cpu.attention_pairs import WORD, Pairs, has_pairs, words
+from tvm_iree_ext.schedules.cpu.attention_pairs import HALF, WORD, Pairs, has_neighbours, words
 from tvm_iree_ext.schedules.cpu.dot_products import PAIRS
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
 
@@ -34,8 +34,8 @@ KEYS = 2 * TILE
 
 
 def tile_product(op: Attention, features: CpuFeatures) -> TileProduct | None:
-    """The instruction that multiplies tiles, where the CPU has it and the operands have pairs."""
-    return amx.tile_product(features, "bfloat16") if has_pairs(op) else None
+    """The instruction that multiplies tiles, where the CPU has it and operands have neighbours."""
+    return amx.tile_product(features, "bfloat16") if has_neighbours(op) else None
 
 
 def tiles_kernel(op: Attention, config: LoweringConfig, product: TileProduct) -> tirx.PrimFunc:
@@ -57,7 +57,7 @@ class _Tiles(Pairs):
     ) -> None:
         super().__init__(operands, config, PAIRS)
         self.product = product
-        self.query_lines = _whole(self.k1 // 2, TILE)
+        self.query_lines = _whole(self.k1, KEYS) // 2
         self.output_lines = _whole(self.n, TILE)
         self.tiles_k2 = self.tile_k2 // KEYS
 
@@ -73,20 +73,54 @@ class _Tiles(Pairs):
     def allocate_factors(self) -> None:
         lines = self.query_lines
         self.query = emit.scratch([self.tile_m // TILE * lines, TILE], WORD)
-        self.key = emit.scratch([self.tile_k2, lines], WORD)
+        self.key = emit.scratch([self.tile_k2, 2 * lines], HALF)
+        self.row_halves = emit.scratch([TILE, 2 * lines], HALF)
         self.weights = emit.scratch([self.tile_k2 // 2, self.width], WORD)
         self.value = emit.scratch([self.output_lines * self.tiles_k2, TILE], WORD)
         # What is past the ends of k1 and n is never written again.
-        if lines != self.k1 // 2:
-            _clear(self.query)
+        if 2 * lines != self.k1:
+            _clear(self.row_halves)
             _clear(self.key)
         if self.output_lines != self.n:
             _clear(self.value)
 
+    def raw_view(self, name: str) -> View:
+        """Query or key as it is read: as halves of words, since k1 may be odd."""
+        return self.halves(name)
+
+    def load_query(self) -> None:
+        """Bring the rows of query into ``query[k1 / 2, lanes]`` of each vector of them."""
+        self.factor = I.Bind(self.operands.query_factor)
+        with serial(self.groups) as group:
+            for lane, row in enumerate(self.lane_rows(group * TILE)):
+                self.copy_row(self.row_halves, lane, "query", row)
+            with serial(self.query_lines // TILE) as block:
+                rows = [
+                    tirx.reinterpret(
+                        f"{WORD}x{TILE}",
+                        self.row_halves[i64(lane), emit.run(block * 2 * TILE, 2 * TILE)],
+                    )
+                    for lane in range(TILE)
+                ]
+                first = group * self.query_lines + block * TILE
+                for line, value in enumerate(emit.transpose(rows)):
+                    I.buffer_store(self.query, value, [first + line, emit.run(0, TILE)])
+
+    def copy_row(self, target: Any, line: Index, name: str, at: At) -> None:
+        """``target[line, k1]`` = a row of query or key."""
+        view = self.raw[name]
+
+        def piece(column: Index, lanes: int) -> None:
+            here = {**at, **view.space.spread(column, self.op.dims["k1"])}
+            value = view.load(here, HALF, lanes)
+            I.buffer_store(target, value, [i64(line), emit.run(column, lanes)])
+
+        emit.in_vectors(self.k1, 2 * TILE, piece)
+
     def promote(self, first_key: Expr, keys: Index) -> None:
         """Copy a tile of key, and transpose one of value: tiles of [n, k2 / 2]."""
         self.copy_key(first_key, keys)
-        halves, blocks = self.value_halves(), self.value_blocks
+        halves, blocks = self.halves("value"), self.value_blocks
 
         def tile(place: Expr, within: Index | None) -> None:
             def word(pair: int, column: Index, lanes: int) -> Expr:
@@ -135,17 +169,10 @@ class _Tiles(Pairs):
         return (i64(block) * self.tiles_k2 + place) * TILE
 
     def copy_key(self, first_key: Expr, keys: Index) -> None:
-        """``key[k2, k1 / 2]`` of a tile of keys; past the last key stays what is there."""
-        view, dims = self.words["key"], self.op.dims["k1"]
+        """``key[k2, k1]`` of a tile of keys; past the last key stays what is there."""
         with serial(keys) as key:
             at = {**self.outer, **self.operands.key_at(first_key + key)}
-
-            def piece(column: Index, lanes: int, key: Expr = key, at: At = at) -> None:
-                here = {**at, **view.space.spread(column, dims)}
-                place = [key, emit.run(column, lanes)]
-                I.buffer_store(self.key, view.load(here, WORD, lanes), place)
-
-            emit.in_vectors(self.k1 // 2, TILE, piece)
+            self.copy_row(self.key, key, "key", at)
 
     def multiply_query_key(self, first_key: Expr, keys: Index, group: Expr) -> None:
         rows, lines = self.config.register_tile["k2"], self.query_lines
@@ -158,7 +185,7 @@ class _Tiles(Pairs):
                 rows=rows,
                 columns=self.vectors,
                 depth=lines // TILE,
-                a=lambda i, k: Place(self.key, (key(i), k * TILE), lines),
+                a=lambda i, k: Place(self.key, (key(i), k * 2 * TILE), lines),
                 b=lambda k, j: Place(self.query, ((group + j) * lines + k * TILE, 0), TILE),
                 sums=lambda i, j: Place(self.scores, (key(i), j * TILE), self.width),
                 carried=False,
@@ -202,6 +229,6 @@ class _Tiles(Pairs):
 
 def _clear(buffer: Any) -> None:
     lines, width = (known(extent) or 0 for extent in buffer.shape)
-    zeros = emit.splat(tirx.const(0, WORD), TILE)
+    zeros = emit.splat(tirx.const(0, str(buffer.dtype)), TILE)
     with serial(lines) as line, serial(width // TILE) as block:
         I.buffer_store(buffer, zeros, [line, emit.run(block * TILE, TILE)])
