@@ -50,6 +50,8 @@ _PACKED, _PACKED_FOR_TILES = 8, 128
 
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
+# Panels of columns, up to which rows are read where they are.
+_FEW_PANELS = 2
 
 # Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
 # are read and written once for all of them.
@@ -257,7 +259,7 @@ def panels_config(
         reduction_tile={"k": k * group},
         register_tile={"rows": tile.rows, "vectors": tile.vectors},
         vector_lanes=lanes,
-        promote=("lhs", "rhs") if dot else _promoted(plan, tile, m, n),
+        promote=("lhs", "rhs") if dot else _promoted(plan, tile, m, n, in_place),
         parallel=parallel,
     )
 
@@ -351,20 +353,31 @@ def check_panels(
     return dot
 
 
-def _promoted(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[str, ...]:
+def _promoted(plan: Plan, tile: RegisterTile, m: int, n: int, in_place: bool) -> tuple[str, ...]:
     """The factors that are packed."""
     needed = _needs_packing(plan, tile, m, n)
     few = (plan.extent(plan.m) or _TYPICAL) <= _FEW_ROWS
-    return tuple(name for name in ("lhs", "rhs") if name in needed or not few)
+    columns = plan.extent(plan.n) or _TYPICAL
+    # A row is read once for each panel: of few panels, packing costs more than it brings.
+    once = in_place and columns <= _FEW_PANELS * tile.width and _lies_in_rows(plan)
+    return tuple(
+        name for name in ("lhs", "rhs") if name in needed or not (few or (once and name == plan.a))
+    )
+
+
+def _lies_in_rows(plan: Plan) -> bool:
+    """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
+    same = plan.op.types[plan.a].dtype == plan.product_dtype and plan.op.prologue is None
+    return same and plan.lies_along(plan.a, plan.depth)
 
 
 def _needs_packing(plan: Plan, tile: RegisterTile, m: int, n: int) -> set[str]:
     """The factors that cannot be read where they are."""
     found = set()
-    m, n = rounded_blocks(plan, tile, m, n)
-    rows, columns = plan.extent(plan.m), plan.extent(plan.n)
-    if rows is None or (rows > m and rows % m):
+    _, n = rounded_blocks(plan, tile, m, n)
+    if plan.extent(plan.m) is None:
         found.add(plan.a)
+    columns = plan.extent(plan.n)
     whole = columns is not None and columns % tile.lanes == 0 and (columns <= n or columns % n == 0)
     if not whole or not plan.lies_along(plan.b, [plan.n]):
         found.add(plan.b)

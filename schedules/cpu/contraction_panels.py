@@ -175,7 +175,7 @@ class PanelLoops:
             columns=columns.count,
             depth=depth.count,
             dtype=self.dtype,
-            a=self.row_element(slab, rows.first, depth.first),
+            a=self.row_element(slab, rows, depth.first),
             b=self.panel_vector(slab, columns.first, depth.first),
             start=self.start,
             finish=finish,
@@ -205,12 +205,19 @@ class PanelLoops:
             return None
         return lambda sums, x, y: dot.add(sums, y, x, lanes)
 
-    def row_element(self, slab: At, row: Expr, first: Expr) -> Callable[[Expr, Expr], Expr]:
+    def row_element(self, slab: At, rows: Part, first: Expr) -> Callable[[Expr, Expr], Expr]:
         """``a`` at a row and a k of the block."""
         operands, plan = self.operands, self.plan
         if plan.a in self.config.promote:
             return lambda i, k: self.rows[i * self.stride + k]
-        return lambda i, k: self.a.across(operands.at(slab, plan.m, row + i), first + k)
+
+        def direct(i: Expr, k: Expr) -> Expr:
+            row: Index = rows.first + i
+            if known(rows.count) is None:  # whole tiles, whose rows past the last are not used
+                row = emit.smaller(row, i64(self.high) - 1)
+            return self.a.across(operands.at(slab, plan.m, row), first + k)
+
+        return direct
 
     def panel_vector(
         self, slab: At, column: Expr, first: Expr

@@ -212,8 +212,18 @@ def test_other_configs_compute_the_same():
     config = CpuContraction().heuristic(op, TARGET)
     for change in (
         {"promote": (), "workgroup_tile": {"m": 50, "n": 96}},
+        # The last block's rows are known at run time only, and its last tile reaches past them.
+        {"promote": ("rhs",), "workgroup_tile": {"m": 18, "n": 96}},
         {"workgroup_tile": {"m": 10, "n": 24}, "reduction_tile": {"k": 9}},
         {"vector_lanes": 4, "register_tile": {"rows": 3, "vectors": 1}, "parallel": False},
     ):
         other = replace(config, **change)
         check(op, lhs, rhs, kernel=build(op, config=other))
+
+
+@pytest.mark.parametrize("columns", [64, 130])
+def test_rows_are_packed_where_many_panels_read_them(columns):
+    op = ops.matmul((131, 40), (40, columns))
+    target = make_target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    packed = CpuContraction().heuristic(op, target).promote
+    assert packed == (("rhs",) if columns == 64 else ("lhs", "rhs"))
