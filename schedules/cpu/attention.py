@@ -34,7 +34,7 @@ _REGISTER_VECTORS = 2
 # scores are made at once: fewer where a mask of as many lies beside them in the first cache.
 _PRODUCT_TILES = 2
 _TILED_ROWS = 1024
-_TILED_SCORES, _TILED_SCORES_AND_MASK = (2, 256), (1, 128)
+_TILED_SCORES, _TILED_SCORES_AND_MASK = (2, 256), (1, 64)
 
 # Rows, in vectors of them, up to which a tuner tries the form for few.
 _MOST_ROWS_IN_VECTORS = 4
