@@ -9,14 +9,16 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext import pipeline
 from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.vector_math import COARSE, NEGATIVE_EXP2
 
 COUNT = 1 << 16
 
 
-def elementwise(function, dtype, vector=True):
+def elementwise(function, dtype, vector=True, attributes=None):
     """A kernel ``y = function(x)`` over COUNT elements."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name("main")
+        I.func_attr(attributes or {})
         x, y = (
             I.arg(name, I.buffer((COUNT,), dtype, align=np.dtype(dtype).itemsize)) for name in "xy"
         )
@@ -62,6 +64,15 @@ def test_within_a_few_units_in_the_last_place(function, numpy, dtype, limits, ul
     want = numpy(x.astype(np.longdouble))
     error = np.abs(run(elementwise(function, dtype, vector), x) - want)
     assert float((error / np.maximum(np.abs(want), 1e-300)).max()) < ulps * np.finfo(dtype).eps
+
+
+def test_coarse_weights_are_exact_to_18_bits():
+    kernel = elementwise(tirx.exp2, "float32", attributes={NEGATIVE_EXP2: COARSE})
+    x = np.linspace(-125, 0, COUNT).astype("float32")
+    want = np.exp2(x.astype(np.float64))
+    assert np.abs(run(kernel, x) / want - 1).max() < 2.0**-18
+    ends = np.array([np.nan, -np.inf, -1e5, 0.0], "float32")
+    np.testing.assert_array_equal(run(kernel, ends), np.array([np.nan, 0, 0, 1], "float32"))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
