@@ -19,6 +19,8 @@ from tvm_iree_ext.bench.mlir import tensor
 from tvm_iree_ext.bench.ort import axes, ort_peer
 from tvm_iree_ext.ops.base import Op
 
+_LINE_BYTES = 64
+
 
 def slices_cases() -> tuple[Case, ...]:
     """All of them."""
@@ -44,8 +46,6 @@ def scatter_case(
         unique_indices=unique,
     )
 
-    touched = (1 if region == "set" else 2) * updates * width * 4  # what is set is only written
-
     def operands() -> dict[str, np.ndarray]:
         rng = np.random.default_rng(0)
         indices = rng.permutation(rows)[:updates] if unique else rng.integers(0, rows, updates)
@@ -69,8 +69,15 @@ def scatter_case(
             iree_peer(op, _scatter_mlir(op, region, unique)),
             jax_peer(lambda u, i, original: _jax_scatter(u, i, original, region, unique), 2),
         ),
-        moved=updates * (width * 4 + 4) + touched,
+        moved=updates * (width * 4 + 4) + 2 * _touched(updates, rows, width * 4),
     )
+
+
+def _touched(updates: int, rows: int, size: int) -> int:
+    """The bytes of the cache lines that updates of random rows hit: each is read and written."""
+    unit = max(size, _LINE_BYTES)
+    units = -(-rows * size // unit)
+    return round(units * (1 - (1 - 1 / units) ** updates)) * unit
 
 
 def _check(wanted: Callable[[Values], np.ndarray]) -> Callable[[Values], Check]:
