@@ -147,6 +147,8 @@ class Kernel:
                 try:
                     self._function(*(arguments + results))
                     return results[0] if len(results) == 1 else out or results
+                except CallError:
+                    raise  # of a kernel that has begun: it must not run again
                 except (TypeError, ValueError, BufferError):
                     refused = True
         found = self._checked_call(arguments, out, named)
