@@ -33,7 +33,7 @@ _MOST_SLOTS = 1024  # beyond, a tuner need not try
 # From where on selecting by digits is faster, and for lines of what length; measured.  A heap lets
 # in some k log(n / k) candidates, digits are passes over all n.
 _MANY = 48
-_SPREAD = 8  # candidates for the square of k
+_SPREAD = 4  # candidates for the square of k
 
 # Up to so many candidates for one that is kept, most vectors have one in them that is listed.
 _SPARSE = 64
