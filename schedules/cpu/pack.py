@@ -7,7 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.pack_kernel import Run, pack_kernel, runs
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.streaming import streams
+from tvm_iree_ext.schedules.cpu.streaming import begins_parts, streams
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -43,12 +43,15 @@ class CpuPack(CpuRule):
         if algorithm == "transpose":
             lengths = [_length(op, one, run) for one in (packed, unpacked)]
             lanes = _power_of_2(min(lanes, _LARGEST_SQUARE, *lengths))
+        # Rows of what is unpacked are written one after the other, tiles of what is packed.
+        last = op.unpacked.shape[-1]
+        in_parts = op.packs or (isinstance(last, int) and begins_parts(last, op.unpacked.dtype))
         return LoweringConfig(
             algorithm=algorithm,
             workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
             vector_lanes=lanes,
             parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
-            streaming=algorithm == "rows" and streams(op, target),
+            streaming=algorithm == "rows" and in_parts and streams(op, target),
         )
 
     def lower(self, op: Packing, target: Target, config: LoweringConfig) -> ir.IRModule:

@@ -9,7 +9,7 @@ from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
-from tvm_iree_ext.schedules.cpu.streaming import LOWERED, streams
+from tvm_iree_ext.schedules.cpu.streaming import LOWERED, begins_parts, streams
 from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
@@ -62,7 +62,9 @@ class CpuScan(CpuRule):
                 workgroup_tile={"columns": tile},
                 vector_lanes=lanes,
                 parallel=parallel,
-                streaming=streams(op, target),
+                streaming=inner is not None
+                and begins_parts(inner, op.type.dtype)
+                and streams(op, target),
             )
         short = length is not None and length < 4 * lanes
         few = outer is not None and outer < 4

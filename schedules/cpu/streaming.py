@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import Expr, Index, i64
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.lines import Flat
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -36,6 +36,12 @@ def streams(op: Op, target: Target) -> bool:
         math.prod(int(extent) for extent in one.shape) * item_bytes(one.dtype) for one in results
     )
     return sum(sizes) >= _STREAMED_BYTES
+
+
+def begins_parts(count: Index, dtype: str) -> bool:
+    """Whether rows of so many elements all begin where a vector may be stored past the caches."""
+    number = known(count)
+    return number is not None and number * item_bytes(dtype) % _LEAST_BYTES == 0
 
 
 def stream(buffer: Any, value: Expr, first: Index, lanes: int) -> None:
