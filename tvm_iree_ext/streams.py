@@ -11,7 +11,8 @@ import tvm_ffi
 from tvm import ir, tirx
 
 _PREFIX = "tvm_iree_ext_stream"
-_PART_BYTES = 16
+PART_BYTES = 16
+"""The least that is stored past the caches, at an address that is a multiple of it."""
 
 FENCE = f"{_PREFIX}_fence"
 """The function that a task calls after its stores: others see them then."""
@@ -30,7 +31,7 @@ def _text(name: str) -> str:
         return _FENCE_TEXT
     lanes, bits = map(int, name.removeprefix(f"{_PREFIX}_").split("x"))
     size, item = lanes * bits // 8, bits // 8
-    count, words = size // _PART_BYTES, f"<{lanes} x i{bits}>"
+    count, words = size // PART_BYTES, f"<{lanes} x i{bits}>"
     parts = []
     for part in range(count):
         each = lanes // count
@@ -38,8 +39,8 @@ def _text(name: str) -> str:
         piece = f"<{each} x i{bits}>"
         parts += [
             f"%v{part} = shufflevector {words} %v, {words} poison, <{each} x i32> <{places}>",
-            f"%p{part} = getelementptr i8, ptr %p, i64 {part * _PART_BYTES}",
-            f"store {piece} %v{part}, ptr %p{part}, align {_PART_BYTES}, !nontemporal !0",
+            f"%p{part} = getelementptr i8, ptr %p, i64 {part * PART_BYTES}",
+            f"store {piece} %v{part}, ptr %p{part}, align {PART_BYTES}, !nontemporal !0",
         ]
     lines = [
         f"define void @{name}(ptr %p, {words} %v) {{",
@@ -51,7 +52,7 @@ def _text(name: str) -> str:
         f"store {words} %v, ptr %p, align {size}, !nontemporal !0",
         "ret void",
         "other:",
-        f"%s = and i64 %a, {_PART_BYTES - 1}",
+        f"%s = and i64 %a, {PART_BYTES - 1}",
         "%even = icmp eq i64 %s, 0",
         "br i1 %even, label %parts, label %plain",
         "parts:",

@@ -26,7 +26,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.streaming import fence, stream
+from tvm_iree_ext.schedules.cpu.streaming import fence, result
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
@@ -111,10 +111,7 @@ class _Loops:
 
     def _store(self, buffer: Any, value: Expr, first: Expr, lanes: int) -> None:
         """Store a vector of the result."""
-        if self.config.streaming:
-            stream(buffer, value, first, lanes)
-        else:
-            I.buffer_store(buffer, value, [emit.run(first, lanes)])
+        result(buffer, self.config.streaming).store(first, value, lanes)
 
     def _packed_at(self, outer: Sequence[Index], inner: Sequence[Index]) -> Expr:
         positions = [inner[dim] for dim in self.op.inner_dims_pos]

@@ -18,7 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.streaming import Streamed, fence
+from tvm_iree_ext.schedules.cpu.streaming import fence, result
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
@@ -66,8 +66,7 @@ class _Line:
 
     def store(self, position: Index, value: Expr, lanes: int = 1) -> None:
         """Outputs of the line."""
-        output = self.operands.output
-        target = Streamed(output.buffer) if self.streaming else output
+        target = result(self.operands.output.buffer, self.streaming)
         target.store(self.operands.lines.at(self.row, position), value, lanes)
 
     def end(self) -> None:

@@ -13,10 +13,8 @@ from tvm_iree_ext.schedules.lines import Flat
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.streams import FENCE, stream_name
+from tvm_iree_ext.streams import FENCE, PART_BYTES, stream_name
 from tvm_iree_ext.target.cpu import cpu_features
-
-_LEAST_BYTES = 16  # of a store past the caches
 
 LOWERED = ("bool", "bfloat16")
 """Types that TVM turns into others while it lowers: they are stored as usual."""
@@ -41,7 +39,7 @@ def streams(op: Op, target: Target) -> bool:
 def begins_parts(count: Index, dtype: str) -> bool:
     """Whether rows of so many elements all begin where a vector may be stored past the caches."""
     number = known(count)
-    return number is not None and number * item_bytes(dtype) % _LEAST_BYTES == 0
+    return number is not None and number * item_bytes(dtype) % PART_BYTES == 0
 
 
 def stream(buffer: Any, value: Expr, first: Index, lanes: int) -> None:
@@ -50,7 +48,7 @@ def stream(buffer: Any, value: Expr, first: Index, lanes: int) -> None:
     One that is too short goes the usual way.
     """
     item = item_bytes(str(buffer.dtype))
-    if lanes * item < _LEAST_BYTES:
+    if lanes * item < PART_BYTES:
         I.buffer_store(buffer, value, [emit.run(first, lanes)])
         return
     word = f"uint{item * 8}x{lanes}"
@@ -67,6 +65,11 @@ class Streamed(Flat):
     def store(self, position: Index, value: Expr, lanes: int = 1) -> None:
         """Write an element or run, given in the held type."""
         stream(self.buffer, emit.cast(value, self.dtype), position, lanes)
+
+
+def result(buffer: Any, streaming: bool) -> Flat:
+    """A result that is stored past the caches, or as usual."""
+    return Streamed(buffer) if streaming else Flat(buffer)
 
 
 def fence() -> None:
