@@ -457,6 +457,7 @@ def multiply_tile(
 ) -> None:
     """The register-tiled product: ``tile[i, j] = start(i, j) + sum_k splat(y(i, k)) * x(k, j)``.
 
+    ``y`` may also give whole vectors.
     Where ``depth`` has several extents it is as many loops, and ``k`` the tuple of their variables.
     The tile of ``rows`` x ``vectors`` accumulators stays in registers over all of ``depth``; each
     step loads ``vectors`` vectors and ``rows`` scalars for rows * vectors multiply-adds, which
@@ -481,8 +482,9 @@ def multiply_tile(
         else:
             k = loops.enter_context(serial(depth))
         columns = [x(k, j) for j in range(vectors)]
-        scalars = [splat(y(i, k), lanes) for i in range(rows)]
+        factors = [y(i, k) for i in range(rows)]
+        factors = [y_i if "x" in str(y_i.ty.dtype) else splat(y_i, lanes) for y_i in factors]
         for i, j in places:
-            total, x_j, y_i = tile[at(i, j)], columns[j], scalars[i]
+            total, x_j, y_i = tile[at(i, j)], columns[j], factors[i]
             I.buffer_store(tile, add(total, x_j, y_i) if add else total + x_j * y_i, [at(i, j)])
     Either.each(finish, end)

@@ -23,6 +23,7 @@ from tvm_iree_ext.schedules.cpu.matmul import (
     row_cycles,
 )
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.cpu.winograd_panels import rest_of
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, powers_of_two, refusal
 
@@ -131,7 +132,10 @@ class CpuConv2d(CpuRule):
         # The transforms of Winograd have channels in the lanes, too.
         while in_lanes and op.algorithm == "im2col" and lanes // 2 >= op.group_filters:
             lanes //= 2
-        rows, columns = (None, op.group_filters) if in_lanes else (op.group_filters, None)
+        filters = op.group_filters
+        if op.algorithm == "winograd":
+            filters -= rest_of(filters, op.group_channels, lanes)[0]
+        rows, columns = (None, max(filters, 1)) if in_lanes else (filters, None)
         tile = register_tile(features, lanes, rows, columns)
         found = [self._config(op, features, op.algorithm, tile)]
         if _may_be_direct(op):

@@ -15,6 +15,7 @@ from tvm_iree_ext.schedules.cpu.winograd_tile import (
     TileTransform,
     first_channel,
     over_channels,
+    store,
     tasks,
 )
 from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, serial
@@ -22,21 +23,17 @@ from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, serial
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
 
+Put = Callable[[int, int, Expr, Expr, Expr, int], None]
+
 
 class FilterTransform(TileTransform):
-    """Kernels to tiles; ``place(p, q, c, f)`` is where elements of filters from f on go."""
+    """Kernels to tiles; ``put(p, q, c, f, value, lanes)`` takes elements of filters from f on."""
 
     def __init__(
-        self,
-        op: Winograd,
-        source: Any,
-        result: Any,
-        channels: Index,
-        filters: Index,
-        place: Callable[[int, int, Expr, Expr], Expr],
+        self, op: Winograd, source: Any, channels: Index, filters: Index, put: Put
     ) -> None:
-        super().__init__(op, source, result)
-        self.channels, self.filters, self.place = channels, filters, place
+        super().__init__(op, source)
+        self.channels, self.filters, self.put = channels, filters, put
         self.m = self.tile_columns
 
     def in_place(self, c: Expr, f: Expr, lanes: int) -> None:
@@ -47,11 +44,9 @@ class FilterTransform(TileTransform):
         def element(a: int, b: int) -> Expr:
             return self.load(first + i64(count) * (a * self.m + b), lanes)
 
-        self._tile(element, lambda p, q: self.place(p, q, c, f), lanes)
+        self._tile(element, c, f, lanes)
 
-    def _tile(
-        self, element: Callable[[int, int], Expr], at: Callable[[int, int], Expr], lanes: int
-    ) -> None:
+    def _tile(self, element: Callable[[int, int], Expr], c: Expr, f: Expr, lanes: int) -> None:
         """Both products for one vector of kernels."""
         m, i = self.m, self.tile_rows
         tile = emit.registers(i * m * lanes, self.dtype)
@@ -62,7 +57,7 @@ class FilterTransform(TileTransform):
         for p in range(i):
             row = [tile[emit.run((p * m + b) * lanes, lanes)] for b in range(m)]
             for q, value in enumerate(self.product(row)):
-                self.store(at(p, q), value, lanes)
+                self.put(p, q, c, f, value, lanes)
 
     def transposed(self, begin: Expr, chunk: int, first: Expr, lanes: int) -> None:
         """A vector of filters, which are outermost, at ``chunk`` channels at most."""
@@ -85,10 +80,10 @@ class FilterTransform(TileTransform):
                 value = self.load(source(lane, element), 1)
                 I.buffer_store(kernels, value, [element, i64(lane)])
         with serial(count) as c:
-            channel = begin + c
             self._tile(
                 lambda a, b: kernels[c * (m * m) + (a * m + b), emit.run(0, lanes)],
-                lambda p, q: self.place(p, q, channel, first),
+                begin + c,
+                first,
                 lanes,
             )
 
@@ -100,15 +95,14 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
     channels, filters = [parameters.extent(e) for e in op.output.shape[2:]] or [1, 1]
     i = op.input_tile_size
 
-    def place(p: int, q: int, c: Expr, f: Expr) -> Expr:
-        return emit.flat_index([p, q, c, f], (i, i, channels, filters))
+    def put(p: int, q: int, c: Expr, f: Expr, value: Expr, lanes: int) -> None:
+        at = emit.flat_index([p, q, c, f], (i, i, channels, filters))
+        store(result, at, value, lanes)
 
     if op.channels_last:
         # Channels and filters are one run of elements.
         count = emit.product([channels, filters])
-        every = FilterTransform(
-            op, source, result, 1, count, lambda p, q, _, f: (p * i + q) * i64(count) + f
-        )
+        every = FilterTransform(op, source, 1, count, put)
 
         def run(lanes: int, blocks: Index) -> None:
             with tasks(blocks, config) as block:
@@ -116,7 +110,7 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
 
         over_channels(count, config.vector_lanes, run)
         return
-    transform = FilterTransform(op, source, result, channels, filters, place)
+    transform = FilterTransform(op, source, channels, filters, put)
     chunk = config.workgroup_tile["channels"]
 
     def chunks(lanes: int, blocks: Index) -> None:

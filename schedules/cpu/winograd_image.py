@@ -25,6 +25,7 @@ from tvm_iree_ext.schedules.cpu.winograd_tile import (
     TileTransform,
     first_channel,
     over_channels,
+    store,
     tasks,
 )
 from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, serial
@@ -87,7 +88,8 @@ class RowTransform(TileTransform, ABC):
         scratch: tuple[Any, Index] | None = None,
         write: Write | None = None,
     ) -> None:
-        super().__init__(op, source, result)
+        super().__init__(op, source)
+        self.result = result
         self.batch, self.rows, self.columns, self.channels = plane
         self.r, self.i = op.output_tile_size, op.input_tile_size
         self.place, self.tiles, self.padding, self.crop = place, tiles, padding, crop
@@ -120,7 +122,7 @@ class RowTransform(TileTransform, ABC):
         self, n: Expr, y: Expr, x: Expr, channel: Expr, value: Expr, lanes: int
     ) -> None:
         """Write to the image."""
-        self.store(self.pixel(n, y, x, channel), value, lanes)
+        store(self.result, self.pixel(n, y, x, channel), value, lanes)
 
     def pixel(self, n: Expr, y: Index, x: Index, channel: Index) -> Expr:
         """The position of an element of the image."""
@@ -177,7 +179,7 @@ class InputRow(RowTransform):
             for a in range(i):
                 values = [scratch.get(a, tile * r + b) for b in range(i)]
                 for b, value in enumerate(self.product(values)):
-                    self.store(self.place(a, b, n, h, first + tile, channel), value, lanes)
+                    store(self.result, self.place(a, b, n, h, first + tile, channel), value, lanes)
 
     def _inside(self, y: Expr, count: int = 1) -> Expr:
         """Whether so many rows from y on are in the image."""

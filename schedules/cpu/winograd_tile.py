@@ -14,14 +14,10 @@ from tvm_iree_ext.ops.winograd import Winograd
 
 
 class TileTransform:
-    """What transforms have in common; elements are read and written by flat position.
+    """What transforms have in common; elements of ``source`` are read by flat position."""
 
-    ``source`` and ``result`` may be operands or scratch; what is stored is rounded to the type of
-    ``result``.
-    """
-
-    def __init__(self, op: Winograd, source: Any, result: Any) -> None:
-        self.op, self.source, self.result = op, source, result
+    def __init__(self, op: Winograd, source: Any) -> None:
+        self.op, self.source = op, source
         self.dtype = op.compute_dtype
         self.matrix = op.matrix
         self.tile_rows, self.tile_columns = len(op.matrix), len(op.matrix[0])
@@ -29,11 +25,6 @@ class TileTransform:
     def load(self, at: Expr, lanes: int) -> Expr:
         """Elements from a position on, in the compute type."""
         return emit.cast(self.source[emit.run(at, lanes)], self.dtype)
-
-    def store(self, at: Expr, value: Expr, lanes: int) -> None:
-        """Write elements from a position on, rounded to the result's type."""
-        value = emit.cast(value, str(self.result.dtype))
-        I.buffer_store(self.result, value, [emit.run(at, lanes)])
 
     def zero(self, lanes: int) -> Expr:
         """Zeros in the compute type."""
@@ -49,6 +40,11 @@ class TileTransform:
         for place, vector in zip(places, vectors, strict=True):
             I.buffer_store(column, vector, [place])
         return multiply(self.matrix, [column[place] for place in places])
+
+
+def store(result: Any, at: Expr, value: Expr, lanes: int) -> None:
+    """Write elements from a flat position on, rounded to the type of ``result``."""
+    I.buffer_store(result, emit.cast(value, str(result.dtype)), [emit.run(at, lanes)])
 
 
 def over_channels(count: Index, lanes: int, body: Callable[[int, Index], None]) -> None:
