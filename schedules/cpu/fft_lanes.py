@@ -8,7 +8,8 @@ subsequences q, q + s, q + 2s, ...; then
 Passes are in place: element (k, q) is at place(k) + q, where place(k) has the digits of k in the
 opposite order, of the first radix the most significant.  So one piece of scratch memory of m
 vectors serves them all, which the caller chooses small enough for a cache.  The first pass reads
-what the caller loads; the last one gives the caller its results, in order: nothing is reversed.
+what the caller loads; the last one gives the caller its results, in order: nothing is reversed.  Or it
+is in place, too, and the caller is told where each result is.
 """
 
 import math
@@ -61,12 +62,23 @@ class Memory:
 
 
 class LanesTransform:
-    """Emits transforms of one length; making it emits its tables."""
+    """Emits transforms of one length; making it emits its tables.
 
-    def __init__(self, length: int, lanes: int, dtype: str, largest_radix: int) -> None:
+    ``ahead(first, count)`` emits what is to be done beside each codelet: it works on ``count``
+    points, from ``first`` on among those of all passes.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        lanes: int,
+        dtype: str,
+        largest_radix: int,
+        ahead: Callable[[Expr, int], None] | None = None,
+    ) -> None:
         found = passes(length, largest_radix)
         assert found is not None, length
-        self.length, self.lanes, self.dtype = length, lanes, dtype
+        self.length, self.lanes, self.dtype, self.ahead = length, lanes, dtype, ahead
         self.radices = found
         self.tables: list[Table | None] = []
         done = 1
@@ -121,11 +133,28 @@ class LanesTransform:
         done = self.length // self.radices[-1]
 
         def finish(k: Index, start: Expr) -> None:
+            self.work_ahead(last, i64(k))
             self.codelet(
                 last, k, lambda j: load(start + j), lambda c, v: store(k + i64(done * c), v)
             )
 
         self.each(last, finish)
+
+    def emit_in_place(self, load: Load, memory: Memory) -> None:
+        """Transform ``load(0 .. length - 1)``; result k is left at ``result_place(k)``.
+
+        ``load`` may read the same memory.
+        """
+        for number in range(self.count):
+            self.emit_pass(number, memory.load if number else load, memory.store)
+
+    def result_place(self, index: Expr) -> Expr:
+        """Where a result is after all passes in place."""
+        if self.count < 2:
+            return index
+        done = self.length // self.radices[-1]
+        c = I.Bind(tirx.truncdiv(index, i64(done)))
+        return I.Bind(self.place(I.Bind(index - c * done), self.count - 1) + c)
 
     def emit_middle(self, memory: Memory) -> None:
         """The passes between the first and the last."""
@@ -139,11 +168,18 @@ class LanesTransform:
         def along(k: Index, start: Expr) -> None:
             with serial(step) as q:
                 at = I.Bind(start + q)
+                self.work_ahead(number, k * step + q)
                 self.codelet(
                     number, k, lambda j: load(at + j * step), lambda c, v: store(at + c * step, v)
                 )
 
         self.each(number, along)
+
+    def work_ahead(self, number: int, codelet: Expr) -> None:
+        """What is to be done beside a codelet of a pass."""
+        if self.ahead is not None:
+            radix = self.radices[number]
+            self.ahead(codelet * radix + number * self.length, radix)
 
     def each(self, number: int, body: Callable[[Index, Expr], None]) -> None:
         """``body(k, place(k))`` for the transforms done before a pass: k = 0, and the others."""

@@ -3,6 +3,10 @@
 Where the axis is not the innermost, neighbouring rows often are neighbours in memory, and a vector
 is read and written as it is.  Otherwise the rows of a task are brought into lanes first, by
 transposes in registers where rows are contiguous, and element by element where nothing is.
+
+Brought into lanes, the rows fill much of the first cache, so passes leave their results in place,
+and nothing is fetched to that cache early: to the second, the lines that results go to during the
+passes, and the next rows while results are stored.
 """
 
 from typing import Any
@@ -18,6 +22,10 @@ from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers
 from tvm_iree_ext.schedules.fft_operands import TransformOperands
 
+from tvm_iree_ext.dtypes import item_bytes
+
+_LINE_BYTES = 64
+
 
 class SideBySide:
     """The kernel under construction."""
@@ -30,11 +38,12 @@ class SideBySide:
         self.packed = self.real and op.length % 2 == 0
         self.count = op.length // 2 if self.packed else op.length
         radix = config.register_tile["radix"]
-        self.transform = LanesTransform(self.count, self.lanes, self.dtype, radix)
-        if self.packed:
-            self.twiddles = Table(self.count + 1, op.length, lambda k: k, self.dtype, self.lanes)
         inner = known(operands.inner)
         self.in_place = inner is not None and inner >= self.lanes
+        ahead = self.fetch_results if operands.contiguous else None
+        self.transform = LanesTransform(self.count, self.lanes, self.dtype, radix, ahead)
+        if self.packed:
+            self.twiddles = Table(self.count + 1, op.length, lambda k: k, self.dtype, self.lanes)
 
     def emit(self) -> None:
         """A task for as many rows as the config says, in groups of a row a lane."""
@@ -68,7 +77,8 @@ class SideBySide:
         self.sources = [I.Bind(operands.start(i64(row), operands.extent)) for row in rows]
         self.targets = [I.Bind(operands.start(i64(row), self.op.result_length)) for row in rows]
         self.staged = emit.scratch([2, operands.extent * lanes], self.dtype)
-        self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
+        if self.real:
+            self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
         self.gather()
         self.emit_task()
         self.scatter()
@@ -97,30 +107,54 @@ class SideBySide:
 
     def scatter(self) -> None:
         """The results, out of the lanes."""
-        for part in range(2):
-            if self.operands.results[part] is None:
-                continue
+        parts = [part for part in range(2) if self.operands.results[part] is not None]
 
-            def block(k: Expr, part: int = part) -> None:
-                vectors = [
-                    self.results[part, emit.run((k + offset) * self.lanes, self.lanes)]
-                    for offset in range(self.lanes)
-                ]
+        def block(k: Expr) -> None:
+            places = [self.result_place(k + offset) for offset in range(self.lanes)]
+            self.fetch_inputs(k)
+            for part in parts:
                 # A store across two lines waits for both: those of the next block, in time.
                 for target in self.targets:
                     ahead = self.operands.flat(target + (k + 2 * self.lanes - 1))
                     emit.prefetch(self.operands.results[part], *ahead, write=True)
+                vectors = [self.results[part, emit.run(place, self.lanes)] for place in places]
                 for target, vector in zip(self.targets, emit.transpose(vectors), strict=True):
                     place = emit.run(target + k, self.lanes)
                     self.operands.store(part, place, vector, self.lanes)
 
-            def element(k: Expr, part: int = part) -> None:
+        def element(k: Expr) -> None:
+            place = self.result_place(k)
+            for part in parts:
                 for lane, target in enumerate(self.targets):
-                    value = self.results[part, k * self.lanes + lane]
-                    place = target + k * i64(self.operands.inner)
-                    self.operands.store(part, place, value, 1)
+                    value = self.results[part, place + lane]
+                    at = target + k * i64(self.operands.inner)
+                    self.operands.store(part, at, value, 1)
 
-            self.along(self.op.result_length, block, element)
+        self.along(self.op.result_length, block, element)
+
+    def fetch_results(self, first: Expr, count: int) -> None:
+        """Have lines of this group's results fetched, evenly beside the codelets."""
+        size = self.lanes * self.op.result_length
+        points = self.transform.count * self.count
+        at = I.Bind(self.targets[0] + tirx.truncdiv(first * size, i64(points)))
+        self.fetch(self.operands.results, at, -(-count * size // points))
+
+    def fetch_inputs(self, k: Expr) -> None:
+        """Have lines of the next group's inputs fetched, evenly beside the blocks of results."""
+        size, length = self.lanes * self.operands.extent, self.op.result_length
+        at = I.Bind(self.sources[0] + size + tirx.truncdiv(k * size, i64(length)))
+        self.fetch(self.operands.inputs, at, -(-self.lanes * size // length))
+
+    def fetch(self, buffers: list[Any], first: Expr, count: int) -> None:
+        """To the second cache: the first is full of what lies in lanes."""
+        for buffer in buffers:
+            if buffer is not None:
+                for place in range(0, count, _LINE_BYTES // item_bytes(self.op.dtype)):
+                    emit.prefetch(buffer, *self.operands.flat(first + place), nearest=False)
+
+    def result_place(self, k: Expr) -> Expr:
+        """Where the lanes of element k of the results begin."""
+        return (k if self.real else self.transform.result_place(k)) * self.lanes
 
     def along(self, count: int, block: Any, element: Any) -> None:
         """``block`` of each run along rows that are contiguous and long enough, else elements."""
@@ -164,8 +198,12 @@ class SideBySide:
         """The transforms of one group of rows."""
         emit_transform = self.transform.emit
         if not self.real:
-            memory = None if self.in_place else Memory(self.staged, self.lanes, i64(0))
-            emit_transform(self.load, self.store, memory)
+            if self.in_place:
+                emit_transform(self.load, self.store)
+            else:
+                memory = Memory(self.staged, self.lanes, i64(0))
+                self.transform.emit_in_place(self.load, memory)
+                self.results = self.staged
             return
         half = self.transform.memory(self.count + 1)
         read, write = half.load, half.store
