@@ -8,8 +8,8 @@ subsequences q, q + s, q + 2s, ...; then
 Passes are in place: element (k, q) is at place(k) + q, where place(k) has the digits of k in the
 opposite order, of the first radix the most significant.  So one piece of scratch memory of m
 vectors serves them all, which the caller chooses small enough for a cache.  The first pass reads
-what the caller loads; the last one gives the caller its results, in order: nothing is reversed.  Or it
-is in place, too, and the caller is told where each result is.
+what the caller loads; the last one gives the caller its results, in order: nothing is reversed.  Or
+it is in place, too, and the caller is told where each result is.
 """
 
 import math
