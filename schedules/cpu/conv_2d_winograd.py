@@ -19,11 +19,18 @@ from tvm_iree_ext.schedules.cpu.matmul import RegisterTile, odd_lines
 from tvm_iree_ext.schedules.cpu.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_image import InputRow, OutputRow
 from tvm_iree_ext.schedules.cpu.winograd_panels import FilterPanels
-from tvm_iree_ext.schedules.cpu.winograd_tile import first_channel, over_channels
+from tvm_iree_ext.schedules.cpu.winograd_row import (
+    Channels,
+    RowTransform,
+    tiles_at_once,
+    vectors_at_once,
+)
+from tvm_iree_ext.schedules.cpu.winograd_tile import over_channels
 from tvm_iree_ext.schedules.emit import Expr, Index, Space, held_index, i64, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d
+from tvm_iree_ext.ops.winograd import Kind
 
 # Channels of a filter that is to be transposed, at once.
 _CHANNELS = 16
@@ -103,13 +110,13 @@ class WinogradLoops(ConvLoops):
         rows = -(-self.tiles // self.tile.rows) * self.tile.rows
         of_tiles = places * rows * self.channel_stride
         of_products = places * rows * self.filter_stride
-        shapes = [
-            made.scratch_shape(self.transforms[kind], self.across, False)
-            for kind, made in (("input", InputRow), ("output", OutputRow))
-        ]
+        made: tuple[tuple[Kind, type[RowTransform]], ...]
+        made = (("input", InputRow), ("output", OutputRow))
+        rest = max(
+            row.scratch_vectors(self.transforms[kind], *self.at_once(kind)) for kind, row in made
+        )
         # One allocation is one call of the runtime.
-        rest = max(high * wide for high, wide in shapes) * self.lanes
-        memory = emit.scratch([of_tiles + of_products + rest], self.dtype)
+        memory = emit.scratch([of_tiles + of_products + rest * self.lanes], self.dtype)
         scratch = (memory, of_tiles + of_products)
         group, column, columns = block.group, block.column, block.columns
         f0 = held_index(i64(block.part) * self.part)
@@ -118,7 +125,7 @@ class WinogradLoops(ConvLoops):
             n, h = self.line(block.first + line, self.high)
             c0 = i64(group) * self.group_channels
 
-            def tile_at(a: int, b: int, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
+            def tile_at(a: Index, b: Index, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
                 tile = (a * self.i + b) * rows + line * i64(columns) + (w - column)
                 return tile * self.channel_stride + (channel - c0)
 
@@ -128,17 +135,11 @@ class WinogradLoops(ConvLoops):
                 memory,
                 (self.batch, self.rows, self.columns, self.op.image[3]),
                 tile_at,
-                self.across,
+                *self.at_once("input"),
                 padding=(self.op.padding[0][0], self.op.padding[1][0]),
                 scratch=scratch,
             )
-
-            def load(lanes: int, blocks: Index) -> None:
-                with serial(blocks) as block:
-                    channel = I.Bind(c0 + first_channel(block, self.group_channels, lanes))
-                    row.transform(n, h, column, columns, channel, lanes)
-
-            over_channels(self.group_channels, self.lanes, load)
+            self.each_piece(row, n, h, block, c0, self.group_channels)
 
         with serial(places) as place:
 
@@ -156,7 +157,7 @@ class WinogradLoops(ConvLoops):
             n, h = self.line(block.first + line, self.high)
             g0 = I.Bind(i64(group) * self.group_filters + f0)
 
-            def product_at(a: int, b: int, n: Expr, h: Expr, w: Index, f: Expr) -> Expr:
+            def product_at(a: Index, b: Index, n: Expr, h: Expr, w: Index, f: Expr) -> Expr:
                 tile = (a * self.i + b) * rows + line * i64(columns) + (w - column)
                 return of_tiles + tile * self.filter_stride + (f - g0)
 
@@ -166,16 +167,35 @@ class WinogradLoops(ConvLoops):
                 self.result,
                 (self.batch, self.out_rows, self.out_columns, self.op.filters),
                 product_at,
-                self.across,
+                *self.at_once("output"),
                 crop=True,
                 scratch=scratch,
                 write=self.store,
             )
-            filters = min(self.part, self.group_filters)
+            self.each_piece(result, n, h, block, g0, min(self.part, self.group_filters))
 
-            def save(lanes: int, blocks: Index) -> None:
-                with serial(blocks) as block:
-                    f = I.Bind(g0 + first_channel(block, filters, lanes))
-                    result.transform(n, h, column, columns, f, lanes)
+    def at_once(self, kind: Kind) -> tuple[int, int]:
+        """Tiles of a row, and vectors of channels, that are transformed at once."""
+        transform = self.transforms[kind]
+        channels = self.group_channels if kind == "input" else self.group_filters
+        vectors = vectors_at_once(transform, -(-channels // self.lanes))
+        if not self.op.channels_last:
+            return self.across, vectors
+        size = self.lanes * item_bytes(self.dtype)
+        return min(tiles_at_once(transform, vectors, size), self.across), vectors
 
-            over_channels(filters, self.lanes, save)
+    def each_piece(
+        self, row: RowTransform, n: Expr, h: Expr, block: Block, first: Expr, count: int
+    ) -> None:
+        """Transform a block's tiles of a row, ``count`` channels from ``first`` on."""
+        tiles, vectors = row.tiles, row.vectors
+
+        def some(lanes: int, blocks: Index) -> None:
+            pieces = emit.ceil_div(blocks, vectors)
+            with serial(emit.ceil_div(block.columns, tiles)) as tile, serial(pieces) as piece:
+                begin = I.Bind(tile * tiles)
+                here = I.Bind(i64(emit.smaller(tiles, i64(block.columns) - begin)))
+                own = Channels.piece(piece, vectors, count, blocks, lanes, first)
+                row.transform(n, h, I.Bind(block.column + begin), here, own)
+
+        over_channels(count, self.lanes, some)

@@ -1,136 +1,40 @@
 """The loops of the Winograd transforms of images.
 
-A task takes some tiles of a row of tiles, and one vector of channels:
+Some tiles of a row, and some vectors of channels, are transformed at once:
 
     input:   for columns of the image that the tiles cover:   scratch[:, column] = B^T (column)
-             for tiles:  for rows of scratch:                 result[a, :] = B^T (8 elements of it)
-    output:  for tiles:  for columns of the tile:             scratch[:, column] = A^T (column)
-                         for rows of scratch:                 result row = A^T (row)
+             for rows a of scratch, tiles:                    result[a, :] = B^T (elements of row a)
+    output:  for columns of tiles:                            scratch[:, column] = A^T (column)
+             for rows of scratch, tiles:                      result row = A^T (elements of the row)
 
-so that the products along columns are shared by windows that overlap.  With channels innermost,
-vectors are read and written where they are; otherwise a square of channels and columns is
-transposed in registers, on its way to or from scratch.
+so that the products along columns are shared by windows that overlap, and that memory is read and
+written in few runs at a time: rows of tiles are apart by any number of bytes, and many lines at the
+same place in a page drive each other out of the first cache.  With channels innermost, vectors are
+read and written where they are; otherwise a square of channels and columns is transposed in
+registers, on its way to or from scratch, a vector of channels after the other.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.winograd_row import (
+    Channels,
+    Rows,
+    RowTransform,
+    vectors_at_once,
+)
 from tvm_iree_ext.schedules.cpu.winograd_tile import (
-    TileTransform,
-    first_channel,
     over_channels,
     store,
     tasks,
 )
-from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
 
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
-
-Place = Callable[[int, int, Expr, Expr, Index, Expr], Expr]
-
-Write = Callable[[Expr, Expr, Expr, Expr, Expr, int], None]
-"""``write(n, y, x, channel, value, lanes)``: a vector along the image's last axis."""
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Scratch: rows of vectors, from a position of a buffer on."""
-
-    buffer: Any
-    base: Index
-    width: int
-    lanes: int
-
-    def at(self, row: Index, column: Index) -> Expr:
-        """The position of a vector."""
-        return i64(self.base) + (i64(column) + row * self.width) * self.lanes
-
-    def get(self, row: Index, column: Index) -> Expr:
-        """The vector."""
-        return self.buffer[emit.run(self.at(row, column), self.lanes)]
-
-    def put(self, row: Index, column: Index, value: Expr) -> None:
-        """Write the vector."""
-        I.buffer_store(self.buffer, value, [emit.run(self.at(row, column), self.lanes)])
-
-
-class RowTransform(TileTransform, ABC):
-    """Some tiles of a row, and one vector of channels.
-
-    Args:
-        plane: batch, rows, columns and channels of the image.
-        place: ``place(a, b, n, h, w, channel)``: the position of an element of the tiles.
-        tiles: how many tiles of a row there are at once, at most.
-        padding: zeros before the first row and column of an image that is read.
-        crop: whether tiles may reach past the last row and column of an image that is written.
-        scratch: of :meth:`scratch_size` elements, from a position on; by default, its own.
-        write: takes what is written to an image; by default it goes to ``result``.
-    """
-
-    def __init__(
-        self,
-        op: Winograd,
-        source: Any,
-        result: Any,
-        plane: Sequence[Index],
-        place: Place,
-        tiles: int,
-        *,
-        padding: tuple[int, int] = (0, 0),
-        crop: bool = False,
-        scratch: tuple[Any, Index] | None = None,
-        write: Write | None = None,
-    ) -> None:
-        super().__init__(op, source)
-        self.result = result
-        self.batch, self.rows, self.columns, self.channels = plane
-        self.r, self.i = op.output_tile_size, op.input_tile_size
-        self.place, self.tiles, self.padding, self.crop = place, tiles, padding, crop
-        self.scratch = scratch
-        self.write = write or self.store_pixel
-
-    @abstractmethod
-    def transform(
-        self, n: Expr, h: Expr, first: Expr, count: Index, channel: Expr, lanes: int
-    ) -> None:
-        """Tiles ``first .. first + count - 1`` of row h, channels from ``channel`` on."""
-
-    @staticmethod
-    @abstractmethod
-    def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
-        """Rows and columns of the vectors that :meth:`transform` needs."""
-
-    def direct(self, lanes: int) -> bool:
-        """Whether vectors of channels are read and written where they are."""
-        return self.op.channels_last or lanes == 1
-
-    def rows_of_scratch(self, lanes: int) -> Rows:
-        """Scratch for vectors of so many lanes."""
-        rows, width = self.scratch_shape(self.op, self.tiles, self.direct(lanes))
-        if self.scratch is not None:
-            return Rows(*self.scratch, width, lanes)
-        return Rows(emit.scratch([rows * width * lanes], self.dtype), 0, width, lanes)
-
-    def store_pixel(
-        self, n: Expr, y: Expr, x: Expr, channel: Expr, value: Expr, lanes: int
-    ) -> None:
-        """Write to the image."""
-        store(self.result, self.pixel(n, y, x, channel), value, lanes)
-
-    def pixel(self, n: Expr, y: Index, x: Index, channel: Index) -> Expr:
-        """The position of an element of the image."""
-        if self.op.channels_last:
-            shape = (self.batch, self.rows, self.columns, self.channels)
-            return emit.flat_index([n, y, x, channel], shape)
-        shape = (self.batch, self.channels, self.rows, self.columns)
-        return emit.flat_index([n, channel, y, x], shape)
 
 
 class InputRow(RowTransform):
@@ -142,12 +46,10 @@ class InputRow(RowTransform):
         i, r = op.input_tile_size, op.output_tile_size
         return i, tiles * r + i - r
 
-    def transform(
-        self, n: Expr, h: Expr, first: Expr, count: Index, channel: Expr, lanes: int
-    ) -> None:
+    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Channels) -> None:
         """Products along columns to scratch, then those along rows to the tiles."""
         i, r = self.i, self.r
-        scratch = self.rows_of_scratch(lanes)
+        scratch = self.rows_of_scratch(channels.lanes)
         top, left = (I.Bind(at * r - pad) for at, pad in zip((h, first), self.padding, strict=True))
         needed = I.Bind(i64(count) * r + (i - r))
         # The columns of scratch that are in the image: from, to.
@@ -156,30 +58,25 @@ class InputRow(RowTransform):
             begin = I.Bind(i64(emit.larger(emit.smaller(-left, needed), 0)))
         end = I.Bind(i64(emit.larger(emit.smaller(needed, i64(self.columns) - left), begin)))
 
-        if self.direct(lanes):
+        if self.direct(channels.lanes):
             with I.If(self._inside(top, i)):
                 with I.Then():
-                    self._columns(scratch, n, top, left, begin, end, channel, True)
+                    self._columns(scratch, n, top, left, begin, end, channels, True)
                 with I.Else():
-                    self._columns(scratch, n, top, left, begin, end, channel, False)
+                    self._columns(scratch, n, top, left, begin, end, channels, False)
         else:
-            # One square of code for all rows: the compiler takes long over each.
-            with serial(i) as a:
-                self._transposed_row(scratch, a, n, I.Bind(top + a), left, begin, end, channel)
-            with serial(end, begin) as column:
-                values = [scratch.get(a, column) for a in range(i)]
-                for a, value in enumerate(self.product(values)):
-                    scratch.put(a, column, value)
+            self._transposed_columns(scratch, n, top, left, begin, end, channels)
         for low, high in ((0, begin), (end, needed)):
             if not (low == 0 and begin == 0):
-                with serial(high, low) as column:
+                with serial(high, low) as column, serial(channels.blocks) as block:
                     for a in range(i):
-                        scratch.put(a, column, self.zero(lanes))
-        with serial(count) as tile:
-            for a in range(i):
-                values = [scratch.get(a, tile * r + b) for b in range(i)]
-                for b, value in enumerate(self.product(values)):
-                    store(self.result, self.place(a, b, n, h, first + tile, channel), value, lanes)
+                        scratch.put(a, column, self.zero(channels.lanes), block)
+        with serial(i) as a, serial(count) as tile, serial(channels.blocks) as block:
+            values = [scratch.get(a, tile * r + b, block) for b in range(i)]
+            channel = I.Bind(channels.first(block))
+            for b, value in enumerate(self.product(values)):
+                at = self.place(a, b, n, h, first + tile, channel)
+                store(self.result, at, value, channels.lanes)
 
     def _inside(self, y: Expr, count: int = 1) -> Expr:
         """Whether so many rows from y on are in the image."""
@@ -194,23 +91,46 @@ class InputRow(RowTransform):
         left: Expr,
         begin: Index,
         end: Expr,
-        channel: Expr,
+        channels: Channels,
         whole: bool,
     ) -> None:
         """Products along columns; where not all rows are in the image, zeros stand for those."""
-        with serial(end, begin) as column:
+        with serial(end, begin) as column, serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
             values = [
                 self._element(n, top + a, left + column, channel, scratch.lanes, whole)
                 for a in range(self.i)
             ]
             for a, value in enumerate(self.product(values)):
-                scratch.put(a, column, value)
+                scratch.put(a, column, value, block)
 
     def _element(self, n: Expr, y: Expr, x: Expr, channel: Expr, lanes: int, whole: bool) -> Expr:
         value = self.load(self.pixel(n, y, x, channel), lanes)
         if whole:
             return value
         return tirx.if_then_else(self._inside(y), value, self.zero(lanes))
+
+    def _transposed_columns(
+        self,
+        scratch: Rows,
+        n: Expr,
+        top: Expr,
+        left: Expr,
+        begin: Index,
+        end: Expr,
+        channels: Channels,
+    ) -> None:
+        """The same, of columns that lie apart for each channel."""
+        with serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
+            # One square of code for all rows: the compiler takes long over each.
+            with serial(self.i) as a:
+                y = I.Bind(top + a)
+                self._transposed_row(scratch, a, n, y, left, begin, end, channel, block)
+            with serial(end, begin) as column:
+                values = [scratch.get(a, column, block) for a in range(self.i)]
+                for a, value in enumerate(self.product(values)):
+                    scratch.put(a, column, value, block)
 
     def _transposed_row(
         self,
@@ -222,6 +142,7 @@ class InputRow(RowTransform):
         begin: Index,
         end: Expr,
         channel: Expr,
+        vector: Expr,
     ) -> None:
         """A row of the image, a vector of channels of it, to a row of scratch."""
         lanes = scratch.lanes
@@ -235,13 +156,15 @@ class InputRow(RowTransform):
                     ]
                     square = emit.transpose([self.load(start, lanes) for start in starts])
                     for j, value in enumerate(square):
-                        scratch.put(a, column + j, value)
+                        scratch.put(a, column + j, value, vector)
                 with serial(end, begin + blocks * lanes) as column:
                     for lane in range(lanes):
                         value = self.load(self.pixel(n, y, left + column, channel + lane), 1)
-                        I.buffer_store(scratch.buffer, value, [scratch.at(a, column) + lane])
+                        I.buffer_store(
+                            scratch.buffer, value, [scratch.at(a, column, vector) + lane]
+                        )
             with I.Else(), serial(end, begin) as column:
-                scratch.put(a, column, self.zero(lanes))
+                scratch.put(a, column, self.zero(lanes), vector)
 
 
 class OutputRow(RowTransform):
@@ -249,33 +172,31 @@ class OutputRow(RowTransform):
 
     @staticmethod
     def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
-        """A tile's columns; then, where they are to be transposed, rows of the image."""
+        """Columns of tiles; then, where they are to be transposed, rows of the image."""
         i, r = op.input_tile_size, op.output_tile_size
-        return r, i if direct else i + tiles * r
+        return r, tiles * (i if direct else i + r)
 
-    def transform(
-        self, n: Expr, h: Expr, first: Expr, count: Index, channel: Expr, lanes: int
-    ) -> None:
+    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Channels) -> None:
         """Products along columns to scratch, then those along rows to the image."""
-        i, r = self.i, self.r
+        i, r, lanes = self.i, self.r, channels.lanes
         direct = self.direct(lanes)
         scratch = self.rows_of_scratch(lanes)
         top, left = I.Bind(h * r), I.Bind(first * r)
-        with serial(count) as tile:
-            for b in range(i):
-                values = [
-                    self.load(self.place(a, b, n, h, first + tile, channel), lanes)
-                    for a in range(i)
-                ]
-                for p, value in enumerate(self.product(values)):
-                    scratch.put(p, b, value)
-            for p in range(r):
-                values = self.product([scratch.get(p, b) for b in range(i)])
-                if direct:
-                    self._store_row(n, top + p, left + tile * r, channel, values, lanes)
-                    continue
+        with serial(i) as b, serial(count) as tile, serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
+            values = [
+                self.load(self.place(a, b, n, h, first + tile, channel), lanes) for a in range(i)
+            ]
+            for p, value in enumerate(self.product(values)):
+                scratch.put(p, tile * i + b, value, block)
+        with serial(r) as p, serial(count) as tile, serial(channels.blocks) as block:
+            values = self.product([scratch.get(p, tile * i + b, block) for b in range(i)])
+            if direct:
+                channel = I.Bind(channels.first(block))
+                self._store_row(n, top + p, left + tile * r, channel, values, lanes)
+            else:
                 for q, value in enumerate(values):
-                    scratch.put(p, tile * r + (q + i), value)
+                    scratch.put(p, tile * r + (q + self.tiles * i), value, block)
         if direct:
             return
         wide = I.Bind(i64(count) * r)
@@ -284,8 +205,9 @@ class OutputRow(RowTransform):
         high: Index = r
         if self.crop:
             high = I.Bind(tirx.min(i64(self.rows) - top, i64(r)))
-        with serial(high) as p:
-            self._transposed_row(scratch, p, n, top + p, left, wide, channel)
+        with serial(high) as p, serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
+            self._transposed_row(scratch, p, n, top + p, left, wide, channel, block)
 
     def _store_row(
         self, n: Expr, y: Expr, x: Expr, channel: Expr, values: Sequence[Expr], lanes: int
@@ -310,18 +232,26 @@ class OutputRow(RowTransform):
                 put(True)
 
     def _transposed_row(
-        self, scratch: Rows, p: Expr, n: Expr, y: Expr, left: Expr, count: Expr, channel: Expr
+        self,
+        scratch: Rows,
+        p: Expr,
+        n: Expr,
+        y: Expr,
+        left: Expr,
+        count: Expr,
+        channel: Expr,
+        vector: Expr,
     ) -> None:
         """A row of scratch to a vector of channels of a row of the image."""
-        skipped, lanes = self.i, scratch.lanes
+        skipped, lanes = self.tiles * self.i, scratch.lanes
         blocks = tirx.floordiv(count, i64(lanes))
         with serial(blocks) as block:
-            vectors = [scratch.get(p, block * lanes + (j + skipped)) for j in range(lanes)]
+            vectors = [scratch.get(p, block * lanes + (j + skipped), vector) for j in range(lanes)]
             for lane, value in enumerate(emit.transpose(vectors)):
                 self.write(n, y, left + block * lanes, channel + lane, value, lanes)
         with serial(count, blocks * lanes) as column:
             for lane in range(lanes):
-                value = scratch.buffer[scratch.at(p, column + skipped) + lane]
+                value = scratch.buffer[scratch.at(p, column + skipped, vector) + lane]
                 self.write(n, y, left + column, channel + lane, value, 1)
 
 
@@ -338,20 +268,22 @@ def emit_images(op: Winograd, config: LoweringConfig) -> None:
     batch, _, _, channels = plane
     i = op.input_tile_size
 
-    def place(a: int, b: int, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
+    def place(a: Index, b: Index, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
         return emit.flat_index([a, b, n, h, w, channel], (i, i, batch, high, wide, channels))
 
     made: type[RowTransform] = InputRow if op.kind == "input" else OutputRow
-    row = made(op, source, result, plane, place, tiles)
 
     def run(lanes: int, blocks: Index) -> None:
-        space = Space((batch, high, emit.ceil_div(wide, tiles), blocks))
+        vectors = vectors_at_once(op, known(blocks))
+        row = made(op, source, result, plane, place, tiles, vectors)
+        pieces = emit.ceil_div(blocks, vectors)
+        space = Space((batch, high, emit.ceil_div(wide, tiles), pieces))
         with tasks(space.count((0, 1, 2, 3)), config) as task:
             at = space.spread(task, (0, 1, 2, 3))
             n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
             first = I.Bind(i64(at[2]) * tiles)
-            channel = I.Bind(first_channel(at[3], channels, lanes))
             count = I.Bind(i64(emit.smaller(tiles, i64(wide) - first)))
-            row.transform(n, h, first, count, channel, lanes)
+            own = Channels.piece(at[3], vectors, channels, blocks, lanes)
+            row.transform(n, h, first, count, own)
 
     over_channels(channels, config.vector_lanes, run)

@@ -110,6 +110,7 @@ def test_long_lines_of_few_channels_are_read_directly():
         ((2, 3, 4, 1), (3, 3, 1, 1), {}),
         ((1, 14, 19, 17), (3, 3, 17, 35), {"padding": ((0, 1), (2, 3))}),
         ((1, 6, 9, 13), (3, 3, 13, 6), {}),
+        ((1, 6, 5, 81), (3, 3, 81, 70), {}),
     ],
 )
 def test_winograd_of_any_shape(image, taps, attributes, r, layout):
