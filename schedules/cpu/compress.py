@@ -32,7 +32,7 @@ define internal {M} @{name}_first(i64 %count) alwaysinline {{
 
 define internal {V} @{name}_packed({V} %values, {V} %left, {V} %right, i64 %count) alwaysinline {{
   %first = call {M} @{name}_first(i64 %count)
-  %less = icmp ult {V} %left, %right
+  %less = icmp {less} {V} %left, %right
   %mask = and {M} %less, %first
   %packed = call {V} @llvm.x86.avx512.mask.compress.{v}({V} %values, {V} zeroinitializer, {M} %mask)
   ret {V} %packed
@@ -40,7 +40,7 @@ define internal {V} @{name}_packed({V} %values, {V} %left, {V} %right, i64 %coun
 
 define internal i64 @{name}_count({V} %left, {V} %right, i64 %count) alwaysinline {{
   %first = call {M} @{name}_first(i64 %count)
-  %less = icmp ult {V} %left, %right
+  %less = icmp {less} {V} %left, %right
   %mask = and {M} %less, %first
   %bits = bitcast {M} %mask to {B}
   %number = call {B} @llvm.ctpop.{B}({B} %bits)
@@ -51,7 +51,7 @@ define internal i64 @{name}_count({V} %left, {V} %right, i64 %count) alwaysinlin
 define internal void @{name}_pack(
     ptr %place, {V} %values, {V} %left, {V} %right, i64 %count) alwaysinline {{
   %first = call {M} @{name}_first(i64 %count)
-  %less = icmp ult {V} %left, %right
+  %less = icmp {less} {V} %left, %right
   %mask = and {M} %less, %first
   call void @llvm.masked.compressstore.{v}({V} %values, ptr %place, {M} %mask)
   ret void
@@ -86,11 +86,12 @@ class Compress:
     """The functions for vectors of ``lanes`` unsigned integers of ``bits``.
 
     Where a count is given, only so many of the first lanes are loaded, stored or selected; those
-    of memory beyond them are not touched.
+    of memory beyond them are not touched.  ``or_equal`` takes what is equal for less, too.
     """
 
     bits: int
     lanes: int
+    or_equal: bool = False
 
     @contextmanager
     def declared(self) -> Iterator[None]:
@@ -104,6 +105,7 @@ class Compress:
             n=self.lanes,
             iota=", ".join(f"i32 {lane}" for lane in range(self.lanes)),
             align=self.bits // 8,
+            less="ule" if self.or_equal else "ult",
             name=self._name,
         )
         with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):

@@ -7,6 +7,7 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.cpu.topk_batches import PIECE, ROW, batches_kernel, kept_rows
 from tvm_iree_ext.schedules.cpu.topk_scan import scan_kernel
 from tvm_iree_ext.schedules.cpu.topk_select import select_kernel
 from tvm_iree_ext.schedules.rule import ConfigCheck
@@ -16,7 +17,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.order import region_dtype
 from tvm_iree_ext.ops.topk import Topk
 from tvm_iree_ext.signature import Extent
-from tvm_iree_ext.target.cpu import cpu_features
+from tvm_iree_ext.target.cpu import CpuFeatures, cpu_features
 
 # Below this many candidates a launch of the thread pool (3 to 12 us) costs more than it brings.
 _SERIAL_CANDIDATES = 16384
@@ -43,6 +44,11 @@ _SPARSE = 64
 _DIGIT_BITS = 11
 _SHORT, _SHORT_DIGIT_BITS = 2048, 8
 
+# Vectors that are sorted at once: those kept twice, so that sorts are few, and some more; measured.
+_ROWS_KEPT, _MORE_ROWS = 2, 2
+_MOST_ROWS = 64  # beyond, they are in memory more than in registers
+_BLOCK = 8  # vectors
+
 _MOST_VECTORS = 64
 _LARGEST_DIGIT_BITS = 16
 
@@ -54,13 +60,14 @@ class CpuTopk(CpuRule):
     lowers = Topk
 
     def heuristic(self, op: Topk, target: Target) -> LoweringConfig:
-        """Digits where many are kept; else slots, and blocks worth a look at their maximum."""
+        """Batches where they can be; else digits where many are kept, slots where few are."""
         features = cpu_features(target)
         shape = op.types["values"].shape
         few = isinstance(op.k, int) and op.k <= _FEW_SLOTS
-        selects = _suits_select(op) and _keeps_many(op)
+        batches = _suits_batches(op, features)
+        selects = not batches and _suits_select(op) and _keeps_many(op)
         # The more is let in, the smaller the blocks that are then walked singly.
-        vectors = 8 if isinstance(op.k, int) and op.k <= 16 else 4
+        vectors = _BLOCK if batches or (isinstance(op.k, int) and op.k <= 16) else _BLOCK // 2
         if selects and _lists_much(op):
             vectors = 1
         others = _known(shape[: op.dimension] + shape[op.dimension + 1 :])
@@ -77,14 +84,20 @@ class CpuTopk(CpuRule):
         short = isinstance(op.candidates, int) and op.candidates < _SHORT
         bits = _SHORT_DIGIT_BITS if short else _DIGIT_BITS
         total = _known(shape)
-        algorithm = "select" if selects else "ordered" if few else "heap"
+        tile = {"vectors": vectors, "digit_bits": bits}
+        if batches:
+            algorithm = "batches"
+            most = _ROWS_KEPT * kept_rows(int(op.k)) + _MORE_ROWS
+            tile["rows"] = min(most, _MOST_ROWS)
+        else:
+            algorithm = "select" if selects else "ordered" if few else "heap"
         lanes = features.lanes(_item(op) * 8)
         if algorithm == "heap":
             lanes = min(lanes, _HEAP_VECTOR_BYTES // _item(op))
         return LoweringConfig(
             algorithm=algorithm,
             workgroup_tile={"candidates": 1024},
-            register_tile={"vectors": vectors, "digit_bits": bits},
+            register_tile=tile,
             vector_lanes=lanes,
             splits=splits,
             parallel=total is None or total >= _SERIAL_CANDIDATES,
@@ -100,6 +113,7 @@ class CpuTopk(CpuRule):
         parallel = Choice("parallel", (False, True))
         tile = Choice("workgroup_tile.candidates", (256, 512, 1024, 2048, 4096, 16384))
         digits = Choice("register_tile.digit_bits", tuple(range(6, 14)))
+        rows = Choice("register_tile.rows", (4, 6, 8, 12, 16, 24, 32, 48, 64))
         # Each form keeps the numbers that it does not read as the heuristic has them.
         scans = form(replace(usual, algorithm="ordered"), vectors, lanes, splits, parallel, tile)
         heaps = form(replace(usual, algorithm="heap"), vectors, lanes, splits, parallel, tile)
@@ -107,13 +121,18 @@ class CpuTopk(CpuRule):
             replace(usual, algorithm="select", splits=1), vectors, lanes, parallel, digits
         )
 
+        forms = [scans, heaps, selects]
+        if _suits_batches(op, features):
+            kept = replace(usual, algorithm="batches")
+            forms.append(form(kept, vectors, lanes, rows, splits, parallel))
+
         def refused(config: LoweringConfig) -> str | None:
             many = not isinstance(op.k, int) or op.k > _MOST_SLOTS
             if config.algorithm == "ordered" and many:
                 return f"k is {op.k}: a candidate would move too many slots"
-            return refusal(lambda: _check(op, self.check(config)))
+            return refusal(lambda: _check(op, target, self.check(config)))
 
-        return Space.of(usual, [scans, heaps, selects], refused)
+        return Space.of(usual, forms, refused)
 
     def lower(self, op: Topk, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -121,8 +140,10 @@ class CpuTopk(CpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(op, self.check(config))
-        kernel = select_kernel if config.algorithm == "select" else scan_kernel
+        _check(op, target, self.check(config))
+        kernel = {"select": select_kernel, "batches": batches_kernel}.get(
+            config.algorithm, scan_kernel
+        )
         return ir.IRModule({op.entry: kernel(op, config)})
 
 
@@ -161,11 +182,38 @@ def _suits_select(op: Topk) -> bool:
     return selective and _in_one_piece(op)
 
 
-def _check(op: Topk, check: ConfigCheck) -> None:
-    single = check.splits() == 1
-    form = check.algorithm("ordered", "heap", "select")
-    check.tile("register_tile", "vectors", _MOST_VECTORS)
-    check.lanes()
+def _suits_batches(op: Topk, features: CpuFeatures) -> bool:
+    """Whether the form that sorts candidates in batches takes an op."""
+    return (
+        _suits_select(op)
+        and not op.has_indices
+        and (not op.has_output_indices or item_bytes(op.index_dtype) == 4)
+        and item_bytes(op.types["values"].dtype) <= 4
+        and {4, 8} <= features.compressed_bytes
+        and isinstance(op.k, int)
+        and _ROWS_KEPT * kept_rows(op.k) <= _MOST_ROWS
+    )
+
+
+def _check(op: Topk, target: Target, check: ConfigCheck) -> None:
+    splits = check.splits()
+    single = splits == 1
+    form = check.algorithm("ordered", "heap", "select", "batches")
+    vectors = check.tile("register_tile", "vectors", _MOST_VECTORS)
+    lanes = check.lanes()
+    if form == "batches":
+        suits = _suits_batches(op, cpu_features(target))
+        wanted = "a plain comparison of values of 4 bytes or fewer, along the innermost dim"
+        check.need(
+            suits,
+            f"'batches' needs {wanted}, numbered by the op in 4 bytes, a known k up to"
+            f" {_MOST_ROWS // _ROWS_KEPT * ROW}, and a CPU that packs 4 bytes",
+        )
+        rows = check.tile("register_tile", "rows", _MOST_ROWS)
+        least = kept_rows(int(op.k)) + max(kept_rows(int(op.k)) if splits > 1 else 0, PIECE // ROW)
+        check.need(rows >= least, f"'batches' sorts at least {least} rows here")
+        check.need(vectors * lanes % PIECE == 0, f"'batches' takes blocks of multiples of {PIECE}")
+        return
     if form == "select":
         check.tile("register_tile", "digit_bits", _LARGEST_DIGIT_BITS)
         check.need(_suits_select(op), "'select' needs a plain comparison, along the innermost dim")

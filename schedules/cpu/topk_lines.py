@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.sort_lines import as_seen, stored
-from tvm_iree_ext.schedules.cpu.topk_slots import Pair, Slots
+from tvm_iree_ext.schedules.cpu.topk_slots import Pair, Slots, lowest
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, product, serial
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -122,6 +122,57 @@ class TopkLines:
             slots.put(k, self.inits(base, stride)(k))
         with serial(self.candidates) as i:
             slots.insert((as_seen(candidate(i), self.dtype), index(i)))
+
+    def index(self, inputs_at: Expr, i: Index) -> Expr:
+        """The index of a candidate of a line that lies in one piece."""
+        if self.op.has_indices:
+            return self.flat[self.op.input_indices][inputs_at + i]
+        return self.number(i)
+
+    def follow(self, inputs_at: Expr, outputs_at: Expr) -> None:
+        """The dialect's loops over a line that lies in one piece."""
+        slots = self.slots(*self.slot_memory(self.k), i64(0))
+
+        def candidate(i: Index, lanes: int = 1) -> Expr:
+            return self.flat["values"][inputs_at + i]
+
+        def index(i: Index) -> Expr:
+            return self.index(inputs_at, i)
+
+        self.insert_all(slots, outputs_at, 1, candidate, index)
+        with serial(self.k) as k:
+            value, where = slots.pair(k)
+            self.put(outputs_at + k, self.as_stored(value), where)
+
+    def best_of_block(self, candidate: Callable[..., Expr], first: Expr) -> Expr:
+        """The best of the ``vectors`` vectors from a candidate on; a NaN is none."""
+        assert self.op.order is not None
+        vectors, lanes = self.config.register_tile["vectors"], self.lanes
+        best = emit.registers(lanes, self.seen_dtype)
+        worst = lowest(self.seen_dtype, self.op.order.sign)
+        I.buffer_store(best, emit.splat(worst, lanes), [emit.run(0, lanes)])
+        for vector in range(vectors):
+            values = as_seen(candidate(first + vector * lanes, lanes), self.dtype)
+            self.keep_better(best, values, lanes)
+        width = lanes
+        while width > 1:
+            width //= 2
+            self.keep_better(best, best[emit.run(width, width)], width)
+        return best[0]
+
+    def loses(self, value: Expr, threshold: Expr) -> Expr:
+        """Whether a value cannot get in, whatever its index: it is worse, or NaN."""
+        assert self.op.order is not None
+        reached = value >= threshold if self.op.order.descending else value <= threshold
+        return tirx.Not(reached)
+
+    def keep_better(self, best: Any, values: Expr, lanes: int) -> None:
+        """In each lane keep the better one; a NaN is none."""
+        assert self.op.order is not None
+        values = I.Bind(values)
+        kept = I.Bind(best[emit.run(0, lanes)])
+        wins = values > kept if self.op.order.descending else values < kept
+        I.buffer_store(best, tirx.Select(wins, values, kept), [emit.run(0, lanes)])
 
     def hand_out(self, slots: Slots, is_ordered: Any, base: Expr, stride: Index) -> None:
         """Write the results of a line."""

@@ -133,9 +133,7 @@ class _Scan(TopkLines):
         vectors, lanes = self.config.register_tile["vectors"], self.lanes
         size = vectors * lanes
         blocks = I.Bind(tirx.floordiv(end - begin, i64(size)))
-        best = emit.registers(lanes, self.seen_dtype)
         threshold = emit.registers(1, self.seen_dtype)
-        worst = lowest(self.seen_dtype, self.op.order.sign)
 
         def renew() -> None:
             I.buffer_store(threshold, slots.last()[0], [0])
@@ -152,15 +150,8 @@ class _Scan(TopkLines):
         renew()
         with serial(blocks) as block:
             first = I.Bind(begin + block * size)
-            I.buffer_store(best, emit.splat(worst, lanes), [emit.run(0, lanes)])
-            for vector in range(vectors):
-                values = as_seen(candidate(first + vector * lanes, lanes), self.dtype)
-                self.keep_better(best, values, lanes)
-            width = lanes
-            while width > 1:
-                width //= 2
-                self.keep_better(best, best[emit.run(width, width)], width)
-            with I.If(tirx.Not(self.loses(best[0], threshold[0]))), I.Then():
+            best = self.best_of_block(candidate, first)
+            with I.If(tirx.Not(self.loses(best, threshold[0]))), I.Then():
                 each(first, first + size)
         each(I.Bind(begin + blocks * size), end)
 
@@ -178,20 +169,6 @@ class _Scan(TopkLines):
             better = slots.is_better(new, slots.last())
             with I.If(tirx.And(tirx.Not(is_nan(new[0])), better)), I.Then():
                 slots.offer(new)
-
-    def loses(self, value: Expr, threshold: Expr) -> Expr:
-        """Whether a value cannot get in, whatever its index: it is worse, or NaN."""
-        assert self.op.order is not None
-        reached = value >= threshold if self.op.order.descending else value <= threshold
-        return tirx.Not(reached)
-
-    def keep_better(self, best: Any, values: Expr, lanes: int) -> None:
-        """In each lane keep the better one; a NaN is none."""
-        assert self.op.order is not None
-        values = I.Bind(values)
-        kept = I.Bind(best[emit.run(0, lanes)])
-        wins = values > kept if self.op.order.descending else values < kept
-        I.buffer_store(best, tirx.Select(wins, values, kept), [emit.run(0, lanes)])
 
     def gather_parts(self, values: Any, indices: Any, ordered: Any, line: Expr) -> None:
         """Offer what the other parts of a line kept to the slots of the first."""

@@ -22,18 +22,18 @@ and a counter for each digit of each part.
 
 from typing import Any
 
-import numpy as np
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.sort_lines import Line
-from tvm_iree_ext.schedules.cpu.sort_radix import Digits, count, ordered_bits
+from tvm_iree_ext.schedules.cpu.sort_radix import Digits, count
+from tvm_iree_ext.schedules.cpu.topk_keys import TopkKeys
 from tvm_iree_ext.schedules.cpu.topk_lines import TopkLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
 
-from tvm_iree_ext.dtypes import FLOATS, item_bytes, numpy_dtype
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.topk import Topk
 
 _KEY, _NUMBER = range(2)
@@ -62,10 +62,9 @@ class _Select(TopkLines):
 
     def __init__(self, op: Topk, config: LoweringConfig) -> None:
         super().__init__(op, config)
-        assert op.order is not None
-        self.descending = op.order.descending
-        self.key_bits = item_bytes(self.dtype) * 8
-        self.key_dtype = f"uint{self.key_bits}"
+        self.keys = TopkKeys(op)
+        self.key_bits, self.key_dtype = self.keys.bits, self.keys.dtype
+        self.as_key = self.keys.number
         self.digit_bits = min(config.register_tile["digit_bits"], self.key_bits)
         self.total = emit.total([self.k, self.candidates])
         most = known(self.total)
@@ -83,25 +82,9 @@ class _Select(TopkLines):
                 self.inputs_at = I.Bind(line * i64(self.candidates))
                 self.outputs_at = I.Bind(line * i64(self.k))
                 orderly = self.check_order(self.slots(None, None, i64(0)), self.outputs_at, 1)
-                self.choose(orderly, self.select, self.follow)
-
-    def follow(self) -> None:
-        """The dialect's loops."""
-        slots = self.slots(*self.slot_memory(self.k), i64(0))
-
-        def candidate(i: Index, lanes: int = 1) -> Expr:
-            return self.flat["values"][self.inputs_at + i]
-
-        self.insert_all(slots, self.outputs_at, 1, candidate, self.index)
-        with serial(self.k) as k:
-            value, index = slots.pair(k)
-            self.put(self.outputs_at + k, self.as_stored(value), index)
-
-    def index(self, i: Index) -> Expr:
-        """The index of a candidate."""
-        if self.op.has_indices:
-            return self.flat[self.op.input_indices][self.inputs_at + i]
-        return self.number(i)
+                self.choose(
+                    orderly, self.select, lambda: self.follow(self.inputs_at, self.outputs_at)
+                )
 
     def select(self) -> None:
         """The results of a line whose inits are in order, or need not be."""
@@ -144,23 +127,7 @@ class _Select(TopkLines):
         if not self.op.has_output_indices:
             return number - self.k
         init = self.flat["output_indices_init"][self.outputs_at + number]
-        return tirx.if_then_else(number < self.k, init, self.index(number - self.k))
-
-    def key(self, raw: Expr, *, init: bool) -> Expr:
-        """The key of an element as it lies in memory."""
-        key = ordered_bits(raw, self.dtype, self.descending)
-        if self.dtype not in FLOATS or (init and not self.op.keeps_pairs):
-            return key
-        largest = int(np.array(np.inf, numpy_dtype(self.dtype)).view(self.key_dtype))
-        first = (1 << (self.key_bits - 1)) - 1 - largest
-        numbers = self.as_key(key - self.as_key(first)) <= self.as_key(2 * largest + 1)
-        return tirx.Select(numbers, key, self.as_key(0 if init else (1 << self.key_bits) - 1))
-
-    def as_key(self, number: Index) -> Expr:
-        """A number as a key."""
-        if isinstance(number, int):
-            return tirx.const(number, self.key_dtype)
-        return tirx.Cast(self.key_dtype, number)
+        return tirx.if_then_else(number < self.k, init, self.index(self.inputs_at, number - self.k))
 
     def digit(self, key: Expr, shift: int, bits: int) -> Expr:
         """A digit of a key, by which it is counted."""
@@ -175,12 +142,13 @@ class _Select(TopkLines):
 
     def init_key(self, number: Expr) -> Expr:
         """The key of an init."""
-        return self.key(self.flat["output_values_init"][self.outputs_at + number], init=True)
+        init = self.flat["output_values_init"][self.outputs_at + number]
+        return self.keys.key(init, init=True)
 
     def candidate_key(self, number: Expr) -> Expr:
         """The key of a candidate."""
         at = self.inputs_at + (number - self.k)
-        return self.key(self.flat["values"][at], init=False)
+        return self.keys.key(self.flat["values"][at], init=False)
 
     def each_part(self) -> Any:
         """A loop over the parts."""

@@ -10,12 +10,18 @@ from tvm_iree_ext import dtypes, ops, registry
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.ops import TensorType
+from tvm_iree_ext.target.cpu import cpu_features
 from tvm_iree_ext.target.names import make_target
 
 RULE = CpuTopk()
 TARGET = make_target("llvm")
 WORST = {">": -np.inf, "<": np.inf}
 forms = pytest.mark.parametrize("form", ["ordered", "heap", "select"])
+packs = pytest.mark.skipif(
+    not {4, 8} <= cpu_features(TARGET).compressed_bytes,
+    reason="this CPU has no instruction that packs lanes",
+)
+BATCHES = {"algorithm": "batches", "register_tile": {"vectors": 2, "rows": 14}, "vector_lanes": 16}
 
 
 def operands(values, k, region=">", *, axis=-1, indices=None):
@@ -135,7 +141,9 @@ def test_every_dtype(number):
     check(make(given), given, algorithm=form)
 
 
-@forms
+@pytest.mark.parametrize(
+    "form", ["ordered", "heap", "select", pytest.param("batches", marks=packs)]
+)
 def test_nan_is_never_selected_and_never_displaced(form):
     values = np.random.default_rng(6).standard_normal(1000).astype(np.float32)
     values[::3] = np.nan
@@ -149,12 +157,12 @@ def test_nan_is_never_selected_and_never_displaced(form):
     np.testing.assert_array_equal(got, [want[0], np.nan, *want[1:4]])
 
 
-def by_value_then_index(given, k):
-    """What goes first of inits and inputs, where no value is NaN."""
+def by_value_then_index(given, k, sign=1):
+    """What goes first of inits and inputs, where no value is NaN; for ``<`` the sign is -1."""
     values = np.concatenate([given["output_values_init"], given["values"]])
     indices = given.get("indices", np.arange(len(given["values"])))
     indices = np.concatenate([given["output_indices_init"], indices])
-    order = np.lexsort([indices, -values.astype(np.float64)])[:k]
+    order = np.lexsort([indices, -sign * values.astype(np.float64)])[:k]
     return values[order], indices[order]
 
 
@@ -204,6 +212,58 @@ def test_selection_by_digits_of_other_dtypes(dtype):
     given = operands(values, 50)
     given["output_indices_init"] = np.full((2, 50), 999, np.int16)
     check(make(given), given, algorithm="select")
+
+
+@packs
+@pytest.mark.parametrize(("k", "splits"), [(1, 1), (9, 3), (50, 1), (56, 2)])
+def test_batches_of_hard_lines(k, splits):
+    rng = np.random.default_rng(13)
+    for region in ("<", ">") if k == 9 else (">",):
+        op = ops.topk(("n",), k=k, dimension=0, region=region)
+        config = dataclasses.replace(RULE.heuristic(op, TARGET), splits=splits, **BATCHES)
+        kernel = build(op, config=config)
+        sign = 1 if region == ">" else -1
+        for n in (1, 15, 16, 31, 32, 33, 97, 5000):
+            for number, line in enumerate(hard_lines(rng, n)):
+                line = sign * line.astype(np.float32)
+                given = operands(line, k, region)
+                if number % 2:  # inits that compete: some of the line's own values
+                    inits = sign * -np.sort(sign * -rng.choice(line, k))
+                    given["output_values_init"] = inits
+                    given["output_indices_init"] = np.arange(k, dtype=np.int32) + n // 2
+                got = kernel(*given.values())
+                for array, want in zip(got, by_value_then_index(given, k, sign), strict=True):
+                    np.testing.assert_array_equal(array, want)
+                    np.testing.assert_array_equal(np.signbit(array), np.signbit(want))
+
+
+@packs
+@pytest.mark.parametrize(
+    "dtype", ["float16", "bfloat16", "int8", "uint8", "bool", "int16", "uint16", "int32", "uint32"]
+)
+def test_batches_of_other_dtypes(dtype):
+    rng = np.random.default_rng(14)
+    kind = dtypes.numpy_dtype(dtype)
+    if dtype in dtypes.FLOATS:
+        values = rng.standard_normal((3, 300)).astype(kind)
+        values[0, ::3] = np.nan
+    else:
+        limits = np.iinfo(np.uint8 if dtype == "bool" else kind)
+        choices = [limits.min, limits.max, limits.max // 2]
+        values = rng.choice(choices, (3, 300)).astype(kind)
+        values[1] = choices[0]  # as the inits, with smaller indices
+    for k in (7, 50):
+        given = operands(values, k)
+        check(make(given), given, **BATCHES)
+
+
+@packs
+def test_batches_skip_lines_that_can_bring_nothing():
+    values = np.ones((1, 4000), bool)
+    values[0, :3] = False
+    given = operands(values, 5)
+    _, where = check(make(given), given, **BATCHES)
+    assert where.tolist() == [[3, 4, 5, 6, 7]]
 
 
 @pytest.mark.parametrize("splits", [2, 3])
@@ -261,10 +321,13 @@ def test_a_dynamic_k_above_the_number_of_candidates_keeps_the_inits():
 REFUSED = {
     "algorithm": (
         {"algorithm": "sort"},
-        "algorithm is 'sort'; expected one of ordered, heap, select",
+        "algorithm is 'sort'; expected one of ordered, heap, select, batches",
     ),
     "vectors": ({"register_tile": {}}, r"register_tile\['vectors'\] is None; expected 1 to 64"),
-    "tile": ({"workgroup_tile": {}}, r"workgroup_tile\['candidates'\] is None; expected"),
+    "tile": (
+        {"algorithm": "heap", "workgroup_tile": {}},
+        r"workgroup_tile\['candidates'\] is None; expected",
+    ),
     "digits": (
         {"algorithm": "select", "register_tile": {"vectors": 1, "digit_bits": 17}},
         r"register_tile\['digit_bits'\] is 17; expected 1 to 16",
@@ -290,6 +353,42 @@ def test_refuses_to_select_by_digits(region, dimension):
     config = dataclasses.replace(RULE.heuristic(op, TARGET), algorithm="select")
     with pytest.raises(ScheduleError, match="'select' needs a plain comparison, along the inn"):
         RULE.lower(op, TARGET, config)
+
+
+def test_refuses_batches():
+    def lower(op, cpu="x86-64-v4", **changes):
+        target = make_target({"kind": "llvm", "mcpu": cpu})
+        config = dataclasses.replace(RULE.heuristic(op, target), **(BATCHES | changes))
+        RULE.lower(op, target, config)
+
+    def topk(k=2, **how):
+        return ops.topk((4, 900), dimension=1, k=k, **how)
+
+    for op, cpu in (
+        (topk(), "x86-64-v3"),
+        (topk(dtype="float64"), "x86-64-v4"),
+        (topk(257), "x86-64-v4"),
+        (topk("k"), "x86-64-v4"),
+        (topk(indices=(4, 900)), "x86-64-v4"),
+        (topk(output_indices=TensorType((4, 2), "i64")), "x86-64-v4"),
+        (ops.topk((900, 4), dimension=0, k=2), "x86-64-v4"),
+    ):
+        with pytest.raises(ScheduleError, match="'batches' needs a plain comparison of values"):
+            lower(op, cpu)
+    with pytest.raises(ScheduleError, match="'batches' sorts at least 15 rows here"):
+        lower(topk(100))
+    with pytest.raises(ScheduleError, match="'batches' takes blocks of multiples of 16"):
+        lower(topk(), vector_lanes=4)
+
+
+def test_takes_batches_where_the_cpu_packs():
+    def form(cpu, *shape, **how):
+        op = ops.topk(shape, dimension=len(shape) - 1, **how)
+        return RULE.heuristic(op, make_target({"kind": "llvm", "mcpu": cpu})).algorithm
+
+    assert form("x86-64-v4", 64, "n", k=1) == form("x86-64-v4", 1000, k=256) == "batches"
+    assert form("x86-64-v4", 1000, k=257) == form("x86-64-v3", 1000, k=256) == "select"
+    assert form("x86-64-v3", 1000, k=8) == form("x86-64-v4", 99, k=8, dtype="int64") == "ordered"
 
 
 def test_refuses_parts_of_strewn_lines():

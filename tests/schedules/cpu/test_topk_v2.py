@@ -9,6 +9,7 @@ from tvm_iree_ext.schedules.cpu.topk import CpuTopk
 from tvm_iree_ext import ops, registry
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.target.cpu import cpu_features
 from tvm_iree_ext.target.names import make_target
 
 RULE = CpuTopk()
@@ -19,6 +20,12 @@ SHUFFLED = {
     "output_values_init": np.random.default_rng(1).integers(-70, 70, (3, 33)).astype(np.float32),
     "output_indices_init": np.random.default_rng(2).integers(0, 999, (3, 33)).astype(np.int32),
 }
+
+
+packs = pytest.mark.skipif(
+    not {4, 8} <= cpu_features(TARGET).compressed_bytes,
+    reason="this CPU has no instruction that packs lanes",
+)
 
 
 def make(given, region=">", *, is_sorted=True, dimension=1):
@@ -47,7 +54,13 @@ def check(op, given, **changes):
 
 @pytest.mark.parametrize(
     ("form", "region"),
-    [("ordered", "<="), ("heap", "<="), ("select", "<="), ("heap", "abs(arg0) >= abs(arg1)")],
+    [
+        ("ordered", "<="),
+        ("heap", "<="),
+        ("select", "<="),
+        pytest.param("batches", "<=", marks=packs),
+        ("heap", "abs(arg0) >= abs(arg1)"),
+    ],
 )
 def test_inits_may_come_in_any_order(form, region):
     check(make(SHUFFLED, region), SHUFFLED, algorithm=form)
@@ -73,7 +86,13 @@ def test_values_alone(dimension):
 
 @pytest.mark.parametrize(
     ("form", "region"),
-    [("ordered", ">="), ("heap", ">"), ("select", ">"), ("ordered", "abs(arg0) > abs(arg1)")],
+    [
+        ("ordered", ">="),
+        ("heap", ">"),
+        ("select", ">"),
+        pytest.param("batches", ">", marks=packs),
+        ("ordered", "abs(arg0) > abs(arg1)"),
+    ],
 )
 def test_nan_is_never_selected_and_never_displaced(form, region):
     rng = np.random.default_rng(6)
@@ -95,7 +114,9 @@ def test_nan_is_never_selected_and_never_displaced(form, region):
     assert np.isnan(got).sum() == 3
 
 
-@pytest.mark.parametrize("form", ["ordered", "heap", "select"])
+@pytest.mark.parametrize(
+    "form", ["ordered", "heap", "select", pytest.param("batches", marks=packs)]
+)
 def test_long_lines_are_walked_in_parts(form):
     rng = np.random.default_rng(7)
     values = rng.integers(0, 5000, 70_001).astype(np.int32)
