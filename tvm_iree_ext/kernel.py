@@ -25,6 +25,7 @@ tvm_ffi.register_error("CallError", CallError)
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
 _PATIENCE = 8  # calls with arrays that had to be converted, until that is expected
 _NO_TYPE = type("_NoType", (), {})  # of no array
+_MISSING = object()  # in place of an argument that did not come
 
 
 class Kernel:
@@ -56,6 +57,10 @@ class Kernel:
     where the first array is. With PyTorch's tensors on the GPU it is launched on the current
     stream, and is not waited for.
     """
+
+    def __new__(cls, folder: Path, manifest: Manifest, function: Any = None) -> "Kernel":
+        """A kernel whose ``__call__`` is made for its number of arguments."""
+        return super().__new__(_called_with(len(manifest.signature.arguments)))
 
     def __init__(self, folder: Path, manifest: Manifest, function: Any = None) -> None:
         self.folder = folder
@@ -132,42 +137,38 @@ class Kernel:
             ArtifactError: for a kernel that was loaded lazily and does not run on this machine,
                 and for one whose manifest is wrong.
         """
-        # NumPy arrays go to the library as they are.  Where it refuses them they are looked at:
-        # the message is better then, and some can be converted.
-        refused = False
-        if type(out) is self._direct_out and not named:
-            results: tuple[Any, ...] = (out,)
-        else:
-            results = self._direct_results(arguments, out, named)
-        if results:
-            for value in arguments:
-                if type(value) is not ndarray:
-                    break
-            else:
-                try:
-                    self._function(*(arguments + results))
-                    return results[0] if len(results) == 1 else out or results
-                except CallError:
-                    raise  # of a kernel that has begun: it must not run again
-                except (TypeError, ValueError, BufferError):
-                    refused = True
-        found = self._checked_call(arguments, out, named)
-        if refused:
-            self._patience -= 1
-            self._take(self._function)
-        return found
+        return self._call(arguments, out, named)
 
-    def _direct_results(
-        self, arguments: tuple[Any, ...], out: Any, named: dict[str, Any]
-    ) -> tuple[ndarray, ...]:
-        """What a call that is not checked fills; nothing where it is to be checked."""
-        if not self._is_direct or named or len(arguments) != self._arity:
-            return ()
-        if out is None and self._results and type(arguments[0]) is ndarray:
-            return tuple([empty(shape, dtype) for shape, dtype in self._results])
-        if type(out) is tuple and len(out) == len(self.signature.results) > 1:
-            return out if all(type(one) is ndarray for one in out) else ()
-        return ()
+    def _call(self, arguments: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Any:
+        """Any call but the most frequent, which :func:`_called_with` has.
+
+        NumPy arrays go to the library as they are.  Where it refuses them they are looked at: the
+        message is better then, and some can be converted.
+        """
+        results: tuple[ndarray, ...] = ()
+        if self._is_direct and not named and len(arguments) == self._arity:
+            if out is None and self._results and type(arguments[0]) is ndarray:
+                results = tuple([empty(shape, dtype) for shape, dtype in self._results])
+            elif type(out) is tuple and len(out) == len(self.signature.results) > 1:
+                results = out if all(type(one) is ndarray for one in out) else ()
+        for value in arguments if results else (None,):
+            if type(value) is not ndarray:
+                return self._checked_call(arguments, out, named)
+        try:
+            self._function(*(arguments + results))
+            return results[0] if len(results) == 1 else out or results
+        except CallError:
+            raise  # of a kernel that has begun: it must not run again
+        except (TypeError, ValueError, BufferError):
+            pass
+        return self._refused_call(arguments, out)
+
+    def _refused_call(self, arguments: tuple[Any, ...], out: Any) -> Any:
+        """A call with NumPy arrays that the library has refused."""
+        found = self._checked_call(arguments, out, {})
+        self._patience -= 1
+        self._take(self._function)
+        return found
 
     def _checked_call(self, arguments: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Any:
         """A call for which nothing is taken for granted."""
@@ -205,6 +206,38 @@ class Kernel:
                 architecture than the kernel.
         """
         return export(self.folder, folder, runtime=runtime)
+
+
+@functools.cache
+def _called_with(count: int) -> type[Kernel]:
+    """The class of kernels of ``count`` arguments, made for calls with NumPy arrays and ``out``.
+
+    A parameter for each argument takes a tenth less time than a tuple of them and a loop over it.
+    """
+    arguments = [f"argument{place}" for place in range(count)]
+    parameters = "".join(f"{name}=_MISSING, " for name in arguments) + "/, " * bool(count)
+    given = "".join(f"{name}, " for name in arguments)
+    types = " is ".join(f"type({name})" for name in ["out", *arguments])
+    code = f"""
+def __call__(self, {parameters}*more, out=None, **named):
+    if {types} is self._direct_out and not more and not named:
+        try:
+            self._function({given}out)
+            return out
+        except CallError:
+            raise
+        except (TypeError, ValueError, BufferError):
+            pass
+        return self._refused_call(({given}), out)
+    given = ({given}*more) if more else ({given})
+    if given and given[-1] is _MISSING:
+        given = tuple(value for value in given if value is not _MISSING)
+    return self._call(given, out, named)
+"""
+    methods: dict[str, Any] = {"__doc__": Kernel.__doc__, "__module__": __name__}
+    exec(code, globals(), methods)  # as namedtuple and dataclass do
+    methods["__call__"].__doc__ = Kernel.__call__.__doc__
+    return type("Kernel", (Kernel,), methods)
 
 
 def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
