@@ -454,6 +454,7 @@ def multiply_tile(
     start: Callable[[int, int], Expr],
     finish: Callable[[int, int, Expr], None] | Either,
     add: MultiplyAdd | None = None,
+    beside: Callable[[Any], None] | None = None,
 ) -> None:
     """The register-tiled product: ``tile[i, j] = start(i, j) + sum_k splat(y(i, k)) * x(k, j)``.
 
@@ -461,7 +462,7 @@ def multiply_tile(
     Where ``depth`` has several extents it is as many loops, and ``k`` the tuple of their variables.
     The tile of ``rows`` x ``vectors`` accumulators stays in registers over all of ``depth``; each
     step loads ``vectors`` vectors and ``rows`` scalars for rows * vectors multiply-adds, which
-    ``add`` makes where they are not of numbers.
+    ``add`` makes where they are not of numbers.  ``beside(k)`` goes on beside each step.
     """
     tile = registers(rows * vectors * lanes, dtype)
 
@@ -481,6 +482,8 @@ def multiply_tile(
             k: Any = tuple(loops.enter_context(serial(extent)) for extent in depth)
         else:
             k = loops.enter_context(serial(depth))
+        if beside is not None:
+            beside(k)
         columns = [x(k, j) for j in range(vectors)]
         factors = [y(i, k) for i in range(rows)]
         factors = [y_i if "x" in str(y_i.ty.dtype) else splat(y_i, lanes) for y_i in factors]

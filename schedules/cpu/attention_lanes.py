@@ -27,7 +27,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.attention_mask import load_mask
+from tvm_iree_ext.schedules.cpu.attention_mask import fetch_mask, load_mask
 from tvm_iree_ext.schedules.emit import At, Expr, Index, MultiplyAdd, View, i64, known, serial
 
 from tvm_iree_ext.ops.attention import Attention
@@ -111,9 +111,6 @@ class Lanes:
         self.maximum = emit.scratch([m], self.dtype)
         self.total = emit.scratch([m], self.dtype)
         self.rescale = emit.scratch([m], self.dtype)
-        if self.mask_by_row:
-            self.mask = emit.scratch([self.tile_k2, self.width], self.dtype)
-
         self.allocate_factors()
         self.load_query()
         self.start()
@@ -127,7 +124,7 @@ class Lanes:
             self.promote(first_key, keys)
             with serial(self.parts) as part:
                 base, group = I.Bind(part * self.width), I.Bind(part * self.vectors)
-                self.load_mask(first_key, keys, base)
+                self.find_next(first_key, part)
                 self.multiply_query_key(first_key, keys, group)
                 self.softmax(first_key, keys, base)
                 self.multiply_weights_value(first_key, keys, group)
@@ -201,14 +198,20 @@ class Lanes:
                 convert=convert,
             )
 
-    def load_mask(self, first_key: Expr, keys: Index, base: Expr) -> None:
-        """Bring what the mask adds to the scores of a part into ``mask[k2, rows]``."""
-        if not self.mask_by_row:
-            return
-        with serial(self.vectors) as vector:
-            own = vector * self.lanes
-            rows, ahead = (self.lane_rows(base + own + further) for further in (0, self.width))
-            load_mask(self.operands, self.mask, own, rows, ahead, first_key, keys)
+    def find_next(self, first_key: Expr, part: Expr) -> None:
+        """Where the mask is read next: of the next part, or of the first at the next keys."""
+        if self.mask_by_row:
+            follows = part + 1 < i64(self.parts)
+            self.next_base = I.Bind(tirx.Select(follows, (part + 1) * self.width, i64(0)))
+            self.next_key = I.Bind(tirx.Select(follows, first_key, first_key + self.tile_k2))
+
+    def fetch_next(self, step: Expr, steps: int) -> None:
+        """Have the share of a step of the next mask fetched."""
+        rows = -(-self.width // steps)
+        with serial(rows) as row:
+            lane = emit.smaller(step * rows + row, self.width - 1)
+            at = emit.bound(self.row_at(self.next_base + lane))
+            fetch_mask(self.operands, at, self.next_key, self.tile_k2)
 
     def start(self) -> None:
         """Set the running state: empty, or what online attention is given."""
@@ -255,6 +258,10 @@ class Lanes:
         """scores[k2, rows] = key[k2, k1] * query[k1, rows], scaled; rows from a vector on."""
         rows = self.config.register_tile["k2"]
         last = i64(self.keys) - 1
+        # A few lines of the next mask at a time: all at once would keep the product waiting.
+        depth = known(self.depth(self.k1)) or 1
+        every = 1 << (max(1, depth * self.tile_k2 // rows // self.width).bit_length() - 1)
+        shares = -(-depth // every)
 
         with serial(emit.ceil_div(keys, rows)) as block:
 
@@ -266,6 +273,11 @@ class Lanes:
             def finish(i: int, j: int, value: Expr) -> None:
                 place = emit.run(j * self.lanes, self.lanes)
                 I.buffer_store(self.scores, self.scaled(value), [block * rows + i, place])
+
+            def fetch(k: Expr) -> None:
+                with I.If(tirx.floormod(k, i64(every)) == 0), I.Then():
+                    share = block * shares + tirx.floordiv(k, i64(every))
+                    self.fetch_next(share, self.tile_k2 // rows * shares)
 
             emit.multiply_tile(
                 rows=rows,
@@ -280,6 +292,7 @@ class Lanes:
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
                 add=self.add,
+                beside=fetch if self.mask_by_row else None,
             )
 
     def depth(self, count: Index) -> Index:
@@ -311,25 +324,34 @@ class Lanes:
                     I.buffer_store(newest, self.maximum[base + lane], at)
                 I.buffer_store(sums, self.operands.const(0.0), [lane])
 
-            def see(key: Expr, chain: int) -> None:
+            added = emit.registers(self.lanes, self.dtype)
+
+            def see(key: Expr, chain: int, mask: bool = False) -> None:
                 if self.finishes:
                     # Stored and read again: a region may hold what TVM can do by lanes only.
                     with emit.vector_loop(self.lanes) as lane:
-                        mask = self.mask[key, own + lane] if self.mask_by_row else None
                         score = self.raw_score(key, own + lane)
-                        score = self.finished_score(score, first_key + key, mask, base + lane)
+                        mask_of = added[lane] if mask else None
+                        score = self.finished_score(score, first_key + key, mask_of, base + lane)
                         I.buffer_store(self.scores, score, [key, own + lane])
                 with emit.vector_loop(self.lanes) as lane:
                     at = chain * self.lanes + lane
                     score = self.score(key, own + lane)
                     I.buffer_store(newest, emit.larger_float(newest[at], score), [at])
 
-            blocks = emit.divide(keys, _CHAINS)[0]
-            with serial(blocks) as block:
-                for chain in range(_CHAINS):
-                    see(block * _CHAINS + chain, chain)
-            with serial(keys, blocks * _CHAINS) as key:
-                see(key, 0)
+            def see_masked(key: Expr, place: int, value: Expr) -> None:
+                I.buffer_store(added, value, [emit.run(0, self.lanes)])
+                see(key, place % _CHAINS, mask=True)
+
+            if self.mask_by_row:
+                load_mask(self.operands, self.lane_rows(base), first_key, keys, see_masked)
+            else:
+                blocks = emit.divide(keys, _CHAINS)[0]
+                with serial(blocks) as block:
+                    for chain in range(_CHAINS):
+                        see(block * _CHAINS + chain, chain)
+                with serial(keys, blocks * _CHAINS) as key:
+                    see(key, 0)
             with emit.vector_loop(self.lanes) as lane:
                 for chain in range(1, _CHAINS):
                     other = newest[chain * self.lanes + lane]

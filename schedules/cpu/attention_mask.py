@@ -1,7 +1,6 @@
 """What a mask adds to scores, for rows in the lanes of a vector; keys of a mask lie together."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
@@ -9,49 +8,50 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
 
+from tvm_iree_ext.dtypes import item_bytes
+
 _HALF, _WORD = "uint16", "uint32"
+_LINE_BYTES = 64
 
 
 def load_mask(
     operands: AttentionOperands,
-    target: Any,
-    lane_base: Index,
     rows: Sequence[At],
-    ahead: Sequence[At],
     first_key: Expr,
     keys: Index,
+    use: Callable[[Expr, int, Expr], None],
 ) -> None:
-    """``target[k2, lane_base + l]`` = what the mask adds at row l, of the keys from one on.
+    """``use(key, i, added)`` for each of the keys from one on, counted from there.
 
-    The same of rows ``ahead`` is fetched: they are far from each other, and so not foreseen.
+    ``added`` is what the mask adds at the rows, and ``i`` the key's place among those that are
+    transposed at once.
     """
-    view, dims = operands.views["mask"], operands.op.dims["k2"]
+    view, dims, lanes = operands.views["mask"], operands.op.dims["k2"], len(rows)
     contiguous = known(view.along(dims)) != 0
     done: Index = 0
     if contiguous and view.dtype == "bfloat16":
-        done = _load_pairs(operands, target, lane_base, rows, ahead, first_key, keys)
-    rest = emit.held_index(i64(keys) - done)
-    emit.load_transposed(
-        target,
-        view,
-        rows,
-        lambda c: operands.key_at(first_key + done + c),
-        rest,
-        rest if contiguous else 0,
-        line_base=done,
-        lane_base=lane_base,
-        convert=operands.mask_value,
-    )
+        done = _load_pairs(operands, rows, first_key, keys, use)
+    blocks = emit.divide(i64(keys) - done, lanes)[0] if contiguous else i64(0)
+    with serial(emit.held_index(blocks)) as block:
+        first = I.Bind(done + block * lanes)
+        at = operands.key_at(first_key + first)
+        values = [operands.mask_value(view.load({**row, **at}, view.loaded, lanes)) for row in rows]
+        for i, value in enumerate(emit.transpose(values)):
+            use(first + i, i, value)
+    added = emit.registers(lanes, operands.op.compute_dtype)
+    with serial(keys, done + blocks * lanes) as key:
+        for lane, row in enumerate(rows):
+            element = view.load({**row, **operands.key_at(first_key + key)}, view.loaded)
+            I.buffer_store(added, operands.mask_value(element), [lane])
+        use(key, 0, added[emit.run(0, lanes)])
 
 
 def _load_pairs(
     operands: AttentionOperands,
-    target: Any,
-    lane_base: Index,
     rows: Sequence[At],
-    ahead: Sequence[At],
     first_key: Expr,
     keys: Index,
+    use: Callable[[Expr, int, Expr], None],
 ) -> Index:
     """The same for two neighbours in a word, which take one transpose; how many keys that were."""
     lanes, view, dtype = len(rows), operands.views["mask"], operands.op.compute_dtype
@@ -65,13 +65,24 @@ def _load_pairs(
             tirx.reinterpret(f"{_WORD}x{lanes}", halves.load({**row, **at}, _HALF, 2 * lanes))
             for row in rows
         ]
-        for row in ahead:
-            emit.prefetch(view.buffer, *view.index({**row, **at}), nearest=False)
         for pair, word in enumerate(map(I.Bind, emit.transpose(words))):
             low = word << emit.splat(tirx.const(16, _WORD), lanes)
             high = word & emit.splat(tirx.const(0xFFFF0000, _WORD), lanes)
-            for key, bits in ((2 * pair, low), (2 * pair + 1, high)):
+            for i, bits in ((2 * pair, low), (2 * pair + 1, high)):
                 value = emit.cast(tirx.reinterpret(f"float32x{lanes}", bits), dtype)
-                place = [first + key, emit.run(lane_base, lanes)]
-                I.buffer_store(target, operands.mask_value(value), place)
+                use(first + i, i, operands.mask_value(value))
     return blocks * (2 * lanes)
+
+
+def fetch_mask(operands: AttentionOperands, row: At, first_key: Expr, keys: int) -> None:
+    """Have a row's mask of the keys from one on fetched to the second cache.
+
+    Rows are far from each other, and more than the hardware follows.
+    """
+    view, dims = operands.views["mask"], operands.op.dims["k2"]
+    if known(view.along(dims)) == 0:
+        return
+    step = _LINE_BYTES // item_bytes(view.dtype)
+    for key in (*range(0, keys - 1, step), keys - 1):
+        at = {**row, **operands.key_at(first_key + key)}
+        emit.prefetch(view.buffer, *view.index(at), nearest=False)

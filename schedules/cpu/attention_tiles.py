@@ -177,6 +177,8 @@ class _Tiles(Pairs):
     def multiply_query_key(self, first_key: Expr, keys: Index, group: Expr) -> None:
         rows, lines = self.config.register_tile["k2"], self.query_lines
         with serial(emit.ceil_div(keys, TILE * rows)) as block:
+            if self.mask_by_row:
+                self.fetch_next(block, self.tile_k2 // (TILE * rows))
 
             def key(i: int) -> Expr:
                 return (block * rows + i) * TILE
