@@ -25,10 +25,14 @@ LANES, PAIRS, MATRIX, ROWS = "lanes", "pairs", "tiles", "rows"
 # Below this much work a launch of the thread pool (3 to 12 us) costs more than it brings.
 _SERIAL_FLOPS = 2_000_000
 
-# Accumulators of the lanes form by vector registers: rows of scalars x vectors of query rows.
-# All but three registers hold accumulators; each step is then bound by multiply-adds, not loads.
-_REGISTER_ROWS = {16: 6, 32: 8}
-_REGISTER_VECTORS = 2
+# Accumulators of the lanes form by vector registers: scalars x vectors of query rows.  A step loads
+# as many as their sum, so the first tile, with the fewest loads a multiply-add, is the fastest; the
+# others fit fewer rows.
+_REGISTER_TILES = {16: ((6, 2),), 32: ((6, 4), (8, 3), (8, 2))}
+
+# Rows of a task and keys of a tile: more share the cost of a tile of keys, until scratch outgrows
+# the L2 cache.
+_ROWS, _KEYS = 256, 48
 
 # The tiles form: tiles of sums in registers; rows of a task; and vectors of rows and keys whose
 # scores are made at once: fewer where a mask of as many lies beside them in the first cache.
@@ -131,18 +135,18 @@ class CpuAttention(CpuRule):
     ) -> LoweringConfig:
         # An element is read once for each register tile: what makes that dear is done once.
         promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
-        rows, vectors = _REGISTER_ROWS[features.vector_registers], _REGISTER_VECTORS
-        # More rows share the cost of a promoted tile; beyond, scratch outgrows the L2 cache.
-        tile_m, tile_k2 = 192 if promote else 64, 96 if rows == 6 else 64
+        tiles = _REGISTER_TILES[features.vector_registers]
+        m = _static_count(op, "m")
+        rows, vectors = min(tiles, key=lambda tile: -(m or 0) % (tile[1] * lanes))
+        tile_m, tile_k2 = _ROWS, _KEYS
         if algorithm == PAIRS:
-            promote, tile_m = ("value",), 192
+            promote = ("value",)
         if algorithm == MATRIX:
             promote, rows, tile_m = ("key", "value"), _PRODUCT_TILES, _TILED_ROWS
             vectors, tile_k2 = _TILED_SCORES_AND_MASK if "mask" in op.maps else _TILED_SCORES
         unit = vectors * lanes
         tile_m = max(unit, tile_m // unit * unit)
         points = _static_count(op, "b")
-        m = _static_count(op, "m")
         while points and m and tile_m > unit and points * -(-m // tile_m) < 2 * features.cores:
             tile_m = max(unit, tile_m // 2 // unit * unit)
         return LoweringConfig(
