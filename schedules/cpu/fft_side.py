@@ -72,16 +72,30 @@ class SideBySide:
             self.target = I.Bind(place * (self.op.result_length * inner) + i64(first))
             self.emit_task()
             return
-        last = i64(operands.points) - 1
-        rows = [emit.smaller(group * lanes + lane, last) for lane in range(lanes)]
-        self.sources = [I.Bind(operands.start(i64(row), operands.extent)) for row in rows]
-        self.targets = [I.Bind(operands.start(i64(row), self.op.result_length)) for row in rows]
+        self.sources, self.targets = (
+            self.starts(group * lanes, extent)
+            for extent in (operands.extent, self.op.result_length)
+        )
         self.staged = emit.scratch([2, operands.extent * lanes], self.dtype)
         if self.real:
             self.results = emit.scratch([2, self.op.result_length * lanes], self.dtype)
         self.gather()
         self.emit_task()
         self.scatter()
+
+    def starts(self, first: Expr, extent: int) -> list[Expr]:
+        """Where the rows of a group begin; some of the last group's are those before, or the last.
+
+        A constant apart where that is possible: then addresses of all need one register.
+        """
+        operands, lanes = self.operands, self.lanes
+        count = known(operands.points)
+        if operands.contiguous and count is not None and count >= lanes:
+            base = I.Bind(emit.smaller(first, count - lanes) * i64(extent))
+            return [base + lane * extent for lane in range(lanes)]
+        last = i64(operands.points) - 1
+        rows = [i64(emit.smaller(first + lane, last)) for lane in range(lanes)]
+        return [I.Bind(operands.start(row, extent)) for row in rows]
 
     def gather(self) -> None:
         """The rows of the task, into lanes."""
