@@ -17,13 +17,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.fft_plan import passes
-from tvm_iree_ext.schedules.cpu.fft_tables import Table
+from tvm_iree_ext.schedules.cpu.fft_tables import Table, integers
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft, turned_dft, turned_roots
+
+_MOST_PLACES = 4096  # in a table of constants
 
 Load = Callable[[Expr], Point]
 Store = Callable[[Expr, Point], None]
@@ -80,6 +83,7 @@ class LanesTransform:
         assert found is not None, length
         self.length, self.lanes, self.dtype, self.ahead = length, lanes, dtype, ahead
         self.radices = found
+        self.places: Any = None
         self.tables: list[Table | None] = []
         done = 1
         for radix in self.radices:
@@ -152,9 +156,17 @@ class LanesTransform:
         """Where a result is after all passes in place."""
         if self.count < 2:
             return index
+        if self.places is not None:
+            return tirx.Cast("int64", self.places[index])
         done = self.length // self.radices[-1]
         c = I.Bind(tirx.truncdiv(index, i64(done)))
         return I.Bind(self.place(I.Bind(index - c * done), self.count - 1) + c)
+
+    def emit_places(self) -> None:
+        """A table of the results' places: dividing by radices again and again takes longer."""
+        if self.count > 1 and self.length <= _MOST_PLACES:
+            places = np.arange(self.length).reshape(self.radices).transpose().reshape(-1)
+            self.places = integers(places, self.lanes)
 
     def emit_middle(self, memory: Memory) -> None:
         """The passes between the first and the last."""

@@ -42,6 +42,8 @@ class SideBySide:
         self.in_place = inner is not None and inner >= self.lanes
         ahead = self.fetch_results if operands.contiguous else None
         self.transform = LanesTransform(self.count, self.lanes, self.dtype, radix, ahead)
+        if not (self.real or self.in_place):
+            self.transform.emit_places()
         if self.packed:
             self.twiddles = Table(self.count + 1, op.length, lambda k: k, self.dtype, self.lanes)
 
@@ -124,7 +126,7 @@ class SideBySide:
         parts = [part for part in range(2) if self.operands.results[part] is not None]
 
         def block(k: Expr) -> None:
-            places = [self.result_place(k + offset) for offset in range(self.lanes)]
+            places = [I.Bind(self.result_place(k + offset)) for offset in range(self.lanes)]
             self.fetch_inputs(k)
             for part in parts:
                 # A store across two lines waits for both: those of the next block, in time.

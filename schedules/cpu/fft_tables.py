@@ -65,7 +65,17 @@ class Table:
         return emit.splat(self.real[at], lanes), emit.splat(self.imag[at], lanes)
 
 
+def integers(values: np.ndarray, lanes: int) -> Any:
+    """Scratch memory that holds numbers, of int32."""
+    padded = np.resize(values, -(-len(values) // lanes) * lanes)
+    table = emit.scratch([len(padded)], "int32")
+    for first in range(0, len(padded), lanes):
+        part = constants(padded[first : first + lanes], "int32")
+        I.buffer_store(table, part, [emit.run(first, lanes)])
+    return table
+
+
 def constants(values: np.ndarray, dtype: str) -> Expr:
     """A vector of numbers."""
-    scalars = [tirx.const(float(value), dtype) for value in values]
+    scalars = [tirx.const(value.item(), dtype) for value in values]
     return tirx.Shuffle(scalars, list(range(len(scalars)))) if len(scalars) > 1 else scalars[0]
