@@ -18,22 +18,22 @@ from tvm_iree_ext.schedules.cpu.conv_2d_loops import Block, ConvLoops
 from tvm_iree_ext.schedules.cpu.matmul import RegisterTile, odd_lines
 from tvm_iree_ext.schedules.cpu.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_image import InputRow, OutputRow
-from tvm_iree_ext.schedules.cpu.winograd_panels import FilterPanels
+from tvm_iree_ext.schedules.cpu.winograd_panels import FilterPanels, FilterRun
 from tvm_iree_ext.schedules.cpu.winograd_row import (
-    Channels,
     RowTransform,
     tiles_at_once,
     vectors_at_once,
 )
-from tvm_iree_ext.schedules.cpu.winograd_tile import over_channels
+from tvm_iree_ext.schedules.cpu.winograd_tile import Vectors, over_channels
 from tvm_iree_ext.schedules.emit import Expr, Index, Space, held_index, i64, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d
 from tvm_iree_ext.ops.winograd import Kind
 
-# Channels of a filter that is to be transposed, at once.
-_CHANNELS = 16
+# Channels of a filter that are transformed at once: where filters are innermost, and where they are
+# to be transposed.
+_IN_PLACE, _TRANSPOSED = 4, 16
 
 
 class WinogradLoops(ConvLoops):
@@ -73,36 +73,46 @@ class WinogradLoops(ConvLoops):
     def transform_filter(self) -> None:
         """Panels for each place."""
         op, channels = self.op, self.group_channels
-        chunk = 1 if op.channels_last else min(_CHANNELS, channels)
+        chunk = min(_IN_PLACE if op.channels_last else _TRANSPOSED, channels)
         chunks = emit.ceil_div(channels, chunk)
         space = Space((op.groups, chunks))
         with self.over_filter(op.groups * chunks) as index:
             at = space.spread(index, (0, 1))
-            group, channel = held_index(at[0]), I.Bind(i64(at[1]) * chunk)
-            for first, count, lanes, skipped in self.panels.vectors():
-                with serial(count) as block:
-                    f = I.Bind(first + block * lanes)
-                    self._transform_vector(group, channel, chunk, f, lanes, skipped)
-            with serial(emit.smaller(chunk, channels - channel)) as c, serial(self.places) as place:
-                self.panels.clear(self.panels.start(group, place), channel + c)
+            group, first = held_index(at[0]), I.Bind(i64(at[1]) * chunk)
+            count = emit.part(chunk, channels, first)
+            for run in self.panels.runs():
+                self._transform_run(group, first, count, chunk, run)
+            with serial(count) as c, serial(self.places) as place:
+                self.panels.clear(self.panels.start(group, place), first + c)
 
-    def _transform_vector(
-        self, group: Index, channel: Expr, chunk: int, f: Expr, lanes: int, skipped: int
+    def _transform_run(
+        self, group: Index, channel: Expr, channels: Index, chunk: int, run: FilterRun
     ) -> None:
-        """A vector of a group's filters, ``chunk`` channels at most."""
+        """A run of vectors of a group's filters, at ``chunk`` channels at most."""
         op = self.op
+        f0 = i64(group) * self.group_filters
 
-        def put(p: int, q: int, c: Expr, _: Expr, value: Expr, lanes: int) -> None:
+        def put(p: int, q: int, c: Expr, f: Expr, value: Expr, lanes: int) -> None:
             start = self.panels.start(group, p * self.i + q)
-            self.panels.put(start, c, f, value, lanes, skipped)
+            self.panels.put(start, c, f - f0, value, lanes, run.skipped)
 
         kernels = self.transforms["filter"]
         transform = FilterTransform(kernels, self.filter, self.group_channels, op.filters, put)
-        source = I.Bind(i64(group) * self.group_filters + f)
-        if op.channels_last:
-            transform.in_place(channel, source, lanes)
-        else:
-            transform.transposed(channel, chunk, source, lanes)
+        # All channels of a panel one after the other, as it lies in memory.
+        of_panel = min(run.count, self.tile.vectors)
+        with serial(emit.ceil_div(run.count, of_panel)) as panel:
+            begin = I.Bind(panel * of_panel)
+            count = emit.part(of_panel, run.count, begin)
+
+            def first(vector: Expr) -> Expr:
+                return I.Bind(f0 + run.first + (begin + vector) * run.lanes)
+
+            if op.channels_last:
+                with serial(channels) as c, serial(count) as vector:
+                    transform.in_place(channel + c, first(vector), run.lanes)
+            else:
+                with serial(count) as vector:
+                    transform.transposed(channel, chunk, first(vector), run.lanes)
 
     def task(self, block: Block) -> None:
         """A block of tiles, a part of a group's filters."""
@@ -195,7 +205,7 @@ class WinogradLoops(ConvLoops):
             with serial(emit.ceil_div(block.columns, tiles)) as tile, serial(pieces) as piece:
                 begin = I.Bind(tile * tiles)
                 here = I.Bind(i64(emit.smaller(tiles, i64(block.columns) - begin)))
-                own = Channels.piece(piece, vectors, count, blocks, lanes, first)
+                own = Vectors.piece(piece, vectors, count, blocks, lanes, first)
                 row.transform(n, h, I.Bind(block.column + begin), here, own)
 
         over_channels(count, self.lanes, some)

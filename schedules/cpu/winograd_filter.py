@@ -5,6 +5,7 @@ vector of filters and some channels, transposes their kernels into scratch, and 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -18,8 +19,10 @@ from tvm_iree_ext.schedules.cpu.winograd_tile import (
     store,
     tasks,
 )
-from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
 
+from tvm_iree_ext.call_guard import addresses
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
 
@@ -105,8 +108,13 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
         every = FilterTransform(op, source, 1, count, put)
 
         def run(lanes: int, blocks: Index) -> None:
+            exact = known(count)
+            if exact is not None and exact % lanes == 0:
+                blocks, first = exact // lanes + 1, _aligned(result, exact, lanes)
+            else:
+                first = partial(first_channel, count=count, lanes=lanes)
             with tasks(blocks, config) as block:
-                every.in_place(i64(0), I.Bind(first_channel(block, count, lanes)), lanes)
+                every.in_place(i64(0), I.Bind(first(block)), lanes)
 
         over_channels(count, config.vector_lanes, run)
         return
@@ -121,3 +129,15 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
             transform.transposed(I.Bind(i64(at[1]) * chunk), chunk, first, lanes)
 
     over_channels(filters, config.vector_lanes, chunks)
+
+
+def _aligned(result: Any, count: int, lanes: int) -> Callable[[Index], Expr]:
+    """Where vectors of ``count`` elements begin such that all but the first and last are aligned.
+
+    Places of a tile that are apart by whole vectors lie in one set of the first cache if they are
+    apart by a power of two.  Lines that two vectors share would then be fetched for each of them.
+    """
+    (address,) = addresses([result.data], I.Bind, I.evaluate)
+    item = item_bytes(str(result.dtype))
+    skew = I.Bind(tirx.floormod(tirx.floordiv(address, i64(item)), i64(lanes)))
+    return lambda block: tirx.max(tirx.min(i64(block) * lanes - skew, count - lanes), i64(0))

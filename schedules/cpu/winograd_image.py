@@ -21,12 +21,12 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.winograd_row import (
-    Channels,
     Rows,
     RowTransform,
     vectors_at_once,
 )
 from tvm_iree_ext.schedules.cpu.winograd_tile import (
+    Vectors,
     over_channels,
     store,
     tasks,
@@ -46,7 +46,7 @@ class InputRow(RowTransform):
         i, r = op.input_tile_size, op.output_tile_size
         return i, tiles * r + i - r
 
-    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Channels) -> None:
+    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
         """Products along columns to scratch, then those along rows to the tiles."""
         i, r = self.i, self.r
         scratch = self.rows_of_scratch(channels.lanes)
@@ -91,7 +91,7 @@ class InputRow(RowTransform):
         left: Expr,
         begin: Index,
         end: Expr,
-        channels: Channels,
+        channels: Vectors,
         whole: bool,
     ) -> None:
         """Products along columns; where not all rows are in the image, zeros stand for those."""
@@ -118,7 +118,7 @@ class InputRow(RowTransform):
         left: Expr,
         begin: Index,
         end: Expr,
-        channels: Channels,
+        channels: Vectors,
     ) -> None:
         """The same, of columns that lie apart for each channel."""
         with serial(channels.blocks) as block:
@@ -176,7 +176,7 @@ class OutputRow(RowTransform):
         i, r = op.input_tile_size, op.output_tile_size
         return r, tiles * (i if direct else i + r)
 
-    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Channels) -> None:
+    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
         """Products along columns to scratch, then those along rows to the image."""
         i, r, lanes = self.i, self.r, channels.lanes
         direct = self.direct(lanes)
@@ -283,7 +283,7 @@ def emit_images(op: Winograd, config: LoweringConfig) -> None:
             n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
             first = I.Bind(i64(at[2]) * tiles)
             count = I.Bind(i64(emit.smaller(tiles, i64(wide) - first)))
-            own = Channels.piece(at[3], vectors, channels, blocks, lanes)
+            own = Vectors.piece(at[3], vectors, channels, blocks, lanes)
             row.transform(n, h, first, count, own)
 
     over_channels(channels, config.vector_lanes, run)

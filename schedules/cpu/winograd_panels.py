@@ -11,6 +11,7 @@ channel, and is zero where it overlaps the one before.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
@@ -35,6 +36,16 @@ def rest_of(filters: int, channels: int, lanes: int) -> tuple[int, int]:
     return (rest, neighbours) if 1 < neighbours <= channels else (0, 1)
 
 
+@dataclass(frozen=True)
+class FilterRun:
+    """Vectors of filters side by side; some lanes may belong to filters before, and are skipped."""
+
+    first: int
+    count: int
+    lanes: int
+    skipped: int = 0
+
+
 class FilterPanels:
     """A group's transformed filters for each place in a tile; zeros past the last one."""
 
@@ -57,25 +68,20 @@ class FilterPanels:
         """Where a place begins."""
         return (i64(group) * self.places + i64(place)) * self.stride
 
-    def vectors(self) -> list[tuple[Index, Index, int, int]]:
-        """Runs of vectors to be transformed, as :meth:`put` takes them.
-
-        The first filter, how many vectors, their lanes, and how many of these belong to filters
-        before.
-        """
+    def runs(self) -> list[FilterRun]:
+        """Vectors to be transformed, for :meth:`put`."""
         filters, lanes = self.filters, self.lanes
         if self.rest and self.whole:
-            return [
-                (0, self.whole // lanes, lanes, 0),
-                (filters - lanes, 1, lanes, lanes - self.rest),
-            ]
+            skipped = lanes - self.rest
+            whole = FilterRun(0, self.whole // lanes, lanes)
+            return [whole, FilterRun(filters - lanes, 1, lanes, skipped)]
         if not self.rest:
             first, count, vectors = panels(self.whole, self.tile)[-1]
             start = filters - lanes
             if filters % lanes and start >= first + (count - 1) * vectors * lanes:
                 # The last vector overlaps the one before in a panel.
-                return [(0, filters // lanes, lanes, 0), (start, 1, lanes, 0)]
-        return [(*part, 0) for part in column_parts(filters, lanes)]
+                return [FilterRun(0, filters // lanes, lanes), FilterRun(start, 1, lanes)]
+        return [FilterRun(*part) for part in column_parts(filters, lanes)]
 
     def put(
         self, start: Expr, channel: Expr, f: Expr, value: Expr, lanes: int, skipped: int

@@ -12,7 +12,7 @@ from typing import Any
 
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.winograd_tile import TileTransform, first_channel, store
+from tvm_iree_ext.schedules.cpu.winograd_tile import TileTransform, Vectors, store
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
 
 from tvm_iree_ext.ops.winograd import Winograd
@@ -21,7 +21,6 @@ Place = Callable[[Index, Index, Expr, Expr, Index, Expr], Expr]
 
 Write = Callable[[Expr, Expr, Expr, Expr, Expr, int], None]
 """``write(n, y, x, channel, value, lanes)``: a vector along the image's last axis."""
-
 
 # Vectors of channels that are transformed at once, where channels are innermost.
 _VECTORS = 4
@@ -41,29 +40,6 @@ def tiles_at_once(op: Winograd, vectors: int, vector_bytes: int) -> int:
     """How many tiles of a row have room in scratch."""
     i, r = op.input_tile_size, op.output_tile_size
     return max((_SCRATCH_BYTES // (i * vectors * vector_bytes) + r - i) // r, 1)
-
-
-@dataclass(frozen=True)
-class Channels:
-    """Vectors of channels: how many, their lanes, and the channel that each begins with."""
-
-    blocks: Index
-    lanes: int
-    first: Callable[[Index], Expr]
-
-    @staticmethod
-    def piece(
-        piece: Index, most: int, count: Index, blocks: Index, lanes: int, origin: Index = 0
-    ) -> "Channels":
-        """A piece, of ``most`` vectors, of ``count`` channels from ``origin`` on.
-
-        ``blocks`` and ``lanes`` are :func:`over_channels`'s.
-        """
-        begin = I.Bind(i64(piece) * most)
-        here = emit.part(most, blocks, begin)
-        return Channels(
-            here, lanes, lambda block: origin + first_channel(begin + block, count, lanes)
-        )
 
 
 @dataclass(frozen=True)
@@ -128,7 +104,7 @@ class RowTransform(TileTransform, ABC):
         self.write = write or self.store_pixel
 
     @abstractmethod
-    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Channels) -> None:
+    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
         """Tiles ``first .. first + count - 1`` of row h."""
 
     @staticmethod

@@ -1,6 +1,7 @@
 """What the Winograd kernels share: products with a constant matrix, and vectors of channels."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -11,6 +12,29 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.winograd_product import multiply
 
 from tvm_iree_ext.ops.winograd import Winograd
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Vectors of channels or filters: how many, their lanes, and what each begins with."""
+
+    blocks: Index
+    lanes: int
+    first: Callable[[Index], Expr]
+
+    @staticmethod
+    def piece(
+        piece: Index, most: int, count: Index, blocks: Index, lanes: int, origin: Index = 0
+    ) -> "Vectors":
+        """A piece, of ``most`` vectors, of ``count`` channels from ``origin`` on.
+
+        ``blocks`` and ``lanes`` are :func:`over_channels`'s.
+        """
+        begin = I.Bind(i64(piece) * most)
+        here = emit.part(most, blocks, begin)
+        return Vectors(
+            here, lanes, lambda block: origin + first_channel(begin + block, count, lanes)
+        )
 
 
 class TileTransform:

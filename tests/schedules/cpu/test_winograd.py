@@ -55,6 +55,17 @@ def test_any_filter(channels, filters):
     check(FILTER(x := numbers(filters, channels, 3, 3), kernel_dimensions=(2, 3)), x)
 
 
+def test_filters_are_right_wherever_the_result_begins():
+    x = numbers(3, 3, 5, 16)
+    kernel = build(FILTER(x))
+    want = kernel(x)
+    memory = np.zeros(want.size + 16, np.float32)
+    for skew in range(16):
+        out = memory[skew : skew + want.size].reshape(want.shape)
+        out[:] = 0
+        np.testing.assert_array_equal(kernel(x, out=out), want)
+
+
 @pytest.mark.parametrize("channels", [1, 3, 16, 81])
 def test_any_tiles(channels):
     x = numbers(8, 8, 2, 2, 11, channels)
