@@ -2,9 +2,13 @@
 
 A result that no cache holds is read into one before it is written, line by line: a third of the
 traffic of a copy.  TIR has no word for a store that goes past the caches, LLVM has: a store that
-is marked ``nontemporal``, of an address that is a multiple of its bytes.  What calls one of these
-functions may have any address, as NumPy's arrays have multiples of 16 bytes: it is looked at, a
-whole vector stored at once, in parts of 16 bytes, or as usual.
+is marked ``nontemporal``, of an address that is a multiple of its bytes.  A processor gathers such
+stores until it has a line; to a line that is stored to as usual, too, it would go twice.
+
+A vector may have any address, as NumPy's arrays have multiples of 16 bytes: it is looked at, a
+whole vector stored at once, in parts of 16 bytes, or as usual.  A copy of what lies in the first
+cache stores whole lines, from wherever they begin there, and what it has of lines at its ends as
+usual.
 """
 
 import tvm_ffi
@@ -14,10 +18,62 @@ _PREFIX = "tvm_iree_ext_stream"
 PART_BYTES = 16
 """The least that is stored past the caches, at an address that is a multiple of it."""
 
+COPY = f"{_PREFIX}_copy"
+"""The function that copies ``(to, from, bytes)`` between places that do not overlap."""
+
+LINE = f"{_PREFIX}_line"
+"""The function that says how many bytes after ``(address)`` a line of the cache begins."""
+
 FENCE = f"{_PREFIX}_fence"
 """The function that a task calls after its stores: others see them then."""
 
-_FENCE_TEXT = f"define void @{FENCE}() {{\n  fence seq_cst\n  ret void\n}}\n"
+_TEXTS = {
+    COPY: f"""
+define void @{COPY}(ptr noalias %to, ptr noalias %from, i64 %bytes) {{
+entry:
+  %address = ptrtoint ptr %to to i64
+  %below = sub i64 0, %address
+  %ragged = and i64 %below, 63
+  %head = call i64 @llvm.umin.i64(i64 %ragged, i64 %bytes)
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %head, i1 false)
+  %others = sub i64 %bytes, %head
+  %whole = and i64 %others, -64
+  %end = add i64 %head, %whole
+  %left = sub i64 %bytes, %end
+  br label %test
+test:
+  %at = phi i64 [ %head, %entry ], [ %next, %line ]
+  %next = add i64 %at, 64
+  %source = getelementptr i8, ptr %from, i64 %at
+  %target = getelementptr i8, ptr %to, i64 %at
+  %more = icmp ult i64 %at, %end
+  br i1 %more, label %line, label %tail
+line:
+  %value = load <16 x i32>, ptr %source, align 1
+  store <16 x i32> %value, ptr %target, align 64, !nontemporal !0
+  br label %test
+tail:
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %left, i1 false)
+  ret void
+}}
+declare i64 @llvm.umin.i64(i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+""",
+    LINE: f"""
+define i64 @{LINE}(ptr %p) {{
+  %a = ptrtoint ptr %p to i64
+  %n = sub i64 0, %a
+  %r = and i64 %n, 63
+  ret i64 %r
+}}
+""",
+    FENCE: f"""
+define void @{FENCE}() {{
+  fence seq_cst
+  ret void
+}}
+""",
+}
 
 
 def stream_name(bits: int, lanes: int) -> str:
@@ -27,8 +83,8 @@ def stream_name(bits: int, lanes: int) -> str:
 
 def _text(name: str) -> str:
     """The definition of a function, by its name."""
-    if name == FENCE:
-        return _FENCE_TEXT
+    if name in _TEXTS:
+        return _TEXTS[name]
     lanes, bits = map(int, name.removeprefix(f"{_PREFIX}_").split("x"))
     size, item = lanes * bits // 8, bits // 8
     count, words = size // PART_BYTES, f"<{lanes} x i{bits}>"

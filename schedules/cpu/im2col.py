@@ -23,6 +23,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
+from tvm_iree_ext.schedules.cpu.streaming import fence, stream_run, streams
 from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -35,6 +36,9 @@ from tvm_iree_ext.target.cpu import cpu_features
 _SERIAL_BYTES = 1 << 18
 
 _UNROLLED_SEGMENTS = 16
+
+# What a task stores past the caches, at least: it waits at its end until all of that is written.
+_STREAMED_BYTES = 1 << 18
 
 
 class CpuIm2col(CpuRule):
@@ -49,6 +53,7 @@ class CpuIm2col(CpuRule):
             algorithm="segments",
             vector_lanes=cpu_features(target).lanes(item_bytes(op.input.dtype) * 8),
             parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
+            streaming=streams(op, target, _longest_run(op)),
         )
 
     def lower(self, op: Im2col, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -88,22 +93,37 @@ class _Loops:
         rows = tuple(range(op.batch_rank + len(op.m_offset)))
         space = Space(tuple(self.shape))
         loop = I.parallel if self.config.parallel else I.serial
-        with loop(i64(0), i64(space.count(rows))) as task:
-            at = space.spread(task, rows)
-            place = [I.Bind(i64(at[axis])) for axis in rows]
-            m = I.Bind(self._linear(place[op.batch_rank :], op.m_offset, op.m_strides))
-            corner = self._corner(place, m)
-            if self.is_inside:
+        count = space.count(rows)
+        if not self.config.streaming:
+            with loop(i64(0), i64(count)) as task:
+                self._task(space, rows, task)
+            return
+        row = known(emit.product(self.shape[len(rows) :])) or 1
+        several = max(_STREAMED_BYTES // (row * item_bytes(self.word)), 1)
+        with loop(i64(0), i64(emit.ceil_div(count, several))) as part:
+            first = I.Bind(part * several)
+            with serial(emit.smaller(first + several, count), first) as task:
+                self._task(space, rows, task)
+            fence()
+
+    def _task(self, space: Space, rows: Sequence[int], task: Expr) -> None:
+        """A row of the result."""
+        op = self.op
+        at = space.spread(task, rows)
+        place = [I.Bind(i64(at[axis])) for axis in rows]
+        m = I.Bind(self._linear(place[op.batch_rank :], op.m_offset, op.m_strides))
+        corner = self._corner(place, m)
+        if self.is_inside:
+            self._row(place, corner)
+            return
+        fits = tirx.And(m >= 0, m < i64(emit.product(self.windows)))
+        with I.If(fits):
+            with I.Then():
                 self._row(place, corner)
-                return
-            fits = tirx.And(m >= 0, m < i64(emit.product(self.windows)))
-            with I.If(fits):
-                with I.Then():
-                    self._row(place, corner)
-                with I.Else():
-                    count = emit.product(self.shape[len(place) :])
-                    start = emit.flat_index([*place, *[0] * len(op.k_offset)], self.shape)
-                    self._zeros(start, count)
+            with I.Else():
+                count = emit.product(self.shape[len(place) :])
+                start = emit.flat_index([*place, *[0] * len(op.k_offset)], self.shape)
+                self._zeros(start, count)
 
     def _number(self, value: Extent) -> Index:
         return self.parameters.scalars[value] if isinstance(value, str) else value
@@ -194,6 +214,10 @@ class _Loops:
         where = I.Bind(where)
 
         def copy() -> None:
+            if self.config.streaming:
+                stream_run(self.result, where, self.source, source, count)
+                return
+
             def piece(place: Index, lanes: int) -> None:
                 value = self.source[emit.run(source + i64(place), lanes)]
                 I.buffer_store(self.result, value, [emit.run(where + i64(place), lanes)])
@@ -228,6 +252,14 @@ def segment_dims(op: Im2col) -> int:
             break
         first = place
     return first
+
+
+def _longest_run(op: Im2col) -> int | None:
+    """How many elements of a row lie next to each other in the input, where that is known."""
+    extents = [*op.window(op.input.shape)[segment_dims(op) :], op.output.shape[-1]]
+    if not all(isinstance(extent, int) for extent in extents):
+        return None
+    return min(prod(extents[:-1]), extents[-1])
 
 
 def _divisors(extents: Sequence[Index]) -> Space:

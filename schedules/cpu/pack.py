@@ -43,15 +43,12 @@ class CpuPack(CpuRule):
         if algorithm == "transpose":
             lengths = [_length(op, one, run) for one in (packed, unpacked)]
             lanes = _power_of_2(min(lanes, _LARGEST_SQUARE, *lengths))
-        # Rows of what is unpacked are written one after the other, tiles of what is packed.
-        last = op.unpacked.shape[-1]
-        in_parts = op.packs or (isinstance(last, int) and begins_parts(last, op.unpacked.dtype))
         return LoweringConfig(
             algorithm=algorithm,
             workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
             vector_lanes=lanes,
             parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
-            streaming=algorithm == "rows" and in_parts and streams(op, target),
+            streaming=algorithm == "rows" and _streams(op, unpacked, target),
         )
 
     def lower(self, op: Packing, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -72,8 +69,22 @@ def _check(op: Packing, check: ConfigCheck) -> None:
         check.need(not check.config.streaming, "squares are not stored past the caches")
     else:
         check.lanes()
+        tile = op.tile(packed.dim)
+        check.need(
+            isinstance(tile, int) or not check.config.streaming,
+            f"tiles of {tile}, which is known when it is called, are not stored past the caches",
+        )
     check.tile("workgroup_tile", "run")
     check.tile("workgroup_tile", "tiles")
+
+
+def _streams(op: Packing, run: Run, target: Target) -> bool:
+    """Whether runs of the result are better stored past the caches."""
+    shape, tile = op.unpacked.shape, op.tile(run.dim)
+    if op.packs and run.inner:
+        return begins_parts(tile, op.unpacked.dtype) and streams(op, target)
+    in_rows = run.dim == len(shape) - 1  # a task has many tiles of the last dim
+    return streams(op, target, shape[run.dim] if in_rows or not run.inner else tile)
 
 
 def _length(op: Packing, run: Run, longest: int) -> int:

@@ -9,16 +9,16 @@ packed one at a time:
                 rows:       copy the run of the dim that is innermost in both operands
                 transpose:  squares of the two dims that are innermost in one and in the other
 
-Where an unpacked result is stored past the caches, the two loops inside a task change places.
-A dim without tiles that is innermost is walked as a run, too.  What is past the end of the unpacked
-operand is padded or left out by a test for each run or square; where it holds, by a test for each
-element.  Elements are moved as unsigned integers, so that every bit pattern is kept.
+Of an unpacked result that is stored past the caches, rows across a few tiles are gathered first:
+the two loops inside a task change places.  A dim without tiles that is innermost is walked as a
+run, too.  What is past the end of the unpacked operand is padded or left out by a test for each run
+or square; where it holds, by a test for each element.  Elements are moved as unsigned integers, so
+that every bit pattern is kept.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from tvm import tirx
@@ -26,13 +26,16 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.streaming import fence, result
+from tvm_iree_ext.schedules.cpu.streaming import fence, result, stream_run
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.ops.expressions import bits
 from tvm_iree_ext.ops.pack import Packing
 from tvm_iree_ext.ops.parameters import Parameters
+
+# What is gathered of a row of the result: it is in the first cache still when it is stored.
+_RUN_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
@@ -97,21 +100,23 @@ class _Loops:
     # Where elements are.
 
     def _move(
-        self, outer: Sequence[Index], inner: Sequence[Index], lanes: int = 1, pad: bool = False
+        self,
+        outer: Sequence[Index],
+        inner: Sequence[Index],
+        lanes: int = 1,
+        pad: bool = False,
+        streaming: bool = False,
     ) -> None:
         """Copy, or pad, what is at tile numbers and positions within the tile, by dim."""
         packed = self._packed_at(outer, inner)
         unpacked = self._unpacked_at(outer, inner)
-        if not self.op.packs:
-            self._store(self.unpacked, self.packed[emit.run(packed, lanes)], unpacked, lanes)
-        elif pad:
-            self._store(self.packed, emit.splat(self.padding, lanes), packed, lanes)
+        if self.op.packs:
+            value = self.unpacked[emit.run(unpacked, lanes)]
+            value = emit.splat(self.padding, lanes) if pad else value
+            result(self.packed, streaming).store(packed, value, lanes)
         else:
-            self._store(self.packed, self.unpacked[emit.run(unpacked, lanes)], packed, lanes)
-
-    def _store(self, buffer: Any, value: Expr, first: Expr, lanes: int) -> None:
-        """Store a vector of the result."""
-        result(buffer, self.config.streaming).store(first, value, lanes)
+            value = self.packed[emit.run(packed, lanes)]
+            I.buffer_store(self.unpacked, value, [emit.run(unpacked, lanes)])
 
     def _packed_at(self, outer: Sequence[Index], inner: Sequence[Index]) -> Expr:
         positions = [inner[dim] for dim in self.op.inner_dims_pos]
@@ -152,31 +157,20 @@ class _Loops:
             stop = emit.smaller(counts[-1], first + tiles)
             exact = known(counts[-1])
             count = i64(tiles) if exact is not None and exact % tiles == 0 else stop - first
-            self._tiles(count, lambda number: [*outer, (first + number) * steps[-1]])
-            if self.config.streaming:
+            streaming = self.config.streaming
+            in_rows = streaming and not self.op.packs and self.unpacked_run.inner
+            walk = self._stream_rows if in_rows else self._tiles
+            walk(count, lambda number: [*outer, (first + number) * steps[-1]])
+            if streaming:
                 fence()
 
-    def _tiles(self, count: Index, outer_of: Callable[[Expr], list[Index]]) -> None:
+    def _tiles(self, count: Index, outer_of: Callable[[Index], list[Index]]) -> None:
         """So many tiles; with runs across tiles, as many as a run has."""
-        loose = {run.dim for run in (self.packed_run, self.unpacked_run) if run.inner}
-        inner: list[Index] = [0] * self.rank
-        # What is streamed is written in order: only then are lines of the memory whole ones.
-        in_rows = self.config.streaming and not self.op.packs
-        with ExitStack() as stack:
-            if not in_rows:
-                outer = outer_of(stack.enter_context(serial(count)))
-            for dim in self.op.inner_dims_pos:
-                if dim not in loose and known(self.tiles[dim]) != 1:
-                    inner[dim] = stack.enter_context(serial(self.tiles[dim]))
-            if in_rows:
-                outer = outer_of(stack.enter_context(serial(count)))
-            tests = [
-                test
-                for dim in range(self.rank)
-                if dim not in (self.packed_run.dim, self.unpacked_run.dim)
-                for test in self._is_inside(dim, outer, inner)
-            ]
-            copy = self._rows if self.config.algorithm == "rows" else self._transpose
+        copy = self._rows if self.config.algorithm == "rows" else self._transpose
+        with serial(count) as number, ExitStack() as stack:
+            outer = outer_of(number)
+            inner = self._positions(stack)
+            tests = self._tests(outer, inner)
             if not tests:
                 copy(outer, inner, False)
                 return
@@ -186,6 +180,51 @@ class _Loops:
                 if self.op.packs:
                     with I.Else():
                         copy(outer, inner, True)
+
+    def _positions(self, loops: ExitStack) -> list[Index]:
+        """The positions in a tile where a run, or runs, begin: loops over dims without one."""
+        loose = {run.dim for run in (self.packed_run, self.unpacked_run) if run.inner}
+        inner: list[Index] = [0] * self.rank
+        for dim in self.op.inner_dims_pos:
+            if dim not in loose and known(self.tiles[dim]) != 1:
+                inner[dim] = loops.enter_context(serial(self.tiles[dim]))
+        return inner
+
+    def _tests(self, outer: Sequence[Index], inner: Sequence[Index]) -> list[Expr]:
+        """The tests that a run begins inside the unpacked operand."""
+        return [
+            test
+            for dim in range(self.rank)
+            if dim not in (self.packed_run.dim, self.unpacked_run.dim)
+            for test in self._is_inside(dim, outer, inner)
+        ]
+
+    def _stream_rows(self, count: Index, outer_of: Callable[[Index], list[Index]]) -> None:
+        """So many tiles, as rows across some of them that are stored past the caches."""
+        run = self.unpacked_run
+        size = int(self.op.tile(run.dim))  # the rule refuses a name
+        per = max(_RUN_BYTES // item_bytes(self.word) // size, 1)
+        scratch = emit.scratch([per * size], self.word)
+        with serial(emit.ceil_div(count, per)) as part, ExitStack() as stack:
+            first = I.Bind(part * per)
+            tiles = I.Bind(emit.smaller(per, i64(count) - first))
+            inner = self._positions(stack)
+            outer = outer_of(first)
+            tests = self._tests(outer, inner)
+            if tests:
+                stack.enter_context(I.If(tirx.all(*tests)))
+                stack.enter_context(I.Then())
+            with serial(tiles) as number:
+
+                def piece(place: Index, lanes: int) -> None:
+                    at = self._packed_at(*self._along(run, outer_of(first + number), inner, place))
+                    vector = self.packed[emit.run(at, lanes)]
+                    I.buffer_store(scratch, vector, [emit.run(number * size + place, lanes)])
+
+                emit.in_vectors(size, self.lanes, piece)
+            left = i64(self.extents[run.dim]) - i64(outer[run.dim]) * size
+            length = emit.smaller(tiles * size, left)
+            stream_run(self.unpacked, self._unpacked_at(outer, inner), scratch, 0, length)
 
     def _run(self, run: Run, outer: Sequence[Index]) -> tuple[Index, Index]:
         """How long a run is, and how much of it is in the unpacked operand."""
@@ -222,22 +261,38 @@ class _Loops:
         run = self.packed_run
         length, inside = self._run(run, outer)
 
-        def piece(place: Index, lanes: int, padding: bool = False) -> None:
-            self._move(*self._along(run, outer, inner, place), lanes, padding)
+        streaming = self.config.streaming
+
+        def move(count: Index, pad: bool = False, streaming: bool = False) -> None:
+            def piece(place: Index, lanes: int) -> None:
+                self._move(*self._along(run, outer, inner, place), lanes, pad, streaming)
+
+            emit.in_vectors(count, self.lanes, piece)
+
+        def copy(count: Index) -> None:
+            if not streaming or run.inner:
+                # Whole runs: a line that is stored to as usual, too, would go to memory twice.
+                move(count, streaming=streaming and count is length)
+                return
+            where = self._along(run, outer, inner, 0)
+            packed = self.packed, self._packed_at(*where)
+            unpacked = self.unpacked, self._unpacked_at(*where)
+            to, source = (packed, unpacked) if self.op.packs else (unpacked, packed)
+            stream_run(*to, *source, count)
 
         if pad:
-            emit.in_vectors(length, self.lanes, lambda place, lanes: piece(place, lanes, True))
+            move(length, pad, streaming)
         elif inside is length:
-            emit.in_vectors(length, self.lanes, piece)
+            copy(length)
         else:
             with I.If(i64(inside) == i64(length)):
                 with I.Then():
-                    emit.in_vectors(length, self.lanes, piece)
+                    copy(length)
                 with I.Else():
-                    emit.in_vectors(inside, self.lanes, piece)
+                    copy(inside)
                     if self.op.packs:
                         with serial(length, inside) as place:
-                            piece(place, 1, True)
+                            self._move(*self._along(run, outer, inner, place), pad=True)
 
     # Runs of two dims.
 
@@ -316,7 +371,7 @@ class _Loops:
             source, target = source[::-1], target[::-1]
         vectors = emit.transpose([source[0][emit.run(first, lanes)] for first in target[0]])
         for first, vector in zip(target[1], vectors, strict=True):
-            self._store(source[1], vector, first, lanes)
+            I.buffer_store(source[1], vector, [emit.run(first, lanes)])
 
 
 def _is_multiple(count: Index, unit: int) -> bool:

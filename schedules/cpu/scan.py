@@ -9,7 +9,7 @@ from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
-from tvm_iree_ext.schedules.cpu.streaming import LOWERED, begins_parts, streams
+from tvm_iree_ext.schedules.cpu.streaming import streams
 from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
@@ -29,6 +29,9 @@ _CHUNK_BYTES = 256 * 1024
 
 # Wider vectors of small types would need shuffles across all of a register, which are slow.
 _MOST_LANES = 16
+
+# TVM turns these types into others while it lowers, and not what is known by its address.
+_LOWERED = ("bool", "bfloat16")
 
 _FORMS = {
     "columns": columns_kernel,
@@ -62,16 +65,19 @@ class CpuScan(CpuRule):
                 workgroup_tile={"columns": tile},
                 vector_lanes=lanes,
                 parallel=parallel,
-                streaming=inner is not None
-                and begins_parts(inner, op.type.dtype)
-                and streams(op, target),
+                streaming=_streams(op, target, min(tile, inner or 0)),
             )
         short = length is not None and length < 4 * lanes
         few = outer is not None and outer < 4
         if op.in_order or (short and not few):
             # With few lines most lanes would be idle: a step of one is as fast as one of four.
             algorithm = "rows" if few else "lanes"
-            return LoweringConfig(algorithm=algorithm, vector_lanes=lanes, parallel=parallel)
+            return LoweringConfig(
+                algorithm=algorithm,
+                vector_lanes=lanes,
+                parallel=parallel,
+                streaming=algorithm == "lanes" and _streams(op, target, length),
+            )
         chunk = _CHUNK_BYTES // item
         splits = 1
         if outer is not None and outer < 2 * features.cores:
@@ -83,8 +89,7 @@ class CpuScan(CpuRule):
             vector_lanes=lanes,
             splits=splits,
             parallel=parallel,
-            # The ends of lines are stored as usual, in lines of the caches that they share.
-            streaming=length is not None and length >= chunk and streams(op, target),
+            streaming=_streams(op, target, length),
         )
 
     def space(self, op: Scan, target: Target) -> Space:
@@ -109,11 +114,11 @@ class CpuScan(CpuRule):
             )
             splits = Choice("splits", (cores, 2 * cores, 4 * cores))
             lines = replace(whole, algorithm="lanes", register_tile={}, workgroup_tile={})
-            lines = replace(lines, streaming=False)
             forms = [
                 form(shared, lanes, vectors, chunk, splits, streaming),
                 form(whole, lanes, vectors, parallel, streaming),
-                form(lines, lanes, Choice("algorithm", ("lanes", "rows")), parallel),
+                form(lines, lanes, parallel, streaming),
+                form(replace(lines, algorithm="rows", streaming=False), parallel),
             ]
         return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
 
@@ -127,20 +132,20 @@ class CpuScan(CpuRule):
         return ir.IRModule({op.entry: _FORMS[config.algorithm](op, config)})
 
 
+def _streams(op: Scan, target: Target, run: int | None) -> bool:
+    """Whether outputs, so many of them one after the other, are better stored past the caches."""
+    return op.type.dtype not in _LOWERED and streams(op, target, run)
+
+
 def _check(op: Scan, check: ConfigCheck) -> None:
     inner = static_lines(op.type.shape, op.dimension)[2]
     forms = ["columns"] if inner != 1 else ["columns", "lanes", "rows"]
     if inner == 1 and not op.in_order:
         forms.append("prefix")
     form, lanes, splits = check.algorithm(*forms), check.lanes(), check.splits()
-    check.need(
-        form in ("columns", "prefix") or not check.config.streaming,
-        f"{form!r} does not store past the caches",
-    )
-    check.need(
-        op.type.dtype not in LOWERED or not check.config.streaming,
-        f"{op.type.dtype} is not stored past the caches",
-    )
+    streaming, dtype = check.config.streaming, op.type.dtype
+    check.need(form != "rows" or not streaming, "'rows' does not store past the caches")
+    check.need(dtype not in _LOWERED or not streaming, f"{dtype} is not stored past the caches")
     if form == "columns":
         check.tile("workgroup_tile", "columns")
     if form == "prefix":

@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_tiles
-from tvm_iree_ext.schedules.cpu.streaming import fence, stream
+from tvm_iree_ext.schedules.cpu.streaming import fence, stream_run
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.lines import Flat
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
@@ -73,13 +73,11 @@ def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     def each(position: Index, value: Callable[[Expr, Expr], Expr]) -> None:
         """A row of outputs, ``value(place, column)`` with places in the tile."""
         for start, count, width in parts:
-            with serial(count) as vector:
-                first = start + vector * width
-                with emit.vector_loop(width) as lane:
-                    place = first + lane
-                    last.store(place, value(place, tile.first + place))
-                at = lines.at(outer, position, tile.first + first)
-                stream(operands.output.buffer, last.buffer[emit.run(first, width)], at, width)
+            with serial(count) as vector, emit.vector_loop(width) as lane:
+                place = start + vector * width + lane
+                last.store(place, value(place, tile.first + place))
+        at = lines.at(outer, position, tile.first)
+        stream_run(operands.output.buffer, at, last.buffer, 0, tile.columns)
 
     def begin(_place: Expr, column: Expr) -> Expr:
         if inclusive:

@@ -18,7 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.streaming import fence, result
+from tvm_iree_ext.schedules.cpu.streaming import fence, next_line, result
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
@@ -78,15 +78,21 @@ class _Line:
         """Set ``carry[0]`` to what lies before the position that is returned.
 
         Inclusive scans have nothing before the first element: the first few outputs are computed
-        here, a whole vector so that the rest is aligned as the line is.
+        here, a whole vector so that the rest is aligned as the line is.  What is stored past the
+        caches begins where a line of the memory does: then vectors fill such lines.
         """
-        if not self.operands.op.inclusive:
+        output, length = self.operands.output, self.operands.lines.length
+        begun = 1 if self.operands.op.inclusive else 0
+        if begun:
+            I.buffer_store(carry, self.load(0), [0])
+            self.store(0, carry[0])
+        else:
             I.buffer_store(carry, self.operands.init.load(self.row), [0])
-            return 0
-        I.buffer_store(carry, self.load(0), [0])
-        self.store(0, carry[0])
-        head = emit.smaller(self.lanes, self.operands.lines.length)
-        with serial(head, 1) as position:
+        head = emit.smaller(self.lanes, length) if begun else 0
+        if self.streaming:
+            origin = self.operands.lines.at(self.row, 0)
+            head = next_line(output.buffer, origin + begun, origin + i64(length)) - origin
+        with serial(head, begun) as position:
             self.step(position, carry)
         return head
 

@@ -6,6 +6,7 @@ that each step is one vector operation, and memory is still read and written in 
 Lines past the end repeat the last one: they store the same values.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import tirx
@@ -14,10 +15,16 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import rows_in_lanes
+from tvm_iree_ext.schedules.cpu.streaming import fence, next_line, stream_run
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.lines import Flat
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scan import Scan
+
+# What is gathered of each line for a run: that of all lies in the second cache.
+_RUN_BYTES = 4 * 1024
 
 
 def rows_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
@@ -47,30 +54,41 @@ def lanes_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
         loop = I.parallel if config.parallel else I.serial
         tasks = i64(emit.ceil_div(operands.lines.outer, lanes))
         with I.sblock("root"), loop(i64(0), tasks) as task:
-            _Lanes(operands, lanes, task).emit()
+            _Lanes(operands, config, task).emit()
     return builder.get()
 
 
 class _Lanes:
     """One task of the lanes form."""
 
-    def __init__(self, operands: ScanOperands, lanes: int, task: Expr) -> None:
-        self.operands, self.lanes = operands, lanes
+    def __init__(self, operands: ScanOperands, config: LoweringConfig, task: Expr) -> None:
+        self.operands, self.lanes = operands, config.vector_lanes
+        self.streaming = config.streaming
         self.lines = operands.lines
-        self.rows = rows_in_lanes(task, lanes, self.lines.outer)
-        self.carry = emit.registers(lanes, operands.held)
-        self.next = emit.registers(lanes, operands.held)
+        self.rows = rows_in_lanes(task, self.lanes, self.lines.outer)
+        self.carry = emit.registers(self.lanes, operands.held)
+        self.next = emit.registers(self.lanes, operands.held)
 
     def emit(self) -> None:
-        """All columns, in square tiles, then one by one."""
-        operands, lanes, length = self.operands, self.lanes, self.lines.length
+        """All columns, in square tiles as far as these are whole, the others one by one."""
+        if not self.operands.op.inclusive:
+            for lane, row in enumerate(self.rows):
+                I.buffer_store(self.carry, self.operands.init.load(row), [lane])
+        done = self.stream_tiles() if self.streaming else self.tiles()
+        with serial(self.lines.length, done) as column:
+            self.column(column)
+        for row in self.rows:
+            self.operands.finish(row, 0)
+        if self.streaming:
+            fence()
+
+    def tiles(self) -> Index:
+        """Tiles from the first column on; returns the next column."""
+        lanes, length = self.lanes, self.lines.length
         number = known(length)
         blocks: Index = number // lanes if number is not None else i64(length) // lanes
         begun = 0
-        if not operands.op.inclusive:
-            for lane, row in enumerate(self.rows):
-                I.buffer_store(self.carry, operands.init.load(row), [lane])
-        else:
+        if self.operands.op.inclusive:
             # The first column has none before it; it comes in the first tile, if there is one.
             begun = 1
             if number is None:
@@ -84,28 +102,69 @@ class _Lanes:
         if number is None or number // lanes > begun:
             with serial(blocks, begun) as block:
                 self.tile(block * lanes)
-        with serial(length, emit.larger(begun, blocks * lanes)) as column:
-            self.column(column)
-        for row in self.rows:
-            operands.finish(row, 0)
+        return emit.larger(begun, blocks * lanes)
 
-    def tile(self, first: Index, *, begins: bool = False) -> None:
-        """The columns from ``first`` on, as many as there are lanes."""
+    def stream_tiles(self) -> Index:
+        """As :meth:`tiles`, past the caches, in runs of some tiles.
+
+        Columns before a line of the cache begins are done one by one: rows that lie a power of 2
+        apart would push out of the first cache what a tile has begun of their lines.
+        """
+        lanes, source, output = self.lanes, self.operands.input, self.operands.output
+        origin, begun = self.lines.at(self.rows[0], 0), 0
+        if self.operands.op.inclusive:
+            self.column(0, begins=True)
+            begun = 1
+        stop = origin + i64(self.lines.length)
+        first = I.Bind(next_line(source.buffer, origin + begun, stop) - origin)
+        with serial(first, begun) as column:
+            self.column(column)
+        blocks = I.Bind(tirx.floordiv(i64(self.lines.length) - first, i64(lanes)))
+        most = max(_RUN_BYTES // item_bytes(output.dtype) // lanes, 1)
+        # Rows are a line more than a power of 2 apart here.
+        stride = (most + 1) * lanes
+        gathered = Flat(emit.scratch([lanes * stride], output.dtype))
+        with serial(emit.ceil_div(blocks, most)) as part:
+            start = I.Bind(first + part * (most * lanes))
+            count = I.Bind(emit.smaller(most, blocks - part * most))
+            with serial(count) as block:
+                at = [block * lanes + lane * stride for lane in range(lanes)]
+                self.tile(start + block * lanes, gathered, at)
+            for lane, row in enumerate(self.rows):
+                to = self.lines.at(row, start)
+                stream_run(output.buffer, to, gathered.buffer, lane * stride, count * lanes)
+        return first + blocks * lanes
+
+    def tile(
+        self,
+        first: Index,
+        output: Flat | None = None,
+        places: Sequence[Expr] = (),
+        *,
+        begins: bool = False,
+    ) -> None:
+        """The columns from ``first`` on, as many as there are lanes.
+
+        Their outputs go to ``places`` of ``output``, or where they belong.
+        """
         lanes, operands = self.lanes, self.operands
         tile = emit.registers(lanes * lanes, operands.held)
 
-        def place(i: int) -> Expr:
+        def vector(i: int) -> Expr:
             return emit.run(i * lanes, lanes)
 
         loaded = [operands.input.load(self.lines.at(row, first), lanes) for row in self.rows]
         for j, value in enumerate(emit.transpose(loaded)):
-            I.buffer_store(tile, value, [place(j)])
+            I.buffer_store(tile, value, [vector(j)])
         for j in range(lanes):
             with emit.vector_loop(lanes) as lane:
                 self.advance(tile, j * lanes + lane, lane, begins=begins and j == 0)
-        stored = emit.transpose([tile[place(j)] for j in range(lanes)])
-        for row, value in zip(self.rows, stored, strict=True):
-            operands.output.store(self.lines.at(row, first), value, lanes)
+        stored = emit.transpose([tile[vector(j)] for j in range(lanes)])
+        if output is None:
+            output = operands.output
+            places = [self.lines.at(row, first) for row in self.rows]
+        for place, value in zip(places, stored, strict=True):
+            output.store(place, value, lanes)
 
     def column(self, column: Index, *, begins: bool = False) -> None:
         """One column."""

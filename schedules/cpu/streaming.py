@@ -1,6 +1,9 @@
-"""Stores past the caches, for results that are larger than what a cache holds."""
+"""Stores past the caches, for results that with their operands are more than what a cache holds.
 
-import math
+Vectors go there at once where they fill lines one after the other.  Others are gathered in scratch,
+some kilobytes that stay in the first cache, and go from there in runs.
+"""
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,38 +11,38 @@ from tvm import tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
+from tvm_iree_ext.schedules.emit import Expr, Index, i64
 from tvm_iree_ext.schedules.lines import Flat
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.streams import FENCE, PART_BYTES, stream_name
+from tvm_iree_ext.signature import Extent
+from tvm_iree_ext.streams import COPY, FENCE, LINE, PART_BYTES, stream_name
 from tvm_iree_ext.target.cpu import cpu_features
 
-LOWERED = ("bool", "bfloat16")
-"""Types that TVM turns into others while it lowers: they are stored as usual."""
+# Shorter runs are mostly the lines at their ends, which are stored as usual.
+_LEAST_RUN_BYTES = 1024
 
-# Results from this size on are stored past the caches.  Measured for pack: results of 4 MiB
-# are then slower to write, of 16 as fast, of 36 and 64 faster by 1.2 and 1.7.
-_STREAMED_BYTES = 32 << 20
+# Operands and results of this size are worth it.  Measured: pack of 72 and 128 MiB is faster by 1.2
+# and 1.7, of 32 as fast; im2col of 148 by 2.3, and of 51 slower by 1.1.
+_STREAMED_BYTES = 64 << 20
 
 
-def streams(op: Op, target: Target) -> bool:
-    """Whether the results of an op are better stored past the caches of a target."""
+def streams(op: Op, target: Target, run: Extent | None = None) -> bool:
+    """Whether the results of an op are better stored past the caches of a target.
+
+    ``run`` is how many elements are stored one after the other, if not all that a task stores.
+    """
     x86 = cpu_features(target).name != "NEON"  # elsewhere nobody has measured it
-    results = op.signature.results
-    if not x86 or op.signature.symbols or any(one.dtype in LOWERED for one in results):
+    if not x86 or op.signature.symbols or op.bytes() < _STREAMED_BYTES:
         return False
-    sizes = (
-        math.prod(int(extent) for extent in one.shape) * item_bytes(one.dtype) for one in results
-    )
-    return sum(sizes) >= _STREAMED_BYTES
+    item = min(item_bytes(one.dtype) for one in op.signature.results)
+    return run is None or (isinstance(run, int) and run * item >= _LEAST_RUN_BYTES)
 
 
-def begins_parts(count: Index, dtype: str) -> bool:
-    """Whether rows of so many elements all begin where a vector may be stored past the caches."""
-    number = known(count)
-    return number is not None and number * item_bytes(dtype) % PART_BYTES == 0
+def begins_parts(count: Extent, dtype: str) -> bool:
+    """Whether runs of so many elements all begin where a vector may be stored past the caches."""
+    return isinstance(count, int) and count * item_bytes(dtype) % PART_BYTES == 0
 
 
 def stream(buffer: Any, value: Expr, first: Index, lanes: int) -> None:
@@ -70,6 +73,19 @@ class Streamed(Flat):
 def result(buffer: Any, streaming: bool) -> Flat:
     """A result that is stored past the caches, or as usual."""
     return Streamed(buffer) if streaming else Flat(buffer)
+
+
+def stream_run(target: Any, to: Index, source: Any, start: Index, count: Index) -> None:
+    """``count`` elements of one flat buffer to another of the same type, past the caches."""
+    size = i64(count) * i64(item_bytes(str(target.dtype)))
+    places = [tirx.address_of(b[i64(at)]) for b, at in ((target, to), (source, start))]
+    I.evaluate(tirx.call_extern("void", COPY, *places, size))
+
+
+def next_line(buffer: Any, first: Index, stop: Index) -> Expr:
+    """The position from ``first`` on, or ``stop`` before it, at which a line of a cache begins."""
+    ahead = tirx.call_extern("int64", LINE, tirx.address_of(buffer[i64(first)]))
+    return I.Bind(emit.smaller(first + ahead // item_bytes(str(buffer.dtype)), stop))
 
 
 def fence() -> None:

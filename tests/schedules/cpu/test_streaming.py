@@ -45,7 +45,8 @@ def check_streams(op, *arguments, **changed):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shape"), [("float32", (40, 133)), ("float16", (7, 70)), ("int8", (7, 203))]
+    ("dtype", "shape"),
+    [("float32", (40, 133)), ("float16", (7, 70)), ("int8", (7, 203))],
 )
 @pytest.mark.parametrize("inclusive", [True, False])
 def test_scans_of_columns(dtype, shape, inclusive):
@@ -68,8 +69,32 @@ def test_scans_of_lines(dtype, length, inclusive, splits):
     check_streams(op, x, init, workgroup_tile={"length": 128}, splits=splits, **how)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "length"),
+    [("float32", 1), ("float32", 2500), ("float16", 90)],
+)
+@pytest.mark.parametrize("inclusive", [True, False])
+def test_scans_of_lines_in_lanes(dtype, length, inclusive):
+    op = ops.scan((19, length), dimension=1, inclusive=inclusive, dtype=dtype)
+    x, init = (RNG.integers(0, 2, s).astype(numpy_dtype(dtype)) for s in ((19, length), (19,)))
+    check_streams(op, x, init, algorithm="lanes")
+
+
+@pytest.mark.parametrize(
+    ("shape", "output", "offsets"),
+    [
+        ((2, 5, 6, 43), None, {}),
+        ((1, 9, 9, 3), (1, 50, 29), {"m_offset": (3,), "k_offset": (5,)}),  # some lies outside
+    ],
+)
+def test_im2col(shape, output, offsets):
+    places = {"batch_pos": [0], "m_pos": [1, 2], "k_pos": [3], "kernel_size": [3, 3]}
+    op = ops.im2col(shape, output, **places, **offsets)
+    check_streams(op, RNG.standard_normal(shape).astype("float32"))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-@pytest.mark.parametrize("shape", [(64, 96), (61, 93)])
+@pytest.mark.parametrize("shape", [(64, 96), (61, 2093)])
 @pytest.mark.parametrize("tiles", [(8, 32), (4, 6)])
 def test_pack_and_unpack_in_rows(dtype, shape, tiles):
     kind = numpy_dtype(dtype)
@@ -82,24 +107,46 @@ def test_pack_and_unpack_in_rows(dtype, shape, tiles):
     check_streams(ops.unpack(packed, shape, dtype=dtype, **where), y)
 
 
+def test_pack_and_unpack_without_tiles():
+    """What is a permutation of rows."""
+    for shape in ((3, 4, 70), (3, 4, 5000)):
+        where = {"inner_dims_pos": [0], "inner_tiles": [1], "outer_dims_perm": [1, 0, 2]}
+        x = RNG.standard_normal(shape).astype("float32")
+        check_streams(ops.pack(shape, **where), x)
+        packed = (4, 3, shape[2], 1)
+        check_streams(ops.unpack(packed, shape, **where), x.reshape(packed))
+
+
 def test_large_results_are_streamed_and_others_are_not():
     def streams(op):
         return choose(op, HOST).heuristic(op, HOST).streaming
 
     x86 = platform.machine() in ("x86_64", "AMD64")
+    tiles = {"inner_dims_pos": [0, 1], "inner_tiles": [8, 32]}
+    windows = {"batch_pos": [0], "m_pos": [1, 2], "k_pos": [3], "kernel_size": [3, 3]}
     assert streams(ops.scan((4096, 4096), dimension=0)) == x86
-    assert not streams(ops.scan((4096, 4096), dimension=1))  # whose lines lie in lanes
+    assert streams(ops.scan((4093, 4091), dimension=0)) == x86
+    assert streams(ops.scan((4093, 4091), dimension=1)) == x86
+    assert streams(ops.pack((4093, 4091), padding_value=0, **tiles)) == x86
+    assert streams(ops.unpack((512, 128, 8, 32), (4093, 4091), **tiles)) == x86
+    assert streams(ops.im2col((2, 60, 60, 640), **windows)) == x86
+    assert not streams(ops.im2col((512, 60, 60, 8), **windows))  # of runs of 96 bytes
+    assert not streams(ops.scan((1 << 20, 16), dimension=0))
     assert not streams(ops.scan((512, 512), dimension=0))
     assert not streams(ops.scan(("n", 4096), dimension=0))
 
 
-def test_squares_and_lanes_are_not_streamed():
+def test_what_is_not_streamed():
     transposed = ops.pack((64, 64), inner_dims_pos=[1, 0], inner_tiles=[8, 8])
     usual = choose(transposed, HOST).heuristic(transposed, HOST)
     with pytest.raises(ScheduleError, match="squares are not stored past the caches"):
         build(transposed, config=replace(usual, streaming=True))
+    dynamic = ops.unpack(("a", 8, 4, "t"), ("m", "n"), inner_dims_pos=[0, 1], inner_tiles=[4, "t"])
+    usual = choose(dynamic, HOST).heuristic(dynamic, HOST)
+    with pytest.raises(ScheduleError, match="tiles of t, which is known when it is called"):
+        build(dynamic, config=replace(usual, streaming=True))
     for scan, message in (
-        (ops.scan((64, 64), dimension=1), "'lanes' does not store past the caches"),
+        (ops.scan((2, 64), dimension=1), "'rows' does not store past the caches"),
         (ops.scan((64, 64), dimension=0, dtype="bfloat16"), "bfloat16 is not stored past"),
     ):
         usual = choose(scan, HOST).heuristic(scan, HOST)
