@@ -1,7 +1,7 @@
 """The CPU rule for contractions: blocks for the caches, shared out to the cores."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tvm import ir
 from tvm.script.ir_builder import IRBuilder
@@ -10,6 +10,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import amx
 from tvm_iree_ext.schedules.cpu.amx import TILE, TILES, TileProduct, tile_product
+from tvm_iree_ext.schedules.cpu.contraction_blocks import Grid
 from tvm_iree_ext.schedules.cpu.contraction_packing import Neighbours
 from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
@@ -20,8 +21,8 @@ from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_
 from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, dot_product_of
 from tvm_iree_ext.schedules.cpu.matmul import (
     EXACT_DEPTH,
+    LONGEST,
     RegisterTile,
-    depth_tile,
     few_rows_tile,
     register_tile,
 )
@@ -39,19 +40,11 @@ _SERIAL_FLOPS = 500_000
 
 # What an extent that is known at call time counts as.
 _TYPICAL = 384
-
-# The most elements of a block along m and n, and bytes of its sums where they are in scratch: they
-# are read from the third cache at worst.
-_MOST = 1024
-_MOST_SUMS_BYTES = 1 << 20
-
-# What it costs to pack an element, in multiply-adds: of vectors, and of tiles.
-_PACKED, _PACKED_FOR_TILES = 8, 128
+# The rows of a block where their number is not known and n is shared out.
+_UNKNOWN_ROWS = 2048
 
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
-# Panels of columns, up to which rows are read where they are.
-_FEW_PANELS = 2
 
 # Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
 # are read and written once for all of them.
@@ -66,54 +59,16 @@ _FEW_UNKNOWN = (1, 8)
 _LARGEST_SCRATCH_BYTES = 64 << 20
 
 # Of products of tiles: tiles of sums in registers; words of depth, a panel and rows of which fit
-# the first cache; and bytes of a block's sums, which stay in the second.
+# the first cache; bytes of a block's sums, which stay in the second; its most rows; and what it
+# costs to pack an element, in multiply-adds.
 _PRODUCT_TILES = 2
 _TILED_DEPTH = 128
 _TILED_SUMS_BYTES = 1 << 19
+_TILED_ROWS = 1024
+_PACKED_FOR_TILES = 128
 
 
 Loops = PanelLoops | VectorLoops
-
-
-@dataclass(frozen=True)
-class _Grid:
-    """What tasks are blocks of."""
-
-    slabs: int
-    m: int
-    n: int
-    tile: RegisterTile
-    sum_bytes: int
-    """Of a sum in scratch; 0 where there are none."""
-    cores: int
-    packed: int = _PACKED
-    """What it costs to pack an element, in multiply-adds."""
-    most_sums: int = _MOST_SUMS_BYTES
-    """The most bytes of a block's sums."""
-
-    def block(self, m_parts: int, n_parts: int) -> tuple[int, int]:
-        """Rows and columns of a block: whole register tiles where there are several."""
-        m, n = -(-self.m // m_parts), -(-self.n // n_parts)
-        m = -(-m // self.tile.rows) * self.tile.rows if m_parts > 1 else m
-        n = -(-n // self.tile.width) * self.tile.width if n_parts > 1 else n
-        return m, n
-
-    def cost(self, m_parts: int, n_parts: int) -> int:
-        """How long the thread with the most tasks takes, for each k, in multiply-adds."""
-        m, n = self.block(m_parts, n_parts)
-        tasks = self.slabs * -(-self.m // m) * -(-self.n // n)
-        return -(-tasks // self.cores) * (m * n + self.packed * (m + n))
-
-    def best(self) -> tuple[int, int]:
-        """The blocks of least cost."""
-        choices = []
-        for m_parts in range(1, -(-self.m // self.tile.rows) + 1):
-            for n_parts in range(1, -(-self.n // self.tile.width) + 1):
-                m, n = self.block(m_parts, n_parts)
-                if m <= _MOST and n <= _MOST and m * n * self.sum_bytes <= self.most_sums:
-                    choices.append((self.cost(m_parts, n_parts), m, n))
-                    break
-        return min(choices)[1:]
 
 
 class CpuContraction(CpuRule):
@@ -233,33 +188,43 @@ def panels_config(
     least = {MATRIX: TILE, DOTS: LEAST_LANES}.get(algorithm, 1)
     while columns is not None and lanes // 2 >= columns and lanes > least:
         lanes //= 2
+    tile = register_tile(features, lanes, rows, columns)
     if algorithm == MATRIX:
-        tile, k = RegisterTile(_PRODUCT_TILES * TILE, _PRODUCT_TILES, TILE), _TILED_DEPTH
-    else:
-        tile = register_tile(features, lanes, rows, columns)
-        k = depth_tile(tile, size)
+        tile = RegisterTile(_PRODUCT_TILES * TILE, _PRODUCT_TILES, TILE)
     group = dot.group if dot else 1
     places = None if depth is None else -(-depth // group)
-    if places is not None:
-        k = -(-places // -(-places // k))
-    grid = _Grid(
+    direct = without_scratch(plan, lanes, places is not None and places <= LONGEST)
+    promoted = ("lhs", "rhs") if dot else _promoted(plan)
+    grid = Grid(
         plan.count(plan.slabs) or 1,
         rows if rows is not None else _TYPICAL,
         columns if columns is not None else _TYPICAL,
+        places,
         tile,
-        0 if without_scratch(plan, lanes, k == places) else size,
         cores,
+        place_bytes=size,
+        sum_bytes=0 if direct else size,
+        packs_rows=plan.a in promoted,
     )
     if algorithm == MATRIX:
-        grid = replace(grid, sum_bytes=size, packed=_PACKED_FOR_TILES, most_sums=_TILED_SUMS_BYTES)
-    m, n = grid.best()
+        grid = replace(
+            grid,
+            sum_bytes=size,
+            packed=_PACKED_FOR_TILES,
+            most_rows=_TILED_ROWS,
+            most_depth=_TILED_DEPTH,
+            most_sums=_TILED_SUMS_BYTES,
+        )
+    m, n, k = grid.best()
+    if rows is None and m == _TYPICAL and direct:
+        m = _UNKNOWN_ROWS
     return LoweringConfig(
         algorithm=algorithm,
         workgroup_tile={"m": m, "n": n},
         reduction_tile={"k": k * group},
         register_tile={"rows": tile.rows, "vectors": tile.vectors},
         vector_lanes=lanes,
-        promote=("lhs", "rhs") if dot else _promoted(plan, tile, m, n, in_place),
+        promote=promoted,
         parallel=parallel,
     )
 
@@ -278,7 +243,7 @@ def _few_config(plan: Plan, features: CpuFeatures, cores: int) -> LoweringConfig
     shares = -(-cores // (plan.count(plan.slabs) or 1))
     block = min(-(-columns // shares), _MOST_COLUMNS)
     block = -(-block // tile.lanes) * tile.lanes
-    if plan.b in _needs_packing(plan, tile, rows, block):
+    if not _reads_in_place(plan, tile, rows, block):
         return None
     depth = plan.count(plan.depth)
     return LoweringConfig(
@@ -339,7 +304,7 @@ def check_panels(
             f"{rows // TILE} by {vectors} tiles do not fit {TILES} registers of tiles",
         )
     for name in sorted({"lhs", "rhs"} - set(config.promote)):
-        fits = not dot and name not in _needs_packing(plan, tile, m, n)
+        fits = not dot and (name == plan.a or _reads_in_place(plan, tile, m, n))
         check.expect(fits, "promote", list(config.promote), f"{name} among them")
     known = set(config.promote) <= {"lhs", "rhs"}
     check.expect(known, "promote", list(config.promote), "lhs and rhs at most")
@@ -353,16 +318,10 @@ def check_panels(
     return dot
 
 
-def _promoted(plan: Plan, tile: RegisterTile, m: int, n: int, in_place: bool) -> tuple[str, ...]:
-    """The factors that are packed."""
-    needed = _needs_packing(plan, tile, m, n)
-    few = (plan.extent(plan.m) or _TYPICAL) <= _FEW_ROWS
-    columns = plan.extent(plan.n) or _TYPICAL
-    # A row is read once for each panel: of few panels, packing costs more than it brings.
-    once = in_place and columns <= _FEW_PANELS * tile.width and _lies_in_rows(plan)
-    return tuple(
-        name for name in ("lhs", "rhs") if name in needed or not (few or (once and name == plan.a))
-    )
+def _promoted(plan: Plan) -> tuple[str, ...]:
+    """The factors that are packed: b, and a but for rows that are runs of memory."""
+    direct = _lies_in_rows(plan)
+    return tuple(name for name in ("lhs", "rhs") if not (direct and name == plan.a))
 
 
 def _lies_in_rows(plan: Plan) -> bool:
@@ -371,14 +330,9 @@ def _lies_in_rows(plan: Plan) -> bool:
     return same and plan.lies_along(plan.a, plan.depth)
 
 
-def _needs_packing(plan: Plan, tile: RegisterTile, m: int, n: int) -> set[str]:
-    """The factors that cannot be read where they are."""
-    found = set()
+def _reads_in_place(plan: Plan, tile: RegisterTile, m: int, n: int) -> bool:
+    """Whether vectors of ``b`` can be read where they are."""
     _, n = rounded_blocks(plan, tile, m, n)
-    if plan.extent(plan.m) is None:
-        found.add(plan.a)
     columns = plan.extent(plan.n)
     whole = columns is not None and columns % tile.lanes == 0 and (columns <= n or columns % n == 0)
-    if not whole or not plan.lies_along(plan.b, [plan.n]):
-        found.add(plan.b)
-    return found
+    return whole and plan.lies_along(plan.b, [plan.n])

@@ -2,14 +2,16 @@
 
     for slabs, blocks of m, blocks of n (a task):
         for blocks of depth:
-            rows[m, k] = a          (scratch: read as scalars, some rows side by side)
             panels[k, n] = b        (scratch: read as vectors, a panel of columns at a time)
-            sums[m, n] += rows * panels
+            for some rows:
+                rows[m, k] = a      (scratch: read as scalars, some rows side by side)
+                sums[m, n] += rows * panels
         result = epilogue(init + sums)
 
-A factor that is small, and has the elements side by side that the product wants so, is read where
-it is.  With an instruction that multiplies neighbours, both are packed into words of such, and
-depth is counted in words.  That of int8 takes unsigned bytes for a, so sums begin with
+Panels stay in the second cache, and the rows of a register tile, which meet all of them, in the
+first.  Rows whose depth is a run of memory are read where they are; so is b for few rows.  With an
+instruction that multiplies neighbours, both are packed into words of such, and depth is counted in
+words.  That of int8 takes unsigned bytes for a, so sums begin with
 
     offsets[n] = -128 * sum over the block of depth of b[n]
 """
@@ -60,6 +62,9 @@ from tvm_iree_ext.schedules.emit import (
 
 from tvm_iree_ext.dtypes import item_bytes
 
+# Vectors of rows that are packed at once: by squares of vectors, where runs of memory are of rows.
+_VECTORS_OF_ROWS = 3
+
 # How far ahead of its use a factor that is not packed is fetched: the processor foresees one run of
 # memory, not a part of each line.
 _COLUMNS_AHEAD = 128
@@ -96,6 +101,15 @@ class PanelLoops:
         self.block_k = -(-config.reduction_tile["k"] // self.a.group)
         self.held_k = -(-self.block_k // self.lanes) * self.lanes
         self.stride = odd_lines(self.held_k, item_bytes(self.dtype))
+        self.held_rows = self.block_m
+        if self.rows_first:
+            tiles = -(-_VECTORS_OF_ROWS * self.lanes // self.tile.rows)
+            self.held_rows = min(tiles * self.tile.rows, self.block_m)
+
+    @property
+    def rows_first(self) -> bool:
+        """Whether a few rows meet all panels, which are packed, and are packed just before."""
+        return self.plan.b in self.config.promote
 
     def emit(self) -> None:
         """The whole function."""
@@ -140,7 +154,7 @@ class PanelLoops:
             memory = emit.scratch([self.block_m * held], self.plan.op.accumulator_dtype)
         promoted = self.config.promote
         if self.plan.a in promoted:
-            self.rows = emit.scratch([self.block_m * self.stride], self.a.dtype)
+            self.rows = emit.scratch([self.held_rows * self.stride], self.a.dtype)
         if self.plan.b in promoted:
             self.panels = emit.scratch([held * self.held_k], self.b.dtype)
         if self.a.flipped:
@@ -155,7 +169,7 @@ class PanelLoops:
         with serial(blocks) as block:
             first = I.Bind(block * self.block_k)
             depth = emit.part(emit.smaller(self.block_k, self.depth), self.depth, first)
-            if self.plan.a in promoted:
+            if self.plan.a in promoted and not self.rows_first:
                 self.pack_rows(slab, Part(row, rows), Part(first, depth))
             if self.plan.b in promoted:
                 self.pack_panels(slab, column, columns, Part(first, depth))
@@ -169,6 +183,14 @@ class PanelLoops:
 
     def multiply(self, slab: At, rows: Part, columns: Part, depth: Part, finish: Finish) -> None:
         """The products of a block of depth, of whole vectors of columns."""
+
+        def first(row: Expr) -> None:
+            if self.plan.a not in self.config.promote:
+                return
+            with I.If(tirx.floormod(row, self.held_rows) == 0), I.Then():
+                count = emit.part(self.held_rows, rows.count, row)
+                self.pack_rows(slab, Part(rows.first + row, count), depth)
+
         multiply_panels(
             self.tile,
             rows=rows.count,
@@ -180,6 +202,7 @@ class PanelLoops:
             start=self.start,
             finish=finish,
             add=self.add,
+            first=first if self.rows_first else None,
         )
 
     def clear(self, sums: Sums, rows: Index, columns: Index) -> None:
@@ -209,7 +232,8 @@ class PanelLoops:
         """``a`` at a row and a k of the block."""
         operands, plan = self.operands, self.plan
         if plan.a in self.config.promote:
-            return lambda i, k: self.rows[i * self.stride + k]
+            held = self.held_rows
+            return lambda i, k: self.rows[(i % held if self.rows_first else i) * self.stride + k]
 
         def direct(i: Expr, k: Expr) -> Expr:
             row: Index = rows.first + i

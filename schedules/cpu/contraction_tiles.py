@@ -36,6 +36,11 @@ class TileLoops(PanelLoops):
         self.packing[plan.a] = replace(a, overlap=False)
         self.stride = self.held_k
 
+    @property
+    def rows_first(self) -> bool:
+        """No: all rows of a block are packed before."""
+        return False
+
     def row_place(self, i: Expr, k: Expr) -> Expr:
         """Where a word of a row is packed: in tiles, one for each step of depth."""
         tile, line = emit.divide(i, TILE)

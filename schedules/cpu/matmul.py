@@ -3,9 +3,10 @@
     c[rows, columns] (+)= a[rows, depth] * b[depth, columns]
 
 Rows of ``a`` are read as scalars, some of them side by side; ``b`` is held as panels: ``width``
-columns of it, all of depth, then the next ones, so that a panel is one run of memory, read again
-for each block of rows.  A caller takes a part of depth that keeps a panel in the caches
-(:func:`depth_tile`), and adds up the parts.
+columns of it, all of depth, then the next ones, so that a panel is one run of memory.  A caller
+takes a part of depth that keeps in the caches what is read again, and adds up the parts: a panel
+for each block of rows (:func:`depth_tile`), or, rows first, all panels for each few rows, which
+then stay in the first cache.
 """
 
 from collections.abc import Callable
@@ -126,6 +127,7 @@ def multiply_panels(
     start: Callable[[Expr, Expr], Expr],
     finish: Callable[[Expr, Expr, Expr], None] | Either,
     add: emit.MultiplyAdd | None = None,
+    first: Callable[[Expr], None] | None = None,
 ) -> None:
     """Multiply; every vector of columns is whole, and a number of rows that is not known is, too.
 
@@ -135,6 +137,8 @@ def multiply_panels(
         start: ``start(row, column)``: what a vector of sums begins with.
         finish: ``finish(row, column, value)`` takes it.
         add: ``add(sums, b, a)`` where ``sums + b * a`` would be wrong.
+        first: ``first(row)`` is done before the rows of a tile that begins there, whose products
+            with all panels follow; without it, products of a panel with all rows do.
     """
 
     def block(row: Expr, height: int, column: Expr, vectors: int) -> None:
@@ -154,7 +158,7 @@ def multiply_panels(
             add=add,
         )
 
-    each_block(tile, rows, columns, block)
+    each_block(tile, rows, columns, block, first)
 
 
 def each_block(
@@ -162,21 +166,39 @@ def each_block(
     rows: Index,
     columns: Index,
     block: Callable[[Expr, int, Expr, int], None],
+    first: Callable[[Expr], None] | None = None,
 ) -> None:
-    """``block(row, height, column, vectors)`` for the register tiles, panel by panel."""
+    """``block(row, height, column, vectors)`` for the register tiles, panel by panel.
+
+    With ``first`` rows by rows, and ``first(row)`` before them.
+    """
     exact, count = known(columns), known(rows)
     if exact is not None:
-        parts = [(i64(first), i64(n), vectors) for first, n, vectors in panels(exact, tile)]
+        parts = [(i64(begin), i64(n), vectors) for begin, n, vectors in panels(exact, tile)]
     else:
         parts = [(i64(0), i64(emit.ceil_div(columns, tile.width)), tile.vectors)]
-    for first, panel_count, vectors in parts:
-        with serial(panel_count) as panel:
-            column = first + panel * (vectors * tile.lanes)
-            blocks = count // tile.rows if count is not None else emit.ceil_div(rows, tile.rows)
-            with serial(blocks) as index:
-                block(index * tile.rows, tile.rows, column, vectors)
-            if count is not None and count % tile.rows:
-                block(i64(count // tile.rows * tile.rows), count % tile.rows, column, vectors)
+
+    def each_panel(body: Callable[[Expr, int], None]) -> None:
+        for begin, panel_count, vectors in parts:
+            with serial(panel_count) as panel:
+                body(begin + panel * (vectors * tile.lanes), vectors)
+
+    def each_row(body: Callable[[Expr, int], None]) -> None:
+        whole = count // tile.rows if count is not None else emit.ceil_div(rows, tile.rows)
+        with serial(whole) as index:
+            body(index * tile.rows, tile.rows)
+        if count is not None and count % tile.rows:
+            body(i64(count // tile.rows * tile.rows), count % tile.rows)
+
+    if first is None:
+        each_panel(lambda at, vectors: each_row(lambda row, high: block(row, high, at, vectors)))
+        return
+
+    def of_rows(row: Expr, high: int) -> None:
+        first(row)
+        each_panel(lambda at, vectors: block(row, high, at, vectors))
+
+    each_row(of_rows)
 
 
 def zeros(dtype: str, lanes: int) -> Expr:

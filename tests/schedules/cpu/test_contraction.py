@@ -221,9 +221,9 @@ def test_other_configs_compute_the_same():
         check(op, lhs, rhs, kernel=build(op, config=other))
 
 
-@pytest.mark.parametrize("columns", [64, 130])
-def test_rows_are_packed_where_many_panels_read_them(columns):
-    op = ops.matmul((131, 40), (40, columns))
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_are_packed_where_they_are_no_runs_of_memory(transposed):
+    op = ops.matmul((40, 131) if transposed else (131, 40), (40, 130), transpose_lhs=transposed)
     target = make_target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
     packed = CpuContraction().heuristic(op, target).promote
-    assert packed == (("rhs",) if columns == 64 else ("lhs", "rhs"))
+    assert packed == (("lhs", "rhs") if transposed else ("rhs",))
