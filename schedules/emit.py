@@ -125,6 +125,11 @@ def prefetch(buffer: Any, *index: Index, nearest: bool = True, write: bool = Fal
     I.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, *numbers))
 
 
+def line_starts(count: int, dtype: str) -> list[int]:
+    """Elements of a run, wherever it begins, of which each of its cache lines has one."""
+    return [*range(0, count - 1, _LINE_BYTES // item_bytes(dtype)), count - 1]
+
+
 def copy_run(target: Any, to: Index, source: Any, start: Index, count: Index) -> None:
     """``count`` elements of one flat buffer to another of the same type, by the C library.
 

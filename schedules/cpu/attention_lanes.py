@@ -125,6 +125,8 @@ class Lanes:
             with serial(self.parts) as part:
                 base, group = I.Bind(part * self.width), I.Bind(part * self.vectors)
                 self.find_next(first_key, part)
+                # The last tile alone may be of few keys, beside which there is little time.
+                self.near_end = I.Bind(first_key + 2 * self.tile_k2 > i64(end))
                 self.multiply_query_key(first_key, keys, group)
                 self.softmax(first_key, keys, base)
                 self.multiply_weights_value(first_key, keys, group)
@@ -207,11 +209,31 @@ class Lanes:
 
     def fetch_next(self, step: Expr, steps: int) -> None:
         """Have the share of a step of the next mask fetched."""
+
+        def fetch(row: At) -> None:
+            fetch_mask(self.operands, row, self.next_key, self.tile_k2)
+
+        self.share(self.next_base, step, steps, fetch)
+
+    def fetch_output(self, group: Expr, step: Expr, steps: int) -> None:
+        """Have the share of a step of a part's lines of the output fetched, to be written."""
+        view, dims = self.views["output"], self.op.dims["n"]
+        if known(view.along(dims)) == 0:
+            return
+
+        def fetch(row: At) -> None:
+            for column in emit.line_starts(self.n, view.dtype):
+                at = {**row, **self.space.spread(column, dims)}
+                emit.prefetch(view.buffer, *view.index(at), write=True)
+
+        self.share(group * self.lanes, step, steps, fetch)
+
+    def share(self, base: Expr, step: Expr, steps: int, use: Callable[[At], None]) -> None:
+        """``use`` the rows of a part, from ``base`` on, that are the share of one of the steps."""
         rows = -(-self.width // steps)
         with serial(rows) as row:
             lane = emit.smaller(step * rows + row, self.width - 1)
-            at = emit.bound(self.row_at(self.next_base + lane))
-            fetch_mask(self.operands, at, self.next_key, self.tile_k2)
+            use(emit.bound(self.row_at(base + lane)))
 
     def start(self) -> None:
         """Set the running state: empty, or what online attention is given."""
@@ -258,7 +280,7 @@ class Lanes:
         """scores[k2, rows] = key[k2, k1] * query[k1, rows], scaled; rows from a vector on."""
         rows = self.config.register_tile["k2"]
         last = i64(self.keys) - 1
-        # A few lines of the next mask at a time: all at once would keep the product waiting.
+        # Few lines are fetched at a time: all at once would keep the product waiting.
         depth = known(self.depth(self.k1)) or 1
         every = 1 << (max(1, depth * self.tile_k2 // rows // self.width).bit_length() - 1)
         shares = -(-depth // every)
@@ -277,7 +299,11 @@ class Lanes:
             def fetch(k: Expr) -> None:
                 with I.If(tirx.floormod(k, i64(every)) == 0), I.Then():
                     share = block * shares + tirx.floordiv(k, i64(every))
-                    self.fetch_next(share, self.tile_k2 // rows * shares)
+                    steps = self.tile_k2 // rows * shares
+                    if self.mask_by_row:
+                        self.fetch_next(share, steps)
+                    with I.If(self.near_end), I.Then():
+                        self.fetch_output(group, share, steps)
 
             emit.multiply_tile(
                 rows=rows,
@@ -292,7 +318,7 @@ class Lanes:
                 start=lambda i, j: self.operands.const(0.0, self.lanes),
                 finish=finish,
                 add=self.add,
-                beside=fetch if self.mask_by_row else None,
+                beside=fetch,
             )
 
     def depth(self, count: Index) -> Index:

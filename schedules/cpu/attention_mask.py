@@ -8,10 +8,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
 
-from tvm_iree_ext.dtypes import item_bytes
-
 _HALF, _WORD = "uint16", "uint32"
-_LINE_BYTES = 64
 
 
 def load_mask(
@@ -82,7 +79,6 @@ def fetch_mask(operands: AttentionOperands, row: At, first_key: Expr, keys: int)
     view, dims = operands.views["mask"], operands.op.dims["k2"]
     if known(view.along(dims)) == 0:
         return
-    step = _LINE_BYTES // item_bytes(view.dtype)
-    for key in (*range(0, keys - 1, step), keys - 1):
+    for key in emit.line_starts(keys, view.dtype):
         at = {**row, **operands.key_at(first_key + key)}
         emit.prefetch(view.buffer, *view.index(at), nearest=False)

@@ -406,7 +406,7 @@ def test_scratch_does_not_grow_with_the_sequence():
         ({"reduction_tile": {"k2": 3}}, r"reduction_tile\['k2'\] is 3; expected a multiple"),
         ({"register_tile": {"k2": 0, "n": 4, "m": 1}}, r"register_tile\['k2'\] is 0"),
         ({"workgroup_tile": {"m": 64, "zz": 3}}, "workgroup_tile is .*; expected tiles for m"),
-        ({"workgroup_tile": {"m": 1 << 20}}, "tiles of 1048576 rows and 48 keys take .* bytes"),
+        ({"workgroup_tile": {"m": 1 << 20}}, "tiles of 1048576 rows and 96 keys take .* bytes"),
         ({"splits": 7}, "splits is 7; expected 1 in the lanes form"),
         ({"algorithm": "rows"}, "register_tile is .*; expected tiles for n"),
         ({"promote": ("foo",)}, r"promote is \('foo',\); expected some of key and value"),
