@@ -1,6 +1,7 @@
 """The CPU rule for scans: which form, with which tiles."""
 
 from dataclasses import replace
+from math import gcd
 
 from tvm import ir
 from tvm.target import Target
@@ -23,6 +24,9 @@ _SERIAL_BYTES = 256 * 1024
 
 # A row of a tile of columns is read again one step later: it and the next fit into the L1 cache.
 _ROW_BYTES = 8 * 1024
+
+# What a tile has of a row at least, in vectors.
+_LEAST_VECTORS = 4
 
 # A chunk of a line, with its output, for two threads and one more chunk of each fits into L2.
 _CHUNK_BYTES = 256 * 1024
@@ -58,8 +62,10 @@ class CpuScan(CpuRule):
             lanes = features.lanes(item_bytes(held_dtype(op.type.dtype)) * 8)
             tile = max(_ROW_BYTES // item // lanes, 1) * lanes
             if outer is not None and inner is not None:
-                while tile > 4 * lanes and outer * -(-inner // tile) < features.cores:
-                    tile = tile // 2 // lanes * lanes
+                # Tiles alike, as many as cores share evenly.
+                share = features.cores // gcd(outer, features.cores)
+                tiles = -(-inner // (tile * share)) * share
+                tile = max(-(-inner // (tiles * lanes)), _LEAST_VECTORS) * lanes
             return LoweringConfig(
                 algorithm="columns",
                 workgroup_tile={"columns": tile},

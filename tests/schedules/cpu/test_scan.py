@@ -56,6 +56,14 @@ def test_any_number_of_columns(columns, inclusive):
         check(op, *arrays((2, 5, number), 1))
 
 
+def test_cores_share_columns_evenly():
+    target = make_target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    for columns, tiles, tile in ((2048, 2, 1024), (4091, 2, 2048), (4100, 4, 1040), (9, 1, 64)):
+        config = RULE.heuristic(ops.scan((64, columns), dimension=0), target)
+        assert config.workgroup_tile["columns"] == tile
+        assert -(-columns // tile) == tiles
+
+
 def test_a_tile_of_columns_that_is_cut_short():
     op = ops.scan((6, 77), dimension=0, dtype="i32")
     config = config_of(op, workgroup_tile={"columns": 32})
