@@ -10,7 +10,7 @@ and value transposed once for all rows of a task.  Elements past the end of k1, 
 are zeros where they would be added, and so whole tiles are multiplied whatever the extents.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -73,7 +73,7 @@ class _Tiles(Pairs):
     def allocate_factors(self) -> None:
         lines = self.query_lines
         self.query = emit.scratch([self.tile_m // TILE * lines, TILE], WORD)
-        self.key = emit.scratch([self.tile_k2, 2 * lines], HALF)
+        self.key = emit.scratch([self.tile_k2 // TILE * lines, 2 * TILE], HALF)
         self.row_halves = emit.scratch([TILE, 2 * lines], HALF)
         self.weights = emit.scratch([self.tile_k2 // 2, self.width], WORD)
         self.value = emit.scratch([self.output_lines * self.tiles_k2, TILE], WORD)
@@ -93,7 +93,11 @@ class _Tiles(Pairs):
         self.factor = I.Bind(self.operands.query_factor)
         with serial(self.groups) as group:
             for lane, row in enumerate(self.lane_rows(group * TILE)):
-                self.copy_row(self.row_halves, lane, "query", row)
+
+                def place(column: Expr, lane: int = lane) -> tuple[Expr, Expr]:
+                    return i64(lane), column
+
+                self.copy_row(self.row_halves, "query", row, place)
             with serial(self.query_lines // TILE) as block:
                 rows = [
                     tirx.reinterpret(
@@ -106,14 +110,17 @@ class _Tiles(Pairs):
                 for line, value in enumerate(emit.transpose(rows)):
                     I.buffer_store(self.query, value, [first + line, emit.run(0, TILE)])
 
-    def copy_row(self, target: Any, line: Index, name: str, at: At) -> None:
-        """``target[line, k1]`` = a row of query or key."""
+    def copy_row(
+        self, target: Any, name: str, at: At, place: Callable[[Expr], tuple[Expr, Expr]]
+    ) -> None:
+        """``target[place(k1)]`` = a row of query or key."""
         view = self.raw[name]
 
         def piece(column: Index, lanes: int) -> None:
             here = {**at, **view.space.spread(column, self.op.dims["k1"])}
             value = view.load(here, HALF, lanes)
-            I.buffer_store(target, value, [i64(line), emit.run(column, lanes)])
+            line, first = place(i64(column))
+            I.buffer_store(target, value, [line, emit.run(first, lanes)])
 
         emit.in_vectors(self.k1, 2 * TILE, piece)
 
@@ -169,10 +176,20 @@ class _Tiles(Pairs):
         return (i64(block) * self.tiles_k2 + place) * TILE
 
     def copy_key(self, first_key: Expr, keys: Index) -> None:
-        """``key[k2, k1]`` of a tile of keys; past the last key stays what is there."""
+        """A tile of keys, as tiles of [k2, k1]; past the last key stays what is there."""
         with serial(keys) as key:
             at = {**self.outer, **self.operands.key_at(first_key + key)}
-            self.copy_row(self.key, key, "key", at)
+            block, own = emit.divide(key, TILE)
+
+            def place(column: Expr) -> tuple[Expr, Expr]:
+                step, first = emit.divide(column, 2 * TILE)
+                return self.key_line(block, step) + own, first
+
+            self.copy_row(self.key, "key", at, place)
+
+    def key_line(self, block: Index, step: Index) -> Expr:
+        """The first line of a tile of key, of a block of keys and a step along k1."""
+        return (i64(block) * (self.query_lines // TILE) + step) * TILE
 
     def multiply_query_key(self, first_key: Expr, keys: Index, group: Expr) -> None:
         rows, lines = self.config.register_tile["k2"], self.query_lines
@@ -180,16 +197,15 @@ class _Tiles(Pairs):
             if self.mask_by_row:
                 self.fetch_next(block, self.tile_k2 // (TILE * rows))
 
-            def key(i: int) -> Expr:
-                return (block * rows + i) * TILE
-
             self.product.multiply(
                 rows=rows,
                 columns=self.vectors,
                 depth=lines // TILE,
-                a=lambda i, k: Place(self.key, (key(i), k * 2 * TILE), lines),
+                a=lambda i, k: Place(self.key, (self.key_line(block * rows + i, k), 0), TILE),
                 b=lambda k, j: Place(self.query, ((group + j) * lines + k * TILE, 0), TILE),
-                sums=lambda i, j: Place(self.scores, (key(i), j * TILE), self.width),
+                sums=lambda i, j: Place(
+                    self.scores, ((block * rows + i) * TILE, j * TILE), self.width
+                ),
                 carried=False,
             )
 
