@@ -35,10 +35,10 @@ _REGISTER_TILES = {16: ((6, 2),), 32: ((6, 4), (8, 3), (8, 2))}
 _ROWS, _KEYS, _KEY_NUMBERS = 256, 96, 96 * 64
 
 # The tiles form: tiles of sums in registers; rows of a task; and vectors of rows and keys whose
-# scores are made at once: fewer where a mask of as many lies beside them in the first cache.
+# scores are made at once.
 _PRODUCT_TILES = 2
 _TILED_ROWS = 1024
-_TILED_SCORES, _TILED_SCORES_AND_MASK = (2, 256), (1, 64)
+_TILED_VECTORS, _TILED_KEYS = 2, 256
 
 # Rows, in vectors of them, up to which a tuner tries the form for few.
 _MOST_ROWS_IN_VECTORS = 4
@@ -144,7 +144,7 @@ class CpuAttention(CpuRule):
             promote = ("value",)
         if algorithm == MATRIX:
             promote, rows, tile_m = ("key", "value"), _PRODUCT_TILES, _TILED_ROWS
-            vectors, tile_k2 = _TILED_SCORES_AND_MASK if "mask" in op.maps else _TILED_SCORES
+            vectors, tile_k2 = _TILED_VECTORS, _TILED_KEYS
         unit = vectors * lanes
         tile_m = max(unit, tile_m // unit * unit)
         points = _static_count(op, "b")

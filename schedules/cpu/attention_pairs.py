@@ -154,6 +154,7 @@ class Pairs(Lanes):
             I.buffer_store(self.weights, self.dot.rounded(low, high, self.lanes), [pair, place])
 
         def whole(pair: Expr) -> None:
+            self.beside(pair, own)
             weight(pair * 2, 0)
             weight(pair * 2 + 1, 1)
             store(pair)
@@ -165,6 +166,9 @@ class Pairs(Lanes):
             store(pair)
 
         self.each_pair(keys, whole, last)
+
+    def beside(self, pair: Expr, own: Expr) -> None:
+        """What goes on beside the weights of a pair of keys, of a part's rows from one on."""
 
     def each_pair(
         self, keys: Index, whole: Callable[[Expr], None], last: Callable[[Expr], None]
