@@ -36,7 +36,6 @@ from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction_sums import (
     DirectSums,
     Finish,
-    goes_directly,
     kept_in_result,
 )
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
@@ -148,7 +147,7 @@ class PanelLoops:
         held = -(-exact // self.lanes) * self.lanes if exact is not None else self.block_n
         blocks = emit.ceil_div(self.depth, self.block_k)
         single = known(blocks) == 1
-        direct = goes_directly(self.plan, self.lanes, columns)
+        direct = self.plan.runs_along_n
         memory = None
         if not direct or not (single or kept_in_result(self.plan, self.lanes)):
             memory = emit.scratch([self.block_m * held], self.plan.op.accumulator_dtype)

@@ -22,13 +22,6 @@ Take = Callable[[Expr, Expr, Expr], None]
 Finish = Take | Either
 
 
-def goes_directly(plan: Plan, lanes: int, columns: Index) -> bool:
-    """Whether tiles of blocks with so many columns go to the result out of registers."""
-    wide = plan.extent(plan.n)
-    whole = wide is not None and wide % lanes == 0
-    return plan.runs_along_n and (whole or known(columns) is not None)
-
-
 def kept_in_result(plan: Plan, lanes: int) -> bool:
     """Whether the result can hold sums between blocks of depth."""
     wide = plan.extent(plan.n)
@@ -38,9 +31,7 @@ def kept_in_result(plan: Plan, lanes: int) -> bool:
 
 def without_scratch(plan: Plan, lanes: int, single: bool) -> bool:
     """Whether sums need no scratch, however blocks are cut; ``single`` where depth is one."""
-    wide = plan.extent(plan.n)
-    whole = wide is not None and wide % lanes == 0
-    return whole and plan.runs_along_n and (single or kept_in_result(plan, lanes))
+    return plan.runs_along_n and (single or kept_in_result(plan, lanes))
 
 
 @dataclass(frozen=True)
@@ -124,19 +115,22 @@ class DirectSums:
         sums = emit.registers(self.lanes, self.held)
         I.buffer_store(sums, emit.cast(value, self.held), [emit.run(0, self.lanes)])
 
-        def part(first: int, lanes: int) -> None:
+        def part(first: Index, lanes: int) -> None:
             with emit.vector_loop(lanes) if lanes > 1 else emit.serial(1) as lane:
-                place = first + i64(lane)
+                place = i64(first) + i64(lane)
                 self.operands.finish(self.at(i, j + place), sums[place])
 
-        exact = known(self.columns)
-        rest = exact % self.lanes if exact is not None else 0
+        wide, exact = self.operands.plan.extent(self.operands.plan.n), known(self.columns)
         with self.inside(i, j):
-            if not rest:
+            if any(count is not None and count % self.lanes == 0 for count in (wide, exact)):
                 part(0, self.lanes)
                 return
-            with I.If(j + self.lanes <= exact):
+            with I.If(j + self.lanes <= i64(self.columns)):
                 with I.Then():
                     part(0, self.lanes)
                 with I.Else():
-                    emit.in_vectors(rest, self.lanes, part)
+                    if exact is not None:
+                        emit.in_vectors(exact % self.lanes, self.lanes, part)
+                    else:
+                        with emit.serial(i64(self.columns) - j) as place:
+                            part(place, 1)
