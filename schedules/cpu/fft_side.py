@@ -4,9 +4,9 @@ Where the axis is not the innermost, neighbouring rows often are neighbours in m
 is read and written as it is.  Otherwise the rows of a task are brought into lanes first, by
 transposes in registers where rows are contiguous, and element by element where nothing is.
 
-Brought into lanes, the rows fill much of the first cache, so passes leave their results in place,
-and nothing is fetched to that cache early: to the second, the lines that results go to during the
-passes, and the next rows while results are stored.
+Brought into lanes, the rows fill much of the first cache, so passes leave their results in place.
+The lines that results go to are fetched during the passes, and the next rows while results are
+stored: all of these are far apart, and nothing foresees them.
 """
 
 from typing import Any
@@ -162,11 +162,11 @@ class SideBySide:
         self.fetch(self.operands.inputs, at, -(-self.lanes * size // length))
 
     def fetch(self, buffers: list[Any], first: Expr, count: int) -> None:
-        """To the second cache: the first is full of what lies in lanes."""
+        """Have so many elements of each buffer fetched, from a flat place on."""
         for buffer in buffers:
             if buffer is not None:
                 for place in range(0, count, _LINE_BYTES // item_bytes(self.op.dtype)):
-                    emit.prefetch(buffer, *self.operands.flat(first + place), nearest=False)
+                    emit.prefetch(buffer, *self.operands.flat(first + place))
 
     def result_place(self, k: Expr) -> Expr:
         """Where the lanes of element k of the results begin."""
