@@ -48,6 +48,7 @@ _SHORT, _SHORT_DIGIT_BITS = 2048, 8
 _ROWS_KEPT, _MORE_ROWS = 2, 2
 _MOST_ROWS = 64  # beyond, they are in memory more than in registers
 _BLOCK = 8  # vectors
+_LINE_BYTES, _LINES = 64, 4  # of the cache, of strewn lines that are walked together; measured
 
 _MOST_VECTORS = 64
 _LARGEST_DIGIT_BITS = 16
@@ -94,9 +95,12 @@ class CpuTopk(CpuRule):
         lanes = features.lanes(_item(op) * 8)
         if algorithm == "heap":
             lanes = min(lanes, _HEAP_VECTOR_BYTES // _item(op))
+        walked = {"candidates": 1024}
+        if not _in_one_piece(op):
+            walked["columns"] = _columns(op, features.cores)
         return LoweringConfig(
             algorithm=algorithm,
-            workgroup_tile={"candidates": 1024},
+            workgroup_tile=walked,
             register_tile=tile,
             vector_lanes=lanes,
             splits=splits,
@@ -162,6 +166,20 @@ def _in_one_piece(op: Topk) -> bool:
     return _known(op.types["values"].shape[op.dimension + 1 :]) == 1
 
 
+def _columns(op: Topk, cores: int) -> int:
+    """How many strewn lines are walked together: of one line of the cache, or more of them.
+
+    Of lines that begin inside a line of the cache, few would have most of them fetched twice.
+    """
+    shape = op.types["values"].shape
+    line = _LINE_BYTES // item_bytes(op.types["values"].dtype)
+    outer, inner = _known(shape[: op.dimension]), _known(shape[op.dimension + 1 :])
+    wide = _LINES * line
+    if outer is None or inner is None or outer * -(-inner // wide) >= 2 * cores:
+        return wide
+    return line
+
+
 def _keeps_many(op: Topk) -> bool:
     """Whether what is kept is many, and no small part of a line."""
     if not isinstance(op.k, int) or op.k < _MANY:
@@ -219,5 +237,7 @@ def _check(op: Topk, target: Target, check: ConfigCheck) -> None:
         check.need(_suits_select(op), "'select' needs a plain comparison, along the innermost dim")
         return
     check.tile("workgroup_tile", "candidates")
+    if not _in_one_piece(op):
+        check.tile("workgroup_tile", "columns")
     check.need(single or _in_one_piece(op), "splits need the dim to be the innermost")
     check.need(single or op.order is not None, "splits need a plain comparison")

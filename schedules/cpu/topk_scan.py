@@ -4,7 +4,7 @@ The best of a block of candidates is found in vectors, lane by lane, and compare
 element kept; most blocks end there, so a long line costs what reading it costs.  A block with a
 candidate in it is walked singly.
 
-Where the dim is not the innermost, the lines of one cache line of elements are copied to a tile
+Where the dim is not the innermost, the lines of some cache lines of elements are copied to a tile
 together, a piece at a time.  Where there are fewer lines than cores, a line is walked in
 ``splits`` parts, each with slots of its own, which are offered to those of the first at the end.
 
@@ -29,13 +29,16 @@ from tvm_iree_ext.ops.order import is_nan
 from tvm_iree_ext.ops.topk import Topk
 
 _CACHE_LINE_BYTES = 64
+_LARGEST_SQUARE = 16
+_ROWS_AHEAD = 32  # that are fetched: they lie too far apart for the CPU to foresee them
 
 
 def scan_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``.
 
     ``config`` has ``algorithm`` (``ordered`` or ``heap``), ``vector_lanes``, ``splits``,
-    ``register_tile["vectors"]`` (of a block) and ``workgroup_tile["candidates"]`` (of a tile).
+    ``register_tile["vectors"]`` (of a block) and, for lines that are strewn, ``workgroup_tile``
+    (of a tile): how many ``candidates`` of how many ``columns``, as lines are called there.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Scan(op, config).emit()
@@ -186,8 +189,8 @@ class _Scan(TopkLines):
         self.hand_out(first, is_ordered, line * i64(self.k), 1)
 
     def emit_tiles(self) -> None:
-        """Lines that are strewn, a cache line of them at a time, through a tile."""
-        width = _CACHE_LINE_BYTES // item_bytes(self.dtype)
+        """Lines that are strewn, some of them at a time, through a tile."""
+        width = self.config.workgroup_tile["columns"]
         inner = known(self.inner)
         width = width if inner is None else min(width, inner)
         # At least one, as TVM sees a division by zero otherwise.
@@ -200,9 +203,11 @@ class _Scan(TopkLines):
             columns = I.Bind(i64(emit.smaller(width, self.inner - first)))
             values, indices = self.slot_memory(product([width, self.k]))
             ordered = emit.scratch([width], "int32")
-            tile = {"values": emit.scratch([width, tile_n], stored(self.dtype))}
+            # Rows a power of two apart would share the places of a cache.
+            row = tile_n + _CACHE_LINE_BYTES
+            tile = {"values": emit.scratch([width, row], stored(self.dtype))}
             if self.op.has_indices:
-                tile[self.op.input_indices] = emit.scratch([width, tile_n], self.index_dtype)
+                tile[self.op.input_indices] = emit.scratch([width, row], self.index_dtype)
             stride = i64(self.inner)
             line_base = I.Bind(outer * i64(self.candidates) * stride + first)
             out_base = I.Bind(outer * i64(self.k) * stride + first)
@@ -224,15 +229,39 @@ class _Scan(TopkLines):
                     begin = I.Bind(piece * tile_n)
                     count = I.Bind(i64(emit.smaller(tile_n, self.candidates - begin)))
                     for name, target in tile.items():
-                        with serial(count) as i, serial(columns) as c:
-                            value = self.flat[name][line_base + (begin + i) * stride + c]
-                            I.buffer_store(target, value, [c, i])
+                        start = I.Bind(line_base + begin * stride)
+                        self.fill(target, self.flat[name], start, count, columns)
                     with serial(columns) as c, I.If(ordered[c] == 1), I.Then():
                         self.scan_tile(slots_of(c), tile, c, begin, count)
             with serial(columns) as c:
                 is_ordered = emit.registers(1, "int32")
                 I.buffer_store(is_ordered, ordered[c], [0])
                 self.hand_out(slots_of(c), is_ordered, out_base + c, stride)
+
+    def fill(self, tile: Any, source: Any, start: Expr, count: Expr, columns: Expr) -> None:
+        """Copy ``count`` rows of some lines to the columns of a tile, squares in registers."""
+        stride = i64(self.inner)
+        width, row = (int(extent) for extent in tile.shape)
+        side = 1 << (min(width, self.lanes, _LARGEST_SQUARE).bit_length() - 1)
+        blocks = I.Bind(tirx.floordiv(count, i64(side)))
+        across = I.Bind(tirx.floordiv(columns, i64(side)))
+        line = _CACHE_LINE_BYTES // item_bytes(str(tile.dtype))
+        with serial(blocks) as block:
+            first = I.Bind(block * side)
+            with serial(side) as i, serial(-(-width // line) + 1) as piece:
+                ahead = start + (first + i + _ROWS_AHEAD) * stride
+                emit.prefetch(source, ahead + tirx.min(piece * line, i64(width - 1)))
+            with serial(across) as square:
+                left = I.Bind(square * side)
+                corner = I.Bind(start + first * stride + left)
+                to = I.Bind(left * row + first)
+                rows = [I.Bind(corner + i * stride) for i in range(side)]
+                targets = [to + c * row for c in range(side)]
+                emit.move_transposed(emit.flat(tile), targets, source, rows)
+            with serial(columns, across * side) as c, serial(side) as i:
+                I.buffer_store(tile, source[start + (first + i) * stride + c], [c, first + i])
+        with serial(count, blocks * side) as i, serial(columns) as c:
+            I.buffer_store(tile, source[start + i * stride + c], [c, i])
 
     def follow_strided(self, slots: Slots, out_base: Expr, line_base: Expr) -> None:
         """The dialect's loops over a line that is strewn."""

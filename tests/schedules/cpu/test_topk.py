@@ -277,14 +277,24 @@ def test_long_lines_are_walked_in_parts(form, splits):
         np.testing.assert_array_equal(array, right)
 
 
-@pytest.mark.parametrize("has_indices", [False, True])
-def test_selects_along_a_dim_that_is_not_the_innermost(has_indices):
+@pytest.mark.parametrize(
+    ("dtype", "has_indices", "cpu"),
+    [
+        ("float32", True, None),
+        ("float16", False, None),
+        ("int8", True, None),
+        ("float64", False, "x86-64-v3"),
+        ("bool", False, None),
+    ],
+)
+def test_selects_along_a_dim_that_is_not_the_innermost(dtype, has_indices, cpu):
     rng = np.random.default_rng(8)
     shape = ("a", "n", "b")
-    op = ops.topk(shape, ("a", 6, "b"), indices=shape if has_indices else None, dimension=1)
-    kernel = build(op)
-    for sizes in ((1, 300, 3), (1, 1500, 17), (2, 300, 5), (1, 70, 1)):
-        values = rng.integers(0, 100, sizes).astype(np.float32)
+    indices = shape if has_indices else None
+    op = ops.topk(shape, ("a", 6, "b"), indices=indices, dimension=1, dtype=dtype)
+    kernel = build(op, target={"kind": "llvm", "mcpu": cpu} if cpu else "llvm")
+    for sizes in ((1, 300, 3), (1, 1500, 17), (2, 300, 133), (1, 70, 1)):
+        values = rng.integers(0, 100, sizes).astype(dtype)
         indices = rng.integers(0, 999, sizes).astype(np.int32) if has_indices else None
         given = operands(values, 6, axis=1, indices=indices)
         want = registry.find("topk").reference(op, given).values()
