@@ -21,6 +21,7 @@ from tvm_iree_ext.schedules.cpu.matmul import (
     depth_tile,
     register_tile,
     row_cycles,
+    whole_tile,
 )
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.winograd_panels import rest_of
@@ -38,6 +39,9 @@ _SERIAL_FLOPS = 500_000
 # Pixels, or tiles of Winograd, of a task: the more, the less often the filter is read again, until
 # what the task holds outgrows the second cache.
 _MOST = {"im2col": 192, "winograd": 48}
+
+# What tiles and products of a task of Winograd take there, beside a transformed filter that stays.
+_TASK_BYTES, _STAYING_BYTES = 288 << 10, 1 << 20
 
 DIRECT = "direct"  # windows of im2col that are read where they lie
 
@@ -155,6 +159,8 @@ class CpuConv2d(CpuRule):
         """Of a form, with blocks that fit a tile."""
         depth = depth_tile(tile, item_bytes(product_dtype(op)))
         pixels, columns, parts = _block(op, tile, features)
+        if algorithm == "winograd" and parts == 1:
+            tile = _tile_of_block(op, tile, features, pixels, columns)
         if algorithm == DIRECT:
             wide = op.output[2]
             assert isinstance(wide, int)
@@ -230,7 +236,7 @@ def _block(op: Conv2d, tile: RegisterTile, features: CpuFeatures) -> tuple[int, 
 
     batch, rows, wide, _ = op.output
     count = batch if isinstance(batch, int) else 1
-    most = _MOST[op.algorithm]
+    most = _most(op)
     in_lanes = _filters_in_lanes(op)
     unit, across = (tile.rows, tile.lanes) if in_lanes else (tile.lanes, tile.rows)
     grid = _Grid(
@@ -240,11 +246,17 @@ def _block(op: Conv2d, tile: RegisterTile, features: CpuFeatures) -> tuple[int, 
         vectors=-(-op.group_filters // across) * (1 if in_lanes else tile.rows),
         cores=features.cores,
     )
-    columns = -(-grid.wide // -(-grid.wide // most))
-    if isinstance(wide, str):
-        columns = most
-    elif columns < grid.wide:
+    if op.algorithm == "winograd":
+        # Register tiles are chosen for the block; somewhat more than most beat pieces of few.
+        unit, pieces = 1, max(round(grid.wide / most), 1)
+    else:
+        pieces = -(-grid.wide // most)
+    columns = most
+    if isinstance(wide, int):
+        columns = -(-grid.wide // pieces)
+    if columns < grid.wide:
         columns = -(-columns // unit) * unit
+
     splits = [parts for parts in (1, features.cores) if _divides(op, tile, parts)]
     _, fewer, parts = min(
         (grid.cost(n, min(columns, grid.wide), parts, lambda p: -(-p // unit) * unit), -n, parts)
@@ -254,6 +266,32 @@ def _block(op: Conv2d, tile: RegisterTile, features: CpuFeatures) -> tuple[int, 
     if isinstance(wide, str) or isinstance(rows, str) or isinstance(batch, str):
         return most, columns, 1
     return -fewer * columns, columns, parts
+
+
+def _tile_of_block(
+    op: Conv2d, tile: RegisterTile, features: CpuFeatures, pixels: int, columns: int
+) -> RegisterTile:
+    """The tile for the rows of a task of Winograd, whose number may not be known to the kernel."""
+    batch, rows, wide, _ = op.output
+    if not (isinstance(batch, int) and isinstance(rows, int) and isinstance(wide, int)):
+        return tile
+    r, lanes = op.output_tile_size or 1, tile.lanes
+    lines, across = batch * -(-rows // r), -(-wide // r)
+    filters = max(op.group_filters - rest_of(op.group_filters, op.group_channels, lanes)[0], 1)
+    alike = across % columns == 0 and lines % (pixels // columns) == 0
+    return (register_tile if alike else whole_tile)(features, lanes, pixels, filters)
+
+
+def _most(op: Conv2d) -> int:
+    """Pixels, or tiles, of a task at most, or somewhat more."""
+    most = _MOST[op.algorithm]
+    if op.algorithm != "winograd":
+        return most
+    channels, filters = op.group_channels, op.group_filters
+    place = ((op.output_tile_size or 0) + 2) ** 2 * item_bytes(op.compute_dtype)
+    if op.groups * channels * filters * place > _STAYING_BYTES:
+        return most
+    return min(max(_TASK_BYTES // ((channels + filters) * place), 1), most)
 
 
 def _divides(op: Conv2d, tile: RegisterTile, parts: int) -> bool:

@@ -76,6 +76,22 @@ def register_tile(
     return next(t for t, c in zip(tiles, costs, strict=True) if c <= min(costs) * _ABOUT)
 
 
+def whole_tile(features: CpuFeatures, lanes: int, rows: int, columns: int) -> RegisterTile:
+    """The tile for a product of so many rows, the last of which take a whole tile, too."""
+    registers, needed = features.vector_registers, -(-columns // lanes)
+    tiles = [
+        RegisterTile(high, vectors, lanes)
+        for vectors in range(min(needed, _VECTORS[registers]), 0, -1)
+        for high in range((registers - 1 - vectors) // vectors, 0, -1)
+    ]
+
+    def cost(tile: RegisterTile) -> tuple[float, int]:
+        computed = -(-rows // tile.rows) * tile.rows
+        return computed * row_cycles(tile, None, needed), -tile.rows * tile.vectors
+
+    return min(tiles, key=cost)
+
+
 def row_cycles(tile: RegisterTile, rows: int | None, vectors: int) -> float:
     """Cycles of a step of depth, for each row, with so many vectors of columns.
 
