@@ -12,7 +12,11 @@ from tvm_iree_ext.schedules.cpu import amx
 from tvm_iree_ext.schedules.cpu.amx import TILE, TILES, TileProduct, tile_product
 from tvm_iree_ext.schedules.cpu.contraction_blocks import Grid
 from tvm_iree_ext.schedules.cpu.contraction_packing import Neighbours
-from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops, rounded_blocks
+from tvm_iree_ext.schedules.cpu.contraction_panels import (
+    PanelLoops,
+    rounded_blocks,
+    rows_at_once,
+)
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction_space import DOTS, MATRIX, PANELS, contraction_space
 from tvm_iree_ext.schedules.cpu.contraction_sums import without_scratch
@@ -308,8 +312,12 @@ def check_panels(
         check.expect(fits, "promote", list(config.promote), f"{name} among them")
     known = set(config.promote) <= {"lhs", "rhs"}
     check.expect(known, "promote", list(config.promote), "lhs and rhs at most")
-    scratch = (m + rows) * (n + tile.width) + (m + rows) * (k + lanes) + (n + tile.width) * k
-    scratch *= item_bytes(plan.product_dtype)
+    high, wide = rounded_blocks(plan, tile, m, n)
+    places = plan.count(plan.depth)
+    single = places is not None and places <= config.reduction_tile["k"]
+    sums = 0 if without_scratch(plan, lanes, single) else high * wide
+    packed = high if form == MATRIX or plan.b not in config.promote else rows_at_once(tile, high)
+    scratch = (sums + (packed + wide) * (k + lanes)) * item_bytes(plan.product_dtype)
     check.need(
         scratch <= _LARGEST_SCRATCH_BYTES,
         f"blocks of {m} x {n} take {scratch} bytes a thread;"

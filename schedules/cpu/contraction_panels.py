@@ -78,6 +78,11 @@ def rounded_blocks(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[int,
     return -(-m // tile.rows) * tile.rows, vectors
 
 
+def rows_at_once(tile: RegisterTile, block: int) -> int:
+    """How many rows are packed at once of a block whose rows are packed before their products."""
+    return min(-(-_VECTORS_OF_ROWS * tile.lanes // tile.rows) * tile.rows, block)
+
+
 class PanelLoops:
     """A kernel under construction."""
 
@@ -100,10 +105,7 @@ class PanelLoops:
         self.block_k = -(-config.reduction_tile["k"] // self.a.group)
         self.held_k = -(-self.block_k // self.lanes) * self.lanes
         self.stride = odd_lines(self.held_k, item_bytes(self.dtype))
-        self.held_rows = self.block_m
-        if self.rows_first:
-            tiles = -(-_VECTORS_OF_ROWS * self.lanes // self.tile.rows)
-            self.held_rows = min(tiles * self.tile.rows, self.block_m)
+        self.held_rows = rows_at_once(self.tile, self.block_m) if self.rows_first else self.block_m
 
     @property
     def rows_first(self) -> bool:

@@ -196,7 +196,7 @@ def test_special_numbers_stay_in_their_row():
         ({"workgroup_tile": {"m": 0, "n": 64}}, r"workgroup_tile\['m'\] is 0"),
         ({"promote": ("rhs", "init")}, "promote is .*; expected lhs and rhs at most"),
         ({"promote": ("lhs",)}, "promote is .*; expected rhs among them"),
-        ({"workgroup_tile": {"m": 1 << 14, "n": 1 << 14}}, "blocks of 16384 x 16384 take"),
+        ({"workgroup_tile": {"m": 1 << 14, "n": 1 << 20}}, "blocks of 16384 x 1048576 take"),
     ],
 )
 def test_configs_that_do_not_fit(change, message):
@@ -227,3 +227,14 @@ def test_rows_are_packed_where_they_are_no_runs_of_memory(transposed):
     target = make_target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
     packed = CpuContraction().heuristic(op, target).promote
     assert packed == (("lhs", "rhs") if transposed else ("rhs",))
+
+
+@pytest.mark.parametrize("columns", [3000, 3001])
+def test_any_number_of_rows_takes_little_scratch(columns):
+    op = ops.matmul((300_000, 600), (600, columns))
+    target = make_target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 8})
+    rule = CpuContraction()
+    config = rule.heuristic(op, target)
+    rule.lower(op, target, config)
+    sums = config.workgroup_tile["m"] * config.workgroup_tile["n"] * 4
+    assert columns == 3000 or sums <= 2 << 20
