@@ -25,7 +25,6 @@ from tvm_iree_ext.schedules.cpu.contraction_vector import VectorLoops, lines_at_
 from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES, dot_product_of
 from tvm_iree_ext.schedules.cpu.matmul import (
     EXACT_DEPTH,
-    LONGEST,
     RegisterTile,
     few_rows_tile,
     register_tile,
@@ -197,7 +196,6 @@ def panels_config(
         tile = RegisterTile(_PRODUCT_TILES * TILE, _PRODUCT_TILES, TILE)
     group = dot.group if dot else 1
     places = None if depth is None else -(-depth // group)
-    direct = without_scratch(plan, lanes, places is not None and places <= LONGEST)
     promoted = ("lhs", "rhs") if dot else _promoted(plan)
     grid = Grid(
         plan.count(plan.slabs) or 1,
@@ -207,20 +205,22 @@ def panels_config(
         tile,
         cores,
         place_bytes=size,
-        sum_bytes=0 if direct else size,
+        sum_bytes=0 if without_scratch(plan, lanes, single=False) else size,
+        direct=without_scratch(plan, lanes, single=True),
         packs_rows=plan.a in promoted,
     )
     if algorithm == MATRIX:
         grid = replace(
             grid,
             sum_bytes=size,
+            direct=False,
             packed=_PACKED_FOR_TILES,
             most_rows=_TILED_ROWS,
             most_depth=_TILED_DEPTH,
             most_sums=_TILED_SUMS_BYTES,
         )
     m, n, k = grid.best()
-    if rows is None and m == _TYPICAL and direct:
+    if rows is None and m == _TYPICAL and without_scratch(plan, lanes, k == places):
         m = _UNKNOWN_ROWS
     return LoweringConfig(
         algorithm=algorithm,

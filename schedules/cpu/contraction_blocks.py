@@ -27,8 +27,9 @@ _PARTS_PER_CORE = 8
 class Grid:
     """What tasks are blocks of: so many slabs of ``m`` x ``n``, of ``depth`` places.
 
-    ``sum_bytes`` are those of a sum that is kept in scratch, 0 where none is, ``place_bytes`` those
-    of a place of depth.  ``packed`` is what it costs to pack an element, in multiply-adds.
+    ``sum_bytes`` are those of a sum that is kept in scratch, 0 where none is; with ``direct`` none
+    is where a block has all of depth.  ``place_bytes`` are those of a place of depth, and
+    ``packed`` is what it costs to pack an element, in multiply-adds.
     """
 
     slabs: int
@@ -39,6 +40,7 @@ class Grid:
     cores: int
     place_bytes: int
     sum_bytes: int
+    direct: bool = False
     packs_rows: bool = True
     packed: int | None = None
     most_rows: int | None = None
@@ -65,7 +67,7 @@ class Grid:
             if self.depth:
                 k = -(-self.depth // -(-self.depth // k))
             most = self.most_rows or self.m
-            if self.sum_bytes:
+            if self.sum_bytes and not (self.direct and k == self.depth):
                 most = min(most, max(self.most_sums // (n * self.sum_bytes), tile.rows))
             least = -(-self.m // most)
             for parts in range(least, least + _PARTS_PER_CORE * self.cores):
