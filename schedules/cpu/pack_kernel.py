@@ -210,7 +210,8 @@ class _Loops:
             tiles = I.Bind(emit.smaller(per, i64(count) - first))
             inner = self._positions(stack)
             outer = outer_of(first)
-            tests = self._tests(outer, inner)
+            # There may be more tiles than the result has room for.
+            tests = self._tests(outer, inner) + self._is_inside(run.dim, outer, inner)
             if tests:
                 stack.enter_context(I.If(tirx.all(*tests)))
                 stack.enter_context(I.Then())

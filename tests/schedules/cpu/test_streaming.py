@@ -107,6 +107,13 @@ def test_pack_and_unpack_in_rows(dtype, shape, tiles):
     check_streams(ops.unpack(packed, shape, dtype=dtype, **where), y)
 
 
+@pytest.mark.parametrize("shape", [(5, 9000), (12, 8)])
+def test_unpack_of_more_tiles_than_the_result_has(shape):
+    y = RNG.standard_normal((3, 2000, 4, 8)).astype("float32")
+    op = ops.unpack(y.shape, shape, inner_dims_pos=[0, 1], inner_tiles=[4, 8])
+    check_streams(op, y, algorithm="rows", vector_lanes=8)
+
+
 def test_pack_and_unpack_without_tiles():
     """What is a permutation of rows."""
     for shape in ((3, 4, 70), (3, 4, 5000)):
