@@ -6,7 +6,7 @@ from dataclasses import replace
 from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, passes
+from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, goes_in_lanes, passes
 from tvm_iree_ext.schedules.cpu.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft_transform import complex_length, transform_kernel
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
@@ -54,6 +54,8 @@ class CpuFft(CpuRule):
 _SERIAL_FLOPS = 1_000_000
 # Of one task: each takes its memory anew.
 _TASK_POINTS = 8192
+# Fewer vectors of rows are not worth their transposes.
+_ROWS_FOR_LANES = 4
 # A row below this is not worth sharing among threads.
 _SHARED_LENGTH = 16384
 
@@ -71,19 +73,19 @@ class CpuFftTransform(CpuRule):
         # A codelet's points, and as many intermediate ones, in registers.
         radix = 16 if features.vector_registers >= 32 else 8
         rows = [e for axis, e in enumerate(op.shape) if axis != op.axis]
-        inner = op.shape[op.axis + 1 :]
-        contiguous = all(extent == 1 for extent in inner)
         length = complex_length(op)
-        columns = self.columns(op, target, lanes, radix) if contiguous else []
+        columns = self.columns(op, target, lanes, radix)
         tile = {"radix": radix}
+        dynamic = any(isinstance(extent, str) for extent in rows)
+        count = 0 if dynamic else math.prod(e for e in rows if isinstance(e, int))
         if passes(length, radix) is None:
             algorithm = "bluestein"
-        elif columns:
+        elif columns and (
+            count < _ROWS_FOR_LANES * lanes or not goes_in_lanes(length, columns[0], lanes, radix)
+        ):
             algorithm, tile["columns"] = "row", columns[0]
         else:
             algorithm = "lanes"
-        dynamic = any(isinstance(extent, str) for extent in rows)
-        count = 0 if dynamic else math.prod(e for e in rows if isinstance(e, int))
         few = not dynamic and count < 2 * features.cores
         shared = algorithm == "row" and few and length >= _SHARED_LENGTH
         tasks: dict[str, int] = {}
@@ -115,19 +117,22 @@ class CpuFftTransform(CpuRule):
         rows = Choice("workgroup_tile.rows", (1, 4, 16, 64))
         one = replace(usual, algorithm=name, register_tile=tile, splits=1)
         forms = [form(one, radix, lanes, rows, parallel)]
-        if usual.algorithm == "row":
-            values = self.columns(op, target, usual.vector_lanes, tile["radix"])
+        if values := self.columns(op, target, usual.vector_lanes, tile["radix"]):
             columns = Choice("register_tile.columns", tuple(values))
             splits = Choice("splits", (1, features.cores))
-            forms.append(form(usual, radix, columns, lanes, rows, splits, parallel))
+            first = usual.register_tile.get("columns", values[0])
+            row = replace(usual, algorithm="row", register_tile={**tile, "columns": first})
+            forms.append(form(row, radix, columns, lanes, rows, splits, parallel))
         return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
 
     @staticmethod
     def columns(op: FftTransform, target: Target, lanes: int, radix: int) -> list[int]:
-        """The lengths that the columns of a row can have, the best first.
+        """The lengths that the columns of a row can have, the best first; none across rows.
 
         A little less than a vector where one instruction stores the first lanes.
         """
+        if any(extent != 1 for extent in op.shape[op.axis + 1 :]):
+            return []
         masks = cpu_features(target).vector_bits == 512 and _stores_lanes(op)
         least = lanes - lanes // 4 if masks else lanes
         return columns_of(complex_length(op), lanes, radix, least)

@@ -20,6 +20,12 @@ _CACHED_POINTS = 256
 _FAR_TRIP = 4.0
 
 
+# A vector's work within a row takes that much less than in lanes, where rows are transposed; and
+# more than that where the rows in lanes begin in few sets of the first cache.
+_ROW_FASTER, _ROW_FASTER_IN_FEW_SETS = 1.19, 1.8
+_LINE_POINTS, _SETS = 16, 64
+
+
 @cache
 def passes(length: int, largest: int) -> tuple[int, ...] | None:
     """The radices of the passes, the largest first; None where a prime factor is too large.
@@ -61,12 +67,31 @@ def columns_of(length: int, lanes: int, largest: int, least: int = 0) -> list[in
         return []
 
     def work(first: int) -> float:
-        columns, rows = passes(first, largest), passes(length // first, largest)
-        assert columns is not None, length
-        assert rows is not None, length
-        high, wide = (-(-n // lanes) * lanes / n for n in (first, length // first))
-        exchanges = 2 * (lanes.bit_length() - 1)
-        return wide * (_work_of(columns) + _TURN) + high * (wide * exchanges + _work_of(rows))
+        return _row_work(length, first, lanes, largest)
 
     firsts = range(least or lanes, length // lanes + 1)
     return sorted((n for n in firsts if length % n == 0), key=work)
+
+
+def _row_work(length: int, first: int, lanes: int, largest: int) -> float:
+    """The work of transforms within a row, of columns of ``first``, for each point."""
+    columns, rows = passes(first, largest), passes(length // first, largest)
+    assert columns is not None, length
+    assert rows is not None, length
+    high, wide = (-(-n // lanes) * lanes / n for n in (first, length // first))
+    exchanges = 2 * (lanes.bit_length() - 1)
+    return wide * (_work_of(columns) + _TURN) + high * (wide * exchanges + _work_of(rows))
+
+
+def goes_in_lanes(length: int, columns: int, lanes: int, largest: int) -> bool:
+    """Whether a row of such columns leaves so much of its vectors empty that lanes are faster.
+
+    Columns of a little less than a vector, and rows of whole ones, lose less than is estimated.
+    """
+    radices = passes(length, largest)
+    assert radices is not None, length
+    if columns < lanes or length // columns % lanes == 0:
+        return False
+    sets = {row * length // _LINE_POINTS % _SETS for row in range(lanes)}
+    faster = _ROW_FASTER if len(sets) > lanes // 2 else _ROW_FASTER_IN_FEW_SETS
+    return _row_work(length, columns, lanes, largest) > faster * _work_of(radices)

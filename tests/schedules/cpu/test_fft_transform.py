@@ -264,3 +264,16 @@ def test_roots_of_unity_are_right_to_an_ulp():
         assert np.abs(got - np.exp(-2j * pi * turns / order)).max() < 2.2e-16
     assert root(1, 4) == -1j
     assert root(3, 6) == -1
+
+
+def test_rows_that_leave_vectors_empty_go_in_lanes():
+    target = make_target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+
+    def form(rows, length):
+        op = ops.fft_transform((rows, length), kind="forward", axis=1)
+        return CpuFftTransform().heuristic(op, target).algorithm
+
+    assert form(600, 441) == form(600, 2401) == "lanes"  # 21 x 21, 49 x 49
+    assert form(600, 1024) == form(600, 675) == form(600, 429) == "row"
+    assert form(600, 1029) == "row"  # whose rows in lanes begin in few sets of the cache
+    assert form(4, 441) == form("rows", 441) == "row"
