@@ -85,15 +85,21 @@ class SideBySide:
         self.emit_task()
         self.scatter()
 
+    @property
+    def follow_each_other(self) -> bool:
+        """Whether the rows of a group are one run of memory."""
+        count = known(self.operands.points)
+        return self.operands.contiguous and count is not None and count >= self.lanes
+
     def starts(self, first: Expr, extent: int) -> list[Expr]:
         """Where the rows of a group begin; some of the last group's are those before, or the last.
 
         A constant apart where that is possible: then addresses of all need one register.
         """
         operands, lanes = self.operands, self.lanes
-        count = known(operands.points)
-        if operands.contiguous and count is not None and count >= lanes:
-            base = I.Bind(emit.smaller(first, count - lanes) * i64(extent))
+        if self.follow_each_other:
+            begin = emit.smaller(first, (known(operands.points) or 0) - lanes)
+            base = I.Bind(i64(begin) * i64(extent))
             return [base + lane * extent for lane in range(lanes)]
         last = i64(operands.points) - 1
         rows = [i64(emit.smaller(first + lane, last)) for lane in range(lanes)]
@@ -103,6 +109,9 @@ class SideBySide:
         """The rows of the task, into lanes."""
         for part in range(2):
             if self.operands.inputs[part] is None:
+                continue
+            if self.is_short(self.operands.extent):
+                self.gather_short(part)
                 continue
 
             def block(j: Expr, part: int = part) -> None:
@@ -124,6 +133,10 @@ class SideBySide:
     def scatter(self) -> None:
         """The results, out of the lanes."""
         parts = [part for part in range(2) if self.operands.results[part] is not None]
+        if self.is_short(self.op.result_length):
+            for part in parts:
+                self.scatter_short(part)
+            return
 
         def block(k: Expr) -> None:
             places = [I.Bind(self.result_place(k + offset)) for offset in range(self.lanes)]
@@ -147,6 +160,35 @@ class SideBySide:
                     self.operands.store(part, at, value, 1)
 
         self.along(self.op.result_length, block, element)
+
+    def is_short(self, count: int) -> bool:
+        """Whether rows have less than a vector, and are read and written as one run."""
+        return self.follow_each_other and count < self.lanes
+
+    def gather_short(self, part: int) -> None:
+        """Short rows: read as a run, each then with what follows it, which is left behind."""
+        lanes, count = self.lanes, self.operands.extent
+        run = emit.scratch([(count + 1) * lanes], self.dtype)
+        for vector in range(count):
+            value = self.operands.load(part, emit.run(self.sources[0] + vector * lanes, lanes))
+            I.buffer_store(run, value, [emit.run(vector * lanes, lanes)])
+        rows = [run[emit.run(lane * count, lanes)] for lane in range(lanes)]
+        for j, value in enumerate(emit.transpose(rows)[:count]):
+            I.buffer_store(self.staged, value, [i64(part), emit.run(j * lanes, lanes)])
+
+    def scatter_short(self, part: int) -> None:
+        """Short rows: each put over the end of the one before, then written as a run."""
+        lanes, count = self.lanes, self.op.result_length
+        places = [self.result_place(i64(k)) for k in range(count)]
+        columns = [self.results[part, emit.run(place, lanes)] for place in places]
+        columns += columns[:1] * (lanes - count)
+        run = emit.scratch([(count + 1) * lanes], self.dtype)
+        for lane, row in enumerate(emit.transpose(columns)):
+            I.buffer_store(run, row, [emit.run(lane * count, lanes)])
+        for vector in range(count):
+            value = run[emit.run(vector * lanes, lanes)]
+            at = emit.run(self.targets[0] + vector * lanes, lanes)
+            self.operands.store(part, at, value, lanes)
 
     def fetch_results(self, first: Expr, count: int) -> None:
         """Have lines of this group's results fetched, evenly beside the codelets."""

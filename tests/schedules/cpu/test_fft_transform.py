@@ -277,3 +277,19 @@ def test_rows_that_leave_vectors_empty_go_in_lanes():
     assert form(600, 1024) == form(600, 675) == form(600, 429) == "row"
     assert form(600, 1029) == "row"  # whose rows in lanes begin in few sets of the cache
     assert form(4, 441) == form("rows", 441) == "row"
+
+
+@pytest.mark.parametrize("length", [2, 7, 15])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_rows_shorter_than_a_vector(length, dtype):
+    rng = np.random.default_rng(length)
+    for rows in (16, 17, 40):
+        op = ops.fft_transform((rows, length), kind="forward", axis=1, dtype=dtype)
+        x = [rng.standard_normal((rows, length)).astype(dtype) for _ in range(2)]
+        memory = np.full((2, rows + 2, length), 7, dtype)  # a row before and one behind
+        build(op)(*x, out=(memory[0, 1:-1], memory[1, 1:-1]))
+        want = np.fft.fft(x[0].astype(float) + 1j * x[1].astype(float))
+        near = {"rtol": 0, "atol": 1e-4 if dtype == "float32" else 2e-2}
+        np.testing.assert_allclose(memory[0, 1:-1], want.real, **near)
+        np.testing.assert_allclose(memory[1, 1:-1], want.imag, **near)
+        assert (memory[:, [0, -1]] == 7).all()
