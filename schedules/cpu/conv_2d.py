@@ -256,7 +256,6 @@ def _block(op: Conv2d, tile: RegisterTile, features: CpuFeatures) -> tuple[int, 
         columns = -(-grid.wide // pieces)
     if columns < grid.wide:
         columns = -(-columns // unit) * unit
-
     splits = [parts for parts in (1, features.cores) if _divides(op, tile, parts)]
     _, fewer, parts = min(
         (grid.cost(n, min(columns, grid.wide), parts, lambda p: -(-p // unit) * unit), -n, parts)
