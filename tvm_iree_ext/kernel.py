@@ -236,7 +236,7 @@ def __call__(self, {parameters}*more, out=None, **named):
 """
     methods: dict[str, Any] = {"__doc__": Kernel.__doc__, "__module__": __name__}
     exec(code, globals(), methods)  # as namedtuple and dataclass do
-    methods["__call__"].__doc__ = Kernel.__call__.__doc__
+    functools.update_wrapper(methods["__call__"], Kernel.__call__)
     return type("Kernel", (Kernel,), methods)
 
 
