@@ -191,9 +191,10 @@ def panels_config(
     least = {MATRIX: TILE, DOTS: LEAST_LANES}.get(algorithm, 1)
     while columns is not None and lanes // 2 >= columns and lanes > least:
         lanes //= 2
-    tile = register_tile(features, lanes, rows, columns)
     if algorithm == MATRIX:
         tile = RegisterTile(_PRODUCT_TILES * TILE, _PRODUCT_TILES, TILE)
+    else:
+        tile = register_tile(features, lanes, rows, columns)
     group = dot.group if dot else 1
     places = None if depth is None else -(-depth // group)
     promoted = ("lhs", "rhs") if dot else _promoted(plan)

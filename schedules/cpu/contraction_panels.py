@@ -36,7 +36,7 @@ from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction_sums import (
     DirectSums,
     Finish,
-    kept_in_result,
+    without_scratch,
 )
 from tvm_iree_ext.schedules.cpu.dot_products import DotProduct
 from tvm_iree_ext.schedules.cpu.matmul import (
@@ -151,7 +151,7 @@ class PanelLoops:
         single = known(blocks) == 1
         direct = self.plan.runs_along_n
         memory = None
-        if not direct or not (single or kept_in_result(self.plan, self.lanes)):
+        if not without_scratch(self.plan, self.lanes, single):
             memory = emit.scratch([self.block_m * held], self.plan.op.accumulator_dtype)
         promoted = self.config.promote
         if self.plan.a in promoted:
