@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import statistics
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -49,19 +50,65 @@ class Within:
         self.log.append(f">{self.name}")
 
 
-def test_contenders_take_turns_and_each_begins_in_turn():
+class Clock:
+    """Stands in for the module ``time``: it advances by what calls say that they take."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+    def process_time(self):
+        return 0.0
+
+    thread_time = process_time
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("tvm_iree_ext.bench.turns.time", clock)
+    return clock
+
+
+def test_contenders_take_turns_and_each_begins_in_turn(clock):
     log = []
     contenders = {
-        name: bench.Contender(lambda name=name: log.append(name), Within(log, name))
-        for name in "abc"
+        name: bench.Contender(lambda: clock.sleep(0.01), Within(log, name)) for name in "abc"
     }
     times = bench.take_turns(contenders, seconds=0.0, min_rounds=3)
     assert {name: len(rounds) for name, rounds in times.items()} == {"a": 3, "b": 3, "c": 3}
-    turns = [entry[1] for entry in log if entry[0] == "<"]
-    assert turns == [*"abc", *"bca", *"cab"]
-    calls = [entry for entry in log if len(entry) == 1]
-    timed = sum(len(one) for rounds in times.values() for one in rounds)
-    assert len(calls) == timed + 9  # one of each turn is not counted
+    assert [entry[1] for entry in log if entry[0] == "<"] == [*"abc", *"bca", *"cab"]
+
+
+def turn_of(clock, seconds):
+    """Of one contender whose calls take so long: the times of a turn, and all that it called."""
+    calls = []
+
+    def call():
+        calls.append(seconds(len(calls)))
+        clock.sleep(calls[-1])
+
+    ((turn,),) = bench.take_turns(
+        {"one": bench.Contender(call, nullcontext)}, seconds=0.0, min_rounds=1
+    ).values()
+    return turn, calls
+
+
+def test_calls_are_counted_once_threads_are_on_processors_of_their_own(clock):
+    turn, calls = turn_of(clock, lambda number: 2**-9 if number < 13 else 2**-10)
+    assert turn == pytest.approx([2**-10] * len(turn))
+    assert sum(calls) - sum(turn) >= 0.025
+    assert sum(turn) >= 0.05
+
+
+def test_a_long_call_is_counted_though_it_is_the_first(clock):
+    turn, calls = turn_of(clock, lambda _: 2.0)
+    assert turn == calls == [2.0]
 
 
 def test_a_speedup_compares_within_a_round():

@@ -5,7 +5,9 @@ They take turns, round by round, each round beginning with another.  A turn is:
 1.  Wait until the other threads of this process sleep.  A pool that has just worked spins for a
     while, in case more comes (TVM's for 0.2 s, OpenMP's and OpenBLAS' for some ms), and would take
     a core from whoever is next.
-2.  One call that is not counted, unless it is long: it wakes the pool and fills the caches.
+2.  Calls for some ms that are not counted, unless one is long.  They wake the pool and fill the
+    caches, and a scheduler gets time to spread the threads: Linux may wake a worker on the
+    processor of the caller, where each waits for the other until a tick some ms later.
 3.  Calls for some ms, each timed.
 """
 
@@ -18,9 +20,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
+_WARM_SECONDS = 0.03  # several ticks, of 1 to 10 ms: threads are apart after 15
 _TURN_SECONDS = 0.05
-_TURN_CALLS = 100
-_LONG_SECONDS = 0.05  # a call beside which waking a pool is nothing
+_TURN_CALLS = 1000
+_LONG_SECONDS = 0.25  # a call beside which threads that wait for each other at first are little
 _QUIET_SECONDS = 0.01  # a few ticks: the kernel brings other threads' times up to date at ticks
 _QUIET_SHARE = 0.05
 _PATIENCE_SECONDS = 1.0
@@ -101,10 +104,11 @@ def _turn(call: Callable[[], Any]) -> list[float]:
         call()
         return time.perf_counter() - start
 
+    warm = time.perf_counter() + _WARM_SECONDS
+    while time.perf_counter() < warm:
+        if (uncounted := timed()) >= _LONG_SECONDS:
+            return [uncounted]
     end = time.perf_counter() + _TURN_SECONDS
-    first = timed()
-    if first >= _LONG_SECONDS:
-        return [first]
     times = [timed()]
     while time.perf_counter() < end and len(times) < _TURN_CALLS:
         times.append(timed())
