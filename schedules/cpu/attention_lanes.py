@@ -28,7 +28,8 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention_mask import fetch_mask, load_mask
-from tvm_iree_ext.schedules.emit import At, Expr, Index, MultiplyAdd, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
+from tvm_iree_ext.schedules.register_product import MultiplyAdd, multiply_tile
 
 from tvm_iree_ext.ops.attention import Attention
 
@@ -305,7 +306,7 @@ class Lanes:
                     with I.If(self.near_end), I.Then():
                         self.fetch_output(group, share, steps)
 
-            emit.multiply_tile(
+            multiply_tile(
                 rows=rows,
                 vectors=self.vectors,
                 lanes=self.lanes,
@@ -435,7 +436,7 @@ class Lanes:
                 factor = self.rescale[emit.run((group + j) * self.lanes, self.lanes)]
                 I.buffer_store(self.output, self.output[tuple(at)] * factor + value, at)
 
-            emit.multiply_tile(
+            multiply_tile(
                 rows=count,
                 vectors=self.vectors,
                 lanes=self.lanes,

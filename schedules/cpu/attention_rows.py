@@ -16,6 +16,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.register_product import multiply_tile
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.attention import Attention
@@ -292,7 +293,7 @@ class _Rows:
                 carried = self.part_output[tuple(here)] * emit.splat(self.rescale[row], self.lanes)
                 I.buffer_store(self.part_output, carried + value, here)
 
-            emit.multiply_tile(
+            multiply_tile(
                 rows=1,
                 vectors=count,
                 lanes=self.lanes,

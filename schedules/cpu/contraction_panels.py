@@ -51,13 +51,13 @@ from tvm_iree_ext.schedules.emit import (
     At,
     Expr,
     Index,
-    MultiplyAdd,
     Space,
     held_index,
     i64,
     known,
     serial,
 )
+from tvm_iree_ext.schedules.register_product import MultiplyAdd, multiply_tile
 
 from tvm_iree_ext.dtypes import item_bytes
 
@@ -310,7 +310,7 @@ class PanelLoops:
                     at = emit.run(first + j * self.lanes, self.lanes)
                     I.buffer_store(self.offsets, zeros(self.dtype, self.lanes) - value, [at])
 
-                emit.multiply_tile(
+                multiply_tile(
                     rows=1,
                     vectors=vectors,
                     lanes=self.lanes,

@@ -16,7 +16,8 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.emit import At, Either, Expr, Index, i64, known
+from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known
+from tvm_iree_ext.schedules.register_product import Either
 
 Take = Callable[[Expr, Expr, Expr], None]
 Finish = Take | Either

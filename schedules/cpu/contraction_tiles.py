@@ -21,7 +21,8 @@ from tvm_iree_ext.schedules.cpu.contraction_panels import PanelLoops
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction_sums import Finish, Take
 from tvm_iree_ext.schedules.cpu.matmul import each_block, zeros
-from tvm_iree_ext.schedules.emit import At, Either, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.register_product import Either
 
 
 class TileLoops(PanelLoops):

@@ -23,6 +23,7 @@ from tvm_iree_ext.schedules.cpu.conv_2d_filter import FilterLoops
 from tvm_iree_ext.schedules.cpu.conv_2d_loops import Block, product_dtype
 from tvm_iree_ext.schedules.cpu.matmul import odd_lines, zeros
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.register_product import multiply_tile
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.conv_2d import Conv2d
@@ -137,7 +138,7 @@ class DirectLoops(FilterLoops):
             def finish(i: int, j: int, value: Expr) -> None:
                 self.write(n, y, i64(x) + i, f0 + (column + starts[j]), value, lives[j])
 
-            emit.multiply_tile(
+            multiply_tile(
                 rows=height,
                 vectors=vectors,
                 lanes=self.lanes,

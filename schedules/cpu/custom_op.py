@@ -11,6 +11,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.custom_op_tiles import tile_sizes
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
+from tvm_iree_ext.schedules.register_product import multiply_tile
 
 from tvm_iree_ext.ops.custom_op import CustomOp, IteratorType
 from tvm_iree_ext.ops.custom_op_loops import tiled
@@ -102,7 +103,7 @@ class _RegisterTiles(TileBuilder):
             column = column_tile * width
             with serial(tirx.floordiv(m, i64(self.rows))) as row_tile:
                 row = row_tile * self.rows
-                emit.multiply_tile(
+                multiply_tile(
                     rows=self.rows,
                     vectors=self.vectors,
                     lanes=lanes,
@@ -116,7 +117,7 @@ class _RegisterTiles(TileBuilder):
                     ),
                 )
             with serial(m, whole_rows) as i:
-                emit.multiply_tile(
+                multiply_tile(
                     rows=1,
                     vectors=self.vectors,
                     lanes=lanes,

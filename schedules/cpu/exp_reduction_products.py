@@ -11,6 +11,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.exp_reduction_operands import Operands, along, lane_loop
 from tvm_iree_ext.schedules.exp_reduction_plan import Accumulation
+from tvm_iree_ext.schedules.register_product import multiply_tile
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Product:
             at = {**tile.at(k), **self.space.spread((first_vector + j) * self.lanes, self.columns)}
             return self.operands.views[f"input{self.source}"].load(at, self.dtype, self.lanes)
 
-        emit.multiply_tile(
+        multiply_tile(
             rows=rows,
             vectors=vectors,
             lanes=self.lanes,

@@ -16,7 +16,8 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import Either, Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.register_product import Either, MultiplyAdd, multiply_tile
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 
@@ -142,7 +143,7 @@ def multiply_panels(
     b: Callable[[Expr, int, Expr, int], Expr],
     start: Callable[[Expr, Expr], Expr],
     finish: Callable[[Expr, Expr, Expr], None] | Either,
-    add: emit.MultiplyAdd | None = None,
+    add: MultiplyAdd | None = None,
     first: Callable[[Expr], None] | None = None,
 ) -> None:
     """Multiply; every vector of columns is whole, and a number of rows that is not known is, too.
@@ -161,7 +162,7 @@ def multiply_panels(
         def takes(finish: Callable[[Expr, Expr, Expr], None]) -> Callable[[int, int, Expr], None]:
             return lambda i, j, value: finish(row + i, column + j * tile.lanes, value)
 
-        emit.multiply_tile(
+        multiply_tile(
             rows=height,
             vectors=vectors,
             lanes=tile.lanes,
