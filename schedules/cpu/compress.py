@@ -17,6 +17,7 @@ _CODE = """
 declare {V} @llvm.x86.avx512.mask.compress.{v}({V}, {V}, {M})
 declare void @llvm.masked.compressstore.{v}({V}, ptr, {M})
 declare {V} @llvm.masked.load.{v}.p0(ptr, i32, {M}, {V})
+declare {V} @llvm.masked.gather.{v}.v{n}p0(<{n} x ptr>, i32, {M}, {V})
 declare void @llvm.masked.store.{v}.p0({V}, ptr, i32, {M})
 declare {B} @llvm.ctpop.{B}({B})
 declare {T} @llvm.vector.reduce.umin.{v}({V})
@@ -34,6 +35,15 @@ define internal {V} @{name}_packed({V} %values, {V} %left, {V} %right, i64 %coun
   %first = call {M} @{name}_first(i64 %count)
   %less = icmp {less} {V} %left, %right
   %mask = and {M} %less, %first
+  %packed = call {V} @llvm.x86.avx512.mask.compress.{v}({V} %values, {V} zeroinitializer, {M} %mask)
+  ret {V} %packed
+}}
+
+define internal {V} @{name}_packed_others(
+    {V} %values, {V} %left, {V} %right, i64 %count) alwaysinline {{
+  %first = call {M} @{name}_first(i64 %count)
+  %others = icmp {others} {V} %left, %right
+  %mask = and {M} %others, %first
   %packed = call {V} @llvm.x86.avx512.mask.compress.{v}({V} %values, {V} zeroinitializer, {M} %mask)
   ret {V} %packed
 }}
@@ -60,6 +70,14 @@ define internal void @{name}_pack(
 define internal {V} @{name}_load(ptr %place, {V} %others, i64 %count) alwaysinline {{
   %mask = call {M} @{name}_first(i64 %count)
   %values = call {V} @llvm.masked.load.{v}.p0(ptr %place, i32 {align}, {M} %mask, {V} %others)
+  ret {V} %values
+}}
+
+define internal {V} @{name}_gather(ptr %place, {V} %at) alwaysinline {{
+  %all = call {M} @{name}_first(i64 {n})
+  %places = getelementptr {T}, ptr %place, {V} %at
+  %values = call {V} @llvm.masked.gather.{v}.v{n}p0(
+      <{n} x ptr> %places, i32 {align}, {M} %all, {V} poison)
   ret {V} %values
 }}
 
@@ -106,6 +124,7 @@ class Compress:
             iota=", ".join(f"i32 {lane}" for lane in range(self.lanes)),
             align=self.bits // 8,
             less="ule" if self.or_equal else "ult",
+            others="ugt" if self.or_equal else "uge",
             name=self._name,
         )
         with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
@@ -114,6 +133,12 @@ class Compress:
     def packed(self, values: Expr, left: Expr, right: Expr, count: Index | None = None) -> Expr:
         """The values where left is less than right, in the first lanes."""
         return self._pure(self._vector, "packed", values, left, right, self._lanes(count))
+
+    def packed_others(
+        self, values: Expr, left: Expr, right: Expr, count: Index | None = None
+    ) -> Expr:
+        """The values where left is not less than right, in the first lanes."""
+        return self._pure(self._vector, "packed_others", values, left, right, self._lanes(count))
 
     def count(self, left: Expr, right: Expr, count: Index | None = None) -> Expr:
         """In how many lanes left is less than right."""
@@ -129,6 +154,11 @@ class Compress:
         """A vector from memory, and ``others`` in its last lanes."""
         at = self._at(buffer, place)
         return tirx.call_extern(self._vector, f"{self._name}_load", at, others, i64(count))
+
+    def gather(self, buffer: Any, at: Expr) -> Expr:
+        """The elements of a buffer at the places in a vector, which are less than 2^31."""
+        place = self._at(buffer, i64(0))
+        return I.Bind(tirx.call_extern(self._vector, f"{self._name}_gather", place, at))
 
     def store(self, buffer: Any, place: Expr, values: Expr, count: Index) -> None:
         """Store the first lanes of a vector."""

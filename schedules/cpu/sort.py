@@ -33,8 +33,13 @@ _PLACE_BYTES = 4
 # Lengths of single lines that are sorted in vectors; measured.
 _COLUMNS = range(_FEW, _LONG)
 
-# Where a line can be partitioned in vectors, longer ones are, many of them, too; measured.
-_SHORT = 1024
+# Where a line can be partitioned in vectors, longer ones are, many of them, too; measured, of keys
+# alone and with other operands.
+_SHORT, _SHORT_PAIRS = 1024, 64
+
+# Keys with other operands are partitioned where they have so many bytes: as many as places have.
+_PAIRED_BYTES = 4
+_MOST_PLACES = 1 << 32
 
 # Vectors that are sorted in registers: half of them.
 _QUICK_ROWS = 16
@@ -70,7 +75,9 @@ class CpuSort(CpuRule):
         # How many lines there will be is known only at the call: one alone would fill one lane.
         alone = in_columns and bool(op.signature.symbols)
         in_parts = _suits_quick(op, features)
-        longest = min(_network_length(op), _SHORT) if in_parts else _network_length(op)
+        longest = _network_length(op)
+        if in_parts:
+            longest = min(longest, _SHORT_PAIRS if len(op.dtypes) > 1 else _SHORT)
         short = isinstance(length, int) and length <= longest
         if short and not alone and _fills(op, lanes):
             rows = _network_rows(op, features.vector_registers)
@@ -87,7 +94,7 @@ class CpuSort(CpuRule):
             return LoweringConfig(
                 algorithm="quick",
                 register_tile={"rows": _QUICK_ROWS},
-                vector_lanes=features.lanes(widest * 8),
+                vector_lanes=_key_lanes(op, features),
                 splits=2 * features.cores if shared else 1,
                 parallel=parallel,
             )
@@ -137,8 +144,13 @@ class CpuSort(CpuRule):
             "columns": (lanes,),
             "quick": (Choice("register_tile.rows", (8, 16)), shares),
         }
+        packed = _key_lanes(op, features) if op.order else widest
         forms = [
-            form(self._base(usual, name, tiles.get(name, {}), widest), *choices[name], parallel)
+            form(
+                self._base(usual, name, tiles.get(name, {}), packed if name == "quick" else widest),
+                *choices[name],
+                parallel,
+            )
             for name in _KERNELS
         ]
 
@@ -214,8 +226,20 @@ def _suits_columns(op: Sort) -> bool:
 
 def _suits_quick(op: Sort, features: CpuFeatures) -> bool:
     """Whether the form for single lines by partitions takes an op."""
-    plain = op.order is not None and len(op.dtypes) == 1
-    return plain and _in_one_piece(op) and item_bytes(op.dtypes[0]) in features.compressed_bytes
+    if op.order is None or not _in_one_piece(op):
+        return False
+    size, length = item_bytes(op.dtypes[op.order.operand]), op.shape[op.dimension]
+    if len(op.dtypes) > 1 and (
+        size != _PAIRED_BYTES or (isinstance(length, int) and length > _MOST_PLACES)
+    ):
+        return False
+    return size in features.compressed_bytes
+
+
+def _key_lanes(op: Sort, features: CpuFeatures) -> int:
+    """Keys in a vector."""
+    assert op.order is not None
+    return features.lanes(item_bytes(op.dtypes[op.order.operand]) * 8)
 
 
 def _numbers(shape: tuple[int | str, ...]) -> list[int]:
@@ -242,13 +266,14 @@ def _check(op: Sort, target: Target, check: ConfigCheck) -> None:
         check.need(splits == 1, "'columns' takes no splits")
     elif form == "quick":
         features = cpu_features(target)
-        wanted = (
-            "one operand of a size that the CPU packs, a plain comparison, and lines in one piece"
-        )
+        wanted = "a plain comparison, lines in one piece, and keys of a size that the CPU packs"
+        wanted += f", with other operands of {_PAIRED_BYTES} bytes and up to 2^32 of them"
         check.need(_suits_quick(op, features), f"'quick' needs {wanted}")
         rows = check.tile("register_tile", "rows", _MOST_ROWS)
-        check.need(rows >= _LEAST_QUICK_ROWS, f"'quick' needs {_LEAST_QUICK_ROWS} rows at least")
-        lanes = features.lanes(item_bytes(op.dtypes[0]) * 8)
+        # Half as many pairs are sorted where a key and its number take twice as many bits.
+        least = _LEAST_QUICK_ROWS * (1 if len(op.dtypes) == 1 else 2)
+        check.need(rows >= least, f"'quick' needs {least} rows at least")
+        lanes = _key_lanes(op, features)
         check.lanes(lanes, lanes)
     else:
         static = isinstance(op.shape[op.dimension], int)

@@ -1,8 +1,8 @@
 """Elements as unsigned integers that are smaller the earlier an element goes.
 
-All that differ in any bit are different, so a NaN has its place, too, and keys need no stable sort:
-those that are alike are the same.  But zeros of either sign are ties; where there is a negative
-one, zeros are put back in the order in which they came.
+All that differ in any bit are different, so a NaN has its place, too, and keys alone need no stable
+sort: those that are alike are the same.  But zeros of either sign are ties; where there is a
+negative one, zeros, and what goes with them, are put back in the order in which they came.
 """
 
 from collections.abc import Callable
@@ -21,10 +21,14 @@ from tvm_iree_ext.dtypes import FLOATS, item_bytes
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of elements of ``dtype``, of which the largest go first where ``descending``."""
+    """The keys of elements of ``dtype``, of which the largest go first where ``descending``.
+
+    In lines they are those of ``operand``.
+    """
 
     dtype: str
     descending: bool
+    operand: int = 0
 
     @property
     def width(self) -> int:
@@ -53,8 +57,8 @@ class Keys:
         return tirx.reinterpret(self.unsigned, tirx.const(value - (1 << 64), "int64"))
 
     def words(self, line: Line) -> Line:
-        """A line of one operand as it lies in memory, in the type of keys."""
-        return Line([emit.flat_words(line.buffers[0])], line.base)
+        """A line as it lies in memory, each operand in unsigned integers: of the keys, theirs."""
+        return Line([emit.flat_words(buffer) for buffer in line.buffers], line.base)
 
     def key(self, word: Expr) -> Expr:
         """The key of the bits of an element, or of a vector of them."""
@@ -90,12 +94,16 @@ class Keys:
         second = self._place_of(target, length, 1 << (self.width - 1))
         last = I.Bind(tirx.min(second, i64(length) - 1))
         hole = emit.registers(1, "int64")
-        with I.If(tirx.all(first < second, self._is_zero(target.load(0, last)))), I.Then():
+        with (
+            I.If(tirx.all(first < second, self._is_zero(target.load(self.operand, last)))),
+            I.Then(),
+        ):
             I.buffer_store(hole, first, [0])
             with serial(length) as i:
-                word = I.Bind(source.load(0, i))
-                with I.If(self._is_zero(word)), I.Then():
-                    target.store(0, hole[0], word)
+                is_zero = self._is_zero(source.load(self.operand, i))
+                with I.If(is_zero), I.Then():
+                    for operand in range(len(source.buffers)):
+                        target.store(operand, hole[0], source.load(operand, i))
                     I.buffer_store(hole, hole[0] + 1, [0])
 
     def _is_zero(self, word: Expr) -> Expr:
@@ -109,7 +117,7 @@ class Keys:
         I.buffer_store(search, i64(length), [1])
         with I.While(low < high):
             middle = I.Bind(tirx.floordiv(low + high, i64(2)))
-            before = I.Bind(self.key(line.load(0, middle)) < self.number(least))
+            before = I.Bind(self.key(line.load(self.operand, middle)) < self.number(least))
             I.buffer_store(search, tirx.Select(before, middle + 1, low), [0])
             I.buffer_store(search, tirx.Select(before, high, middle), [1])
         return I.Bind(low)
@@ -119,23 +127,26 @@ class Keys:
 class Place:
     """Where words are that stand for keys: ``buffer[base + i]``.
 
-    ``fill`` is the word that stands for the largest key.
+    ``fill`` is the word that stands for the largest key.  ``beside`` is where a word is that goes
+    with each key, whatever it stands for.
     """
 
     buffer: Any
     base: Index
     key: Callable[[Expr], Expr]
     fill: Expr
+    beside: "Place | None" = None
 
     @staticmethod
-    def of_keys(keys: Keys, line: Line) -> "Place":
+    def of_keys(keys: Keys, buffer: Any, base: Index = 0) -> "Place":
         """Where the words are the keys."""
-        return Place(line.buffers[0], line.base, lambda word: word, keys.ones)
+        return Place(buffer, base, lambda word: word, keys.ones)
 
     @staticmethod
     def of_words(keys: Keys, line: Line) -> "Place":
         """Where the words are elements as they lie in memory."""
-        return Place(line.buffers[0], line.base, keys.key, keys.element(keys.ones))
+        words = line.buffers[keys.operand]
+        return Place(words, line.base, keys.key, keys.element(keys.ones))
 
     def at(self, i: Index) -> Expr:
         """The index of a word."""
@@ -143,7 +154,13 @@ class Place:
 
     def shifted(self, by: Index) -> "Place":
         """The words from one on."""
-        return replace(self, base=self.at(by))
+        beside = self.beside and self.beside.shifted(by)
+        return replace(self, base=self.at(by), beside=beside)
+
+    @property
+    def streams(self) -> list["Place"]:
+        """The keys, and what is beside them."""
+        return [self, *([self.beside] if self.beside else [])]
 
     def vector(self, vectors: Compress, i: Index) -> Expr:
         """A vector of keys."""

@@ -77,16 +77,19 @@ class Parts:
             least = sample[part * count // self.splits]
             I.buffer_store(bounds, tirx.max(least, self.keys.number(1)), [part])
 
-    def each_vector(
-        self, source: Place, size: Expr, body: Callable[[Expr, Index | None], None]
-    ) -> None:
-        """``body(keys, count)`` for vectors of keys; of the last one ``count`` are keys."""
+    def each_vector(self, size: Expr, body: Callable[[Expr, Index | None], None]) -> None:
+        """``body(i, count)`` for vectors from ``i`` on; of the last one ``count`` lanes count."""
         lanes = self.vectors.lanes
         blocks = I.Bind(tirx.floordiv(size, i64(lanes)))
         with serial(blocks) as block:
-            body(source.vector(self.vectors, block * lanes), None)
-        rest = I.Bind(size - blocks * lanes)
-        body(source.last_vector(self.vectors, blocks * lanes, rest), rest)
+            body(block * lanes, None)
+        body(blocks * lanes, I.Bind(size - blocks * lanes))
+
+    def read(self, place: Place, i: Expr, count: Index | None) -> Expr:
+        """A vector, or as much of one as counts."""
+        if count is None:
+            return place.vector(self.vectors, i)
+        return place.last_vector(self.vectors, i, count)
 
     def count(self, source: Place, size: Expr, bounds: Any, starts: Any, task: Expr) -> None:
         """How many keys of a share belong to each part."""
@@ -96,12 +99,13 @@ class Parts:
             I.buffer_store(cell, i64(0), [0])
         least = self.splats(bounds)
 
-        def add(keys: Expr, count: Index | None) -> None:
+        def add(i: Expr, count: Index | None) -> None:
+            keys = self.read(source, i, count)
             for cell, bound in zip(smaller, least, strict=True):
                 number = self.vectors.count(keys, bound, count)
                 I.buffer_store(cell, cell[0] + number, [0])
 
-        self.each_vector(source, size, add)
+        self.each_vector(size, add)
         sums = [i64(0), *(cell[0] for cell in smaller), size]
         for part in range(splits):
             number = sums[part + 1] - sums[part]
@@ -112,35 +116,39 @@ class Parts:
     ) -> None:
         """Move the keys of a share to their parts."""
         splits, lanes = self.splits, self.vectors.lanes
-        places = [emit.registers(1, "int64") for _ in range(splits)]
+        cells = [emit.registers(1, "int64") for _ in range(splits)]
         ends = []
-        for part, place in enumerate(places):
+        for part, cell in enumerate(cells):
             first = i64(part * splits) + task
-            I.buffer_store(place, starts[first], [0])
+            I.buffer_store(cell, starts[first], [0])
             ends.append(I.Bind(starts[first + 1]))
         least = self.splats(bounds)
 
-        def move(keys: Expr, count: Index | None) -> None:
-            sides = self.sides(keys, least)
-            for place, end, (left, right) in zip(places, ends, sides, strict=True):
-                at = I.Bind(target.at(place[0]))
+        def move(i: Expr, count: Index | None) -> None:
+            words = [self.read(stream, i, count) for stream in source.streams]
+            sides = self.sides(words[0], least)
+            for cell, end, (left, right) in zip(cells, ends, sides, strict=True):
+                place = I.Bind(cell[0])
 
-                def pack_rest(at: Expr = at, left: Expr = left, right: Expr = right) -> None:
+                def pack_rest(place: Expr = place, left: Expr = left, right: Expr = right) -> None:
                     rest = lanes if count is None else count
-                    self.vectors.pack(target.buffer, at, keys, left, right, rest)
+                    for stream, word in zip(target.streams, words, strict=True):
+                        self.vectors.pack(stream.buffer, stream.at(place), word, left, right, rest)
 
                 if count is not None:
                     pack_rest()
                 else:
-                    with I.If(place[0] + lanes <= end):
+                    with I.If(place + lanes <= end):
                         with I.Then():
-                            packed = self.vectors.packed(keys, left, right)
-                            I.buffer_store(target.buffer, packed, [emit.run(at, lanes)])
+                            for stream, word in zip(target.streams, words, strict=True):
+                                packed = self.vectors.packed(word, left, right)
+                                at = emit.run(stream.at(place), lanes)
+                                I.buffer_store(stream.buffer, packed, [at])
                         with I.Else():
                             pack_rest()
-                I.buffer_store(place, place[0] + self.vectors.count(left, right, count), [0])
+                I.buffer_store(cell, place + self.vectors.count(left, right, count), [0])
 
-        self.each_vector(source, size, move)
+        self.each_vector(size, move)
 
     def splats(self, bounds: Any) -> list[Expr]:
         """The least key of each part but the first, in every lane."""
@@ -149,9 +157,10 @@ class Parts:
 
     def sides(self, keys: Expr, least: Sequence[Expr]) -> Iterator[tuple[Expr, Expr]]:
         """For each part two vectors: the left is less than the right where it has the key."""
-        one = emit.splat(self.keys.number(1), self.vectors.lanes)
+        one, ones = (
+            emit.splat(key, self.vectors.lanes) for key in (self.keys.number(1), self.keys.ones)
+        )
         yield keys, least[0]
         for low, high in pairwise(least):
-            # Unsigned, so that a key below the part is far above it.
-            yield keys - low, high - low
+            yield tirx.Select(keys < low, ones, keys), high
         yield least[-1] - one, keys

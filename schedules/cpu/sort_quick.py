@@ -1,26 +1,29 @@
-"""CPU sort by partitions in vectors: plain comparisons of one operand, lines in one piece.
+"""CPU sort by partitions in vectors: plain comparisons, lines in one piece.
 
-Keys (see :mod:`..sort_keys`) are partitioned by a pivot, the median of a sample: an instruction
-packs those of a vector that are smaller, and they are stored behind the last such ones, whole
-vectors at a time; so are those that are larger, elsewhere.  What equals the pivot is only counted,
-and written where it belongs.  The larger keys are sorted next, then the smaller; what a few vectors
-hold is sorted in registers (see :mod:`..sort_registers`) and stored as elements where it belongs.
+Keys (see :mod:`..sort_keys`) are partitioned by a pivot, the median of a sample (see
+:mod:`..sort_partition`): those that are smaller, and the others.  The others are sorted next, then
+the smaller ones; what a few vectors hold is sorted in registers (see :mod:`..sort_tiles`) and
+stored as elements where it belongs.  Where the pivot is the least key that there can be in a part,
+its equals are in their place once they are partitioned from larger keys.
 
-Smaller keys stay where the result will be, larger ones go to scratch, which is free again when they
-are sorted.  Either kind may stay in the memory that is being read, since no more is written than
-was read.
+Smaller keys stay where the result will be, others go to scratch, which is free again when they are
+sorted.
 
-A pivot that cuts off less than an eighth is followed by one in the middle between the smallest and
-the largest key, so that no input takes more than length x (log2(length) + bits of a key) steps.
+Other operands go with the keys, and every step is stable: a single one that is as wide as the keys
+is moved beside them; otherwise each key's place in the line is, and operands are read by it at the
+end.
+
+Where two pivots in turn cut off less than an eighth, one in the middle between the smallest and the
+largest key follows, so that no input takes more than length x (log2(length) + bits of a key) steps.
 
 A line is sorted by one task; or, where there are fewer lines than cores, in ``splits`` parts, whose
 bounds are taken from a sample: tasks count what belongs to each part, and move it there.
 
-Work: length x log2(length).  Scratch: a line.
+Work: length x log2(length).  Scratch: a line; with other operands two, or three.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import tirx
@@ -31,31 +34,23 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.compress import Compress
 from tvm_iree_ext.schedules.cpu.sort_keys import Keys, Place
 from tvm_iree_ext.schedules.cpu.sort_lines import Line, Lines
+from tvm_iree_ext.schedules.cpu.sort_partition import Partition
 from tvm_iree_ext.schedules.cpu.sort_parts import Parts
-from tvm_iree_ext.schedules.cpu.sort_registers import RegisterSort
+from tvm_iree_ext.schedules.cpu.sort_tiles import At, KeyTiles, PairTiles
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.sort import Sort
 
 # Partitions that are put off: each leaves at most 7/8, or half of the range of keys.
 _DEPTH = 512
 
-# A sample is two vectors from so many places of a line.
-_SAMPLED = 8
-
-# How far ahead of what is read and stored memory is fetched: no near cache holds long parts.
-_READ_AHEAD_BYTES = 4096
-_STORED_AHEAD_BYTES = 2048
-
-# Vectors of a step of a partition.
-_UNROLLED = 2
-
-# Tiles that are sorted in registers have multiples of so many vectors.
-_TILE_STEP = 4
+# Pivots in turn that cut off little before one in the middle of the keys is taken.
+_PATIENCE = 2
 
 
 def quick_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form, for one operand and a plain comparison.
+    """The PrimFunc of ``op`` in this form, for a plain comparison.
 
     ``config`` has ``vector_lanes``, ``register_tile["rows"]`` (the most vectors that are sorted in
     registers) and ``splits``.
@@ -73,28 +68,32 @@ def _put(cell: Any, value: Expr) -> None:
     I.buffer_store(cell, value, [0])
 
 
-def _flag(condition: Expr) -> Expr:
-    return tirx.Select(condition, i64(1), i64(0))
-
-
 @dataclass(frozen=True)
 class _Part:
-    """The part of a line that is sorted now, in cells."""
+    """The part of a line that is sorted now, in cells.
+
+    Its keys lie between ``least`` and ``greatest``.  ``uneven`` pivots in turn have cut off little.
+    """
 
     first: Any
     size: Any
     where: Any
-    is_uneven: Any
+    uneven: Any
+    least: Any
+    greatest: Any
 
-    def become(self, first: Index, size: Index, where: int, is_uneven: Index) -> None:
-        """Take another part; ``is_uneven`` where the pivot that made it cut off little."""
-        for cell, value in (
-            (self.first, first),
-            (self.size, size),
-            (self.where, where),
-            (self.is_uneven, is_uneven),
-        ):
-            _put(cell, i64(value))
+    @staticmethod
+    def of(keys: Keys) -> "_Part":
+        """The cells."""
+        indices = [emit.registers(1, "int64") for _ in range(4)]
+        return _Part(*indices, *(emit.registers(1, keys.unsigned) for _ in range(2)))
+
+    def become(self, where: int, values: Sequence[Expr]) -> None:
+        """Take another part: its ``first``, ``size``, ``uneven``, ``least`` and ``greatest``."""
+        _put(self.where, i64(where))
+        cells = (self.first, self.size, self.uneven, self.least, self.greatest)
+        for cell, value in zip(cells, values, strict=True):
+            _put(cell, value)
 
     def where_it_is(
         self, places: Sequence[tuple[int, Place]], body: Callable[[Place], None]
@@ -111,19 +110,48 @@ class _Part:
                 self.where_it_is(others, body)
 
 
+class _Stack:
+    """Parts that are put off; all of them are in the result."""
+
+    def __init__(self, keys: Keys) -> None:
+        # Seen through another buffer: TVM would shrink this one to what it thinks is used.
+        self.values = emit.flat(emit.scratch([5 * _DEPTH], "int64"))
+        self.keys = keys
+        self.depth = emit.registers(1, "int64")
+        _put(self.depth, i64(0))
+
+    def push(self, values: Sequence[Expr]) -> None:
+        """Put off a part, given as :meth:`_Part.become` takes it."""
+        for n, value in enumerate(values):
+            I.buffer_store(self.values, tirx.Cast("int64", value), [5 * self.depth[0] + n])
+        _put(self.depth, self.depth[0] + 1)
+
+    def pop(self, part: _Part) -> None:
+        """Take the last part; without one, the depth is -1."""
+        _put(self.depth, self.depth[0] - 1)
+        with I.If(self.depth[0] >= 0), I.Then():
+            values = [I.Bind(self.values[5 * self.depth[0] + n]) for n in range(5)]
+            bounds = [I.Bind(tirx.Cast(self.keys.unsigned, value)) for value in values[3:]]
+            part.become(_TARGET, [*values[:3], *bounds])
+
+
 class _Quick:
     """The kernel under construction."""
 
     def __init__(self, lines: Lines, config: LoweringConfig) -> None:
-        assert lines.op.order is not None
-        self.lines, self.config, self.lanes = lines, config, config.vector_lanes
-        self.keys = Keys(lines.op.dtypes[0], lines.op.order.descending)
-        self.vectors = Compress(self.keys.width, self.lanes)
-        rows = config.register_tile["rows"]
-        self.tiles = [*range(_TILE_STEP, rows, _TILE_STEP), rows]
-        self.bytes = self.keys.width // 8
-        self.most = rows * self.lanes
-        """How many keys are sorted in registers."""
+        order = lines.op.order
+        assert order is not None
+        self.lines, self.config = lines, config
+        dtypes = lines.op.dtypes
+        self.keys = Keys(dtypes[order.operand], order.descending, order.operand)
+        self.vectors = Compress(self.keys.width, config.vector_lanes)
+        self.partition = Partition(self.keys, self.vectors)
+        self.others = [n for n in range(len(dtypes)) if n != order.operand]
+        sizes = [item_bytes(dtypes[n]) * 8 for n in self.others]
+        self.by_place = bool(self.others) and sizes != [self.keys.width]
+        """Whether places are moved with the keys, not an operand."""
+        tiles = PairTiles if self.others else KeyTiles
+        self.tiles = tiles(self.keys, self.vectors, config.register_tile["rows"])
 
     def emit(self) -> None:
         """All lines."""
@@ -138,188 +166,135 @@ class _Quick:
         """One line by one task."""
         length = self.lines.length
         given, words = self.keys.words(source), self.keys.words(target)
-        scratch = Line([emit.scratch([length], self.keys.unsigned)])
-        goal, spare = (Place.of_keys(self.keys, line) for line in (words, scratch))
-        self.sort_part(goal, spare, length, Place.of_words(self.keys, given))
+        spare, order = self.scratch()
+        here, goal = self.places(given, words, spare, order)
+        self.number_places(spare)
+        self.sort_part(goal, spare, length, here)
+        self.collect(given, words, order, 0, length)
         self.keys.settle_zeros(given, words, length)
 
     def emit_split_lines(self) -> None:
         """The lines one after another, each by all cores."""
         splits, length = self.config.splits, self.lines.length
-        scratch = Line([emit.scratch([length], self.keys.unsigned)])
+        spare, order = self.scratch()
         parts = Parts(self.keys, self.vectors, splits)
         with serial(self.lines.outer) as line, I.If(i64(length) > 0), I.Then():
             given, words = (self.keys.words(line) for line in self.lines.in_place(line))
-            target, spare = (Place.of_keys(self.keys, line) for line in (words, scratch))
-            starts = parts.move(Place.of_words(self.keys, given), target, length)
+            here, goal = self.places(given, words, spare, order)
+            self.number_places(spare)
+            starts = parts.move(here, goal, length)
             with I.parallel(i64(0), i64(splits)) as part:
                 first, stop = (I.Bind(starts[n * splits]) for n in (part, part + 1))
-                self.sort_part(target.shifted(first), spare.shifted(first), stop - first)
+                self.sort_part(goal.shifted(first), spare.shifted(first), stop - first)
+                self.collect(given, words, order, first, stop)
             self.keys.settle_zeros(given, words, length)
+
+    def scratch(self) -> tuple[Place, Place | None]:
+        """Where parts are put off to, and where the places of a line in order are."""
+
+        def line() -> Place:
+            buffer = emit.scratch([self.lines.length], self.keys.unsigned)
+            return Place.of_keys(self.keys, buffer)
+
+        spare = replace(line(), beside=line() if self.others else None)
+        return spare, line() if self.by_place else None
+
+    def places(
+        self, given: Line, words: Line, spare: Place, order: Place | None
+    ) -> tuple[Place, Place]:
+        """Where a line is, and where it will be in order, with what goes with the keys."""
+        operand = self.keys.operand
+        here = Place.of_words(self.keys, given)
+        goal = Place.of_keys(self.keys, words.buffers[operand], words.base)
+        if order is not None:
+            return replace(here, beside=spare.beside), replace(goal, beside=order)
+        if self.others:
+            here, goal = (
+                replace(
+                    place, beside=Place.of_keys(self.keys, line.buffers[self.others[0]], line.base)
+                )
+                for place, line in ((here, given), (goal, words))
+            )
+        return here, goal
+
+    def number_places(self, spare: Place) -> None:
+        """Write the places of a line beside the keys, where they are what goes with them."""
+        if self.by_place:
+            assert spare.beside is not None
+            with serial(self.lines.length) as i:
+                I.buffer_store(spare.beside.buffer, tirx.Cast(self.keys.unsigned, i), [i])
+
+    def collect(
+        self, given: Line, words: Line, order: Place | None, first: Index, stop: Index
+    ) -> None:
+        """Read the other operands by their places, where these have gone with the keys."""
+        if order is not None:
+            for operand in self.others:
+                with serial(stop, first) as i:
+                    place = tirx.Cast("int64", order.buffer[order.at(i)])
+                    words.store(operand, i, given.load(operand, place))
 
     def sort_part(
         self, target: Place, spare: Place, length: Index, source: Place | None = None
     ) -> None:
         """Sort the keys of ``source``, or else of ``target``, into ``target``, as elements."""
-        # Seen through another buffer: TVM would shrink this one to what it thinks is used.
-        stack = emit.flat(emit.scratch([3 * _DEPTH], "int64"))
-        part = _Part(*(emit.registers(1, "int64") for _ in range(4)))
-        depth = emit.registers(1, "int64")
-        part.become(0, length, _SOURCE if source else _TARGET, 0)
-        _put(depth, i64(0))
-        with I.While(depth[0] >= 0):
+        part, stack = _Part.of(self.keys), _Stack(self.keys)
+        self.tiles.declare()
+        bounds = self.keys.number(0), self.keys.ones
+        part.become(_SOURCE if source else _TARGET, [i64(0), i64(length), i64(0), *bounds])
+        with I.While(stack.depth[0] >= 0):
             size, first = I.Bind(part.size[0]), I.Bind(part.first[0])
-            here = [(_SPARE, spare), (_TARGET, target.shifted(first))]
+            bounds = I.Bind(part.least[0]), I.Bind(part.greatest[0])
+            goal = target.shifted(first)
             # A line is read as it came once only, as a whole.
-            here += [(_SOURCE, source)] if source else []
-            with I.If(size > self.most):
+            places = [(_SPARE, spare), (_TARGET, goal)] + ([(_SOURCE, source)] if source else [])
+
+            def at(body: Callable[[Place], None], places: Any = places) -> None:
+                part.where_it_is(places, body)
+
+            with I.If(self.tiles.holds(size, *bounds)):
                 with I.Then():
-                    pivot = emit.registers(1, self.keys.unsigned)
-                    counts = [emit.registers(1, "int64") for _ in range(2)]
-                    goals = target.shifted(first), spare
-
-                    def split(place: Place) -> None:
-                        with I.If(part.is_uneven[0] == 1):
-                            with I.Then():
-                                self.take_middle(place, size, pivot)
-                            with I.Else():
-                                self.take_median(place, size, pivot)
-                        self.partition(place, size, I.Bind(pivot[0]), goals, counts)
-
-                    part.where_it_is(here, split)
-                    low, high = (I.Bind(count[0]) for count in counts)
-                    with serial(first + size - high, first + low) as i:
-                        equal = self.keys.element(pivot[0])
-                        I.buffer_store(target.buffer, equal, [target.at(i)])
-                    few = I.Bind(size - tirx.floordiv(size, i64(8)))
-                    for n, value in enumerate((first, low, _flag(low > few))):
-                        I.buffer_store(stack, value, [3 * depth[0] + n])
-                    _put(depth, depth[0] + 1)
-                    part.become(first + size - high, high, _SPARE, _flag(high > few))
+                    self.tiles.sort(at, goal, size, *bounds)
+                    stack.pop(part)
                 with I.Else():
-                    self.sort_tile(part, here, target.shifted(first), size)
-                    _put(depth, depth[0] - 1)
-                    with I.If(depth[0] >= 0), I.Then():
-                        put_off = [I.Bind(stack[3 * depth[0] + n]) for n in range(3)]
-                        part.become(put_off[0], put_off[1], _TARGET, put_off[2])
+                    self.split_part(part, stack, at, (goal, spare))
 
-    def take_median(self, place: Place, size: Expr, pivot: Any) -> None:
-        """Take a key in the middle of some from all over a part."""
-        stride = I.Bind(tirx.floordiv(size, i64(_SAMPLED)))
-        width = 2 * self.lanes // _SAMPLED
-        middle = tirx.floordiv(stride, i64(2))
-        tiles = [emit.registers(width, self.keys.unsigned) for _ in range(_SAMPLED)]
-        for n, tile in enumerate(tiles):
-            keys = place.key(place.buffer[emit.run(place.at(stride * n + middle), width)])
-            I.buffer_store(tile, keys, [emit.run(0, width)])
-        _put(pivot, RegisterSort(tiles, width, self.keys.ones).emit()[_SAMPLED // 2][0])
+    def split_part(self, part: _Part, stack: _Stack, at: At, goals: tuple[Place, Place]) -> None:
+        """Partition a part, go on with its larger keys, and put off the others."""
+        size, first = I.Bind(part.size[0]), I.Bind(part.first[0])
+        least, greatest = I.Bind(part.least[0]), I.Bind(part.greatest[0])
+        one = self.keys.number(1)
+        cell, (low, high) = (
+            emit.registers(1, self.keys.unsigned),
+            [emit.registers(1, "int64") for _ in range(2)],
+        )
 
-    def take_middle(self, place: Place, size: Expr, pivot: Any) -> None:
-        """Take what lies between the smallest and the largest key of a part."""
-        whole = emit.run(0, self.lanes)
-        tiles = [emit.registers(self.lanes, self.keys.unsigned) for _ in range(2)]
+        def is_least(pivot: Expr) -> Expr:
+            # Not compared with each other: TVM would make that a sum with -1.
+            return (pivot ^ least) == self.keys.number(0)
 
-        def include(keys: Expr) -> None:
-            I.buffer_store(tiles[0], tirx.min(tiles[0][whole], keys), [whole])
-            I.buffer_store(tiles[1], tirx.max(tiles[1][whole], keys), [whole])
-
-        for tile in tiles:
-            I.buffer_store(tile, place.vector(self.vectors, 0), [whole])
-        with serial(tirx.floordiv(size, i64(self.lanes))) as block:
-            include(place.vector(self.vectors, block * self.lanes))
-        include(place.vector(self.vectors, size - self.lanes))
-        low, high = self.vectors.smallest(tiles[0][whole]), self.vectors.largest(tiles[1][whole])
-        low, high = I.Bind(low), I.Bind(high)
-        _put(pivot, low + ((high - low) >> self.keys.number(1)))
-
-    def partition(
-        self,
-        place: Place,
-        size: Expr,
-        pivot: Expr,
-        goals: Sequence[Place],
-        counts: Sequence[Any],
-    ) -> None:
-        """Move keys that are smaller than the pivot and those that are larger, and count them."""
-        pivots = emit.splat(pivot, self.lanes)
-        for count in counts:
-            _put(count, i64(0))
-
-        def move(keys: Expr, among: Index | None = None) -> None:
-            sides = zip(goals, counts, (keys, pivots), (pivots, keys), strict=True)
-            for goal, count, left, right in sides:
-                at = emit.run(goal.at(count[0]), self.lanes)
-                packed = self.vectors.packed(keys, left, right, among)
-                I.buffer_store(goal.buffer, packed, [at])
-                if among is None:
-                    emit.prefetch(
-                        goal.buffer, goal.at(count[0]) + _STORED_AHEAD_BYTES // self.bytes
-                    )
-                _put(count, count[0] + self.vectors.count(left, right, among))
-
-        # What is left over from whole blocks comes first, so that the next block can be read before
-        # whole vectors are stored where it is.
-        block = _UNROLLED * self.lanes
-        starts = range(0, block, self.lanes)
-        rest = I.Bind(tirx.floormod(size, i64(block)))
-        first = [place.vector(self.vectors, start) for start in starts]
-        second = [place.vector(self.vectors, rest + start) for start in starts]
-        for start, keys in zip(starts, first, strict=True):
-            move(keys, rest - start)
-        for keys in second:
-            move(keys)
-        with serial(tirx.floordiv(size, i64(block)), 1) as number:
-            for start in starts:
-                i = I.Bind(rest + number * block + start)
-                emit.prefetch(place.buffer, place.at(i + _READ_AHEAD_BYTES // self.bytes))
-                move(place.vector(self.vectors, i))
-
-    def sort_tile(
-        self, part: "_Part", here: Sequence[tuple[int, Place]], target: Place, size: Expr
-    ) -> None:
-        """Sort few keys in registers, in the smallest tile that holds them."""
-
-        def choose(tiles: Sequence[int]) -> None:
-            if len(tiles) == 1:
-                self.sort_rows(part, here, target, size, tiles[0])
-                return
-            half = len(tiles) // 2
-            with I.If(size <= tiles[half - 1] * self.lanes):
+        def split(place: Place) -> None:
+            with I.If(part.uneven[0] < _PATIENCE):
                 with I.Then():
-                    choose(tiles[:half])
+                    _put(cell, self.partition.median(place, size))
                 with I.Else():
-                    choose(tiles[half:])
+                    _put(cell, self.partition.middle(place, size))
+            pivot = I.Bind(cell[0])
+            last = I.Bind(tirx.Select(is_least(pivot), pivot, pivot - one))
+            self.partition.move(place, size, last, goals, (low, high))
 
-        choose(self.tiles)
+        at(split)
+        pivot, few = I.Bind(cell[0]), size - tirx.floordiv(size, i64(8))
 
-    def sort_rows(
-        self,
-        part: "_Part",
-        here: Sequence[tuple[int, Place]],
-        target: Place,
-        size: Expr,
-        rows: int,
-    ) -> None:
-        """Sort a tile of ``rows`` vectors."""
-        tiles = [emit.registers(self.lanes, self.keys.unsigned) for _ in range(rows)]
-        whole = emit.run(0, self.lanes)
-        # Vectors that are filled: the others are for shorter parts.
-        filled = max((shorter for shorter in self.tiles if shorter < rows), default=0)
+        def uneven(count: Expr) -> Expr:
+            return tirx.Select(count > few, part.uneven[0] + 1, i64(0))
 
-        def load(place: Place) -> None:
-            for row, tile in enumerate(tiles):
-                first = row * self.lanes
-                if row < filled:
-                    keys = place.vector(self.vectors, first)
-                else:
-                    keys = place.last_vector(self.vectors, first, size - first)
-                I.buffer_store(tile, keys, [whole])
-
-        part.where_it_is(here, load)
-        for row, tile in enumerate(RegisterSort(tiles, self.lanes, self.keys.ones).emit()):
-            first = row * self.lanes
-            elements = I.Bind(self.keys.element(tile[whole]))
-            if row < filled:
-                I.buffer_store(target.buffer, elements, [emit.run(target.at(first), self.lanes)])
-            else:
-                self.vectors.store(target.buffer, target.at(first), elements, size - first)
+        counts = I.Bind(low[0]), I.Bind(high[0])
+        larger = [I.Bind(value) for value in (first + counts[0], uneven(counts[1]))]
+        with I.If(is_least(pivot)):
+            with I.Then(), serial(counts[0]) as i:
+                equal = self.keys.element(pivot)
+                I.buffer_store(goals[0].buffer, equal, [goals[0].at(i)])
+            with I.Else():
+                stack.push([first, counts[0], uneven(counts[0]), least, pivot - one])
+        part.become(_SPARE, [larger[0], counts[1], larger[1], pivot, greatest])
