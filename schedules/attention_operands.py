@@ -66,7 +66,7 @@ class AttentionOperands:
         """Name the PrimFunc under construction and add the parameters of ``op`` to it.
 
         ``align`` is of the buffers in bytes; by default any array of their elements will do.
-        ``coarse`` weights are exact to 18 bits, enough where they are rounded to 8.
+        ``coarse`` weights may be exact to 13 bits only, enough where they are rounded to 8.
         """
         attributes = {"global_symbol": op.entry, "tirx.noalias": True}
         if op.region is None:
