@@ -23,7 +23,7 @@ from tvm_iree_ext.ops.maps import IndexingMap
 from tvm_iree_ext.signature import Extent
 
 _UNROLLED_PIECES = 16
-_LINE_BYTES = 64
+LINE_BYTES = 64
 
 At: TypeAlias = Mapping[int, Index]
 """A point of the iteration space: the value of each dim."""
@@ -124,7 +124,7 @@ def prefetch(buffer: Any, *index: Index, nearest: bool = True, write: bool = Fal
 
 def line_starts(count: int, dtype: str) -> list[int]:
     """Elements of a run, wherever it begins, of which each of its cache lines has one."""
-    return [*range(0, count - 1, _LINE_BYTES // item_bytes(dtype)), count - 1]
+    return [*range(0, count - 1, LINE_BYTES // item_bytes(dtype)), count - 1]
 
 
 def copy_run(target: Any, to: Index, source: Any, start: Index, count: Index) -> None:
@@ -146,7 +146,7 @@ def copy_row(target: Any, to: Index, source: Any, start: Index, count: Index, ah
     For rows at places that nothing foresees: ``ahead`` is where one of the next begins.  The C
     library's copy would wait for the first lines of each.
     """
-    lanes = _LINE_BYTES // item_bytes(str(target.dtype))
+    lanes = LINE_BYTES // item_bytes(str(target.dtype))
     length = known(count)
     blocks = i64(length // lanes) if length is not None else tirx.floordiv(count, i64(lanes))
     with serial(blocks) as block:

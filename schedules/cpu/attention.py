@@ -30,9 +30,10 @@ _SERIAL_FLOPS = 2_000_000
 # others fit fewer rows.
 _REGISTER_TILES = {16: ((6, 2),), 32: ((6, 4), (8, 3), (8, 2))}
 
-# Rows of a task, which share the cost of a tile of keys, until scratch outgrows the L2 cache; keys
-# of a tile, and numbers of them that leave room in the first cache.
-_ROWS, _KEYS, _KEY_NUMBERS = 256, 96, 96 * 64
+# Rows of a task, which share a tile of keys, and numbers of their query and output that leave room
+# in the second cache; keys of a tile, and numbers of them that leave room in the first.
+_ROWS, _ROW_NUMBERS = 512, 512 * 256
+_KEYS, _KEY_NUMBERS = 96, 96 * 64
 
 # The tiles form: tiles of sums in registers; rows of a task; and vectors of rows and keys whose
 # scores are made at once.
@@ -139,7 +140,8 @@ class CpuAttention(CpuRule):
         m = _static_count(op, "m")
         rows, vectors = min(tiles, key=lambda tile: -(m or 0) % (tile[1] * lanes))
         small = op.count("k1") * _KEYS <= _KEY_NUMBERS
-        tile_m, tile_k2 = _ROWS, _KEYS if small else _KEYS // 2
+        tile_m = min(_ROWS, _ROW_NUMBERS // (op.count("k1") + op.count("n")))
+        tile_k2 = _KEYS if small else _KEYS // 2
         if algorithm == PAIRS:
             promote = ("value",)
         if algorithm == MATRIX:

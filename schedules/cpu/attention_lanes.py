@@ -27,7 +27,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.attention_mask import fetch_mask, load_mask
+from tvm_iree_ext.schedules.cpu.attention_ahead import Ahead
+from tvm_iree_ext.schedules.cpu.attention_mask import load_mask
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
 from tvm_iree_ext.schedules.register_product import MultiplyAdd, multiply_tile
 
@@ -113,6 +114,16 @@ class Lanes:
         self.total = emit.scratch([m], self.dtype)
         self.rescale = emit.scratch([m], self.dtype)
         self.allocate_factors()
+        self.ahead = Ahead(
+            self.operands,
+            self.outer,
+            self.row_at,
+            groups=m // self.lanes,
+            width=width,
+            tile_k2=self.tile_k2,
+            in_place=[name for name in ("key", "value") if name not in self.config.promote],
+            mask_by_row=self.mask_by_row,
+        )
         self.load_query()
         self.start()
         last_row = emit.smaller(first_row + (m - 1), i64(self.rows) - 1)
@@ -125,7 +136,7 @@ class Lanes:
             self.promote(first_key, keys)
             with serial(self.parts) as part:
                 base, group = I.Bind(part * self.width), I.Bind(part * self.vectors)
-                self.find_next(first_key, part)
+                self.ahead.locate(first_key, part, self.parts)
                 # The last tile alone may be of few keys, beside which there is little time.
                 self.near_end = I.Bind(first_key + 2 * self.tile_k2 > i64(end))
                 self.multiply_query_key(first_key, keys, group)
@@ -201,41 +212,6 @@ class Lanes:
                 convert=convert,
             )
 
-    def find_next(self, first_key: Expr, part: Expr) -> None:
-        """Where the mask is read next: of the next part, or of the first at the next keys."""
-        if self.mask_by_row:
-            follows = part + 1 < i64(self.parts)
-            self.next_base = I.Bind(tirx.Select(follows, (part + 1) * self.width, i64(0)))
-            self.next_key = I.Bind(tirx.Select(follows, first_key, first_key + self.tile_k2))
-
-    def fetch_next(self, step: Expr, steps: int) -> None:
-        """Have the share of a step of the next mask fetched."""
-
-        def fetch(row: At) -> None:
-            fetch_mask(self.operands, row, self.next_key, self.tile_k2)
-
-        self.share(self.next_base, step, steps, fetch)
-
-    def fetch_output(self, group: Expr, step: Expr, steps: int) -> None:
-        """Have the share of a step of a part's lines of the output fetched, to be written."""
-        view, dims = self.views["output"], self.op.dims["n"]
-        if known(view.along(dims)) == 0:
-            return
-
-        def fetch(row: At) -> None:
-            for column in emit.line_starts(self.n, view.dtype):
-                at = {**row, **self.space.spread(column, dims)}
-                emit.prefetch(view.buffer, *view.index(at), write=True)
-
-        self.share(group * self.lanes, step, steps, fetch)
-
-    def share(self, base: Expr, step: Expr, steps: int, use: Callable[[At], None]) -> None:
-        """``use`` the rows of a part, from ``base`` on, that are the share of one of the steps."""
-        rows = -(-self.width // steps)
-        with serial(rows) as row:
-            lane = emit.smaller(step * rows + row, self.width - 1)
-            use(emit.bound(self.row_at(base + lane)))
-
     def start(self) -> None:
         """Set the running state: empty, or what online attention is given."""
         operands = self.operands
@@ -301,10 +277,9 @@ class Lanes:
                 with I.If(tirx.floormod(k, i64(every)) == 0), I.Then():
                     share = block * shares + tirx.floordiv(k, i64(every))
                     steps = self.tile_k2 // rows * shares
-                    if self.mask_by_row:
-                        self.fetch_next(share, steps)
+                    self.ahead.mask(share, steps)
                     with I.If(self.near_end), I.Then():
-                        self.fetch_output(group, share, steps)
+                        self.ahead.output(share, steps)
 
             multiply_tile(
                 rows=rows,
@@ -401,10 +376,13 @@ class Lanes:
 
     def weigh(self, keys: Index, own: Expr, newest: Any, sums: Any) -> None:
         """The weights of a vector of rows, the part's from ``own`` on, and their sums."""
-        with serial(keys) as key, emit.vector_loop(self.lanes) as lane:
-            weight = self.operands.weight(self.score(key, own + lane) - newest[lane])
-            I.buffer_store(self.weights, weight, [key, own + lane])
-            I.buffer_store(sums, sums[lane] + weight, [lane])
+        group = I.Bind(tirx.floordiv(self.ahead.base + own, i64(self.lanes)))
+        with serial(keys) as key:
+            self.ahead.keys(key, group)
+            with emit.vector_loop(self.lanes) as lane:
+                weight = self.operands.weight(self.score(key, own + lane) - newest[lane])
+                I.buffer_store(self.weights, weight, [key, own + lane])
+                I.buffer_store(sums, sums[lane] + weight, [lane])
 
     def raw_score(self, key: Expr, lane: Expr) -> Expr:
         """A score, scaled, as the first product leaves it."""

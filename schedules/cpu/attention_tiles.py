@@ -22,7 +22,6 @@ from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import amx
 from tvm_iree_ext.schedules.cpu.amx import TILE, Place, TileProduct
-from tvm_iree_ext.schedules.cpu.attention_mask import fetch_mask
 from tvm_iree_ext.schedules.cpu.attention_pairs import HALF, WORD, Pairs, has_neighbours, words
 from tvm_iree_ext.schedules.cpu.dot_products import PAIRS
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
@@ -222,13 +221,8 @@ class _Tiles(Pairs):
 
     def beside(self, pair: Expr, own: Expr) -> None:
         """Fetch the next mask beside the weights: tiles would wait for memory with its lines."""
-        if not self.mask_by_row:
-            return
         place, lane = emit.divide(pair, TILE)
-        row = emit.bound(self.row_at(self.next_base + own + lane))
-        # The last line of these keys is the first one of the next, or nearly so.
-        for key in emit.line_starts(KEYS, self.views["mask"].dtype)[:-1]:
-            fetch_mask(self.operands, row, self.next_key + place * KEYS + key, 1)
+        self.ahead.mask_of(KEYS, place * KEYS, own + lane)
 
     def multiply_weights_value(self, first_key: Expr, keys: Index, group: Expr) -> None:
         depth = emit.ceil_div(keys, KEYS)
