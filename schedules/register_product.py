@@ -9,6 +9,11 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, registers, run, serial, splat
 
+# Vector registers up to which a turn of the loop has two steps, and how many vectors that are side
+# by side LLVM loads at once, of the next step, too.
+_REGISTERS = 32
+_LOADED = 4
+
 MultiplyAdd: TypeAlias = Callable[[Expr, Expr, Expr], Expr]
 """``sums + x * y``, of vectors."""
 
@@ -90,13 +95,25 @@ def multiply_tile(
             total, x_j, y_i = tile[at(i, j)], columns[j], factors[i]
             I.buffer_store(tile, add(total, x_j, y_i) if add else total + x_j * y_i, [at(i, j)])
 
+    each = in_pairs if has_room_for_pairs(rows, vectors) else one_by_one
     with ExitStack() as loops:
         if isinstance(depth, Sequence):
             outer = tuple(loops.enter_context(serial(extent)) for extent in depth[:-1])
-            in_pairs(depth[-1], lambda k: step((*outer, k)))
+            each(depth[-1], lambda k: step((*outer, k)))
         else:
-            in_pairs(depth, step)
+            each(depth, step)
     Either.each(finish, end)
+
+
+def has_room_for_pairs(rows: int, vectors: int) -> bool:
+    """Whether the registers hold what two steps load, beside the sums."""
+    return vectors % _LOADED == 0 or (rows + 2) * vectors + 1 <= _REGISTERS
+
+
+def one_by_one(length: Index, step: Callable[[Expr], None]) -> None:
+    """``step(k)`` for all k of a length."""
+    with serial(length) as k:
+        step(k)
 
 
 def in_pairs(length: Index, step: Callable[[Expr], None]) -> None:

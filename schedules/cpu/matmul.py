@@ -17,7 +17,12 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.register_product import Either, MultiplyAdd, multiply_tile
+from tvm_iree_ext.schedules.register_product import (
+    Either,
+    MultiplyAdd,
+    has_room_for_pairs,
+    multiply_tile,
+)
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 
@@ -62,14 +67,17 @@ def register_tile(
 ) -> RegisterTile:
     """The tile for a product of so many rows and columns, None where they are many.
 
-    All but one register hold sums and a row of ``b``; rows are as even as they can be.  Of the
-    tiles that take about as long, the one that has the most vectors.
+    All but one register hold sums and a row of ``b``, or two of them, where LLVM loads the next one
+    early; rows are as even as they can be.  Of the tiles that take about as long, the one that has
+    the most vectors.
     """
     registers = features.vector_registers
     needed = -(-columns // lanes) if columns is not None else _MANY_VECTORS
     tiles = []
     for vectors in range(min(needed, _VECTORS[registers]), 0, -1):
         high = (registers - 1 - vectors) // vectors
+        while high > 1 and not has_room_for_pairs(high, vectors):
+            high -= 1
         if rows is not None:
             high = -(-rows // -(-rows // min(high, rows)))
         tiles.append(RegisterTile(high, vectors, lanes))
