@@ -30,6 +30,7 @@ from tvm_iree_ext.schedules.cpu.contraction_packing import (
     Neighbours,
     Packing,
     Part,
+    Place,
     factor_of,
 )
 from tvm_iree_ext.schedules.cpu.contraction_plan import Operands, Plan
@@ -274,13 +275,17 @@ class PanelLoops:
 
         packing = self.packing[self.plan.a]
         packing.rows(slab, self.plan.m, rows, depth, self.rows, self.row_place)
+        if known(rows.count) is None and not self.dot:  # tiles are whole
+            end = emit.ceil_div(rows.count, self.tile.rows) * self.tile.rows
+            with serial(end, rows.count) as i, serial(depth.count) as k:
+                I.buffer_store(self.rows, tirx.const(0, self.a.dtype), [self.row_place(i, k)])
 
     def row_place(self, i: Expr, k: Expr) -> Expr:
         """Where a place of depth of a row is packed."""
         return i * self.stride + k
 
     def pack_panels(self, slab: At, column: Expr, columns: Index, depth: Part) -> None:
-        """Panels of b: vectors of each k after one another; past the last column, anything."""
+        """Panels of b: vectors of each k after one another; past the last column, zeros."""
         for start, count, vectors in self.parts:
             width = vectors * self.lanes
             with serial(count) as panel:
@@ -292,8 +297,26 @@ class PanelLoops:
                     return there + k * width + j
 
                 own = Part(I.Bind(column + offset), live)
+                self.clear_columns(live, vectors, depth.count, place)
                 packing = self.packing[self.plan.b]
                 packing.lines(slab, self.plan.n, own, depth, self.panels, place)
+
+    def clear_columns(self, live: Index, vectors: int, depth: Index, place: Place) -> None:
+        """Zeros in the vectors of a panel that have no column, or not all of theirs.
+
+        They are multiplied, too, and what scratch had before may be numbers below the smallest
+        normal one, which take a hundred times as long.
+        """
+        exact = known(live)
+        first = exact // self.lanes if exact is not None else 0
+        if exact == vectors * self.lanes or self.dot:
+            return
+        partial = I.If(i64(live) < vectors * self.lanes) if exact is None else nullcontext()
+        then = I.Then() if exact is None else nullcontext()
+        with partial, then, serial(depth) as k:
+            for j in range(first, vectors):
+                at = emit.run(place(i64(j * self.lanes), k), self.lanes)
+                I.buffer_store(self.panels, zeros(self.b.dtype, self.lanes), [at])
 
     def sum_panels(self, depth: Index) -> None:
         """``offsets`` of the panels: 128 times their sums, negative."""

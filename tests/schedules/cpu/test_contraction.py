@@ -1,12 +1,14 @@
 """The CPU kernels of contraction: every form, its tails, and configs that do not fit."""
 
+import ctypes
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.cpu.contraction import CpuContraction
 
-from tvm_iree_ext import ops, registry
+from tvm_iree_ext import ops, registry, runtime
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import CallError, ScheduleError
@@ -241,3 +243,45 @@ def test_any_number_of_rows_takes_little_scratch(depth, columns, dtype):
     sums = config.workgroup_tile["m"] * config.workgroup_tile["n"] * 4
     kept = columns == 3000 or config.reduction_tile["k"] == depth  # in the result, or nowhere
     assert kept or sums <= 2 << 20
+
+
+def fill_scratch(word):
+    """Let all memory that kernels of this thread take as scratch next be of one word."""
+    library = ctypes.CDLL(str(runtime.find_runtime()))
+    take, give = library.TVMBackendAllocWorkspace, library.TVMBackendFreeWorkspace
+    take.restype, take.argtypes = (
+        ctypes.c_void_p,
+        [ctypes.c_int] * 2 + [ctypes.c_uint64, *[ctypes.c_int] * 2],
+    )
+    give.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
+    count, cpu, float_code = 1 << 18, 1, 2
+    blocks = [take(cpu, 0, count * 4, float_code, 32) for _ in range(4)]
+    for block in blocks:
+        np.frombuffer((ctypes.c_uint32 * count).from_address(block), np.uint32)[:] = word
+        give(cpu, 0, block)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "transposed"), [(((61, 67), (67, 53)), False), (((67, "m"), (67, "n")), True)]
+)
+def test_what_scratch_had_before_makes_no_call_slow(shapes, transposed):
+    """Panels reach past the last column, tiles past the last row: denormals there took 18 times."""
+    kernel = build(ops.matmul(*shapes, transpose_lhs=transposed))
+    lhs, rhs = (
+        RNG.random((67, 61) if transposed else (61, 67), np.float32),
+        RNG.random((67, 53), np.float32),
+    )
+    result = kernel(lhs, rhs)
+
+    def least_time(word):
+        times = []
+        for _ in range(20):
+            fill_scratch(word)
+            start = time.perf_counter()
+            for _ in range(5):
+                kernel(lhs, rhs, out=result)
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    with runtime.threads(1):
+        assert least_time(0x0001_2345) < 4 * least_time(0)
