@@ -7,7 +7,7 @@ stored as elements where it belongs.  Where the pivot is the least key that ther
 its equals are in their place once they are partitioned from larger keys.
 
 Smaller keys stay where the result will be, others go to scratch, which is free again when they are
-sorted.
+sorted.  Keys alone that no near cache holds are moved within the result (see :mod:`..sort_ends`).
 
 Other operands go with the keys, and every step is stable: a single one that is as wide as the keys
 is moved beside them; otherwise each key's place in the line is, and operands are read by it at the
@@ -19,7 +19,8 @@ largest key follows, so that no input takes more than length x (log2(length) + b
 A line is sorted by one task; or, where there are fewer lines than cores, in ``splits`` parts, whose
 bounds are taken from a sample: tasks count what belongs to each part, and move it there.
 
-Work: length x log2(length).  Scratch: a line; with other operands two, or three.
+Work: length x log2(length).  Scratch: a line, but of keys alone that one task sorts a megabyte at
+most; with other operands two lines, or three.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,18 +33,22 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.compress import Compress
+from tvm_iree_ext.schedules.cpu.sort_ends import Ends
 from tvm_iree_ext.schedules.cpu.sort_keys import Keys, Place
 from tvm_iree_ext.schedules.cpu.sort_lines import Line, Lines
 from tvm_iree_ext.schedules.cpu.sort_partition import Partition
 from tvm_iree_ext.schedules.cpu.sort_parts import Parts
-from tvm_iree_ext.schedules.cpu.sort_tiles import At, KeyTiles, PairTiles
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.cpu.sort_tiles import KeyTiles, PairTiles
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.sort import Sort
 
 # Partitions that are put off: each leaves at most 7/8, or half of the range of keys.
 _DEPTH = 512
+
+# Parts of keys alone that are larger are moved within the line: no near cache holds them.
+_LONG_BYTES = 1 << 20
 
 # Pivots in turn that cut off little before one in the middle of the keys is taken.
 _PATIENCE = 2
@@ -88,7 +93,7 @@ class _Part:
         indices = [emit.registers(1, "int64") for _ in range(4)]
         return _Part(*indices, *(emit.registers(1, keys.unsigned) for _ in range(2)))
 
-    def become(self, where: int, values: Sequence[Expr]) -> None:
+    def become(self, where: Index, values: Sequence[Expr]) -> None:
         """Take another part: its ``first``, ``size``, ``uneven``, ``least`` and ``greatest``."""
         _put(self.where, i64(where))
         cells = (self.first, self.size, self.uneven, self.least, self.greatest)
@@ -146,10 +151,14 @@ class _Quick:
         self.keys = Keys(dtypes[order.operand], order.descending, order.operand)
         self.vectors = Compress(self.keys.width, config.vector_lanes)
         self.partition = Partition(self.keys, self.vectors)
+        self.ends = Ends(self.keys, self.vectors)
         self.others = [n for n in range(len(dtypes)) if n != order.operand]
         sizes = [item_bytes(dtypes[n]) * 8 for n in self.others]
         self.by_place = bool(self.others) and sizes != [self.keys.width]
         """Whether places are moved with the keys, not an operand."""
+        length, self.long = known(lines.length), _LONG_BYTES // (self.keys.width // 8)
+        self.with_long = not self.others and (length is None or length > self.long)
+        """Whether there are parts of keys alone that no near cache holds."""
         tiles = PairTiles if self.others else KeyTiles
         self.tiles = tiles(self.keys, self.vectors, config.register_tile["rows"])
 
@@ -166,7 +175,7 @@ class _Quick:
         """One line by one task."""
         length = self.lines.length
         given, words = self.keys.words(source), self.keys.words(target)
-        spare, order = self.scratch()
+        spare, order = self.scratch(emit.smaller(length, self.long) if self.with_long else length)
         here, goal = self.places(given, words, spare, order)
         self.number_places(spare)
         self.sort_part(goal, spare, length, here)
@@ -176,7 +185,7 @@ class _Quick:
     def emit_split_lines(self) -> None:
         """The lines one after another, each by all cores."""
         splits, length = self.config.splits, self.lines.length
-        spare, order = self.scratch()
+        spare, order = self.scratch(length)
         parts = Parts(self.keys, self.vectors, splits)
         with serial(self.lines.outer) as line, I.If(i64(length) > 0), I.Then():
             given, words = (self.keys.words(line) for line in self.lines.in_place(line))
@@ -189,11 +198,11 @@ class _Quick:
                 self.collect(given, words, order, first, stop)
             self.keys.settle_zeros(given, words, length)
 
-    def scratch(self) -> tuple[Place, Place | None]:
+    def scratch(self, length: Index) -> tuple[Place, Place | None]:
         """Where parts are put off to, and where the places of a line in order are."""
 
         def line() -> Place:
-            buffer = emit.scratch([self.lines.length], self.keys.unsigned)
+            buffer = emit.scratch([length], self.keys.unsigned)
             return Place.of_keys(self.keys, buffer)
 
         spare = replace(line(), beside=line() if self.others else None)
@@ -257,9 +266,15 @@ class _Quick:
                     self.tiles.sort(at, goal, size, *bounds)
                     stack.pop(part)
                 with I.Else():
-                    self.split_part(part, stack, at, (goal, spare))
+                    self.split_part(part, stack, places, (goal, spare))
 
-    def split_part(self, part: _Part, stack: _Stack, at: At, goals: tuple[Place, Place]) -> None:
+    def split_part(
+        self,
+        part: _Part,
+        stack: _Stack,
+        places: Sequence[tuple[int, Place]],
+        goals: tuple[Place, Place],
+    ) -> None:
         """Partition a part, go on with its larger keys, and put off the others."""
         size, first = I.Bind(part.size[0]), I.Bind(part.first[0])
         least, greatest = I.Bind(part.least[0]), I.Bind(part.greatest[0])
@@ -273,17 +288,33 @@ class _Quick:
             # Not compared with each other: TVM would make that a sum with -1.
             return (pivot ^ least) == self.keys.number(0)
 
-        def split(place: Place) -> None:
+        def last(place: Place) -> Expr:
             with I.If(part.uneven[0] < _PATIENCE):
                 with I.Then():
                     _put(cell, self.partition.median(place, size))
                 with I.Else():
                     _put(cell, self.partition.middle(place, size))
             pivot = I.Bind(cell[0])
-            last = I.Bind(tirx.Select(is_least(pivot), pivot, pivot - one))
-            self.partition.move(place, size, last, goals, (low, high))
+            return I.Bind(tirx.Select(is_least(pivot), pivot, pivot - one))
 
-        at(split)
+        def split(place: Place) -> None:
+            self.partition.move(place, size, last(place), goals, (low, high))
+
+        def split_long(place: Place) -> None:
+            self.ends.move(place, size, last(place), goals[0], low)
+            _put(high, size - low[0])
+
+        where: Index = _SPARE
+        if self.with_long:
+            is_long = size > self.long
+            with I.If(is_long):
+                with I.Then():
+                    part.where_it_is(places[1:], split_long)
+                with I.Else():
+                    part.where_it_is(places, split)
+            where = I.Bind(tirx.Select(is_long, i64(_TARGET), i64(_SPARE)))
+        else:
+            part.where_it_is(places, split)
         pivot, few = I.Bind(cell[0]), size - tirx.floordiv(size, i64(8))
 
         def uneven(count: Expr) -> Expr:
@@ -297,4 +328,4 @@ class _Quick:
                 I.buffer_store(goals[0].buffer, equal, [goals[0].at(i)])
             with I.Else():
                 stack.push([first, counts[0], uneven(counts[0]), least, pivot - one])
-        part.become(_SPARE, [larger[0], counts[1], larger[1], pivot, greatest])
+        part.become(where, [larger[0], counts[1], larger[1], pivot, greatest])

@@ -169,14 +169,32 @@ def test_partitions_of_any_length(splits):
     rng = np.random.default_rng(16)
     op = ops.sort(("b", "n") if splits == 1 else (1, "n"), dimension=1)
     kernel = build(op, config=config(op, **quick(4, splits=splits)))
-    for length in (0, 1, 2, 15, 16, 17, 64, 65, 129, 255, 256, 257, 300, 1000, 4099, 40_001):
+    for length in (
+        0,
+        1,
+        2,
+        15,
+        16,
+        17,
+        64,
+        65,
+        129,
+        255,
+        256,
+        257,
+        300,
+        1000,
+        4099,
+        40_001,
+        300_007,
+    ):
         keys = rng.integers(-length, length + 1, (1, length)).astype(np.float32)
         same([kernel(keys)], [np.sort(keys)])
 
 
 @needs_compress
 def test_partitions_of_hard_lines():
-    n = 20_000
+    n = 150_000  # more than a megabyte: moved to both ends at first
     rng = np.random.default_rng(17)
     far = np.float64(2.0) ** rng.integers(-300, 300, n)
     sampled = rng.permutation(n).astype(np.float64)
