@@ -49,6 +49,11 @@ _UNKNOWN_ROWS = 2048
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
 
+# Rows of a block up to which b is read where it is, if it is one panel: wherever its vectors begin,
+# they cost less than packing.  And the bytes of a part of it that stays in the first cache.
+_PANEL_ROWS = 256
+_NEAR_BYTES = 32 << 10
+
 # Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
 # are read and written once for all of them.
 _FEW_ROWS_DEPTH = 16
@@ -221,6 +226,9 @@ def panels_config(
             most_sums=_TILED_SUMS_BYTES,
         )
     m, n, k = grid.best()
+    if in_place and promoted == (plan.b,) and m <= _PANEL_ROWS and _is_panel(plan, tile):
+        promoted = ()
+        k = replace(grid, most_depth=_NEAR_BYTES // (tile.width * size)).best()[2]
     if rows is None and m == _TYPICAL and without_scratch(plan, lanes, k == places):
         m = _UNKNOWN_ROWS
     return LoweringConfig(
@@ -337,6 +345,19 @@ def _lies_in_rows(plan: Plan) -> bool:
     """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
     same = plan.op.types[plan.a].dtype == plan.product_dtype and plan.op.prologue is None
     return same and plan.lies_along(plan.a, plan.depth)
+
+
+def _is_panel(plan: Plan, tile: RegisterTile) -> bool:
+    """Whether ``b`` is a panel as it lies in memory, and depth may be cut into any parts."""
+    columns = plan.extent(plan.n)
+    same = plan.op.types[plan.b].dtype == plan.product_dtype and plan.op.prologue is None
+    return (
+        same
+        and columns is not None
+        and columns <= tile.width
+        and _reads_in_place(plan, tile, tile.rows, columns)
+        and without_scratch(plan, tile.lanes, single=False)
+    )
 
 
 def _reads_in_place(plan: Plan, tile: RegisterTile, m: int, n: int) -> bool:

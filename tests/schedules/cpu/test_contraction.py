@@ -232,6 +232,25 @@ def test_rows_are_packed_where_they_are_no_runs_of_memory(transposed):
 
 
 @pytest.mark.parametrize(
+    ("rows", "columns", "dtype", "packed"),
+    [
+        (128, 64, "f32", ()),
+        (128, 60, "f32", ("rhs",)),  # vectors would reach past a row
+        (128, 80, "f32", ("rhs",)),  # two panels
+        (2048, 64, "f32", ("rhs",)),  # enough rows to pack for
+        (128, 64, "f16", ("lhs", "rhs")),
+    ],
+)
+def test_one_panel_is_read_where_it_is_for_some_rows(rows, columns, dtype, packed):
+    op = ops.matmul((rows, 256), (256, columns), dtype=dtype)
+    target = make_target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
+    config = CpuContraction().heuristic(op, target)
+    assert config.promote == packed
+    if not packed:
+        assert config.reduction_tile["k"] == 128
+
+
+@pytest.mark.parametrize(
     ("depth", "columns", "dtype"), [(600, 3000, "f32"), (600, 3001, "f32"), (512, 1021, "f16")]
 )
 def test_any_number_of_rows_takes_little_scratch(depth, columns, dtype):
