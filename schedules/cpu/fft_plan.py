@@ -5,6 +5,7 @@ vector of points: those of the codelets (:func:`..fft_codelets.operations`), fou
 with a root of unity, and what the trips through memory cost.
 """
 
+import math
 from functools import cache
 
 from tvm_iree_ext.schedules.fft_codelets import LARGEST_PRIME, operations
@@ -18,6 +19,10 @@ _SPILLS = 1.0
 # Beyond this many points in lanes, passes leave their results in the second cache.
 _CACHED_POINTS = 256
 _FAR_TRIP = 4.0
+# Columns of a row leave their results beside the memory of their passes, and read lines far apart:
+# up to so many points all is in the first cache, from so many on it is in the second.
+_NEAR_COLUMN, _FAR_COLUMN = 64, 256
+_FAR_COLUMN_TRIP = 5.0
 
 
 # A vector's work within a row takes that much less than in lanes, where rows are transposed; and
@@ -49,13 +54,18 @@ def _is_prime(number: int) -> bool:
 
 def _work_of(radices: tuple[int, ...]) -> float:
     """The work of transforms in lanes for each of their points."""
-    work, length = 0.0, 1
+    far = _FAR_TRIP * len(radices) if math.prod(radices) > _CACHED_POINTS else 0.0
+    return _cached_work(radices) + far
+
+
+def _cached_work(radices: tuple[int, ...]) -> float:
+    """The same with all memory in the first cache."""
+    work = 0.0
     for number, radix in enumerate(radices):
-        length *= radix
         turns = _TURN * (radix - 1) / radix if number else 0.0
         spills = _SPILLS if radix > _LARGEST_HELD else 0.0
         work += operations(radix) / radix + turns + spills + _TRIP
-    return work + (_FAR_TRIP * len(radices) if length > _CACHED_POINTS else 0.0)
+    return work
 
 
 def columns_of(length: int, lanes: int, largest: int, least: int = 0) -> list[int]:
@@ -80,7 +90,14 @@ def _row_work(length: int, first: int, lanes: int, largest: int) -> float:
     assert rows is not None, length
     high, wide = (-(-n // lanes) * lanes / n for n in (first, length // first))
     exchanges = 2 * (lanes.bit_length() - 1)
-    return wide * (_work_of(columns) + _TURN) + high * (wide * exchanges + _work_of(rows))
+    share = (first - _NEAR_COLUMN) / (_FAR_COLUMN - _NEAR_COLUMN)
+    far_columns = _FAR_COLUMN_TRIP * len(columns) * min(max(share, 0.0), 1.0)
+    # The first pass reads what columns left in the second cache, however long rows are; and the
+    # last one strews a single group's results.
+    far_passes = len(rows) if first <= lanes else len(rows) - 1
+    far_rows = _FAR_TRIP * far_passes if length // first > _CACHED_POINTS else 0.0
+    column_work = _cached_work(columns) + far_columns + _TURN
+    return wide * column_work + high * (wide * exchanges + _cached_work(rows) + far_rows)
 
 
 def goes_in_lanes(length: int, columns: int, lanes: int, largest: int) -> bool:

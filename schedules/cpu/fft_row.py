@@ -10,6 +10,10 @@ So a step is transforms in lanes; only between them a vector of columns becomes 
 transpose in registers.  Three trips through memory, whatever the length: x, Y and X, and what the
 passes of a step leave to each other is n1 or n2 vectors.
 
+The rows of a group of k1 make vectors of X that lie n1 apart, parts of lines and each in another
+page.  Where X is long, rows leave their results in place in Y, and X is written in order: a trip
+more, and faster.
+
 A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
 may be a little less than a vector: then lanes are left over, and what stores the rows masks them.
 """
@@ -32,15 +36,33 @@ from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft
 
+from tvm_iree_ext.dtypes import item_bytes
+
 # Turns of columns up to this length come from one table; beyond, as products of two small ones.
 _ONE_TABLE = 4096
+# X up to half the first cache may be written in any order.
+_STREWN_BYTES = 24576
+# Groups of k1 of which code writes one vector each.
+_UNROLLED_GROUPS = 16
+
+PartStore = Callable[[int, Expr, Expr], None]
 
 
 class RowTransform:
-    """Emits transforms of one length; making it emits its tables."""
+    """Emits transforms of one length; making it emits its tables.
+
+    With ``store_part(part, at, vector)``, which writes a run of real or imaginary parts alone, long
+    rows are written in order by it.
+    """
 
     def __init__(
-        self, length: int, columns: int, lanes: int, dtype: str, largest_radix: int
+        self,
+        length: int,
+        columns: int,
+        lanes: int,
+        dtype: str,
+        largest_radix: int,
+        store_part: PartStore | None = None,
     ) -> None:
         assert length % columns == 0, (length, columns)
         self.length, self.lanes, self.dtype = length, lanes, dtype
@@ -51,6 +73,10 @@ class RowTransform:
             if self.n1 == self.n2
             else LanesTransform(self.n2, lanes, dtype, largest_radix)
         )
+        is_long = self.n1 > lanes and 2 * length * item_bytes(dtype) > _STREWN_BYTES
+        self.store_part = store_part if is_long else None
+        if self.store_part is not None:
+            self.rows.emit_places()
         if length <= _ONE_TABLE:
             self.turns = Table(length, length, self.turn_at(self.n2), dtype, lanes)
         else:
@@ -100,7 +126,7 @@ class RowTransform:
         loop: Callable[[int], Any],
         ahead: Callable[[Expr, int], None] | None = None,
     ) -> None:
-        """All of a row; ``loop(count)`` makes the loops over groups of lanes.
+        """All of a row; ``loop(count)`` makes the loops over groups of lanes, and over X[k2].
 
         ``ahead(group, count)`` comes before each group of columns.
         """
@@ -112,6 +138,9 @@ class RowTransform:
             self.emit_columns(group, load, between)
         with loop(-(-self.n1 // self.lanes)) as group:
             self.emit_rows(I.Bind(i64(group)), store, between)
+        if self.store_part is not None:
+            with loop(self.n2) as row:
+                self.emit_results(I.Bind(i64(row)), self.store_part, between)
 
     def emit_columns(self, group: Expr, load: Load, between: Any) -> None:
         """Columns of one group, and their transpose."""
@@ -158,10 +187,29 @@ class RowTransform:
         return registers.multiply(point, self.turns.vector(k1 * self.lanes, self.lanes))
 
     def emit_rows(self, group: Expr, store: Store, between: Any) -> None:
-        """Rows of one group of k1."""
+        """Rows of one group of k1, left in place where X is written in order."""
+        found = self.rows_memory(group, between)
+        if self.store_part is not None:
+            self.rows.emit_in_place(found.load, found)
+            return
         first = I.Bind(self.first(group, self.n1))
-        found = Memory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
         self.rows.emit(found.load, lambda k2, v: store(k2 * self.n1 + first, v), found)
+
+    def rows_memory(self, group: Expr, between: Any) -> Memory:
+        """Where a group of k1 has its points."""
+        return Memory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
+
+    def emit_results(self, k2: Expr, store_part: PartStore, between: Any) -> None:
+        """X[k2] from where its rows have left it.
+
+        One part after the other: a store that begins in a line follows the one that ends there.
+        """
+        place, groups = I.Bind(self.rows.result_place(k2)), -(-self.n1 // self.lanes)
+        loop = I.unroll if groups <= _UNROLLED_GROUPS else I.serial
+        for part in range(2):
+            with loop(i64(0), i64(groups)) as group:
+                point = self.rows_memory(group, between).load(place)
+                store_part(part, k2 * self.n1 + self.first(group, self.n1), point[part])
 
 
 def _convolution_length(least: int, lanes: int, largest_radix: int) -> int:

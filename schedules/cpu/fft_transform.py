@@ -81,7 +81,11 @@ class _Rows:
         self.lanes, self.dtype = config.vector_lanes, op.compute_dtype
         self.count = complex_length(op)
         radix, columns = (config.register_tile[name] for name in ("radix", "columns"))
-        self.transform = RowTransform(self.count, columns, self.lanes, self.dtype, radix)
+        # Other kinds put both parts together, or have results in scratch memory first.
+        store_part = self.store_part if op.kind in ("forward", "inverse") else None
+        self.transform = RowTransform(
+            self.count, columns, self.lanes, self.dtype, radix, store_part
+        )
         self.packed = self.count != op.length
         if self.packed:
             count = self.count + 1
@@ -153,6 +157,10 @@ class _Rows:
             self.operands.store_first(place, value, self.lanes, columns)
         else:
             self.operands.store_point(place, value, self.lanes)
+
+    def store_part(self, part: int, at: Expr, vector: Expr) -> None:
+        """A run of one part of the result."""
+        self.operands.store(part, emit.run(self.target + at, self.lanes), vector, self.lanes)
 
     def reader(self, buffer: Any) -> Callable[[Expr], Point]:
         """Loads of runs from scratch memory."""

@@ -48,8 +48,13 @@ def check(shape, kernel=None, config=None, **keywords):
     got = run(op, *parts, kernel=kernel or build(op, config=config))
     want = numpy_transform(op, parts)
     error = np.linalg.norm(got - want) / np.linalg.norm(want)
-    assert error <= (1.0 + 0.5 * math.sqrt(math.log2(op.length) + 1)) * np.finfo(dtype).eps, error
+    assert error <= allowed(op.length, dtype), error
     return got
+
+
+def allowed(length, dtype):
+    """The error of a transform in the 2-norm, to the norm of its results."""
+    return (1.0 + 0.5 * math.sqrt(math.log2(length) + 1)) * np.finfo(dtype).eps
 
 
 def algorithm(op):
@@ -67,6 +72,17 @@ def test_forms_are_chosen_by_length_and_axis():
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 11, 13, 16, 30, 60, 128, 250])
 def test_short_rows(length):
     check((19, length))
+
+
+@pytest.mark.parametrize("kind", ["forward", "inverse"])
+@pytest.mark.parametrize(
+    ("length", "columns"), [(5000, 50), (6144, 384), (8192, 512), (9375, 375), (20480, 1024)]
+)
+def test_long_rows_are_written_in_order_whatever_their_columns(length, columns, kind):
+    op = ops.fft_transform((3, length), kind=kind)
+    config = RULE.heuristic(op, make_target("llvm"))
+    config = dataclasses.replace(config, register_tile={**config.register_tile, "columns": columns})
+    check((3, length), kind=kind, config=config)
 
 
 @pytest.mark.parametrize("length", [256, 288, 400, 17 * 16, 1024, 2310, 4096, 20480])
@@ -142,7 +158,8 @@ def test_it_is_what_all_stages_make():
     for stage in range(1, 7):
         parts = build(ops.fft(*parts, stage=stage))(*parts)
     whole = build(ops.fft_transform(x, x))(x, np.zeros_like(x))
-    np.testing.assert_allclose(whole, parts, atol=2e-6)
+    difference = np.linalg.norm(np.subtract(whole, parts)) / np.linalg.norm(whole)
+    assert difference <= 2 * allowed(length, "float32"), difference
 
 
 def test_what_a_real_spectrum_does_not_mean_is_not_read():
@@ -192,7 +209,7 @@ def test_passes_and_columns_of_the_least_work():
     assert columns_of(1024, 16, 16)[0] == 16
     assert columns_of(1125, 16, 16)[0] == 25
     assert columns_of(1125, 16, 16, least=12)[0] == 15
-    assert columns_of(65536, 16, 16)[0] == 256
+    assert columns_of(65536, 16, 16)[0] == 64
     assert columns_of(240, 16, 16) == columns_of(2 * 1021, 16, 16) == []
 
 
