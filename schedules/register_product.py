@@ -9,10 +9,14 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, registers, run, serial, splat
 
-# Vector registers up to which a turn of the loop has two steps, and how many vectors that are side
-# by side LLVM loads at once, of the next step, too.
+from tvm_iree_ext.dtypes import item_bytes
+
+# Vector registers up to which a turn of the loop has two steps.
 _REGISTERS = 32
-_LOADED = 4
+
+# What LLVM loads at once of vectors of AVX-512 that are side by side: of the next step no more than
+# fills four.
+_LOADED, _LOADED_BYTES = 4, 64
 
 MultiplyAdd: TypeAlias = Callable[[Expr, Expr, Expr], Expr]
 """``sums + x * y``, of vectors."""
@@ -95,7 +99,8 @@ def multiply_tile(
             total, x_j, y_i = tile[at(i, j)], columns[j], factors[i]
             I.buffer_store(tile, add(total, x_j, y_i) if add else total + x_j * y_i, [at(i, j)])
 
-    each = in_pairs if has_room_for_pairs(rows, vectors) else one_by_one
+    apart = vectors == _LOADED and lanes * item_bytes(dtype) == _LOADED_BYTES
+    each = in_pairs if apart or has_room_for_pairs(rows, vectors) else one_by_one
     with ExitStack() as loops:
         if isinstance(depth, Sequence):
             outer = tuple(loops.enter_context(serial(extent)) for extent in depth[:-1])
@@ -106,8 +111,8 @@ def multiply_tile(
 
 
 def has_room_for_pairs(rows: int, vectors: int) -> bool:
-    """Whether the registers hold what two steps load, beside the sums."""
-    return vectors % _LOADED == 0 or (rows + 2) * vectors + 1 <= _REGISTERS
+    """Whether registers hold what two steps load, beside the sums."""
+    return (rows + 2) * vectors + 1 <= _REGISTERS
 
 
 def one_by_one(length: Index, step: Callable[[Expr], None]) -> None:

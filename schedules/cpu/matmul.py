@@ -76,7 +76,7 @@ def register_tile(
     tiles = []
     for vectors in range(min(needed, _VECTORS[registers]), 0, -1):
         high = (registers - 1 - vectors) // vectors
-        while high > 1 and not has_room_for_pairs(high, vectors):
+        while vectors < _VECTORS[registers] and not has_room_for_pairs(high, vectors):
             high -= 1
         if rows is not None:
             high = -(-rows // -(-rows // min(high, rows)))
