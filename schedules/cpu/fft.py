@@ -129,12 +129,12 @@ class CpuFftTransform(CpuRule):
     def columns(op: FftTransform, target: Target, lanes: int, radix: int) -> list[int]:
         """The lengths that the columns of a row can have, the best first; none across rows.
 
-        A little less than a vector where one instruction stores the first lanes.
+        Half a vector at least where one instruction stores the first lanes.
         """
         if any(extent != 1 for extent in op.shape[op.axis + 1 :]):
             return []
         masks = cpu_features(target).vector_bits == 512 and _stores_lanes(op)
-        least = lanes - lanes // 4 if masks else lanes
+        least = lanes // 2 if masks else lanes
         return columns_of(complex_length(op), lanes, radix, least)
 
     def lower(self, op: FftTransform, target: Target, config: LoweringConfig) -> ir.IRModule:

@@ -68,7 +68,8 @@ class LanesTransform:
     """Emits transforms of one length; making it emits its tables.
 
     ``ahead(first, count)`` emits what is to be done beside each codelet: it works on ``count``
-    points, from ``first`` on among those of all passes.
+    points, from ``first`` on among those of all passes.  Passes of the largest radix come first, or
+    of the smallest.
     """
 
     def __init__(
@@ -78,9 +79,11 @@ class LanesTransform:
         dtype: str,
         largest_radix: int,
         ahead: Callable[[Expr, int], None] | None = None,
+        smallest_first: bool = False,
     ) -> None:
         found = passes(length, largest_radix)
         assert found is not None, length
+        found = found[::-1] if smallest_first else found
         self.length, self.lanes, self.dtype, self.ahead = length, lanes, dtype, ahead
         self.radices = found
         self.places: Any = None

@@ -15,7 +15,10 @@ page.  Where X is long, rows leave their results in place in Y, and X is written
 more, and faster.
 
 A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
-may be a little less than a vector: then lanes are left over, and what stores the rows masks them.
+may be less than a vector: then lanes are left over, and what stores the rows masks them.
+
+What is fetched ahead, next inputs and lines of results, is asked for a little at a time, beside
+vectors that are read and written anyway: a burst of these waits for the slowest.
 """
 
 from collections.abc import Callable
@@ -29,30 +32,31 @@ from tvm_iree_ext.schedules.cpu.fft_lanes import (
     Load,
     Memory,
     Store,
-    VectorRegisters,
 )
 from tvm_iree_ext.schedules.cpu.fft_plan import columns_of
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
-from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers
 
 from tvm_iree_ext.dtypes import item_bytes
 
+PartStore = Callable[[int, Expr, Expr], None]
+"""Writes a run of real or imaginary parts alone."""
+
 # Turns of columns up to this length come from one table; beyond, as products of two small ones.
 _ONE_TABLE = 4096
+# Transforms of more points are faster with the largest radix first; measured.
+_FEW_POINTS = 64
 # X up to half the first cache may be written in any order.
 _STREWN_BYTES = 24576
 # Groups of k1 of which code writes one vector each.
 _UNROLLED_GROUPS = 16
 
-PartStore = Callable[[int, Expr, Expr], None]
-
 
 class RowTransform:
     """Emits transforms of one length; making it emits its tables.
 
-    With ``store_part(part, at, vector)``, which writes a run of real or imaginary parts alone, long
-    rows are written in order by it.
+    With ``store_part(part, at, vector)`` long rows are written in order by it.
     """
 
     def __init__(
@@ -67,12 +71,8 @@ class RowTransform:
         assert length % columns == 0, (length, columns)
         self.length, self.lanes, self.dtype = length, lanes, dtype
         self.n1, self.n2 = columns, length // columns
-        self.columns = LanesTransform(self.n1, lanes, dtype, largest_radix)
-        self.rows = (
-            self.columns
-            if self.n1 == self.n2
-            else LanesTransform(self.n2, lanes, dtype, largest_radix)
-        )
+        self.columns = self.step(self.n1, largest_radix)
+        self.rows = self.columns if self.n1 == self.n2 else self.step(self.n2, largest_radix)
         is_long = self.n1 > lanes and 2 * length * item_bytes(dtype) > _STREWN_BYTES
         self.store_part = store_part if is_long else None
         if self.store_part is not None:
@@ -83,6 +83,11 @@ class RowTransform:
             groups = -(-self.n2 // lanes)
             self.turns = Table(self.n1 * lanes, length, self.turn_at(lanes), dtype, lanes)
             self.base_turns = Table(groups * self.n1, length, self.base_turn, dtype, lanes)
+
+    def step(self, count: int, largest_radix: int) -> LanesTransform:
+        """Transforms of columns, or of rows: of a few points, large codelets go beside stores."""
+        few = count <= _FEW_POINTS
+        return LanesTransform(count, self.lanes, self.dtype, largest_radix, smallest_first=few)
 
     def turn_at(self, width: int) -> Callable[[Any], Any]:
         """Turns k1 * j2 at (k1, j2) of a table of ``width`` columns."""
@@ -124,56 +129,48 @@ class RowTransform:
         store: Store,
         between: Any,
         loop: Callable[[int], Any],
-        ahead: Callable[[Expr, int], None] | None = None,
+        fetch_inputs: Callable[[Expr], None] | None = None,
+        fetch_results: Callable[[int, Expr], None] | None = None,
     ) -> None:
         """All of a row; ``loop(count)`` makes the loops over groups of lanes, and over X[k2].
 
-        ``ahead(group, count)`` comes before each group of columns.
+        ``fetch_inputs(vector)`` has a vector of the next inputs fetched, by its number, and
+        ``fetch_results(part, vector)`` one of these results.
         """
-        groups = -(-self.n2 // self.lanes)
-        with loop(groups) as number:
-            group = I.Bind(i64(number))
-            if ahead is not None:
-                ahead(group, groups)
-            self.emit_columns(group, load, between)
+        with loop(-(-self.n2 // self.lanes)) as group:
+            self.emit_columns(I.Bind(i64(group)), load, between, fetch_results)
         with loop(-(-self.n1 // self.lanes)) as group:
-            self.emit_rows(I.Bind(i64(group)), store, between)
+            self.emit_rows(I.Bind(i64(group)), store, between, fetch_inputs)
         if self.store_part is not None:
             with loop(self.n2) as row:
                 self.emit_results(I.Bind(i64(row)), self.store_part, between)
 
-    def emit_columns(self, group: Expr, load: Load, between: Any) -> None:
+    def emit_columns(
+        self,
+        group: Expr,
+        load: Load,
+        between: Any,
+        fetch_results: Callable[[int, Expr], None] | None,
+    ) -> None:
         """Columns of one group, and their transpose."""
         lanes = self.lanes
         first = I.Bind(self.first(group, self.n2))
-
-        def load_column(j1: Expr) -> Point:
-            return load(j1 * self.n2 + first)
-
-        if self.n1 <= lanes and len(self.columns.radices) == 1:
-            registers = VectorRegisters(lanes, self.dtype)
-            found = dft(registers, [registers.point(load_column(i64(j1))) for j1 in range(self.n1)])
-            turned = [self.turned(point, i64(k1), group, first) for k1, point in enumerate(found)]
-            self.store_transposed(turned, i64(0), first, between)
-            return
         column = self.columns.memory(self.n1)
-        self.columns.emit(load_column, column.store)
+        self.columns.emit(lambda j1: load(j1 * self.n2 + first), column.store)
         with serial(-(-self.n1 // lanes)) as block:
             start = I.Bind(self.first(block, self.n1))
             turned = []
             for lane in range(min(lanes, self.n1)):
                 k1 = start + lane
                 turned.append(self.turned(column.load(k1), k1, group, first))
-            self.store_transposed(turned, block, first, between)
-
-    def store_transposed(self, turned: list[Point], block: Expr, first: Expr, between: Any) -> None:
-        """A vector of k1 for each column, from one of columns for each k1."""
-        for part in range(2):
-            vectors = [point[part] for point in turned]
-            vectors += vectors[-1:] * (self.lanes - len(vectors))
-            for lane, vector in enumerate(emit.transpose(vectors)):
-                at = (block * self.n2 + first + lane) * self.lanes
-                I.buffer_store(between, vector, [i64(part), emit.run(at, self.lanes)])
+            turned += turned[-1:] * (lanes - len(turned))
+            for part in range(2):
+                vectors = [point[part] for point in turned]
+                for lane, vector in enumerate(emit.transpose(vectors)):
+                    number = block * self.n2 + first + lane
+                    I.buffer_store(between, vector, [i64(part), emit.run(number * lanes, lanes)])
+                    if fetch_results is not None:
+                        fetch_results(part, number)
 
     def turned(self, point: Point, k1: Expr, group: Expr, first: Expr) -> Point:
         """Y[k1, first ..] from the transform of the columns."""
@@ -186,14 +183,26 @@ class RowTransform:
         point = registers.multiply(point, self.base_turns.splat(group * self.n1 + k1, self.lanes))
         return registers.multiply(point, self.turns.vector(k1 * self.lanes, self.lanes))
 
-    def emit_rows(self, group: Expr, store: Store, between: Any) -> None:
+    def emit_rows(
+        self,
+        group: Expr,
+        store: Store,
+        between: Any,
+        fetch_inputs: Callable[[Expr], None] | None,
+    ) -> None:
         """Rows of one group of k1, left in place where X is written in order."""
         found = self.rows_memory(group, between)
         if self.store_part is not None:
             self.rows.emit_in_place(found.load, found)
             return
         first = I.Bind(self.first(group, self.n1))
-        self.rows.emit(found.load, lambda k2, v: store(k2 * self.n1 + first, v), found)
+
+        def load(j2: Expr) -> Point:
+            if fetch_inputs is not None:
+                fetch_inputs(group * self.n2 + j2)
+            return found.load(j2)
+
+        self.rows.emit(load, lambda k2, v: store(k2 * self.n1 + first, v), found)
 
     def rows_memory(self, group: Expr, between: Any) -> Memory:
         """Where a group of k1 has its points."""

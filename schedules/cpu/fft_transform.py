@@ -19,9 +19,8 @@ from tvm_iree_ext.schedules.fft_operands import TransformOperands
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft_transform import FftTransform
 
-_LINE_BYTES = 64
 # Of a row's results: beside its points and what lies between, they fit the first cache.
-_FETCHED_BYTES = 16384
+_FETCHED_BYTES = 24576
 
 
 def transform_kernel(op: FftTransform, config: LoweringConfig) -> tirx.PrimFunc:
@@ -107,24 +106,39 @@ class _Rows:
                 self.target = I.Bind(row * self.op.result_length)
                 between = self.transform.between()
                 load, store, finish = self.ends()
-                self.transform.emit_steps(load, store, between, parts, self.fetch_results)
+                inputs, results = self.fetch_inputs, self.fetch_results
+                self.transform.emit_steps(
+                    load,
+                    store,
+                    between,
+                    parts,
+                    inputs if self.is_fetched else None,
+                    results if self.is_fetched else None,
+                )
                 finish()
 
-    def fetch_results(self, group: Expr, groups: int) -> None:
-        """Have a part of the row's results fetched, while a group of its columns is transformed.
+    @property
+    def is_fetched(self) -> bool:
+        """Whether next inputs and lines of results are fetched ahead: what the cache can hold.
 
         A store across two lines waits for both, and those of NumPy's arrays are such.
         """
-        size = item_bytes(self.op.dtype)
-        results = [buffer for buffer in self.operands.results if buffer is not None]
-        if len(results) * size * self.op.result_length > _FETCHED_BYTES:
-            return
-        line = _LINE_BYTES // size
-        each = -(-self.op.result_length // (line * groups))
-        for buffer in results:
-            for number in range(each):
-                at = self.target + (group * each + number) * line
-                emit.prefetch(buffer, *self.operands.flat(at), write=True)
+        longest = max(self.operands.extent, self.op.result_length)
+        return self.config.splits == 1 and 2 * longest * item_bytes(self.op.dtype) <= _FETCHED_BYTES
+
+    def fetch_inputs(self, vector: Expr) -> None:
+        """Have a vector of the next row fetched."""
+        for buffer in self.operands.inputs:
+            if buffer is not None:
+                at = self.source + self.operands.extent + vector * self.lanes
+                emit.prefetch(buffer, *self.operands.flat(at))
+
+    def fetch_results(self, part: int, vector: Expr) -> None:
+        """Have a vector of this row's results fetched."""
+        buffer = self.operands.results[part]
+        if buffer is not None:
+            at = self.target + vector * self.lanes
+            emit.prefetch(buffer, *self.operands.flat(at), write=True)
 
     def ends(self) -> tuple[Any, Any, Callable[[], None]]:
         """How runs of the complex row are loaded and stored, and what is left to do then."""
