@@ -107,7 +107,8 @@ class PairTiles(KeyTiles):
 
     def declare(self) -> None:
         """Take the scratch of one task: what is beside the keys of a tile."""
-        self.beside = emit.scratch([self.most], self.keys.unsigned)
+        # The numbers of places past the last pair, which are read, too, have all bits.
+        self.beside = emit.scratch([1 << self.number_bits], self.keys.unsigned)
 
     def holds(self, size: Expr, least: Expr, greatest: Expr) -> Expr:
         """Whether a tile holds ``size`` keys that lie between two."""

@@ -1,6 +1,7 @@
 """The CPU kernels of sort: right on hard inputs, by digits and by merging."""
 
 import dataclasses
+import re
 
 import ml_dtypes
 import numpy as np
@@ -283,6 +284,18 @@ def test_partitions_lose_no_pair_among_nan():
     got, order = run(ops.sort(keys, places, dimension=0), keys, places, **quick(4))
     np.testing.assert_array_equal(np.sort(order), places)
     np.testing.assert_array_equal(got.view(np.uint32), keys[order].view(np.uint32))
+
+
+@pytest.mark.parametrize(("rows", "beside"), [(8, 128), (9, 256), (16, 256), (17, 512)])
+def test_scratch_beside_a_tile_has_every_number_that_is_read(rows, beside):
+    """Past the last pair numbers have all bits: of 9 x 16 places up to 255."""
+    target = make_target({"kind": "llvm", "mcpu": "x86-64-v4"})
+    op = ops.sort((1, 5000), TensorType((1, 5000), "int32"), dimension=1)
+    form = QUICK | {"register_tile": {"rows": rows}, "vector_lanes": 16, "splits": 1}
+    script = RULE.lower(op, target, config(op, **form)).script()
+    words = re.findall(r'alloc_buffer\(\(T.int64\((\d+)\),\), "uint32"', script)
+    taken = {int(count) for count in words}
+    assert {count for count in taken if 16 < count < 5000} == {beside}
 
 
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "x86-64-v4"])
