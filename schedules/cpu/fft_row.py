@@ -49,6 +49,8 @@ _ONE_TABLE = 4096
 _FEW_POINTS = 64
 # X up to half the first cache may be written in any order.
 _STREWN_BYTES = 24576
+# Groups of columns that have code of their own, whose places are numbers.
+_UNROLLED_COLUMNS = 4
 # Groups of k1 of which code writes one vector each.
 _UNROLLED_GROUPS = 16
 
@@ -137,7 +139,9 @@ class RowTransform:
         ``fetch_inputs(vector)`` has a vector of the next inputs fetched, by its number, and
         ``fetch_results(part, vector)`` one of these results.
         """
-        with loop(-(-self.n2 // self.lanes)) as group:
+        groups = -(-self.n2 // self.lanes)
+        few = loop is serial and groups <= _UNROLLED_COLUMNS
+        with I.unroll(i64(0), i64(groups)) if few else loop(groups) as group:
             self.emit_columns(I.Bind(i64(group)), load, between, fetch_results)
         with loop(-(-self.n1 // self.lanes)) as group:
             self.emit_rows(I.Bind(i64(group)), store, between, fetch_inputs)
