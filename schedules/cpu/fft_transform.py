@@ -19,7 +19,7 @@ from tvm_iree_ext.schedules.fft_operands import TransformOperands
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft_transform import FftTransform
 
-# Of a row's results: beside its points and what lies between, they fit the first cache.
+# Of a row's results, which fit the first cache beside what lies between.
 _FETCHED_BYTES = 24576
 
 
