@@ -32,7 +32,7 @@ class LoweringConfig:
         parallel: whether tasks go to the thread pool.
         mma_kind: on a GPU the matrix instruction, by IREE's name for it.
         subgroups: how many subgroups of a workgroup share each role.
-        stages: reduction tiles that are under way at once; 1 copies, waits and computes in turn.
+        stages: tiles that are under way at once; 1 copies, waits and computes in turn.
         column_major: whether lanes hold runs of the result's rows: A and B exchanged in the
             instruction.
         swizzle: whether rows in shared memory may be permuted; else they are padded alone.

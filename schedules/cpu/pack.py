@@ -7,7 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.pack_kernel import Run, pack_kernel, runs
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.streaming import begins_parts, streams
+from tvm_iree_ext.schedules.cpu.streaming import begins_parts, stages, streams
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -43,12 +43,14 @@ class CpuPack(CpuRule):
         if algorithm == "transpose":
             lengths = [_length(op, one, run) for one in (packed, unpacked)]
             lanes = _power_of_2(min(lanes, _LARGEST_SQUARE, *lengths))
+        streaming = algorithm == "rows" and _streams(op, unpacked, target)
         return LoweringConfig(
             algorithm=algorithm,
             workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
             vector_lanes=lanes,
             parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
-            streaming=algorithm == "rows" and _streams(op, unpacked, target),
+            stages=stages(target) if streaming and _walks_tiles_in_order(op, unpacked) else 1,
+            streaming=streaming,
         )
 
     def lower(self, op: Packing, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -76,6 +78,9 @@ def _check(op: Packing, check: ConfigCheck) -> None:
         )
     check.tile("workgroup_tile", "run")
     check.tile("workgroup_tile", "tiles")
+    config, several = check.config, check.count("stages", check.config.stages, 2) == 2
+    fits = config.streaming and _walks_tiles_in_order(op, unpacked)
+    check.need(fits or not several, "two stages are for unpacked rows stored past the caches")
 
 
 def _streams(op: Packing, run: Run, target: Target) -> bool:
@@ -85,6 +90,12 @@ def _streams(op: Packing, run: Run, target: Target) -> bool:
         return begins_parts(tile, op.unpacked.dtype) and streams(op, target)
     in_rows = run.dim == len(shape) - 1  # a task has many tiles of the last dim
     return streams(op, target, shape[run.dim] if in_rows or not run.inner else tile)
+
+
+def _walks_tiles_in_order(op: Packing, run: Run) -> bool:
+    """Whether rows of an unpacked result cross tiles that lie one after the other."""
+    last = len(op.unpacked.shape) - 1
+    return not op.packs and run.inner and op.outer_axis(run.dim) == last
 
 
 def _length(op: Packing, run: Run, longest: int) -> int:

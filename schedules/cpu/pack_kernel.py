@@ -10,10 +10,12 @@ packed one at a time:
                 transpose:  squares of the two dims that are innermost in one and in the other
 
 Of an unpacked result that is stored past the caches, rows across a few tiles are gathered first:
-the two loops inside a task change places.  A dim without tiles that is innermost is walked as a
-run, too.  What is past the end of the unpacked operand is padded or left out by a test for each run
-or square; where it holds, by a test for each element.  Elements are moved as unsigned integers, so
-that every bit pattern is kept.
+the two loops inside a task change places.  Each row then reads a little of every tile, which no
+hardware foresees: in two stages the next tiles are fetched meanwhile, in their order.
+
+A dim without tiles that is innermost is walked as a run, too.  What is past the end of the unpacked
+operand is padded or left out by a test for each run or square; where it holds, by a test for each
+element.  Elements are moved as unsigned integers, so that every bit pattern is kept.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,8 +36,10 @@ from tvm_iree_ext.ops.expressions import bits
 from tvm_iree_ext.ops.pack import Packing
 from tvm_iree_ext.ops.parameters import Parameters
 
-# What is gathered of a row of the result: it is in the first cache still when it is stored.
+# What is gathered of a row of the result: it is in the first cache still when it is stored.  With
+# the next tiles fetched meanwhile, less, so that memory is read all the time that it is written.
 _RUN_BYTES = 16 * 1024
+_STAGED_RUN_BYTES = 2 * 1024
 
 
 @dataclass(frozen=True)
@@ -203,7 +207,9 @@ class _Loops:
         """So many tiles, as rows across some of them that are stored past the caches."""
         run = self.unpacked_run
         size = int(self.op.tile(run.dim))  # the rule refuses a name
-        per = max(_RUN_BYTES // item_bytes(self.word) // size, 1)
+        staged = self.config.stages > 1
+        run_bytes = _STAGED_RUN_BYTES if staged else _RUN_BYTES
+        per = max(run_bytes // item_bytes(self.word) // size, 1)
         scratch = emit.scratch([per * size], self.word)
         with serial(emit.ceil_div(count, per)) as part, ExitStack() as stack:
             first = I.Bind(part * per)
@@ -215,7 +221,16 @@ class _Loops:
             if tests:
                 stack.enter_context(I.If(tirx.all(*tests)))
                 stack.enter_context(I.Then())
+            if staged:
+                begin = self._packed_at(outer, [0] * self.rank)
+                row = self._packed_at(outer, inner) - begin
+                tile = emit.product(self.packed_shape[self.rank :])
+                ahead = I.Bind(begin + tiles * i64(tile) + row * tiles)
             with serial(tiles) as number:
+                if staged:
+                    for line in emit.line_starts(size, self.word)[:-1] or [0]:
+                        place = ahead + number * size + line
+                        emit.prefetch(self.packed, place, nearest=False)
 
                 def piece(place: Index, lanes: int) -> None:
                     at = self._packed_at(*self._along(run, outer_of(first + number), inner, place))

@@ -10,7 +10,7 @@ from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
-from tvm_iree_ext.schedules.cpu.streaming import streams
+from tvm_iree_ext.schedules.cpu.streaming import stages, streams
 from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
@@ -66,12 +66,14 @@ class CpuScan(CpuRule):
                 share = features.cores // gcd(outer, features.cores)
                 tiles = -(-inner // (tile * share)) * share
                 tile = max(-(-inner // (tiles * lanes)), _LEAST_VECTORS) * lanes
+            streaming = _streams(op, target, min(tile, inner or 0))
             return LoweringConfig(
                 algorithm="columns",
                 workgroup_tile={"columns": tile},
                 vector_lanes=lanes,
                 parallel=parallel,
-                streaming=_streams(op, target, min(tile, inner or 0)),
+                stages=stages(target) if streaming else 1,
+                streaming=streaming,
             )
         short = length is not None and length < 4 * lanes
         few = outer is not None and outer < 4
@@ -152,6 +154,9 @@ def _check(op: Scan, check: ConfigCheck) -> None:
     streaming, dtype = check.config.streaming, op.type.dtype
     check.need(form != "rows" or not streaming, "'rows' does not store past the caches")
     check.need(dtype not in _LOWERED or not streaming, f"{dtype} is not stored past the caches")
+    several = check.count("stages", check.config.stages, 2) == 2
+    staged = form == "columns" and streaming
+    check.need(staged or not several, "two stages are for columns stored past the caches")
     if form == "columns":
         check.tile("workgroup_tile", "columns")
     if form == "prefix":

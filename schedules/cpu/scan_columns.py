@@ -3,7 +3,9 @@
 A task owns a tile of neighbouring columns and walks along the dimension, in order: each step reads
 a row of the tile, combines it with the row of the output that it wrote before, which is still in
 the L1 cache, and writes the next one.  All traffic is whole rows of the tile, front to back.
-An output that is stored past the caches cannot be read again: the last row is kept beside it.
+An output that is stored past the caches cannot be read again: the last row is kept beside it, and
+copied from there; or, in two stages, vectors are stored as they are computed, from where a line of
+the cache begins in each row, and a later row is fetched meanwhile.
 """
 
 from collections.abc import Callable
@@ -14,17 +16,23 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_tiles
-from tvm_iree_ext.schedules.cpu.streaming import fence, stream_run
+from tvm_iree_ext.schedules.cpu.streaming import fence, next_line, result, stream_run
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.lines import Flat
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
+from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scan import Scan
+
+# What is fetched of the rows to come, at least.
+_AHEAD_BYTES = 4096
 
 
 def columns_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; ``config`` has ``workgroup_tile["columns"]``."""
-    emit_tile = _stream_tile if config.streaming else _emit_tile
+    emit_tile = _emit_tile
+    if config.streaming:
+        emit_tile = _staged_tile if config.stages > 1 else _stream_tile
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ScanOperands.declare(op)
         with column_tiles(operands.lines, config) as tile:
@@ -94,6 +102,58 @@ def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 
         each(before + 1, advance)
     for start, count, width in parts:
+        with serial(count) as vector, emit.vector_loop(width) as lane:
+            operands.finish(outer, tile.first + start + vector * width + lane)
+    fence()
+
+
+def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
+    """As :func:`_stream_tile`, each vector stored past the caches as soon as it is computed."""
+    lines, outer, source = operands.lines, tile.outer, operands.input
+    last = Flat(emit.scratch([tile.size], operands.output.dtype))
+    target, inclusive = result(operands.output.buffer, True), operands.op.inclusive
+    item = item_bytes(source.dtype)
+    rows_ahead = emit.ceil_div(_AHEAD_BYTES, tile.size * item)
+    several = max(emit.LINE_BYTES // (lanes * item), 1)  # vectors that a line has
+
+    def each(position: Index, read: Index, value: Callable[[Expr], Expr]) -> None:
+        """A row of outputs, ``value(place)`` with places in the tile."""
+        at = I.Bind(lines.at(outer, position, tile.first))
+        ahead = I.Bind(lines.at(outer, i64(read) + rows_ahead, tile.first))
+
+        def put(place: Expr, count: int) -> None:
+            with emit.vector_loop(count) as lane:
+                last.store(place + lane, value(place + lane))
+            target.store(at + place, last.load(place, count), count)
+
+        head = I.Bind(next_line(operands.output.buffer, at, at + i64(tile.columns)) - at)
+        with serial(head) as place:
+            put(place, 1)
+        steps = I.Bind(tirx.floordiv(i64(tile.columns) - head, i64(several * lanes)))
+        with serial(steps) as step:
+            first = head + step * (several * lanes)
+            emit.prefetch(source.buffer, ahead + first)
+            for vector in range(several):
+                put(first + vector * lanes, lanes)
+        with serial(tile.columns, head + steps * (several * lanes)) as place:
+            put(place, 1)
+
+    def begin(place: Expr) -> Expr:
+        column = tile.first + place
+        if inclusive:
+            return source.load(lines.at(outer, 0, column))
+        return operands.init.load(lines.line(outer, column))
+
+    each(0, 0, begin)
+    with serial(i64(lines.length) - 1) as before:
+        read = before + 1 if inclusive else before
+
+        def advance(place: Expr) -> Expr:
+            element = source.load(lines.at(outer, read, tile.first + place))
+            return operands.combine(last.load(place), element)
+
+        each(before + 1, read, advance)
+    for start, count, width in column_parts(tile.columns, lanes):
         with serial(count) as vector, emit.vector_loop(width) as lane:
             operands.finish(outer, tile.first + start + vector * width + lane)
     fence()

@@ -23,8 +23,11 @@ from tvm_iree_ext.target.cpu import cpu_features
 # Shorter runs are mostly the lines at their ends, which are stored as usual.
 _LEAST_RUN_BYTES = 1024
 
-# Operands and results of this size are worth it.  Measured: pack of 72 and 128 MiB is faster by 1.2
-# and 1.7, of 32 as fast; im2col of 148 by 2.3, and of 51 slower by 1.1.
+# Operands and results of this size are worth it where the size of the last cache is not known.
+# Measured on a Xeon, where a whole chip has one: pack of 72 and 128 MiB is faster by 1.2 and 1.7,
+# of 32 as fast; im2col of 148 by 2.3, and of 51 slower by 1.1.  Where it is known, they are once
+# they exceed it: with one of 32 MiB, on a Zen 3, both are slower by 1.4 at 8 MiB, as fast at 14,
+# and faster by 1.7 to 1.8 from 32 on.
 _STREAMED_BYTES = 64 << 20
 
 
@@ -33,11 +36,22 @@ def streams(op: Op, target: Target, run: Extent | None = None) -> bool:
 
     ``run`` is how many elements are stored one after the other, if not all that a task stores.
     """
-    x86 = cpu_features(target).name != "NEON"  # elsewhere nobody has measured it
-    if not x86 or op.signature.symbols or op.bytes() < _STREAMED_BYTES:
+    features = cpu_features(target)
+    if features.name == "NEON" or op.signature.symbols:  # on Arm nobody has measured it
+        return False
+    if op.bytes() < (features.last_cache_bytes or _STREAMED_BYTES):
         return False
     item = min(item_bytes(one.dtype) for one in op.signature.results)
     return run is None or (isinstance(run, int) and run * item >= _LEAST_RUN_BYTES)
+
+
+def stages(target: Target) -> int:
+    """Whether what is read next is fetched while results are stored: 2, or 1 if it is not.
+
+    Without, reads and stores past the caches take turns: on a Zen 3 half of the bandwidth.  With
+    AVX-512 nobody has measured it.
+    """
+    return 2 if cpu_features(target).vector_bits < 512 else 1
 
 
 def begins_parts(count: Extent, dtype: str) -> bool:

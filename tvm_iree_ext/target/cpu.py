@@ -15,6 +15,11 @@ from tvm_iree_ext.errors import TargetError
 # Rapids: 118 and 242 GFLOP/s), and no feature tells.
 _FAST_PAIRS = ("znver", "cooperlake")
 
+# The last cache that a processor of AMD's Zen shares with its neighbours, as most chips of a
+# generation have it.  That of a Zen 4 or 5 is as large as a Zen 3's; with AVX-512 nobody has
+# measured what follows from it.
+_LAST_CACHE_BYTES = {"znver1": 8 << 20, "znver2": 16 << 20, "znver3": 32 << 20}
+
 _TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
 
 
@@ -27,7 +32,8 @@ class CpuFeatures:
     products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``,
     and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
     multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which an
-    instruction moves some lanes of a whole vector to its front.
+    instruction moves some lanes of a whole vector to its front.  ``last_cache_bytes`` is the size
+    of the last cache, which threads share, 0 where the CPU's name does not tell.
     """
 
     name: str
@@ -37,6 +43,7 @@ class CpuFeatures:
     dot_dtypes: frozenset[str] = frozenset()
     tile_dtypes: frozenset[str] = frozenset()
     compressed_bytes: frozenset[int] = frozenset()
+    last_cache_bytes: int = 0
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of ``dtype_bits`` in a vector."""
@@ -56,13 +63,14 @@ def cpu_features(target: Target) -> CpuFeatures:
     def has(feature: str) -> bool:
         return bool(llvm.llvm_cpu_has_features(feature, target))
 
-    mtriple = str(target.attrs.get("mtriple", ""))
+    mcpu, mtriple = (str(target.attrs.get(name, "")) for name in ("mcpu", "mtriple"))
+    last = _LAST_CACHE_BYTES.get(mcpu, 0)
     arm = mtriple.startswith(("aarch64", "arm64"))
     if arm:
         return CpuFeatures("NEON", 128, 32, cores)
     if has("avx512f"):
         features = {"bfloat16": "avx512bf16", "int8": "avx512vnni"} if has("avx512vl") else {}
-        if not str(target.attrs.get("mcpu", "")).startswith(_FAST_PAIRS):
+        if not mcpu.startswith(_FAST_PAIRS):
             features.pop("bfloat16", None)
         dots = frozenset(dtype for dtype, feature in features.items() if has(feature))
         # Every CPU with tiles rounds to bfloat16 by an instruction, too, which their kernels use.
@@ -72,5 +80,6 @@ def cpu_features(target: Target) -> CpuFeatures:
         return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed)
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
-        return CpuFeatures("AVX2" if has("avx2") else "AVX", 256, 16, cores, dots)
+        name = "AVX2" if has("avx2") else "AVX"
+        return CpuFeatures(name, 256, 16, cores, dots, last_cache_bytes=last)
     return CpuFeatures("128-bit vectors", 128, 16, cores)

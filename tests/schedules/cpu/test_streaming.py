@@ -26,12 +26,12 @@ def placed(shape, dtype, offset):
     return memory[first : first + size].view(dtype).reshape(shape), memory
 
 
-def check_streams(op, *arguments, **changed):
+def check_streams(op, *arguments, stages=1, **changed):
     """Of a kernel that streams the results are those of one that does not, at any address."""
     usual = replace(choose(op, HOST).heuristic(op, HOST), **changed)
     plain = build(op, config=usual)(*arguments)
     want = plain if isinstance(plain, tuple) else (plain,)
-    kernel = build(op, config=replace(usual, streaming=True))
+    kernel = build(op, config=replace(usual, streaming=True, stages=stages))
     for offset in (0, 16, 48, want[0].dtype.itemsize):
         placed_ones = [placed(one.shape, one.dtype, offset) for one in want]
         outs = tuple(one for one, _ in placed_ones)
@@ -49,11 +49,12 @@ def check_streams(op, *arguments, **changed):
     [("float32", (40, 133)), ("float16", (7, 70)), ("int8", (7, 203))],
 )
 @pytest.mark.parametrize("inclusive", [True, False])
-def test_scans_of_columns(dtype, shape, inclusive):
+@pytest.mark.parametrize("stages", [1, 2])
+def test_scans_of_columns(dtype, shape, inclusive, stages):
     kind = numpy_dtype(dtype)
     op = ops.scan(shape, dimension=0, inclusive=inclusive, dtype=dtype)
     x, init = (RNG.integers(0, 2, s).astype(kind) for s in (shape, shape[1:]))
-    check_streams(op, x, init, workgroup_tile={"columns": 48})
+    check_streams(op, x, init, workgroup_tile={"columns": 48}, stages=stages)
 
 
 @pytest.mark.parametrize(
@@ -104,14 +105,16 @@ def test_pack_and_unpack_in_rows(dtype, shape, tiles):
     padding = {"padding_value": 3} if any(e % t for e, t in zip(shape, tiles, strict=True)) else {}
     check_streams(ops.pack(shape, dtype=dtype, **where, **padding), x)
     y = RNG.integers(-9, 9, packed).astype(kind)
-    check_streams(ops.unpack(packed, shape, dtype=dtype, **where), y)
+    for stages in (1, 2):
+        check_streams(ops.unpack(packed, shape, dtype=dtype, **where), y, stages=stages)
 
 
+@pytest.mark.parametrize("stages", [1, 2])
 @pytest.mark.parametrize("shape", [(5, 9000), (12, 8)])
-def test_unpack_of_more_tiles_than_the_result_has(shape):
+def test_unpack_of_more_tiles_than_the_result_has(shape, stages):
     y = RNG.standard_normal((3, 2000, 4, 8)).astype("float32")
     op = ops.unpack(y.shape, shape, inner_dims_pos=[0, 1], inner_tiles=[4, 8])
-    check_streams(op, y, algorithm="rows", vector_lanes=8)
+    check_streams(op, y, algorithm="rows", vector_lanes=8, stages=stages)
 
 
 def test_pack_and_unpack_without_tiles():
@@ -141,6 +144,43 @@ def test_large_results_are_streamed_and_others_are_not():
     assert not streams(ops.scan((1 << 20, 16), dimension=0))
     assert not streams(ops.scan((512, 512), dimension=0))
     assert not streams(ops.scan(("n", 4096), dimension=0))
+
+
+def test_results_are_streamed_that_the_last_cache_cannot_hold():
+    """Of a Zen 3 it has 32 MiB; of others it is not known, and 64 MiB count."""
+
+    def streams(mcpu, rows):
+        target = make_target({"kind": "llvm", "mcpu": mcpu, "num-cores": 2})
+        op = ops.scan((rows, 4096), dimension=0)
+        return choose(op, target).heuristic(op, target).streaming
+
+    assert [streams("znver3", rows) for rows in (1000, 1024, 2048)] == [False, True, True]
+    for mcpu in ("znver4", "graniterapids"):
+        assert [streams(mcpu, rows) for rows in (1024, 2040, 2048)] == [False, False, True]
+
+
+def test_what_is_streamed_in_two_stages():
+    """Where the next tiles lie behind these, and rows of columns; measured without AVX-512."""
+
+    def stages(op, mcpu="znver3"):
+        target = make_target({"kind": "llvm", "mcpu": mcpu, "num-cores": 2})
+        return choose(op, target).heuristic(op, target).stages
+
+    tiles = {"inner_dims_pos": [0, 1], "inner_tiles": [8, 32]}
+    unpack = ops.unpack((512, 128, 8, 32), (4093, 4091), **tiles)
+    assert (stages(unpack), stages(unpack, "graniterapids")) == (2, 1)
+    assert stages(ops.unpack((128, 512, 8, 32), (4093, 4091), outer_dims_perm=[1, 0], **tiles)) == 1
+    assert stages(ops.pack((4093, 4091), padding_value=0, **tiles)) == 1
+    columns = ops.scan((4096, 4096), dimension=0)
+    assert (stages(columns), stages(columns, "graniterapids")) == (2, 1)
+    assert stages(ops.scan((4096, 4096), dimension=1)) == 1
+    for op, message in (
+        (ops.scan((64, 64), dimension=0), "two stages are for columns stored past the caches"),
+        (ops.pack((64, 64), **tiles), "two stages are for unpacked rows stored past the caches"),
+    ):
+        usual = choose(op, HOST).heuristic(op, HOST)
+        with pytest.raises(ScheduleError, match=message):
+            build(op, config=replace(usual, stages=2))
 
 
 def test_what_is_not_streamed():
