@@ -21,7 +21,7 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft_plan import passes
+from tvm_iree_ext.schedules.cpu.fft_plan import has_few_registers, passes
 from tvm_iree_ext.schedules.cpu.fft_tables import Table, integers
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft, turned_dft, turned_roots
@@ -86,6 +86,7 @@ class LanesTransform:
         found = found[::-1] if smallest_first else found
         self.length, self.lanes, self.dtype, self.ahead = length, lanes, dtype, ahead
         self.radices = found
+        self.in_butterflies = not has_few_registers(largest_radix)
         self.places: Any = None
         self.tables: list[Table | None] = []
         done = 1
@@ -96,7 +97,7 @@ class LanesTransform:
     def twiddles(self, done: int, radix: int) -> Table:
         """The roots of the butterflies k below ``done``, those of a butterfly side by side."""
         order = done * radix
-        roots = [(p, q * (order // m)) for p, q, m in _roots(radix)]
+        roots = [(p, q * (order // m)) for p, q, m in self.roots(radix)]
         count = len(roots)
 
         def turns(position: Any) -> Any:
@@ -230,24 +231,31 @@ class LanesTransform:
         if known(k) == 0 or table is None:
             values = dft(registers, points)
         else:
-            count = len(_roots(radix))
+            count = len(self.roots(radix))
             places = [i64(k) * count + at for at in range(count)]
             roots = [registers.point(table.splat(at, self.lanes)) for at in places]
-            values = _turned(registers, points, roots)
+            values = self.turned(registers, points, roots)
         for c, value in enumerate(values):
             store(c, value)
 
+    def turns_in_butterflies(self, radix: int) -> bool:
+        """Whether points are turned in the butterflies of a pass: fewer multiply-adds.
 
-def _roots(radix: int) -> list[tuple[int, int, int]]:
-    """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :func:`_turned` takes."""
-    if radix & (radix - 1):
+        Not where registers are few: each multiply-add overwrites an operand, and butterflies need
+        both again.  Products before plain sums need no copies, fewer registers, and go beside the
+        sums where those have units of their own.
+        """
+        return self.in_butterflies and radix & (radix - 1) == 0
+
+    def roots(self, radix: int) -> list[tuple[int, int, int]]:
+        """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :meth:`turned` takes."""
+        if self.turns_in_butterflies(radix):
+            return turned_roots(radix)
         return [(power, 0, 1) for power in range(1, radix)]
-    return turned_roots(radix)
 
-
-def _turned(registers: Registers, points: list[Point], roots: list[Point]) -> list[Point]:
-    """The transform of points of which the j'th is first turned by w^j."""
-    if len(points) & (len(points) - 1) == 0:
-        return turned_dft(registers, points, roots)
-    turned = [registers.multiply(a, w) for a, w in zip(points[1:], roots, strict=True)]
-    return dft(registers, [points[0], *turned])
+    def turned(self, registers: Registers, points: list[Point], roots: list[Point]) -> list[Point]:
+        """The transform of points of which the j'th is first turned by w^j."""
+        if self.turns_in_butterflies(len(points)):
+            return turned_dft(registers, points, roots)
+        turned = [registers.multiply(a, w) for a, w in zip(points[1:], roots, strict=True)]
+        return dft(registers, [points[0], *turned])

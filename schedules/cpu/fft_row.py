@@ -17,6 +17,10 @@ more, and faster.
 A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
 may be less than a vector: then lanes are left over, and what stores the rows masks them.
 
+With few registers a column of a vector's length and its transpose in one body leave half of their
+numbers on the stack.  Then all columns of a row go to Y first, and squares of it are transposed in
+place after them.
+
 What is fetched ahead, next inputs and lines of results, is asked for a little at a time, beside
 vectors that are read and written anyway: a burst of these waits for the slowest.
 """
@@ -33,7 +37,7 @@ from tvm_iree_ext.schedules.cpu.fft_lanes import (
     Memory,
     Store,
 )
-from tvm_iree_ext.schedules.cpu.fft_plan import columns_of
+from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, has_few_registers
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers
@@ -79,6 +83,9 @@ class RowTransform:
         self.store_part = store_part if is_long else None
         if self.store_part is not None:
             self.rows.emit_places()
+        is_near = 2 * length * item_bytes(dtype) <= _STREWN_BYTES
+        squares = self.n1 == lanes and self.n2 % lanes == 0
+        self.in_squares = squares and is_near and has_few_registers(largest_radix)
         if length <= _ONE_TABLE:
             self.turns = Table(length, length, self.turn_at(self.n2), dtype, lanes)
         else:
@@ -141,8 +148,14 @@ class RowTransform:
         """
         groups = -(-self.n2 // self.lanes)
         few = loop is serial and groups <= _UNROLLED_COLUMNS
-        with I.unroll(i64(0), i64(groups)) if few else loop(groups) as group:
-            self.emit_columns(I.Bind(i64(group)), load, between, fetch_results)
+        if loop is serial and self.in_squares:
+            with loop(groups) as group:
+                self.emit_square(I.Bind(group * self.lanes), load, between)
+            with loop(groups) as group:
+                self.emit_transpose(I.Bind(group), between, fetch_results)
+        else:
+            with I.unroll(i64(0), i64(groups)) if few else loop(groups) as group:
+                self.emit_columns(I.Bind(i64(group)), load, between, fetch_results)
         with loop(-(-self.n1 // self.lanes)) as group:
             self.emit_rows(I.Bind(i64(group)), store, between, fetch_inputs)
         if self.store_part is not None:
@@ -168,13 +181,39 @@ class RowTransform:
                 k1 = start + lane
                 turned.append(self.turned(column.load(k1), k1, group, first))
             turned += turned[-1:] * (lanes - len(turned))
-            for part in range(2):
-                vectors = [point[part] for point in turned]
-                for lane, vector in enumerate(emit.transpose(vectors)):
-                    number = block * self.n2 + first + lane
-                    I.buffer_store(between, vector, [i64(part), emit.run(number * lanes, lanes)])
-                    if fetch_results is not None:
-                        fetch_results(part, number)
+            self.store_transposed(turned, block * self.n2 + first, between, fetch_results)
+
+    def store_transposed(
+        self,
+        points: list[Point],
+        number: Expr,
+        between: Any,
+        fetch_results: Callable[[int, Expr], None] | None,
+    ) -> None:
+        """A square of Y, from the vector of that number on."""
+        lanes = self.lanes
+        line = max(1, emit.LINE_BYTES // (lanes * item_bytes(self.dtype)))
+        for part in range(2):
+            for lane, vector in enumerate(emit.transpose([point[part] for point in points])):
+                at = number + lane
+                I.buffer_store(between, vector, [i64(part), emit.run(at * lanes, lanes)])
+                if fetch_results is not None and lane % line == 0:
+                    fetch_results(part, at)
+
+    def emit_square(self, first: Expr, load: Load, between: Any) -> None:
+        """Columns of one group, not yet turned, where their square of Y will be."""
+        square = Memory(between, self.lanes, I.Bind(first * self.lanes))
+        self.columns.emit(lambda j1: load(j1 * self.n2 + first), square.store)
+
+    def emit_transpose(
+        self, group: Expr, between: Any, fetch_results: Callable[[int, Expr], None] | None
+    ) -> None:
+        """A square of Y from the columns that are there."""
+        first = I.Bind(group * self.lanes)
+        square = Memory(between, self.lanes, I.Bind(first * self.lanes))
+        places = [i64(k1) for k1 in range(self.lanes)]
+        turned = [self.turned(square.load(k1), k1, group, first) for k1 in places]
+        self.store_transposed(turned, first, between, fetch_results)
 
     def turned(self, point: Point, k1: Expr, group: Expr, first: Expr) -> Point:
         """Y[k1, first ..] from the transform of the columns."""

@@ -185,7 +185,7 @@ def test_not_a_number_stays_in_its_row(length):
 
 @pytest.mark.parametrize("target", ["llvm:haswell", "llvm:nehalem"])
 def test_narrower_vectors_compute_the_same(target):
-    for length in (60, 96, 1000):
+    for length in (60, 96, 128, 1000, 1024):
         op = ops.fft_transform((5, length))
         check((5, length), config=RULE.heuristic(op, make_target(target)))
 
@@ -211,6 +211,14 @@ def test_passes_and_columns_of_the_least_work():
     assert columns_of(1125, 16, 16, least=12)[0] == 15
     assert columns_of(65536, 16, 16)[0] == 64
     assert columns_of(240, 16, 16) == columns_of(2 * 1021, 16, 16) == []
+
+
+def test_passes_and_columns_of_few_registers():
+    assert passes(128, 8) == (8, 4, 4)  # a codelet of 8 costs what it leaves on the stack
+    assert passes(16, 8) == (4, 4)
+    assert columns_of(1024, 8, 8)[0] == 8
+    assert columns_of(65536, 8, 8)[0] == 128  # 512 points in lanes are nearer than 2048
+    assert columns_of(1 << 18, 8, 8)[0] == 512
 
 
 @pytest.mark.parametrize("count", range(1, 33))
