@@ -1,4 +1,7 @@
-"""Some lanes of a vector moved to its front, by an instruction, and vectors of which a part counts.
+"""Some lanes of a vector moved to its front, and vectors of which a part counts.
+
+AVX-512 has an instruction that does it.  AVX2 has one that takes lanes in any order, and the order
+is read from a table, by which lanes are moved.
 
 Lanes are selected by a comparison of unsigned integers.  TVM has no vector of bits to name them
 with, so the kernel imports functions of LLVM's own language, which are inlined.
@@ -13,9 +16,35 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
 
-_CODE = """
+# Vectors of 512 bits: ``front`` of values and a mask.
+_INSTRUCTION = """
 declare {V} @llvm.x86.avx512.mask.compress.{v}({V}, {V}, {M})
-declare void @llvm.masked.compressstore.{v}({V}, ptr, {M})
+
+define internal {V} @{name}_front({V} %values, {M} %mask) alwaysinline {{
+  %front = call {V} @llvm.x86.avx512.mask.compress.{v}({V} %values, {V} zeroinitializer, {M} %mask)
+  ret {V} %front
+}}
+"""
+
+# Vectors of 256 bits: an order of its 8 words for each mask, a byte for each of them.
+_TABLE = """
+@{name}_orders = private unnamed_addr constant [{masks} x i64] [{orders}], align 64
+declare <8 x i32> @llvm.x86.avx2.permd(<8 x i32>, <8 x i32>)
+
+define internal {V} @{name}_front({V} %values, {M} %mask) alwaysinline {{
+  %bits = bitcast {M} %mask to {B}
+  %number = zext {B} %bits to i64
+  %place = getelementptr [{masks} x i64], ptr @{name}_orders, i64 0, i64 %number
+  %bytes = load <8 x i8>, ptr %place, align 8
+  %order = zext <8 x i8> %bytes to <8 x i32>
+  %words = bitcast {V} %values to <8 x i32>
+  %moved = call <8 x i32> @llvm.x86.avx2.permd(<8 x i32> %words, <8 x i32> %order)
+  %front = bitcast <8 x i32> %moved to {V}
+  ret {V} %front
+}}
+"""
+
+_CODE = """
 declare {V} @llvm.masked.load.{v}.p0(ptr, i32, {M}, {V})
 declare {V} @llvm.masked.gather.{v}.v{n}p0(<{n} x ptr>, i32, {M}, {V})
 declare void @llvm.masked.store.{v}.p0({V}, ptr, i32, {M})
@@ -35,7 +64,7 @@ define internal {V} @{name}_packed({V} %values, {V} %left, {V} %right, i64 %coun
   %first = call {M} @{name}_first(i64 %count)
   %less = icmp {less} {V} %left, %right
   %mask = and {M} %less, %first
-  %packed = call {V} @llvm.x86.avx512.mask.compress.{v}({V} %values, {V} zeroinitializer, {M} %mask)
+  %packed = call {V} @{name}_front({V} %values, {M} %mask)
   ret {V} %packed
 }}
 
@@ -44,7 +73,7 @@ define internal {V} @{name}_packed_others(
   %first = call {M} @{name}_first(i64 %count)
   %others = icmp {others} {V} %left, %right
   %mask = and {M} %others, %first
-  %packed = call {V} @llvm.x86.avx512.mask.compress.{v}({V} %values, {V} zeroinitializer, {M} %mask)
+  %packed = call {V} @{name}_front({V} %values, {M} %mask)
   ret {V} %packed
 }}
 
@@ -60,10 +89,9 @@ define internal i64 @{name}_count({V} %left, {V} %right, i64 %count) alwaysinlin
 
 define internal void @{name}_pack(
     ptr %place, {V} %values, {V} %left, {V} %right, i64 %count) alwaysinline {{
-  %first = call {M} @{name}_first(i64 %count)
-  %less = icmp {less} {V} %left, %right
-  %mask = and {M} %less, %first
-  call void @llvm.masked.compressstore.{v}({V} %values, ptr %place, {M} %mask)
+  %packed = call {V} @{name}_packed({V} %values, {V} %left, {V} %right, i64 %count)
+  %number = call i64 @{name}_count({V} %left, {V} %right, i64 %count)
+  call void @{name}_store(ptr %place, {V} %packed, i64 %number)
   ret void
 }}
 
@@ -101,7 +129,7 @@ define internal {T} @{name}_largest({V} %values) alwaysinline {{
 
 @dataclass(frozen=True)
 class Compress:
-    """The functions for vectors of ``lanes`` unsigned integers of ``bits``.
+    """The functions for vectors of ``lanes`` unsigned integers of ``bits``: 512 bits or 256.
 
     Where a count is given, only so many of the first lanes are loaded, stored or selected; those
     of memory beyond them are not touched.  ``or_equal`` takes what is equal for less, too.
@@ -111,10 +139,20 @@ class Compress:
     lanes: int
     or_equal: bool = False
 
+    @property
+    def keeps_others(self) -> bool:
+        """Whether the lanes that are not moved to the front follow, in their order, too."""
+        return not self._has_instruction
+
+    @property
+    def _has_instruction(self) -> bool:
+        return self.bits * self.lanes == 512
+
     @contextmanager
     def declared(self) -> Iterator[None]:
         """Kernel code in which the functions may be used."""
-        code = _CODE.format(
+        code = (_INSTRUCTION if self._has_instruction else _TABLE) + _CODE
+        code = code.format(
             V=f"<{self.lanes} x i{self.bits}>",
             v=f"v{self.lanes}i{self.bits}",
             M=f"<{self.lanes} x i1>",
@@ -126,6 +164,8 @@ class Compress:
             less="ule" if self.or_equal else "ult",
             others="ugt" if self.or_equal else "uge",
             name=self._name,
+            masks=1 << self.lanes,
+            orders=", ".join(f"i64 {order}" for order in self._orders()),
         )
         with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
             yield
@@ -171,6 +211,14 @@ class Compress:
     def largest(self, values: Expr) -> Expr:
         """The largest of a vector's elements."""
         return self._pure(f"uint{self.bits}", "largest", values)
+
+    def _orders(self) -> Iterator[int]:
+        """For each mask, which words go first, a byte for each; selected lanes are in the front."""
+        words = self.bits // 32
+        for mask in range(1 << self.lanes):
+            lanes = sorted(range(self.lanes), key=lambda lane: not mask >> lane & 1)
+            order = [lane * words + word for lane in lanes for word in range(words)]
+            yield sum(word << 8 * place for place, word in enumerate(order))
 
     @property
     def _name(self) -> str:

@@ -57,12 +57,17 @@ class Ends:
             front, back = I.Bind(count[0]), I.Bind(end[0] - beyond)
             there = i64(lanes) if among is None else tirx.min(i64(among), i64(lanes))
             smaller = self.vectors.packed_others(keys, bound, keys, among)
-            larger = self.vectors.packed(keys, bound, keys, among)
             if among is None:
                 I.buffer_store(target.buffer, smaller, [emit.run(target.at(front), lanes)])
             else:
                 self.vectors.store(target.buffer, target.at(front), smaller, there - beyond)
-            self.vectors.store(target.buffer, target.at(back), larger, beyond)
+            if among is None and self.vectors.keeps_others:
+                # There is room for whole vectors at either end, and this one ends with the larger.
+                at = target.at(end[0] - lanes)
+                I.buffer_store(target.buffer, smaller, [emit.run(at, lanes)])
+            else:
+                larger = self.vectors.packed(keys, bound, keys, among)
+                self.vectors.store(target.buffer, target.at(back), larger, beyond)
             I.buffer_store(count, front + (there - beyond), [0])
             I.buffer_store(end, back, [0])
 

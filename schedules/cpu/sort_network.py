@@ -2,8 +2,11 @@
 
 The lines are copied to a tile, next to each other, whose rows are sorted (see :mod:`..sort_rows`).
 That is not stable by itself: where ties can be told apart, each element brings its place in the
-line, and of two equal ones the later place goes later.  Zeros of either sign are the one tie that
-can be told apart among plain keys; they are rare, and put back in their order afterwards.
+line, and of two equal ones the later place goes later.  Floats alone, by a plain comparison, are
+sorted as integers (see :mod:`..sort_keys`): both kinds have a minimum and a maximum, but LLVM makes
+masked stores of a choice between floats, which take an AMD processor 20 cycles each.  There zeros
+of either sign are the one tie that can be told apart; they are rare, and put back in their order
+afterwards.
 
 Work: length x log2(length)^2 / 4 exchanges for ``vector_lanes`` lines; it beats the other forms
 while a tile of that many lines stays in the L2 cache.  Scratch: the tile, and its places.
@@ -17,11 +20,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.sort_lines import Lines, as_seen
+from tvm_iree_ext.schedules.cpu.sort_keys import Keys
+from tvm_iree_ext.schedules.cpu.sort_lines import Line, Lines, as_seen
 from tvm_iree_ext.schedules.cpu.sort_rows import RowSort
 from tvm_iree_ext.schedules.emit import Expr, i64, product, serial
 
-from tvm_iree_ext.dtypes import FLOATS, item_bytes
+from tvm_iree_ext.dtypes import FLOATS
 from tvm_iree_ext.ops.order import goes_before
 from tvm_iree_ext.ops.sort import Sort
 
@@ -56,12 +60,21 @@ class _Network:
         self.lanes = config.vector_lanes
         self.length = int(lines.length)
         self.with_places = shows_ties(lines.op)
+        order = lines.op.order
+        self.keys = None
+        """The integers that floats are sorted as."""
+        if order is not None and not self.with_places and self.dtypes[0] in FLOATS:
+            self.keys = Keys(self.dtypes[0], order.descending)
 
     def emit(self) -> None:
         """All lines, as many at a time as a vector has lanes."""
         lines, lanes = self.lines, self.lanes
         # No block around it all: TVM would look for what it reads and writes, for seconds.
         lines.declare()
+        given, goal = Line(lines.inputs), Line(lines.results)
+        if self.keys:
+            given, goal = self.keys.words(given), self.keys.words(goal)
+        self.inputs, self.results = given.buffers, goal.buffers
         # Lanes are lines next to each other: along the inner dims, or else the outer ones.
         outer, along = (1, lines.outer) if lines.contiguous else (lines.outer, lines.inner)
         # At least one, as TVM sees a division by zero otherwise.
@@ -81,35 +94,44 @@ class _Network:
     def sort_lines(self, start: Expr, step: Expr, stride: Expr, count: Expr) -> None:
         """``count`` lines, ``stride`` apart, whose elements are ``step`` apart."""
         size = [self.length * self.lanes]
-        tile = self.lines.scratch(size)
+        tile = [emit.scratch(size, self.keys.unsigned)] if self.keys else self.lines.scratch(size)
         places = emit.scratch(size, _PLACE) if self.with_places else None
-        for source, target in zip(self.lines.inputs, tile, strict=True):
+        for source, target in zip(self.inputs, tile, strict=True):
             with I.If(count == self.lanes):
                 with I.Then():
                     self.fill(source, target, start, stride, step)
                 with I.Else(), serial(self.length) as i, serial(self.lanes) as c:
                     line = tirx.min(c, count - 1)
-                    value = source[start + i * step + line * stride]
+                    value = self.key(source[start + i * step + line * stride])
                     I.buffer_store(target, value, [i * self.lanes + c])
         if places is not None:
             with serial(self.length) as i, emit.vector_loop(self.lanes) as lane:
                 I.buffer_store(places, tirx.Cast(_PLACE, i), [i * self.lanes + lane])
         self.sort_rows(tile, places)
-        self.settle_zeros(tile, start, step, stride, count)
-        for source, target in zip(tile, self.lines.results, strict=True):
+        if self.keys:
+            self.settle_zeros(self.keys, tile[0], start, step, stride, count)
+        for source, target in zip(tile, self.results, strict=True):
             with I.If(count == self.lanes):
                 with I.Then():
                     self.empty(source, target, start, stride, step)
                 with I.Else(), serial(self.length) as i, serial(count) as c:
-                    value = source[i * self.lanes + c]
+                    value = self.element(source[i * self.lanes + c])
                     I.buffer_store(target, value, [start + i * step + c * stride])
+
+    def key(self, value: Expr) -> Expr:
+        """What is sorted for an element, or a vector of them."""
+        return self.keys.key(I.Bind(value)) if self.keys else value
+
+    def element(self, value: Expr) -> Expr:
+        """The element that is sorted as a value, or a vector of them."""
+        return self.keys.element(I.Bind(value)) if self.keys else value
 
     def fill(self, source: Any, tile: Any, start: Expr, stride: Expr, step: Expr) -> None:
         """Copy a line for each lane to a tile."""
         lanes = self.lanes
         if not self.lines.contiguous:
             with serial(self.length) as i:
-                value = source[emit.run(start + i * step, lanes)]
+                value = self.key(source[emit.run(start + i * step, lanes)])
                 I.buffer_store(tile, value, [emit.run(i * lanes, lanes)])
             return
         blocks = self.length // lanes if lanes <= _TRANSPOSED else 0
@@ -117,16 +139,18 @@ class _Network:
             begin = start + block * lanes
             rows = [source[emit.run(begin + lane * stride, lanes)] for lane in range(lanes)]
             for i, value in enumerate(emit.transpose(rows)):
-                I.buffer_store(tile, value, [emit.run((block * lanes + i) * lanes, lanes)])
+                at = emit.run((block * lanes + i) * lanes, lanes)
+                I.buffer_store(tile, self.key(value), [at])
         with serial(lanes) as lane, serial(self.length, blocks * lanes) as i:
-            I.buffer_store(tile, source[start + lane * stride + i], [i * lanes + lane])
+            value = self.key(source[start + lane * stride + i])
+            I.buffer_store(tile, value, [i * lanes + lane])
 
     def empty(self, tile: Any, target: Any, start: Expr, stride: Expr, step: Expr) -> None:
         """Copy a tile back to a line for each lane."""
         lanes = self.lanes
         if not self.lines.contiguous:
             with serial(self.length) as i:
-                value = tile[emit.run(i * lanes, lanes)]
+                value = self.element(tile[emit.run(i * lanes, lanes)])
                 I.buffer_store(target, value, [emit.run(start + i * step, lanes)])
             return
         blocks = self.length // lanes if lanes <= _TRANSPOSED else 0
@@ -134,9 +158,10 @@ class _Network:
             rows = [tile[emit.run((block * lanes + i) * lanes, lanes)] for i in range(lanes)]
             for lane, value in enumerate(emit.transpose(rows)):
                 place = start + lane * stride + block * lanes
-                I.buffer_store(target, value, [emit.run(place, lanes)])
+                I.buffer_store(target, self.element(value), [emit.run(place, lanes)])
         with serial(lanes) as lane, serial(self.length, blocks * lanes) as i:
-            I.buffer_store(target, tile[i * lanes + lane], [start + lane * stride + i])
+            value = self.element(tile[i * lanes + lane])
+            I.buffer_store(target, value, [start + lane * stride + i])
 
     def sort_rows(self, tile: Sequence[Any], places: Any) -> None:
         """Sort the line in each lane of a tile."""
@@ -146,6 +171,8 @@ class _Network:
 
     def swaps(self, left: Sequence[Expr], right: Sequence[Expr]) -> Expr:
         """Whether elements that stand right must go before those that stand left."""
+        if self.keys:
+            return right[0] < left[0]
         seen = [
             [as_seen(value, dtype) for value, dtype in zip(side, self.dtypes, strict=False)]
             for side in (left, right)
@@ -157,44 +184,31 @@ class _Network:
         return tirx.Or(swap, tirx.And(tirx.Not(kept), left[-1] > right[-1]))
 
     def settle_zeros(
-        self, tile: Sequence[Any], start: Expr, step: Expr, stride: Expr, count: Expr
+        self, keys: Keys, tile: Any, start: Expr, step: Expr, stride: Expr, count: Expr
     ) -> None:
         """Put zeros back in the order in which they came, where one of them is negative."""
-        dtype = self.dtypes[0]
-        if self.with_places or dtype not in FLOATS:
-            return
-        bits = item_bytes(dtype) * 8
-        unsigned, lanes = f"uint{bits}", self.lanes
-
-        def bits_of(value: Expr) -> Expr:
-            same = str(value.ty.dtype) == unsigned
-            return value if same else tirx.reinterpret(unsigned, value)
-
-        negative, none, magnitude = (
-            tirx.const(number, unsigned) for number in (1 << (bits - 1), 0, (1 << (bits - 1)) - 1)
-        )
+        lanes, source = self.lanes, self.inputs[0]
+        negative, positive = (keys.key(zero) for zero in (keys.sign, keys.number(0)))
         found = emit.registers(lanes, "int32")
         with emit.vector_loop(lanes) as lane:
             I.buffer_store(found, tirx.const(0, "int32"), [lane])
         with serial(self.length) as i, emit.vector_loop(lanes) as lane:
-            is_negative = bits_of(tile[0][i * lanes + lane]) == negative
+            is_negative = tile[i * lanes + lane] == negative
             one = tirx.Select(is_negative, tirx.const(1, "int32"), tirx.const(0, "int32"))
             I.buffer_store(found, found[lane] | one, [lane])
         hole = emit.registers(1, "int64")
         at = hole[0]
-        source = self.lines.inputs[0]
 
-        def is_zero(value: Expr) -> Expr:
-            return (bits_of(value) & magnitude) == none
+        def is_zero(key: Expr) -> Expr:
+            return tirx.Or(key == negative, key == positive)
 
         for lane in range(lanes):
             with I.If(tirx.all(found[lane] != 0, lane < count)), I.Then():
                 I.buffer_store(hole, i64(0), [0])
                 with serial(self.length) as i:
-                    value = I.Bind(source[start + i * step + lane * stride])
-                    with I.If(is_zero(value)), I.Then():
-                        # Among NaN, the zeros of a tile need not be next to each other.
-                        with I.While(tirx.Not(is_zero(tile[0][at * lanes + lane]))):
+                    key = I.Bind(keys.key(I.Bind(source[start + i * step + lane * stride])))
+                    with I.If(is_zero(key)), I.Then():
+                        with I.While(tirx.Not(is_zero(tile[at * lanes + lane]))):
                             I.buffer_store(hole, at + 1, [0])
-                        I.buffer_store(tile[0], value, [at * lanes + lane])
+                        I.buffer_store(tile, key, [at * lanes + lane])
                         I.buffer_store(hole, at + 1, [0])

@@ -1,8 +1,8 @@
 """Keys moved to two places by a pivot, in vectors, with what is beside them, in their order.
 
-An instruction packs those keys of a vector that are smaller, and they are stored behind the last
-such ones, whole vectors at a time; so are the others, elsewhere.  Either may stay in the memory
-that is being read, since no more is written than was read.
+Those keys of a vector that are smaller are packed, and stored behind the last such ones, whole
+vectors at a time; so are the others, elsewhere.  Either may stay in the memory that is being read,
+since no more is written than was read.
 """
 
 from collections.abc import Sequence

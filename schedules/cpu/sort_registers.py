@@ -42,9 +42,16 @@ class RegisterSort:
 
     def __init__(self, tiles: Sequence[Any], lanes: int, largest: Expr) -> None:
         self.count, self.lanes = len(tiles), lanes
-        self.largest, self.dtype = emit.splat(largest, lanes), str(largest.ty.dtype)
+        self.dtype = str(largest.ty.dtype)
+        # AVX2 compares no unsigned numbers of 64 bits: they are made signed ones in the same order.
+        signed = self.dtype == "uint64" and lanes == 4
+        self.sign = (
+            tirx.reinterpret(self.dtype, tirx.const(-(1 << 63), "int64")) if signed else None
+        )
+        self.largest = emit.splat(largest if self.sign is None else largest ^ self.sign, lanes)
         self.whole, self.all = emit.run(0, lanes), frozenset(range(lanes))
         first = (len(tiles) - 1).bit_length()
+        self.tiles = tiles
         self.vectors = [_Vector(tile, frozenset()) for tile in tiles]
         self.vectors += [_Vector(None, self.all) for _ in range((1 << first) - len(tiles))]
         self.bits = list(range(first))
@@ -54,6 +61,7 @@ class RegisterSort:
 
     def emit(self) -> list[Any]:
         """The tiles in order, once they are sorted."""
+        self.flip(self.tiles)
         for left, right in batcher(len(self.vectors)):
             self.exchange(left, right)
         # The bits by which elements are compared, those of one merge after those of another.
@@ -66,7 +74,21 @@ class RegisterSort:
                 last = max(self.bits, key=lambda b: (_next_use(b, later), -b))
                 self.swap_bits(bit, last, is_first)
             self.compare(bit, is_first)
-        return self.in_order()
+        ordered = self.in_order()
+        self.flip(ordered)
+        return ordered
+
+    def flip(self, tiles: Sequence[Any]) -> None:
+        """Make unsigned numbers signed ones in the same order, or back."""
+        if self.sign is None:
+            return
+        sign = emit.splat(self.sign, self.lanes)
+        for tile in tiles:
+            I.buffer_store(tile, tile[self.whole] ^ sign, [self.whole])
+
+    def as_type(self, dtype: str, number: Expr) -> Expr:
+        """A vector whose numbers are signed ones, as such, or back."""
+        return number if self.sign is None else tirx.reinterpret(f"{dtype}x{self.lanes}", number)
 
     def exchange(self, left: int, right: int) -> None:
         """The smaller elements of two vectors go left."""
@@ -76,9 +98,11 @@ class RegisterSort:
         if low.lacking == self.all:
             self.vectors[left], self.vectors[right] = high, low
             return
-        one, other = (I.Bind(vector.tile[self.whole]) for vector in (low, high))
-        I.buffer_store(low.tile, tirx.min(one, other), [self.whole])
-        I.buffer_store(high.tile, tirx.max(one, other), [self.whole])
+        one, other = (
+            I.Bind(self.as_type("int64", vector.tile[self.whole])) for vector in (low, high)
+        )
+        for vector, number in ((low, tirx.min(one, other)), (high, tirx.max(one, other))):
+            I.buffer_store(vector.tile, self.as_type(self.dtype, number), [self.whole])
         low.lacking, high.lacking = low.lacking & high.lacking, low.lacking | high.lacking
 
     def compare(self, bit: int, backwards: bool) -> None:

@@ -7,7 +7,7 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.topk_batches import PIECE, ROW, batches_kernel, kept_rows
+from tvm_iree_ext.schedules.cpu.topk_batches import batches_kernel, kept_rows
 from tvm_iree_ext.schedules.cpu.topk_scan import scan_kernel
 from tvm_iree_ext.schedules.cpu.topk_select import select_kernel
 from tvm_iree_ext.schedules.rule import ConfigCheck
@@ -88,7 +88,7 @@ class CpuTopk(CpuRule):
         tile = {"vectors": vectors, "digit_bits": bits}
         if batches:
             algorithm = "batches"
-            most = _ROWS_KEPT * kept_rows(int(op.k)) + _MORE_ROWS
+            most = _ROWS_KEPT * kept_rows(int(op.k), _piece(features)) + _MORE_ROWS
             tile["rows"] = min(most, _MOST_ROWS)
         else:
             algorithm = "select" if selects else "ordered" if few else "heap"
@@ -145,10 +145,11 @@ class CpuTopk(CpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         _check(op, target, self.check(config))
-        kernel = {"select": select_kernel, "batches": batches_kernel}.get(
-            config.algorithm, scan_kernel
-        )
-        return ir.IRModule({op.entry: kernel(op, config)})
+        if config.algorithm == "batches":
+            kernel = batches_kernel(op, config, _piece(cpu_features(target)))
+        else:
+            kernel = (select_kernel if config.algorithm == "select" else scan_kernel)(op, config)
+        return ir.IRModule({op.entry: kernel})
 
 
 def _item(op: Topk) -> int:
@@ -209,8 +210,13 @@ def _suits_batches(op: Topk, features: CpuFeatures) -> bool:
         and item_bytes(op.types["values"].dtype) <= 4
         and {4, 8} <= features.compressed_bytes
         and isinstance(op.k, int)
-        and _ROWS_KEPT * kept_rows(op.k) <= _MOST_ROWS
+        and _ROWS_KEPT * kept_rows(op.k, _piece(features)) <= _MOST_ROWS
     )
+
+
+def _piece(features: CpuFeatures) -> int:
+    """Words of 4 bytes in a vector of which lanes are packed."""
+    return features.lanes(32)
 
 
 def _check(op: Topk, target: Target, check: ConfigCheck) -> None:
@@ -220,17 +226,17 @@ def _check(op: Topk, target: Target, check: ConfigCheck) -> None:
     vectors = check.tile("register_tile", "vectors", _MOST_VECTORS)
     lanes = check.lanes()
     if form == "batches":
-        suits = _suits_batches(op, cpu_features(target))
-        wanted = "a plain comparison of values of 4 bytes or fewer, along the innermost dim"
+        features = cpu_features(target)
+        piece, wanted = _piece(features), "a plain comparison of values of 4 bytes or fewer"
         check.need(
-            suits,
-            f"'batches' needs {wanted}, numbered by the op in 4 bytes, a known k up to"
-            f" {_MOST_ROWS // _ROWS_KEPT * ROW}, and a CPU that packs 4 bytes",
+            _suits_batches(op, features),
+            f"'batches' needs {wanted}, along the innermost dim, numbered by the op in 4 bytes, a"
+            f" known k up to {_MOST_ROWS // _ROWS_KEPT * piece // 2}, and a CPU that packs 4 bytes",
         )
-        rows = check.tile("register_tile", "rows", _MOST_ROWS)
-        least = kept_rows(int(op.k)) + max(kept_rows(int(op.k)) if splits > 1 else 0, PIECE // ROW)
+        rows, kept = check.tile("register_tile", "rows", _MOST_ROWS), kept_rows(int(op.k), piece)
+        least = kept + max(kept if splits > 1 else 0, 2)
         check.need(rows >= least, f"'batches' sorts at least {least} rows here")
-        check.need(vectors * lanes % PIECE == 0, f"'batches' takes blocks of multiples of {PIECE}")
+        check.need(vectors * lanes % piece == 0, f"'batches' takes blocks of multiples of {piece}")
         return
     if form == "select":
         check.tile("register_tile", "digit_bits", _LARGEST_DIGIT_BITS)

@@ -1,9 +1,9 @@
-"""CPU top-k in batches: plain comparisons, few kept, and an instruction that packs lanes.
+"""CPU top-k in batches: plain comparisons, few kept, and a CPU that packs lanes.
 
 A line is walked in blocks, as by :mod:`..topk_scan`.  What is as good as the worst that is kept is
-not let in at once but put by: an instruction packs those of a vector, so that a block costs the
-same however many they are.  When no more can be put by they are sorted, with those that are kept,
-in registers (see :mod:`..sort_registers`), and the first K are kept.
+not let in at once but put by: those of a vector are packed together, so that a block costs the same
+however many they are.  When no more can be put by they are sorted, with those that are kept, in
+registers (see :mod:`..sort_registers`), and the first K are kept.
 
 An element is one number of 64 bits: its key (see :mod:`..topk_keys`) above its index.  So the order
 of numbers settles ties, and a number says which element it is, but for zeros, of which the sign is
@@ -12,7 +12,7 @@ not in the key, and NaN among the inits: these are read again.
 Where there are fewer lines than cores, a line is walked in ``splits`` parts, and what they keep is
 sorted at the end.
 
-Work: N, and log2(tile)^2 / 2 steps of a vector's comparison for 8 candidates that are let in.
+Work: N, and log2(tile)^2 / 2 steps of a comparison for each vector of candidates that are let in.
 """
 
 from collections.abc import Sequence
@@ -34,28 +34,25 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, product, serial
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.topk import Topk
 
-PIECE = 16
-"""Elements that are looked at singly, for those to be put by."""
-
-ROW = 8
-"""Numbers in a vector."""
-
 _PREFETCHED_BYTES = 4096
 
 
-def kept_rows(k: int) -> int:
-    """The vectors of what is kept."""
-    return -(-k // ROW)
+def kept_rows(k: int, piece: int) -> int:
+    """The vectors of what is kept: of numbers twice as wide as those of which one has ``piece``."""
+    return -(-k // (piece // 2))
 
 
-def batches_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
+def batches_kernel(op: Topk, config: LoweringConfig, piece: int) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form: a plain comparison, along the innermost dim.
+
+    ``piece`` elements are looked at singly, for those to be put by: the words of 4 bytes of which
+    the target packs a vector.
 
     ``config`` has ``register_tile["vectors"]`` (of a block), ``register_tile["rows"]`` (the vectors
     that are sorted), ``vector_lanes`` and ``splits``.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Batches(op, config).emit()
+        _Batches(op, config, piece).emit()
     return builder.get()
 
 
@@ -66,14 +63,15 @@ def _put(cell: Any, value: Expr) -> None:
 class _Batches(TopkLines):
     """The kernel under construction."""
 
-    def __init__(self, op: Topk, config: LoweringConfig) -> None:
+    def __init__(self, op: Topk, config: LoweringConfig, piece: int) -> None:
         super().__init__(op, config)
+        self.piece, self.row = piece, piece // 2
         self.keys = TopkKeys(op)
         self.numbers = Keys("uint64", descending=False)
-        self.compress = Compress(32, PIECE, or_equal=True)
+        self.compress = Compress(32, piece, or_equal=True)
         self.splits = config.splits
-        self.kept_rows = kept_rows(int(op.k))
-        self.room = (config.register_tile["rows"] - self.kept_rows) * ROW
+        self.kept_rows = kept_rows(int(op.k), piece)
+        self.room = (config.register_tile["rows"] - self.kept_rows) * self.row
         # Indices are compared as signed numbers of 32 bits.
         self.index_bias = 0 if self.index_dtype == "uint32" else 1 << 31
 
@@ -81,7 +79,7 @@ class _Batches(TopkLines):
         """All lines, each in one or several parts."""
         with I.sblock("root"), self.compress.declared():
             self.declare()
-            size = self.kept_rows * ROW
+            size = self.kept_rows * self.row
             tasks = product([self.outer, self.splits])
             share = I.Bind(i64(emit.ceil_div(self.candidates, self.splits)))
             if self.splits > 1:
@@ -169,24 +167,26 @@ class _Batches(TopkLines):
         """Vectors of those that are kept; what is in none of K lanes goes last."""
         rows = []
         for row in range(self.kept_rows):
-            numbers = I.Bind(self.kept[emit.run(at + row * ROW, ROW)])
-            rest = int(self.op.k) - row * ROW
-            if rest < ROW:
-                lanes = tirx.Ramp(tirx.const(0, "int32"), tirx.const(1, "int32"), ROW)
-                inside = lanes < emit.splat(tirx.const(rest, "int32"), ROW)
-                numbers = I.Bind(tirx.Select(inside, numbers, emit.splat(self.numbers.ones, ROW)))
+            numbers = I.Bind(self.kept[emit.run(at + row * self.row, self.row)])
+            rest = int(self.op.k) - row * self.row
+            if rest < self.row:
+                lanes = tirx.Ramp(tirx.const(0, "int32"), tirx.const(1, "int32"), self.row)
+                inside = lanes < emit.splat(tirx.const(rest, "int32"), self.row)
+                numbers = I.Bind(
+                    tirx.Select(inside, numbers, emit.splat(self.numbers.ones, self.row))
+                )
             rows.append(numbers)
         return rows
 
     def sort(self, rows: Sequence[Expr]) -> None:
         """Keep the first of what is in vectors."""
-        whole = emit.run(0, ROW)
-        tiles = [emit.registers(ROW, "uint64") for _ in rows]
+        whole = emit.run(0, self.row)
+        tiles = [emit.registers(self.row, "uint64") for _ in rows]
         for tile, numbers in zip(tiles, rows, strict=True):
             I.buffer_store(tile, numbers, [whole])
-        ordered = RegisterSort(tiles, ROW, self.numbers.ones).emit()
+        ordered = RegisterSort(tiles, self.row, self.numbers.ones).emit()
         for row, tile in enumerate(ordered[: self.kept_rows]):
-            at = [emit.run(self.kept_at + row * ROW, ROW)]
+            at = [emit.run(self.kept_at + row * self.row, self.row)]
             I.buffer_store(self.kept, tile[whole], at)
 
     def walk(self, begin: Expr, end: Expr) -> None:
@@ -194,7 +194,7 @@ class _Batches(TopkLines):
         self.put_by = emit.registers(1, "int64")
         self.bound, self.is_open = emit.registers(1, "uint32"), emit.registers(1, "int32")
         self.threshold = emit.registers(1, self.seen_dtype)
-        room = self.room + PIECE
+        room = self.room + self.piece
         self.put_by_keys, self.put_by_places = (emit.scratch([room], "uint32") for _ in range(2))
         size = self.config.register_tile["vectors"] * self.lanes
         whole = I.Bind(tirx.floordiv(end - begin, i64(size)))
@@ -213,7 +213,7 @@ class _Batches(TopkLines):
             first = I.Bind(begin + block * size)
             _put(hit, tirx.const(1, "int32"))
             with I.If(block < whole), I.Then():
-                for element in range(0, size, PIECE):
+                for element in range(0, size, self.piece):
                     ahead = first + element + _PREFETCHED_BYTES // item_bytes(self.dtype)
                     emit.prefetch(self.flat["values"], self.inputs_at + ahead)
                 best = self.best_of_block(candidate, first)
@@ -222,52 +222,54 @@ class _Batches(TopkLines):
                 )
                 is_last = first + size >= end
                 _put(hit, tirx.Cast("int32", tirx.Or(gets_in, is_last)))
-            pieces = emit.ceil_div(emit.smaller(size, end - first), PIECE)
+            pieces = emit.ceil_div(emit.smaller(size, end - first), self.piece)
             with I.If(hit[0] == 1), I.Then(), serial(pieces) as piece:
-                at = I.Bind(first + piece * PIECE)
+                at = I.Bind(first + piece * self.piece)
                 self.put_piece_by(at, end)
-                after = I.Bind(at + PIECE)
-                is_full = self.put_by[0] > self.room - PIECE
+                after = I.Bind(at + self.piece)
+                is_full = self.put_by[0] > self.room - self.piece
                 with I.If(tirx.Or(is_full, after >= end)), I.Then():
                     self.sort_batch()
                     self.take_bound(I.Bind(self.kept[self.kept_at + (int(self.op.k) - 1)]), after)
 
     def put_piece_by(self, at: Expr, end: Expr) -> None:
         """Put by those of a piece that may be among the first."""
-        keys = emit.registers(PIECE, "uint32")
-        count = I.Bind(tirx.min(end - at, i64(PIECE)))
-        words = emit.scratch([PIECE], stored(self.dtype))
-        with I.If(count == PIECE):
+        keys = emit.registers(self.piece, "uint32")
+        count = I.Bind(tirx.min(end - at, i64(self.piece)))
+        words = emit.scratch([self.piece], stored(self.dtype))
+        with I.If(count == self.piece):
             with I.Then():
-                source = self.flat["values"][emit.run(self.inputs_at + at, PIECE)]
-                I.buffer_store(words, source, [emit.run(0, PIECE)])
+                source = self.flat["values"][emit.run(self.inputs_at + at, self.piece)]
+                I.buffer_store(words, source, [emit.run(0, self.piece)])
             with I.Else(), serial(count) as i:
                 I.buffer_store(words, self.flat["values"][self.inputs_at + at + i], [i])
-        with emit.vector_loop(PIECE) as lane:
+        with emit.vector_loop(self.piece) as lane:
             key = self.keys.key(words[lane], init=False)
             I.buffer_store(keys, tirx.Cast("uint32", key), [lane])
-        found = I.Bind(keys[emit.run(0, PIECE)])
-        bound = emit.splat(self.bound[0], PIECE)
+        found = I.Bind(keys[emit.run(0, self.piece)])
+        bound = emit.splat(self.bound[0], self.piece)
         first = I.Bind(self.biased(at))
-        places = emit.splat(first, PIECE) + emit.cast(
-            tirx.Ramp(tirx.const(0, "int32"), tirx.const(1, "int32"), PIECE), "uint32"
+        places = emit.splat(first, self.piece) + emit.cast(
+            tirx.Ramp(tirx.const(0, "int32"), tirx.const(1, "int32"), self.piece), "uint32"
         )
         to = I.Bind(self.put_by[0])
         for buffer, values in ((self.put_by_keys, found), (self.put_by_places, places)):
             packed = self.compress.packed(values, found, bound, count)
-            I.buffer_store(buffer, packed, [emit.run(to, PIECE)])
+            I.buffer_store(buffer, packed, [emit.run(to, self.piece)])
         _put(self.put_by, to + self.compress.count(found, bound, count))
 
     def sort_batch(self) -> None:
         """Keep the first of those kept and those put by."""
         rows = self.kept_rows_at(self.kept_at)
         count = I.Bind(tirx.Cast("int32", self.put_by[0]))
-        for row in range(self.room // ROW):
-            at = emit.run(row * ROW, ROW)
+        for row in range(self.room // self.row):
+            at = emit.run(row * self.row, self.row)
             number = I.Bind(self.numbered(self.put_by_keys[at], self.put_by_places[at]))
-            lanes = tirx.Ramp(tirx.const(row * ROW, "int32"), tirx.const(1, "int32"), ROW)
-            inside = lanes < emit.splat(count, ROW)
-            rows.append(I.Bind(tirx.Select(inside, number, emit.splat(self.numbers.ones, ROW))))
+            lanes = tirx.Ramp(tirx.const(row * self.row, "int32"), tirx.const(1, "int32"), self.row)
+            inside = lanes < emit.splat(count, self.row)
+            rows.append(
+                I.Bind(tirx.Select(inside, number, emit.splat(self.numbers.ones, self.row)))
+            )
         self.sort(rows)
         _put(self.put_by, i64(0))
 

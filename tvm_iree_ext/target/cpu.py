@@ -31,9 +31,10 @@ class CpuFeatures:
     :func:`..names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
     products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``,
     and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
-    multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which an
-    instruction moves some lanes of a whole vector to its front.  ``last_cache_bytes`` is the size
-    of the last cache, which threads share, 0 where the CPU's name does not tell.
+    multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which some
+    lanes of a whole vector are moved to its front by an instruction, or by a few.
+    ``last_cache_bytes`` is the size of the last cache, which threads share, 0 where the CPU's name
+    does not tell.
     """
 
     name: str
@@ -80,6 +81,9 @@ def cpu_features(target: Target) -> CpuFeatures:
         return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed)
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
-        name = "AVX2" if has("avx2") else "AVX"
-        return CpuFeatures(name, 256, 16, cores, dots, last_cache_bytes=last)
+        # AVX2 takes words in any order, and the order stands in a table.
+        name, compressed = ("AVX2", frozenset({4, 8})) if has("avx2") else ("AVX", frozenset[int]())
+        return CpuFeatures(
+            name, 256, 16, cores, dots, compressed_bytes=compressed, last_cache_bytes=last
+        )
     return CpuFeatures("128-bit vectors", 128, 16, cores)

@@ -21,7 +21,15 @@ packs = pytest.mark.skipif(
     not {4, 8} <= cpu_features(TARGET).compressed_bytes,
     reason="this CPU has no instruction that packs lanes",
 )
-BATCHES = {"algorithm": "batches", "register_tile": {"vectors": 2, "rows": 14}, "vector_lanes": 16}
+
+
+def batches(lanes):
+    """Batches of 112 numbers, two of which take as much as ``lanes`` words do."""
+    tile = {"vectors": 2, "rows": 14 * 16 // lanes}
+    return {"algorithm": "batches", "register_tile": tile, "vector_lanes": lanes}
+
+
+BATCHES = batches(cpu_features(TARGET).lanes(32))
 
 
 def operands(values, k, region=">", *, axis=-1, indices=None):
@@ -368,14 +376,15 @@ def test_refuses_to_select_by_digits(region, dimension):
 def test_refuses_batches():
     def lower(op, cpu="x86-64-v4", **changes):
         target = make_target({"kind": "llvm", "mcpu": cpu})
-        config = dataclasses.replace(RULE.heuristic(op, target), **(BATCHES | changes))
+        config = dataclasses.replace(RULE.heuristic(op, target), **(batches(16) | changes))
         RULE.lower(op, target, config)
 
     def topk(k=2, **how):
         return ops.topk((4, 900), dimension=1, k=k, **how)
 
     for op, cpu in (
-        (topk(), "x86-64-v3"),
+        (topk(), "sandybridge"),
+        (topk(129), "x86-64-v3"),
         (topk(dtype="float64"), "x86-64-v4"),
         (topk(257), "x86-64-v4"),
         (topk("k"), "x86-64-v4"),
@@ -397,8 +406,9 @@ def test_takes_batches_where_the_cpu_packs():
         return RULE.heuristic(op, make_target({"kind": "llvm", "mcpu": cpu})).algorithm
 
     assert form("x86-64-v4", 64, "n", k=1) == form("x86-64-v4", 1000, k=256) == "batches"
-    assert form("x86-64-v4", 1000, k=257) == form("x86-64-v3", 1000, k=256) == "select"
-    assert form("x86-64-v3", 1000, k=8) == form("x86-64-v4", 99, k=8, dtype="int64") == "ordered"
+    assert form("x86-64-v4", 1000, k=257) == form("x86-64-v3", 1000, k=129) == "select"
+    assert form("x86-64-v3", 64, "n", k=1) == form("x86-64-v3", 1000, k=128) == "batches"
+    assert form("sandybridge", 1000, k=8) == form("x86-64-v4", 99, k=8, dtype="int64") == "ordered"
 
 
 def test_refuses_parts_of_strewn_lines():
