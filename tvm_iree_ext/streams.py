@@ -8,7 +8,8 @@ stores until it has a line; to a line that is stored to as usual, too, it would 
 A vector may have any address, as NumPy's arrays have multiples of 16 bytes: it is looked at, a
 whole vector stored at once, in parts of 16 bytes, or as usual.  A copy of what lies in the first
 cache stores whole lines, from wherever they begin there, and what it has of lines at its ends as
-usual.
+usual: last of all, with those lines fetched meanwhile, since stores wait for one that waits for its
+line.
 """
 
 import tvm_ffi
@@ -35,11 +36,17 @@ entry:
   %below = sub i64 0, %address
   %ragged = and i64 %below, 63
   %head = call i64 @llvm.umin.i64(i64 %ragged, i64 %bytes)
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %head, i1 false)
   %others = sub i64 %bytes, %head
   %whole = and i64 %others, -64
   %end = add i64 %head, %whole
   %left = sub i64 %bytes, %end
+  %behind = getelementptr i8, ptr %to, i64 %end
+  %begins = icmp eq i64 %head, 0
+  %ends = icmp eq i64 %left, 0
+  %first = select i1 %begins, ptr %from, ptr %to
+  %last = select i1 %ends, ptr %from, ptr %behind
+  call void @llvm.prefetch.p0(ptr %first, i32 1, i32 3, i32 1)
+  call void @llvm.prefetch.p0(ptr %last, i32 1, i32 3, i32 1)
   br label %test
 test:
   %at = phi i64 [ %head, %entry ], [ %next, %line ]
@@ -53,9 +60,11 @@ line:
   store <16 x i32> %value, ptr %target, align 64, !nontemporal !0
   br label %test
 tail:
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %head, i1 false)
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %left, i1 false)
   ret void
 }}
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 """,

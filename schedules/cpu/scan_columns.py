@@ -16,8 +16,14 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.lines import ColumnTile, column_parts, column_tiles
-from tvm_iree_ext.schedules.cpu.streaming import fence, next_line, result, stream_run
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.cpu.streaming import (
+    begins_parts,
+    fence,
+    next_line,
+    result,
+    stream_run,
+)
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.lines import Flat
 from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
@@ -108,12 +114,16 @@ def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 
 
 def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
-    """As :func:`_stream_tile`, each vector stored past the caches as soon as it is computed."""
+    """As :func:`_stream_tile`, each vector stored past the caches as soon as it is computed.
+
+    Where all rows begin alike, vectors may go in parts; else whole ones, from a line's begin on.
+    """
     lines, outer, source = operands.lines, tile.outer, operands.input
     last = Flat(emit.scratch([tile.size], operands.output.dtype))
     target, inclusive = result(operands.output.buffer, True), operands.op.inclusive
     item = item_bytes(source.dtype)
     rows_ahead = emit.ceil_div(_AHEAD_BYTES, tile.size * item)
+    in_parts = begins_parts(known(lines.inner), operands.output.dtype)
     several = max(emit.LINE_BYTES // (lanes * item), 1)  # vectors that a line has
 
     def each(position: Index, read: Index, value: Callable[[Expr], Expr]) -> None:
@@ -126,9 +136,15 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
                 last.store(place + lane, value(place + lane))
             target.store(at + place, last.load(place, count), count)
 
-        head = I.Bind(next_line(operands.output.buffer, at, at + i64(tile.columns)) - at)
-        with serial(head) as place:
-            put(place, 1)
+        head: Index = 0
+        if not in_parts:
+            output, stop = operands.output.buffer, at + i64(tile.columns)
+            head = I.Bind(next_line(output, at, stop) - at)
+            # What is stored as usual waits for its line, and what is stored later for that.
+            for edge in (at, stop - 1):
+                emit.prefetch(output, edge + rows_ahead * i64(lines.inner), write=True)
+            with serial(head) as place:
+                put(place, 1)
         steps = I.Bind(tirx.floordiv(i64(tile.columns) - head, i64(several * lanes)))
         with serial(steps) as step:
             first = head + step * (several * lanes)

@@ -54,7 +54,7 @@ def stages(target: Target) -> int:
     return 2 if cpu_features(target).vector_bits < 512 else 1
 
 
-def begins_parts(count: Extent, dtype: str) -> bool:
+def begins_parts(count: Extent | None, dtype: str) -> bool:
     """Whether runs of so many elements all begin where a vector may be stored past the caches."""
     return isinstance(count, int) and count * item_bytes(dtype) % PART_BYTES == 0
 

@@ -46,7 +46,12 @@ def check_streams(op, *arguments, stages=1, **changed):
 
 @pytest.mark.parametrize(
     ("dtype", "shape"),
-    [("float32", (40, 133)), ("float16", (7, 70)), ("int8", (7, 203))],
+    [
+        ("float32", (40, 133)),
+        ("float32", (9, 100)),  # rows begin at parts
+        ("float16", (7, 70)),
+        ("int8", (7, 203)),
+    ],
 )
 @pytest.mark.parametrize("inclusive", [True, False])
 @pytest.mark.parametrize("stages", [1, 2])
