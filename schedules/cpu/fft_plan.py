@@ -32,6 +32,7 @@ _FAR_COLUMN_TRIP = 5.0
 # where many rows lie side by side, as long as they fit the second cache beside all else; measured.
 _ROW_FASTER, _ROW_FASTER_THAN_MANY = 1.21, 2.45
 _MANY_LANES, _MOST_POINTS = 16, 1536
+_ROW_FASTER_OF_FEW = 1.13  # with few registers
 
 
 @cache
@@ -127,5 +128,6 @@ def goes_in_lanes(length: int, columns: int, lanes: int, largest: int) -> bool:
     if length // columns % lanes == 0:
         return False
     many = lanes >= _MANY_LANES and length <= _MOST_POINTS
-    faster = _ROW_FASTER_THAN_MANY if many else _ROW_FASTER
+    one = _ROW_FASTER_OF_FEW if has_few_registers(largest) else _ROW_FASTER
+    faster = _ROW_FASTER_THAN_MANY if many else one
     return _row_work(length, columns, lanes, largest) > faster * _work_of(radices, largest)

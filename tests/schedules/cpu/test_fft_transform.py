@@ -304,6 +304,15 @@ def test_rows_that_leave_vectors_empty_go_in_lanes():
     assert form(4, 441) == form("rows", 441) == "row"
 
 
+def test_with_few_registers_they_go_in_lanes_sooner():
+    def form(length):
+        op = ops.fft_transform((600, length))
+        return RULE.heuristic(op, make_target("llvm:haswell")).algorithm
+
+    assert form(441) == form(625) == "lanes"  # 21 x 21, 25 x 25
+    assert form(405) == form(1125) == form(1024) == "row"
+
+
 @pytest.mark.parametrize("length", [2, 7, 15])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_rows_shorter_than_a_vector(length, dtype):
