@@ -66,6 +66,20 @@ def test_filters_are_right_wherever_the_result_begins():
         np.testing.assert_array_equal(kernel(x, out=out), want)
 
 
+def test_filters_whose_places_crowd_the_first_cache_are_stored_in_whole_lines():
+    """By vectors of half a line each would be fetched twice."""
+
+    def lanes(mcpu, *channels, **how):
+        target = make_target({"kind": "llvm", "mcpu": mcpu, "num-cores": 2})
+        return CpuWinograd().heuristic(FILTER((3, 3, *channels), **how), target).vector_lanes
+
+    assert lanes("znver3", 64, 64) == lanes("znver3", 48, 48) == 16
+    assert lanes("znver3", 61, 67) == lanes("znver3", 72, 80) == 8
+    assert lanes("znver3", "c", 64) == 8
+    assert lanes("znver4", 64, 64) == lanes("znver4", 61, 67) == 16
+    check(FILTER((3, 3, 16, 48)), numbers(3, 3, 16, 48))
+
+
 @pytest.mark.parametrize("channels", [1, 3, 16, 81])
 def test_any_tiles(channels):
     x = numbers(8, 8, 2, 2, 11, channels)
