@@ -34,8 +34,8 @@ _PLACE_BYTES = 4
 _COLUMNS = range(_FEW, _LONG)
 
 # Where a line can be partitioned in vectors, longer ones are, many of them, too; measured, of keys
-# alone and with other operands.
-_SHORT, _SHORT_PAIRS = 1024, 64
+# alone and, in vectors of keys, with other operands.
+_SHORT, _SHORT_PAIRS = 1024, 4
 
 # Keys with other operands are partitioned where they have so many bytes: as many as places have.
 _PAIRED_BYTES = 4
@@ -77,7 +77,9 @@ class CpuSort(CpuRule):
         in_parts = _suits_quick(op, features)
         longest = _network_length(op)
         if in_parts:
-            longest = min(longest, _SHORT_PAIRS if len(op.dtypes) > 1 else _SHORT)
+            with_others = len(op.dtypes) > 1
+            most = _SHORT_PAIRS * _key_lanes(op, features) if with_others else _SHORT
+            longest = min(longest, most)
         short = isinstance(length, int) and length <= longest
         if short and not alone and _fills(op, lanes):
             rows = _network_rows(op, features.vector_registers)

@@ -318,6 +318,8 @@ def test_the_form_goes_by_length_lines_comparator_and_cpu(cpu):
     pairs = "quick" if with_compress else "radix"
     assert form((100_000,), 0, count=2) == form((2, 4096), 1, count=3) == pairs
     assert form((1000, 256), 1, count=2) == ("quick" if with_compress else "network")
+    assert form((1000, 64), 1, count=2) == ("quick" if cpu == "x86-64-v3" else "network")
+    assert form((1000, 32), 1, count=2) == "network"
     assert form((50,), 0) == form((50,), 0, count=2) == ("quick" if with_compress else "merge")
 
 
