@@ -152,6 +152,8 @@ class Compress:
     def declared(self) -> Iterator[None]:
         """Kernel code in which the functions may be used."""
         code = (_INSTRUCTION if self._has_instruction else _TABLE) + _CODE
+        # Of 32 lanes a table would have 2^32 orders: there is an instruction, and none is made.
+        orders = [] if self._has_instruction else self._orders()
         code = code.format(
             V=f"<{self.lanes} x i{self.bits}>",
             v=f"v{self.lanes}i{self.bits}",
@@ -165,7 +167,7 @@ class Compress:
             others="ugt" if self.or_equal else "uge",
             name=self._name,
             masks=1 << self.lanes,
-            orders=", ".join(f"i64 {order}" for order in self._orders()),
+            orders=", ".join(f"i64 {order}" for order in orders),
         )
         with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
             yield

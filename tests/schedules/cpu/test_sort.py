@@ -324,6 +324,22 @@ def test_the_form_goes_by_length_lines_comparator_and_cpu(cpu):
 
 
 @pytest.mark.parametrize(
+    ("cpu", "dtype", "instruction"),
+    [
+        ("icelake-server", "int16", "llvm.x86.avx512.mask.compress.v32i16"),
+        ("icelake-server", "float32", "llvm.x86.avx512.mask.compress.v16i32"),
+        ("x86-64-v3", "float64", "llvm.x86.avx2.permd"),
+    ],
+)
+def test_only_what_no_instruction_packs_takes_a_table(cpu, dtype, instruction):
+    target = make_target({"kind": "llvm", "mcpu": cpu})
+    op = ops.sort((5000,), dimension=0, dtype=dtype)
+    text = RULE.lower(op, target, RULE.heuristic(op, target)).script(show_meta=True)
+    assert instruction in text
+    assert ("_orders" in text) == (cpu == "x86-64-v3")
+
+
+@pytest.mark.parametrize(
     ("form", "splits"),
     [("radix", 2), ("radix", 5), ("merge", 2), ("merge", 8)],
 )
