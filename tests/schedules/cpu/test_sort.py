@@ -114,9 +114,10 @@ def test_a_network_permutes_whatever_the_comparator_says():
         np.testing.assert_array_equal(got, np.take_along_axis(keys, order, 1))
 
 
-def test_a_network_loses_no_zero_among_nan():
+@pytest.mark.parametrize("lanes", [4, 8])  # as integers, and as floats
+def test_a_network_loses_no_zero_among_nan(lanes):
     keys = np.random.default_rng(13).choice([0.0, -0.0, np.nan, 1.0, -1.0], (24, 31))
-    (got,) = run(ops.sort(keys, dimension=1), keys, **NETWORK)
+    (got,) = run(ops.sort(keys, dimension=1), keys, **NETWORK | {"vector_lanes": lanes})
     for line, given in zip(got.view(np.uint64), keys.view(np.uint64), strict=True):
         assert sorted(line.tolist()) == sorted(given.tolist())
 
@@ -321,6 +322,29 @@ def test_the_form_goes_by_length_lines_comparator_and_cpu(cpu):
     assert form((1000, 64), 1, count=2) == ("quick" if cpu == "x86-64-v3" else "network")
     assert form((1000, 32), 1, count=2) == "network"
     assert form((50,), 0) == form((50,), 0, count=2) == ("quick" if with_compress else "merge")
+
+
+@pytest.mark.parametrize(("cpu", "tile"), [("x86-64-v3", "uint64"), ("x86-64-v4", "float64")])
+def test_what_a_network_sorts_floats_as_goes_by_the_size_of_vectors(cpu, tile):
+    target = make_target({"kind": "llvm", "mcpu": cpu})
+    op = ops.sort((64, 100), dimension=1, dtype="float64")
+    config = RULE.heuristic(op, target)
+    assert config.algorithm == "network"
+    text = RULE.lower(op, target, config).script()
+    assert f'alloc_buffer((T.int64({100 * config.vector_lanes}),), "{tile}")' in text
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("float64", 8), ("float16", 32)])
+def test_a_network_of_floats_in_wide_vectors(dtype, lanes):
+    rng = np.random.default_rng(21)
+    keys = rng.choice([0.0, -0.0, 1.0, -1.0, np.inf], (37, 61)).astype(dtype)
+    keys[5] = rng.standard_normal(61)
+    for axis, region in ((0, "<"), (1, ">=")):
+        op = ops.sort(keys, dimension=axis, region=region)
+        (got,) = run(op, keys, **NETWORK | {"vector_lanes": lanes})
+        (want,) = stable(keys, axis=axis, descending=region == ">=")
+        same([got], [want])
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
 
 
 @pytest.mark.parametrize(
