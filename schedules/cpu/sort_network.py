@@ -5,9 +5,10 @@ That is not stable by itself: where ties can be told apart, each element brings 
 line, and of two equal ones the later place goes later.  Floats alone, by a plain comparison, are
 sorted as integers (see :mod:`..sort_keys`): both kinds have a minimum and a maximum, but LLVM makes
 masked stores of a choice between floats, which take an AMD processor 20 cycles each.  In vectors of
-512 bits floats stay what they are: Intel's processors take half as many minima of integers there,
-and masked stores cost little.  Among floats alone zeros of either sign are the one tie that can be
-told apart; they are rare, and put back in their order afterwards.
+512 bits those of 4 bytes and 8 stay floats: Intel's processors take half as many minima of integers
+there, and masked stores cost little; so they do in those of 128, as SSE2 has no such minimum.
+Among floats alone zeros of either sign are the one tie that can be told apart; they are rare, and
+put back in their order afterwards.
 
 Work: length x log2(length)^2 / 4 exchanges for ``vector_lanes`` lines; it beats the other forms
 while a tile of that many lines stays in the L2 cache.  Scratch: the tile, and its places.
@@ -32,8 +33,8 @@ from tvm_iree_ext.ops.sort import Sort
 
 _PLACE = "int32"
 
-# Floats in vectors of so many bits are not sorted as integers.
-_FLOAT_BITS = 512
+# Floats of 4 bytes and 8 are sorted as integers in vectors of so many bits only.
+_INTEGER_BITS = 256
 
 # Square tiles of up to so many lanes are transposed in registers.
 _TRANSPOSED = 16
@@ -69,7 +70,8 @@ class _Network:
         """The integers that floats are sorted as."""
         if order is not None and not self.with_places and self.dtypes[0] in FLOATS:
             keys = Keys(self.dtypes[0], order.descending)
-            self.keys = keys if keys.width * self.lanes < _FLOAT_BITS else None
+            suits = keys.width < 32 or keys.width * self.lanes == _INTEGER_BITS
+            self.keys = keys if suits else None
 
     def emit(self) -> None:
         """All lines, as many at a time as a vector has lanes."""
