@@ -228,6 +228,7 @@ class _Loops:
                 ahead = I.Bind(begin + tiles * i64(tile) + row * tiles)
             with serial(tiles) as number:
                 if staged:
+                    # The line of the last element is the next tile's first, or has been asked for.
                     for line in emit.line_starts(size, self.word)[:-1] or [0]:
                         place = ahead + number * size + line
                         emit.prefetch(self.packed, place, nearest=False)

@@ -19,7 +19,7 @@ WORST = {">": -np.inf, "<": np.inf}
 forms = pytest.mark.parametrize("form", ["ordered", "heap", "select"])
 packs = pytest.mark.skipif(
     not {4, 8} <= cpu_features(TARGET).compressed_bytes,
-    reason="this CPU has no instruction that packs lanes",
+    reason="this CPU packs no lanes",
 )
 
 

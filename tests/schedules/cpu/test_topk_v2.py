@@ -24,7 +24,7 @@ SHUFFLED = {
 
 packs = pytest.mark.skipif(
     not {4, 8} <= cpu_features(TARGET).compressed_bytes,
-    reason="this CPU has no instruction that packs lanes",
+    reason="this CPU packs no lanes",
 )
 
 
