@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -167,3 +169,22 @@ def test_stopping_early_starts_no_process_afterwards(monkeypatch, begun):
     results.close()
     assert [(item, str(error)) for item, error in ended] == [("late", "was ended")]
     assert len(processes) == 1
+
+
+def test_ctrl_c_waits_for_the_first_process_of_a_program_too():
+    code = """
+import signal
+from multiprocessing import util
+from tvm_iree_ext import workers
+spawn = util.spawnv_passfds
+def looked_at(*args):
+    print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()), flush=True)
+    return spawn(*args)
+util.spawnv_passfds = looked_at
+worker = workers.Worker(limit_s=60, folder=".")
+worker.start()
+worker.end()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    # Python's own process, and ours.
+    assert (done.stdout, done.stderr) == ("True\nTrue\n", "")

@@ -9,6 +9,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
@@ -147,6 +148,8 @@ class Worker:
 @contextlib.contextmanager
 def _interrupts_wait() -> Iterator[None]:
     """Within the block Ctrl-C waits, also for the processes that start in it."""
+    # The process that Python starts along with the first of ours lets Ctrl-C through from then on.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
