@@ -26,9 +26,7 @@ FORMS = {"radix": RADIX, "merge": MERGE}
 
 
 FEATURES = cpu_features(TARGET)
-needs_compress = pytest.mark.skipif(
-    not FEATURES.compressed_bytes, reason="this CPU packs no lanes"
-)
+needs_compress = pytest.mark.skipif(not FEATURES.compressed_bytes, reason="this CPU packs no lanes")
 
 
 def config(op, **changes):
