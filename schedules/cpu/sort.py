@@ -33,9 +33,9 @@ _PLACE_BYTES = 4
 # Lengths of single lines that are sorted in vectors; measured.
 _COLUMNS = range(_FEW, _LONG)
 
-# Where a line can be partitioned in vectors, longer ones are, many of them, too; measured, of keys
-# alone and, in vectors of keys, with other operands.
-_SHORT, _SHORT_PAIRS = 1024, 4
+# Where a line can be partitioned in vectors, longer ones are, many of them, too; measured: of so
+# many keys alone, and of so many vectors of keys with other operands.
+_SHORT, _SHORT_PAIRS_VECTORS = 1024, 4
 
 # Keys with other operands are partitioned where they have so many bytes: as many as places have.
 _PAIRED_BYTES = 4
@@ -77,9 +77,8 @@ class CpuSort(CpuRule):
         in_parts = _suits_quick(op, features)
         longest = _network_length(op)
         if in_parts:
-            with_others = len(op.dtypes) > 1
-            most = _SHORT_PAIRS * _key_lanes(op, features) if with_others else _SHORT
-            longest = min(longest, most)
+            pairs = _SHORT_PAIRS_VECTORS * _key_lanes(op, features)
+            longest = min(longest, pairs if len(op.dtypes) > 1 else _SHORT)
         short = isinstance(length, int) and length <= longest
         if short and not alone and _fills(op, lanes):
             rows = _network_rows(op, features.vector_registers)
