@@ -80,37 +80,18 @@ def _emit_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 
 def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     """As :func:`_emit_tile`, with the row that was written last in scratch of its own."""
-    lines, outer, source = operands.lines, tile.outer, operands.input
     last = Flat(emit.scratch([tile.size], operands.output.dtype))
-    parts, inclusive = column_parts(tile.columns, lanes), operands.op.inclusive
 
-    def each(position: Index, value: Callable[[Expr, Expr], Expr]) -> None:
-        """A row of outputs, ``value(place, column)`` with places in the tile."""
-        for start, count, width in parts:
+    def each(position: Index, _read: Index, value: Callable[[Expr], Expr]) -> None:
+        """A row of outputs, ``value(place)`` with places in the tile."""
+        for start, count, width in column_parts(tile.columns, lanes):
             with serial(count) as vector, emit.vector_loop(width) as lane:
                 place = start + vector * width + lane
-                last.store(place, value(place, tile.first + place))
-        at = lines.at(outer, position, tile.first)
+                last.store(place, value(place))
+        at = operands.lines.at(tile.outer, position, tile.first)
         stream_run(operands.output.buffer, at, last.buffer, 0, tile.columns)
 
-    def begin(_place: Expr, column: Expr) -> Expr:
-        if inclusive:
-            return source.load(lines.at(outer, 0, column))
-        return operands.init.load(lines.line(outer, column))
-
-    each(0, begin)
-    with serial(i64(lines.length) - 1) as before:
-        read = before + 1 if inclusive else before
-
-        def advance(place: Expr, column: Expr) -> Expr:
-            element = source.load(lines.at(outer, read, column))
-            return operands.combine(last.load(place), element)
-
-        each(before + 1, advance)
-    for start, count, width in parts:
-        with serial(count) as vector, emit.vector_loop(width) as lane:
-            operands.finish(outer, tile.first + start + vector * width + lane)
-    fence()
+    _walk(operands, lanes, tile, last, each)
 
 
 def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
@@ -120,7 +101,7 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     """
     lines, outer, source = operands.lines, tile.outer, operands.input
     last = Flat(emit.scratch([tile.size], operands.output.dtype))
-    target, inclusive = result(operands.output.buffer, True), operands.op.inclusive
+    target = result(operands.output.buffer, True)
     item = item_bytes(source.dtype)
     rows_ahead = emit.ceil_div(_AHEAD_BYTES, tile.size * item)
     in_parts = begins_parts(known(lines.inner), operands.output.dtype)
@@ -153,6 +134,20 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
                 put(first + vector * lanes, lanes)
         with serial(tile.columns, head + steps * (several * lanes)) as place:
             put(place, 1)
+
+    _walk(operands, lanes, tile, last, each)
+
+
+def _walk(
+    operands: ScanOperands,
+    lanes: int,
+    tile: ColumnTile,
+    last: Flat,
+    each: Callable[[Index, Index, Callable[[Expr], Expr]], None],
+) -> None:
+    """All rows of a tile past the caches: ``each(position, read, value)`` keeps one in ``last``."""
+    lines, outer, source = operands.lines, tile.outer, operands.input
+    inclusive = operands.op.inclusive
 
     def begin(place: Expr) -> Expr:
         column = tile.first + place
