@@ -16,9 +16,14 @@ from tvm_iree_ext.errors import TargetError
 _FAST_PAIRS = ("znver", "cooperlake")
 
 # The last cache that a processor of AMD's Zen shares with its neighbours, as most chips of a
-# generation have it.  That of a Zen 4 or 5 is as large as a Zen 3's; with AVX-512 nobody has
-# measured what follows from it.
-_LAST_CACHE_BYTES = {"znver1": 8 << 20, "znver2": 16 << 20, "znver3": 32 << 20}
+# generation have it.
+_LAST_CACHE_BYTES = {
+    "znver1": 8 << 20,
+    "znver2": 16 << 20,
+    "znver3": 32 << 20,
+    "znver4": 32 << 20,
+    "znver5": 32 << 20,
+}
 
 _TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
 
@@ -78,7 +83,7 @@ def cpu_features(target: Target) -> CpuFeatures:
         features = _TILES if has("amx-tile") and has("avx512bf16") else {}
         tiles = frozenset(dtype for dtype, feature in features.items() if has(feature))
         compressed = frozenset({2, 4, 8} if has("avx512vbmi2") else {4, 8})
-        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed)
+        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed, last)
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
         # AVX2 takes words in any order, and the order stands in a table.
