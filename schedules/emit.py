@@ -20,6 +20,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.expressions import Expr, Index, cast, i64, known, run
 from tvm_iree_ext.ops.expressions import splat as splat  # kernels take it from here
 from tvm_iree_ext.ops.maps import IndexingMap
+from tvm_iree_ext.prefetches import NEAREST, PREFETCH, SECOND, UNDECIDED
 from tvm_iree_ext.signature import Extent
 
 _UNROLLED_PIECES = 16
@@ -110,16 +111,18 @@ def flat_index(index: Sequence[Index], shape: Sequence[Index]) -> Expr:
     return flat
 
 
-def prefetch(buffer: Any, *index: Index, nearest: bool = True, write: bool = False) -> None:
+def prefetch(buffer: Any, *index: Index, nearest: bool | None = None, write: bool = False) -> None:
     """Have the cache line of an element fetched, to be read or written; the index may lie outside.
 
-    Into all caches, or all but the nearest, for what is far ahead: a core waits for fewer lines
-    of the nearest.
+    Into all caches (``nearest``), or all but the nearest, for what is far ahead: a core waits for
+    fewer lines of the nearest.  What is read and may be either, the target decides.
     """
-    kept, data = 3 if nearest else 2, 1  # of LLVM's intrinsic: not code
+    undecided = NEAREST if write else UNDECIDED
+    kept = {True: NEAREST, False: SECOND, None: undecided}[nearest]
+    data = 1  # not code
     numbers = [tirx.const(value, "int32") for value in (int(write), kept, data)]
     place = tirx.address_of(buffer[tuple(map(i64, index))])
-    I.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch.p0", place, *numbers))
+    I.evaluate(tirx.call_llvm_intrin("void", PREFETCH, place, *numbers))
 
 
 def line_starts(count: int, dtype: str) -> list[int]:

@@ -26,7 +26,7 @@ REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
 )
 RECORDS = ".record .record_files .tuned"
-COMPILE = ".call_guard .vector_math .streams .pipeline .linker .device .versions"
+COMPILE = ".call_guard .vector_math .streams .prefetches .pipeline .linker .device .versions"
 BUILD = f"{REGISTRY} {COMPILE} {DEPLOYED} {RECORDS} .builder"
 PASSES = ".program_passes .program_lowering .program_device"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
@@ -47,7 +47,7 @@ ALLOWED = {
     "ops": ".layout .expression .purity tvm tvm_ffi numpy ml_dtypes",
     "vector": ".layout .ops tvm tvm_ffi numpy",
     "schedules": ".ops .vector .target .intrin .layout .call_guard .vector_math .streams"
-    " tvm tvm_ffi numpy",
+    " .prefetches tvm tvm_ffi numpy",
     "catalog": ".tolerance .layout .ops .reference .expression numpy ml_dtypes",
     "registry": ".catalog .ops .reference .schedules numpy",
     "support": f"{REGISTRY} .machine .gpu_function tvm numpy",
@@ -56,7 +56,9 @@ ALLOWED = {
     "vectorization": "tvm tvm_ffi",
     "call_guard": ".signature tvm",
     "streams": "tvm tvm_ffi",
-    "pipeline": ".call_guard .vector_math .vectorization .narrow_storage .streams tvm tvm_ffi",
+    "prefetches": ".target tvm tvm_ffi",
+    "pipeline": ".call_guard .vector_math .vectorization .narrow_storage .streams .prefetches tvm"
+    " tvm_ffi",
     "linker": ".target .machine .staging .versions tvm tvm_ffi",
     "staging": "",
     "machine": "",

@@ -10,6 +10,7 @@ from tvm.tirx import compilation_pipeline
 
 from tvm_iree_ext.call_guard import guard_calls
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
+from tvm_iree_ext.prefetches import choose_caches
 from tvm_iree_ext.streams import define_streams
 from tvm_iree_ext.vector_math import lower_vector_math
 from tvm_iree_ext.vectorization import broadcast_words, compare_words_for_nan
@@ -104,9 +105,8 @@ def _cpu_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     _, finalize_host, finalize_device = default_s_tir_pipeline()
 
     def finalize() -> Any:
-        return ir.transform.Sequential(
-            [lower_vector_math, keep_local_buffers_on_stack, define_streams, finalize_host()]
-        )
+        ours = [lower_vector_math, keep_local_buffers_on_stack, define_streams, choose_caches]
+        return ir.transform.Sequential([*ours, finalize_host()])
 
     return _lower, finalize, finalize_device
 

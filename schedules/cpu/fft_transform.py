@@ -131,7 +131,7 @@ class _Rows:
         for buffer in self.operands.inputs:
             if buffer is not None:
                 at = self.source + self.operands.extent + vector * self.lanes
-                emit.prefetch(buffer, *self.operands.flat(at))
+                emit.prefetch(buffer, *self.operands.flat(at), nearest=True)
 
     def fetch_results(self, part: int, vector: Expr) -> None:
         """Have a vector of this row's results fetched."""

@@ -25,6 +25,12 @@ _LAST_CACHE_BYTES = {
     "znver5": 32 << 20,
 }
 
+# CPUs that fetch lines into their second cache better than into the first, and a run of memory best
+# by themselves.  Measured on a Zen 4, with AVX-512 and AVX2, in times with the second cache over
+# those with the first: a vector times a matrix 0.63, argmax of columns 0.5, gather 0.87, a sort of
+# rows 0.92.  For Intel's chips all that was tuned with the first.
+_FETCHES_SECOND = ("znver",)
+
 _TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
 
 
@@ -39,7 +45,8 @@ class CpuFeatures:
     multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which some
     lanes of a whole vector are moved to its front by an instruction, or by a few.
     ``last_cache_bytes`` is the size of the last cache, which threads share, 0 where the CPU's name
-    does not tell.
+    does not tell.  ``fetches_second`` says that lines asked for ahead are best fetched into the
+    second cache, and that those of one run need not be asked for.
     """
 
     name: str
@@ -50,6 +57,7 @@ class CpuFeatures:
     tile_dtypes: frozenset[str] = frozenset()
     compressed_bytes: frozenset[int] = frozenset()
     last_cache_bytes: int = 0
+    fetches_second: bool = False
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of ``dtype_bits`` in a vector."""
@@ -70,7 +78,7 @@ def cpu_features(target: Target) -> CpuFeatures:
         return bool(llvm.llvm_cpu_has_features(feature, target))
 
     mcpu, mtriple = (str(target.attrs.get(name, "")) for name in ("mcpu", "mtriple"))
-    last = _LAST_CACHE_BYTES.get(mcpu, 0)
+    last, second = _LAST_CACHE_BYTES.get(mcpu, 0), mcpu.startswith(_FETCHES_SECOND)
     arm = mtriple.startswith(("aarch64", "arm64"))
     if arm:
         return CpuFeatures("NEON", 128, 32, cores)
@@ -83,12 +91,19 @@ def cpu_features(target: Target) -> CpuFeatures:
         features = _TILES if has("amx-tile") and has("avx512bf16") else {}
         tiles = frozenset(dtype for dtype, feature in features.items() if has(feature))
         compressed = frozenset({2, 4, 8} if has("avx512vbmi2") else {4, 8})
-        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed, last)
+        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed, last, second)
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
         # AVX2 takes words in any order, and the order stands in a table.
         name, compressed = ("AVX2", frozenset({4, 8})) if has("avx2") else ("AVX", frozenset[int]())
         return CpuFeatures(
-            name, 256, 16, cores, dots, compressed_bytes=compressed, last_cache_bytes=last
+            name,
+            256,
+            16,
+            cores,
+            dots,
+            compressed_bytes=compressed,
+            last_cache_bytes=last,
+            fetches_second=second,
         )
     return CpuFeatures("128-bit vectors", 128, 16, cores)

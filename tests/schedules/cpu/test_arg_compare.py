@@ -41,6 +41,29 @@ def test_any_length_of_contiguous_lines(sign):
         check(op, *arrays((3, length), 1))
 
 
+# The last block begins so that it ends with the line.
+@pytest.mark.parametrize("sign", [">", "<="])
+@pytest.mark.parametrize("length", [63, 64, 65, 127, 128, 200])
+@pytest.mark.parametrize("vectors", [1, 3, 4])
+def test_contiguous_lines_of_a_length_that_is_known(length, sign, vectors):
+    op = ops.arg_compare((20, length), sign, dimension=1)
+    check(op, *arrays((20, length), 1), config=config_of(op, register_tile={"vectors": vectors}))
+
+
+@pytest.mark.parametrize("stages", [1, 2])
+def test_what_is_read_next_may_be_fetched(stages):
+    op = ops.arg_compare((2, 5000), dimension=1)
+    check(op, *arrays((2, 5000), 1), config=config_of(op, stages=stages))
+
+
+def test_of_a_run_nothing_is_fetched_where_the_cpu_does_so():
+    op = ops.arg_compare((2, 5000), dimension=1)
+    stages = [
+        RULE.heuristic(op, make_target(f"llvm:{cpu}")).stages for cpu in ("znver4", "haswell")
+    ]
+    assert stages == [1, 2]
+
+
 @pytest.mark.parametrize("sign", [">", "<="])
 @pytest.mark.parametrize("length", [1, 2, 7, 64, 129, 1000])
 def test_a_line_in_parts(length, sign):
@@ -173,6 +196,7 @@ BAD_CONFIGS = {
     "algorithm": ({"algorithm": "fold"}, "algorithm is 'fold'; expected one of columns, lanes, ro"),
     "lanes": ({"vector_lanes": 12}, "vector_lanes is 12; expected a power of two"),
     "splits": ({"splits": 0}, "splits is 0; expected a number from 1"),
+    "stages": ({"stages": 3}, "stages is 3; expected 1 to 2"),
     "vectors": (
         {"register_tile": {}},
         r"register_tile\['vectors'\] is None; expected a number from 1",
