@@ -29,9 +29,10 @@ from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scan import Scan
+from tvm_iree_ext.streams import PART_BYTES
 
-# What is fetched of the rows to come, at least.
-_AHEAD_BYTES = 4096
+# What is fetched of the rows to come, at least, to the second cache.
+_AHEAD_BYTES = 8192
 
 
 def columns_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
@@ -97,15 +98,30 @@ def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     """As :func:`_stream_tile`, each vector stored past the caches as soon as it is computed.
 
-    Where all rows begin alike, vectors may go in parts; else whole ones, from a line's begin on.
+    Where all rows begin alike, vectors may go in parts, and are those of whole lines that are read:
+    one across two lines waits for both.  Else they are those of whole lines that are written.
     """
-    lines, outer, source = operands.lines, tile.outer, operands.input
-    last = Flat(emit.scratch([tile.size], operands.output.dtype))
-    target = result(operands.output.buffer, True)
-    item = item_bytes(source.dtype)
+    lines, outer, source = operands.lines, tile.outer, operands.input.buffer
+    output, target = operands.output.buffer, result(operands.output.buffer, True)
+    item = item_bytes(operands.output.dtype)
+    per_line = max(emit.LINE_BYTES // item, 1)
+    # Lines of the last row are those of the first one that is read, and of others that begin alike.
+    origin = I.Bind(lines.at(outer, 0, tile.first))
+    ragged = next_line(source, origin, origin + per_line) - origin
+    room = emit.scratch([tile.size + per_line], operands.output.dtype)
+    last = Flat(
+        I.decl_buffer(
+            [i64(tile.size)],
+            operands.output.dtype,
+            data=room.data,
+            elem_offset=I.Bind(per_line - ragged),
+            align=item,
+        )
+    )
     rows_ahead = emit.ceil_div(_AHEAD_BYTES, tile.size * item)
-    in_parts = begins_parts(known(lines.inner), operands.output.dtype)
-    several = max(emit.LINE_BYTES // (lanes * item), 1)  # vectors that a line has
+    in_parts = all(begins_parts(count, source.dtype) for count in (known(lines.inner), tile.size))
+    least = max(PART_BYTES // item, 1) if in_parts else 1
+    several = max(per_line // lanes, 1)  # vectors that a line has
 
     def each(position: Index, read: Index, value: Callable[[Expr], Expr]) -> None:
         """A row of outputs, ``value(place)`` with places in the tile."""
@@ -117,23 +133,32 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
                 last.store(place + lane, value(place + lane))
             target.store(at + place, last.load(place, count), count)
 
-        head: Index = 0
-        if not in_parts:
-            output, stop = operands.output.buffer, at + i64(tile.columns)
-            head = I.Bind(next_line(output, at, stop) - at)
-            # What is stored as usual waits for its line, and what is stored later for that.
-            for edge in (at, stop - 1):
-                emit.prefetch(output, edge + rows_ahead * i64(lines.inner), write=True)
-            with serial(head) as place:
-                put(place, 1)
+        def edge(count: Expr, start: Index = 0) -> None:
+            with serial(tirx.floordiv(count, i64(least))) as number:
+                put(start + number * least, least)
+
+        # The whole lines of what is read, or of what is written if that cannot go in parts.
+        whole, begin = (source, lines.at(outer, read, tile.first)) if in_parts else (output, at)
+        begin = I.Bind(begin)
+        head = I.Bind(next_line(whole, begin, begin + i64(tile.columns)) - begin)
+        if in_parts:
+            head = I.Bind(tirx.floordiv(head, i64(least)) * least)
+        for end in (i64(0), i64(tile.columns) - 1):
+            emit.prefetch(source, ahead + end, nearest=False)
+            if not in_parts:
+                # What is stored as usual waits for its line, and what is stored later for that.
+                line = at + end + rows_ahead * i64(lines.inner)
+                emit.prefetch(output, line, write=True)
+        edge(head)
         steps = I.Bind(tirx.floordiv(i64(tile.columns) - head, i64(several * lanes)))
         with serial(steps) as step:
             first = head + step * (several * lanes)
-            emit.prefetch(source.buffer, ahead + first)
+            # A core waits for too few lines of the first cache to have it read at full speed.
+            emit.prefetch(source, ahead + first, nearest=False)
             for vector in range(several):
                 put(first + vector * lanes, lanes)
-        with serial(tile.columns, head + steps * (several * lanes)) as place:
-            put(place, 1)
+        done = I.Bind(head + steps * (several * lanes))
+        edge(i64(tile.columns) - done, done)
 
     _walk(operands, lanes, tile, last, each)
 

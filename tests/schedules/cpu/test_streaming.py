@@ -49,6 +49,8 @@ def check_streams(op, *arguments, stages=1, **changed):
     [
         ("float32", (40, 133)),
         ("float32", (9, 100)),  # rows begin at parts
+        ("float64", (5, 112)),  # and at lines
+        ("int8", (7, 208)),
         ("float16", (7, 70)),
         ("int8", (7, 203)),
     ],
@@ -60,6 +62,13 @@ def test_scans_of_columns(dtype, shape, inclusive, stages):
     op = ops.scan(shape, dimension=0, inclusive=inclusive, dtype=dtype)
     x, init = (RNG.integers(0, 2, s).astype(kind) for s in (shape, shape[1:]))
     check_streams(op, x, init, workgroup_tile={"columns": 48}, stages=stages)
+
+
+@pytest.mark.parametrize("columns", [6, 12, 20])
+def test_scans_of_columns_whose_tiles_are_no_lines(columns):
+    op = ops.scan((5, 60), dimension=0, dtype="float32")
+    x, init = (RNG.integers(0, 9, s).astype("float32") for s in ((5, 60), (60,)))
+    check_streams(op, x, init, workgroup_tile={"columns": columns}, vector_lanes=2, stages=2)
 
 
 @pytest.mark.parametrize(
