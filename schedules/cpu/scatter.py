@@ -12,7 +12,8 @@ task applies:
 - ``ranges``: what falls into its range of the tensor.  For windows that cover indexed dims.
 
 In all but the first a task sees every update, and an element belongs to one task, which combines
-its updates in batch order: the result is that of a serial loop, for any region.
+its updates in batch order: the result is that of a serial loop, for any region.  A thread that is
+alone owns all rows: it would read the updates once for each task.
 """
 
 from collections.abc import Callable
@@ -147,13 +148,18 @@ class _Kernel:
         to, source = addresses([self.result.buffer.data, original.data], I.Bind, I.evaluate)
         with I.If(tirx.NE(to, source)), I.Then():
             self.tasks.copy(self.result.buffer, original, self.total)
+        form = self.config.algorithm
+        if form == "rows" and self.config.parallel:
+            threads = tirx.call_packed("runtime.NumThreads")
+            alone = tirx.EQ(tirx.Cast("int64", threads), i64(1))
+            self.tasks = Tasks(I.Bind(tirx.Select(alone, i64(1), i64(self.config.splits))), True)
         with self.tasks.each() as task:
             {
                 "batch": self.batch,
                 "rows": self.rows,
                 "columns": self.columns,
                 "ranges": self.ranges,
-            }[self.config.algorithm](task)
+            }[form](task)
 
     def batch(self, task: Expr) -> None:
         """Some of the updates."""
@@ -165,7 +171,7 @@ class _Kernel:
         shift = (self.config.workgroup_tile["rows"]).bit_length() - 1
 
         def owned(row: Expr) -> Expr:
-            owner = tirx.bitwise_and(row >> i64(shift), i64(self.config.splits - 1))
+            owner = tirx.bitwise_and(row >> i64(shift), i64(self.tasks.count) - 1)
             return tirx.EQ(owner, task)
 
         stop = i64(self.operands.positions)

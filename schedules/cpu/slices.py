@@ -24,7 +24,7 @@ ROWS_AHEAD = 2
 class Tasks:
     """How work is shared: a number of tasks, on the thread pool or one after another."""
 
-    count: int
+    count: Index
     parallel: bool
 
     @contextmanager

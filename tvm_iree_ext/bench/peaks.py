@@ -43,6 +43,7 @@ _READ_BYTES = 256 << 20  # beyond the last cache of most machines
 _READ_VECTORS = 8  # sums in flight
 _CACHED_BYTES = (1 << 20, 4 << 20, 16 << 20, 64 << 20)
 _CACHED_PASSES = 8  # in a call, so that waking threads is little beside them
+_PASSED_BYTES = 128 << 20  # by such a call: the shorter it is, the more often nobody interrupts it
 _SECONDS = 0.25  # of each figure
 
 
@@ -105,10 +106,11 @@ def measure_peaks(
             for dtype, call in tiles.items():
                 gflops[dtype] = max(gflops.get(dtype, 0.0), _tile_gflops(call, dtype, count))
             sums = _aligned((count, lanes))
-            cached = {
-                size: _CACHED_PASSES * _read_gbps(read_again, memory[: size // row_bytes], sums)
-                for size in _CACHED_BYTES
-            }
+            cached = {}
+            for size in _CACHED_BYTES:
+                again = size * _CACHED_PASSES <= _PASSED_BYTES
+                call, passes = (read_again, _CACHED_PASSES) if again else (read, 1)
+                cached[size] = passes * _read_gbps(call, memory[: size // row_bytes], sums)
             found.append(Peaks(count, gflops, _read_gbps(read, memory, sums), cached))
     return found
 

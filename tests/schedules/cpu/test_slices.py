@@ -8,7 +8,7 @@ import pytest
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
 
-from tvm_iree_ext import ops, registry
+from tvm_iree_ext import ops, registry, runtime
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import CallError, ScheduleError
 from tvm_iree_ext.ops import TensorType
@@ -48,6 +48,17 @@ def test_repeats_are_applied_in_order_by_every_algorithm(algorithm, width, split
         op, algorithm=algorithm, splits=splits, workgroup_tile=tile, parallel=splits > 1
     )
     check(op, updates, indices, original, kernel=kernel)
+
+
+def test_a_thread_that_is_alone_owns_all_rows():
+    updates, original = numbers(3000, 5), numbers(70, 5)
+    indices = RNG.integers(-2, 72, 3000).astype("int32")
+    op = ops.scatter(updates, indices, original, region="arg0 - arg1", unique_indices=False)
+    tile = {"batch": 1024, "rows": 2}
+    kernel = configured(op, algorithm="rows", splits=4, workgroup_tile=tile, parallel=True)
+    for count in range(1, runtime.available_processors() + 1):
+        with runtime.threads(count):
+            check(op, updates, indices, original, kernel=kernel)
 
 
 @pytest.mark.parametrize("splits", [1, 2, 7])
