@@ -56,10 +56,11 @@ class CpuScan(CpuRule):
         features = cpu_features(target)
         outer, length, inner = static_lines(op.type.shape, op.dimension)
         item = item_bytes(op.type.dtype)
-        lanes = min(features.lanes(item_bytes(held_dtype(op.type.dtype)) * 8), _MOST_LANES)
+        held_bits = item_bytes(held_dtype(op.type.dtype)) * 8
+        lanes = min(features.shuffled_bits // held_bits, _MOST_LANES)
         parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
         if inner != 1:
-            lanes = features.lanes(item_bytes(held_dtype(op.type.dtype)) * 8)
+            lanes = features.lanes(held_bits)
             tile = max(_ROW_BYTES // item // lanes, 1) * lanes
             if outer is not None and inner is not None:
                 # Tiles alike, as many as cores share evenly.
@@ -80,11 +81,13 @@ class CpuScan(CpuRule):
         if op.in_order or (short and not few):
             # With few lines most lanes would be idle: a step of one is as fast as one of four.
             algorithm = "rows" if few else "lanes"
+            streaming = algorithm == "lanes" and _streams(op, target, length)
             return LoweringConfig(
                 algorithm=algorithm,
                 vector_lanes=lanes,
                 parallel=parallel,
-                streaming=algorithm == "lanes" and _streams(op, target, length),
+                stages=stages(target) if streaming else 1,
+                streaming=streaming,
             )
         chunk = _CHUNK_BYTES // item
         splits = 1
@@ -155,8 +158,8 @@ def _check(op: Scan, check: ConfigCheck) -> None:
     check.need(form != "rows" or not streaming, "'rows' does not store past the caches")
     check.need(dtype not in _LOWERED or not streaming, f"{dtype} is not stored past the caches")
     several = check.count("stages", check.config.stages, 2) == 2
-    staged = form == "columns" and streaming
-    check.need(staged or not several, "two stages are for columns stored past the caches")
+    staged = form in ("columns", "lanes") and streaming
+    check.need(staged or not several, "two stages are for columns or lanes stored past the caches")
     if form == "columns":
         check.tile("workgroup_tile", "columns")
     if form == "prefix":

@@ -31,7 +31,7 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scan import Scan
 from tvm_iree_ext.streams import PART_BYTES
 
-# What is fetched of the rows to come, at least, to the second cache.
+# What is fetched of the rows to come, at least.
 _AHEAD_BYTES = 8192
 
 
@@ -144,7 +144,7 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
         if in_parts:
             head = I.Bind(tirx.floordiv(head, i64(least)) * least)
         for end in (i64(0), i64(tile.columns) - 1):
-            emit.prefetch(source, ahead + end, nearest=False)
+            emit.prefetch(source, ahead + end)
             if not in_parts:
                 # What is stored as usual waits for its line, and what is stored later for that.
                 line = at + end + rows_ahead * i64(lines.inner)
@@ -153,8 +153,7 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
         steps = I.Bind(tirx.floordiv(i64(tile.columns) - head, i64(several * lanes)))
         with serial(steps) as step:
             first = head + step * (several * lanes)
-            # A core waits for too few lines of the first cache to have it read at full speed.
-            emit.prefetch(source, ahead + first, nearest=False)
+            emit.prefetch(source, ahead + first)
             for vector in range(several):
                 put(first + vector * lanes, lanes)
         done = I.Bind(head + steps * (several * lanes))

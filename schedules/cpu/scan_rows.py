@@ -23,8 +23,13 @@ from tvm_iree_ext.schedules.scan_operands import ScanOperands
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scan import Scan
 
-# What is gathered of each line for a run: that of all lies in the second cache.
+# What is gathered of each line for a run: that of all lies in the second cache.  With what is read
+# next fetched meanwhile, less, so that memory is read all the time that it is written.
 _RUN_BYTES = 4 * 1024
+_STAGED_RUN_BYTES = 2 * 1024
+
+# How far ahead it is fetched.
+_AHEAD_BYTES = 2 * 1024
 
 
 def rows_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
@@ -63,7 +68,7 @@ class _Lanes:
 
     def __init__(self, operands: ScanOperands, config: LoweringConfig, task: Expr) -> None:
         self.operands, self.lanes = operands, config.vector_lanes
-        self.streaming = config.streaming
+        self.streaming, self.staged = config.streaming, config.stages > 1
         self.lines = operands.lines
         self.rows = rows_in_lanes(task, self.lanes, self.lines.outer)
         self.carry = emit.registers(self.lanes, operands.held)
@@ -120,7 +125,8 @@ class _Lanes:
         with serial(first, begun) as column:
             self.column(column)
         blocks = I.Bind(tirx.floordiv(i64(self.lines.length) - first, i64(lanes)))
-        most = max(_RUN_BYTES // item_bytes(output.dtype) // lanes, 1)
+        item = item_bytes(output.dtype)
+        most = max((_STAGED_RUN_BYTES if self.staged else _RUN_BYTES) // item // lanes, 1)
         # Rows are a line more than a power of 2 apart here.
         stride = (most + 1) * lanes
         gathered = Flat(emit.scratch([lanes * stride], output.dtype))
@@ -128,6 +134,10 @@ class _Lanes:
             start = I.Bind(first + part * (most * lanes))
             count = I.Bind(emit.smaller(most, blocks - part * most))
             with serial(count) as block:
+                if self.staged:
+                    ahead = start + block * lanes + _AHEAD_BYTES // item
+                    for row in self.rows:
+                        emit.prefetch(source.buffer, self.lines.at(row, ahead))
                 at = [block * lanes + lane * stride for lane in range(lanes)]
                 self.tile(start + block * lanes, gathered, at)
             for lane, row in enumerate(self.rows):

@@ -53,7 +53,7 @@ def stages(target: Target) -> int:
     bandwidth.  With AVX-512 on others than Zens nobody has measured it.
     """
     features = cpu_features(target)
-    return 2 if features.vector_bits < 512 or features.last_cache_bytes else 1
+    return 2 if features.vector_bits < 512 or features.fetches_second else 1
 
 
 def begins_parts(count: Extent | None, dtype: str) -> bool:

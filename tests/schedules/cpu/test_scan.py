@@ -64,6 +64,23 @@ def test_cores_share_columns_evenly():
         assert -(-columns // tile) == tiles
 
 
+@pytest.mark.parametrize(
+    ("mcpu", "dtype", "lanes"),
+    [
+        ("graniterapids", "float32", 16),
+        ("znver4", "float32", 8),  # which works on 512 bits in two halves
+        ("znver4", "float64", 4),
+        ("znver4", "float16", 8),
+        ("znver4", "int8", 16),
+        ("znver3", "float32", 8),
+    ],
+)
+def test_lanes_of_rows_are_those_that_change_places_fast(mcpu, dtype, lanes):
+    target = make_target({"kind": "llvm", "mcpu": mcpu, "num-cores": 2})
+    op = ops.scan((64, 1000), dimension=1, dtype=dtype)
+    assert RULE.heuristic(op, target).vector_lanes == lanes
+
+
 def test_a_tile_of_columns_that_is_cut_short():
     op = ops.scan((6, 77), dimension=0, dtype="i32")
     config = config_of(op, workgroup_tile={"columns": 32})

@@ -89,10 +89,11 @@ def test_scans_of_lines(dtype, length, inclusive, splits):
     [("float32", 1), ("float32", 2500), ("float16", 90)],
 )
 @pytest.mark.parametrize("inclusive", [True, False])
-def test_scans_of_lines_in_lanes(dtype, length, inclusive):
+@pytest.mark.parametrize("stages", [1, 2])
+def test_scans_of_lines_in_lanes(dtype, length, inclusive, stages):
     op = ops.scan((19, length), dimension=1, inclusive=inclusive, dtype=dtype)
     x, init = (RNG.integers(0, 2, s).astype(numpy_dtype(dtype)) for s in ((19, length), (19,)))
-    check_streams(op, x, init, algorithm="lanes")
+    check_streams(op, x, init, algorithm="lanes", stages=stages)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +176,7 @@ def test_results_are_streamed_that_the_last_cache_cannot_hold():
 
 
 def test_what_is_streamed_in_two_stages():
-    """Where the next tiles lie behind these, and rows of columns; not by AVX-512 of Intel."""
+    """Where the next tiles lie behind these, and scans in order; not by AVX-512 of Intel."""
 
     def stages(op, mcpu="znver3"):
         target = make_target({"kind": "llvm", "mcpu": mcpu, "num-cores": 2})
@@ -187,11 +188,15 @@ def test_what_is_streamed_in_two_stages():
     assert [stages(unpack, mcpu) for mcpu in cpus] == [2, 2, 1]
     assert stages(ops.unpack((128, 512, 8, 32), (4093, 4091), outer_dims_perm=[1, 0], **tiles)) == 1
     assert stages(ops.pack((4093, 4091), padding_value=0, **tiles)) == 1
-    columns = ops.scan((4096, 4096), dimension=0)
-    assert [stages(columns, mcpu) for mcpu in cpus] == [2, 2, 1]
-    assert stages(ops.scan((4096, 4096), dimension=1)) == 1
+    for dimension in (0, 1):
+        scan = ops.scan((4096, 4096), dimension=dimension)
+        assert [stages(scan, mcpu) for mcpu in cpus] == [2, 2, 1]
+    assert stages(ops.scan((4096, 4096), dimension=1, reassociate=True)) == 1
     for op, message in (
-        (ops.scan((64, 64), dimension=0), "two stages are for columns stored past the caches"),
+        (
+            ops.scan((64, 64), dimension=0),
+            "two stages are for columns or lanes stored past the caches",
+        ),
         (ops.pack((64, 64), **tiles), "two stages are for unpacked rows stored past the caches"),
     ):
         usual = choose(op, HOST).heuristic(op, HOST)
