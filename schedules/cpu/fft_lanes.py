@@ -21,7 +21,7 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft_plan import has_few_registers, passes
+from tvm_iree_ext.schedules.cpu.fft_plan import passes
 from tvm_iree_ext.schedules.cpu.fft_tables import Table, integers
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft, turned_dft, turned_roots
@@ -42,6 +42,22 @@ class VectorRegisters(Registers):
         """``a * b + c``."""
         dtype = f"{self.dtype}x{self.lanes}" if self.lanes > 1 else self.dtype
         return tirx.call_llvm_pure_intrin(dtype, "llvm.fmuladd", a, b, c)
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """What transforms are computed in: vectors, and codelets of ``radix`` points at most.
+
+    ``in_butterflies`` says that points are turned in the butterflies of powers of two, by fewer
+    multiply-adds.  Not where registers are few: each multiply-add overwrites an operand, and
+    butterflies need both again.  Products before plain sums need no copies, fewer registers, and go
+    beside the sums where those have units of their own.
+    """
+
+    lanes: int
+    dtype: str
+    radix: int
+    in_butterflies: bool
 
 
 @dataclass(frozen=True)
@@ -75,18 +91,16 @@ class LanesTransform:
     def __init__(
         self,
         length: int,
-        lanes: int,
-        dtype: str,
-        largest_radix: int,
+        vectors: Vectors,
         ahead: Callable[[Expr, int], None] | None = None,
         smallest_first: bool = False,
     ) -> None:
-        found = passes(length, largest_radix)
+        found = passes(length, vectors.radix)
         assert found is not None, length
         found = found[::-1] if smallest_first else found
-        self.length, self.lanes, self.dtype, self.ahead = length, lanes, dtype, ahead
-        self.radices = found
-        self.in_butterflies = not has_few_registers(largest_radix)
+        self.length, self.ahead, self.radices = length, ahead, found
+        self.lanes, self.dtype = vectors.lanes, vectors.dtype
+        self.in_butterflies = vectors.in_butterflies
         self.places: Any = None
         self.tables: list[Table | None] = []
         done = 1
@@ -239,12 +253,7 @@ class LanesTransform:
             store(c, value)
 
     def turns_in_butterflies(self, radix: int) -> bool:
-        """Whether points are turned in the butterflies of a pass: fewer multiply-adds.
-
-        Not where registers are few: each multiply-add overwrites an operand, and butterflies need
-        both again.  Products before plain sums need no copies, fewer registers, and go beside the
-        sums where those have units of their own.
-        """
+        """Whether points are turned in the butterflies of a pass."""
         return self.in_butterflies and radix & (radix - 1) == 0
 
     def roots(self, radix: int) -> list[tuple[int, int, int]]:

@@ -36,6 +36,7 @@ from tvm_iree_ext.schedules.cpu.fft_lanes import (
     Load,
     Memory,
     Store,
+    Vectors,
 )
 from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, has_few_registers
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
@@ -69,23 +70,22 @@ class RowTransform:
         self,
         length: int,
         columns: int,
-        lanes: int,
-        dtype: str,
-        largest_radix: int,
+        vectors: Vectors,
         store_part: PartStore | None = None,
     ) -> None:
         assert length % columns == 0, (length, columns)
+        lanes, dtype = vectors.lanes, vectors.dtype
         self.length, self.lanes, self.dtype = length, lanes, dtype
         self.n1, self.n2 = columns, length // columns
-        self.columns = self.step(self.n1, largest_radix)
-        self.rows = self.columns if self.n1 == self.n2 else self.step(self.n2, largest_radix)
+        self.columns = self.step(self.n1, vectors)
+        self.rows = self.columns if self.n1 == self.n2 else self.step(self.n2, vectors)
         is_long = self.n1 > lanes and 2 * length * item_bytes(dtype) > _STREWN_BYTES
         self.store_part = store_part if is_long else None
         if self.store_part is not None:
             self.rows.emit_places()
         is_near = 2 * length * item_bytes(dtype) <= _STREWN_BYTES
         squares = self.n1 == lanes and self.n2 % lanes == 0
-        self.in_squares = squares and is_near and has_few_registers(largest_radix)
+        self.in_squares = squares and is_near and has_few_registers(vectors.radix)
         if length <= _ONE_TABLE:
             self.turns = Table(length, length, self.turn_at(self.n2), dtype, lanes)
         else:
@@ -93,10 +93,10 @@ class RowTransform:
             self.turns = Table(self.n1 * lanes, length, self.turn_at(lanes), dtype, lanes)
             self.base_turns = Table(groups * self.n1, length, self.base_turn, dtype, lanes)
 
-    def step(self, count: int, largest_radix: int) -> LanesTransform:
+    def step(self, count: int, vectors: Vectors) -> LanesTransform:
         """Transforms of columns, or of rows: of a few points, large codelets go beside stores."""
         few = count <= _FEW_POINTS
-        return LanesTransform(count, self.lanes, self.dtype, largest_radix, smallest_first=few)
+        return LanesTransform(count, vectors, smallest_first=few)
 
     def turn_at(self, width: int) -> Callable[[Any], Any]:
         """Turns k1 * j2 at (k1, j2) of a table of ``width`` columns."""
@@ -264,10 +264,10 @@ class RowTransform:
                 store_part(part, k2 * self.n1 + self.first(group, self.n1), point[part])
 
 
-def _convolution_length(least: int, lanes: int, largest_radix: int) -> int:
+def _convolution_length(least: int, vectors: Vectors) -> int:
     """The next length from ``least`` on that splits, a power of two or little more."""
     candidates = [odd << bits for odd in (1, 3, 5) for bits in range(3, least.bit_length() + 9)]
-    return min(c for c in candidates if c >= least and columns_of(c, lanes, largest_radix))
+    return min(c for c in candidates if c >= least and columns_of(c, vectors.lanes, vectors.radix))
 
 
 class BluesteinTransform:
@@ -277,12 +277,13 @@ class BluesteinTransform:
     of conj(c) is made once for a call, for all rows.
     """
 
-    def __init__(self, length: int, lanes: int, dtype: str, largest_radix: int) -> None:
+    def __init__(self, length: int, vectors: Vectors) -> None:
+        lanes, dtype = vectors.lanes, vectors.dtype
         self.length, self.lanes, self.dtype = length, lanes, dtype
-        size = _convolution_length(2 * length - 1, lanes, largest_radix)
+        size = _convolution_length(2 * length - 1, vectors)
         self.size = size
-        columns = columns_of(size, lanes, largest_radix)[0]
-        self.inner = RowTransform(size, columns, lanes, dtype, largest_radix)
+        columns = columns_of(size, lanes, vectors.radix)[0]
+        self.inner = RowTransform(size, columns, vectors)
 
         def square(position: Any) -> Any:
             return position * position

@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform, Memory
+from tvm_iree_ext.schedules.cpu.fft_lanes import LanesTransform, Memory, Vectors
 from tvm_iree_ext.schedules.cpu.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
@@ -30,18 +30,19 @@ _LINE_BYTES = 64
 class SideBySide:
     """The kernel under construction."""
 
-    def __init__(self, operands: TransformOperands, config: LoweringConfig) -> None:
+    def __init__(
+        self, operands: TransformOperands, config: LoweringConfig, vectors: Vectors
+    ) -> None:
         op = operands.op
         self.operands, self.op, self.config = operands, op, config
-        self.lanes, self.dtype = config.vector_lanes, op.compute_dtype
+        self.lanes, self.dtype = vectors.lanes, vectors.dtype
         self.real = op.kind in ("real_to_complex", "complex_to_real")
         self.packed = self.real and op.length % 2 == 0
         self.count = op.length // 2 if self.packed else op.length
-        radix = config.register_tile["radix"]
         inner = known(operands.inner)
         self.in_place = inner is not None and inner >= self.lanes
         ahead = self.fetch_results if operands.contiguous else None
-        self.transform = LanesTransform(self.count, self.lanes, self.dtype, radix, ahead)
+        self.transform = LanesTransform(self.count, vectors, ahead)
         if not (self.real or self.in_place):
             self.transform.emit_places()
         if self.packed:

@@ -8,6 +8,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.fft_lanes import Vectors
+from tvm_iree_ext.schedules.cpu.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft_row import BluesteinTransform, RowTransform
 from tvm_iree_ext.schedules.cpu.fft_side import SideBySide
@@ -18,19 +20,25 @@ from tvm_iree_ext.schedules.fft_operands import TransformOperands
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.fft_transform import FftTransform
+from tvm_iree_ext.target.cpu import CpuFeatures
 
 # Of a row's results, which fit the first cache beside what lies between.
 _FETCHED_BYTES = 24576
 
 
-def transform_kernel(op: FftTransform, config: LoweringConfig) -> tirx.PrimFunc:
+def transform_kernel(
+    op: FftTransform, config: LoweringConfig, features: CpuFeatures
+) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in the form ``config.algorithm``: row, lanes or bluestein."""
+    radix = config.register_tile["radix"]
+    in_butterflies = not (has_few_registers(radix) or features.adds_apart)
+    vectors = Vectors(config.vector_lanes, op.compute_dtype, radix, in_butterflies)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)
         with I.sblock("root"):
             {"row": _emit_rows, "lanes": _emit_lanes, "bluestein": _emit_bluestein}[
                 config.algorithm
-            ](operands, config)
+            ](operands, config, vectors)
     return builder.get()
 
 
@@ -40,15 +48,14 @@ def complex_length(op: FftTransform) -> int:
     return op.length // 2 if packed else op.length
 
 
-def _emit_lanes(operands: TransformOperands, config: LoweringConfig) -> None:
-    SideBySide(operands, config).emit()
+def _emit_lanes(operands: TransformOperands, config: LoweringConfig, vectors: Vectors) -> None:
+    SideBySide(operands, config, vectors).emit()
 
 
-def _emit_bluestein(operands: TransformOperands, config: LoweringConfig) -> None:
+def _emit_bluestein(operands: TransformOperands, config: LoweringConfig, vectors: Vectors) -> None:
     """A row at a time, element by element at both ends."""
-    op, lanes = operands.op, config.vector_lanes
-    radix = config.register_tile["radix"]
-    transform = BluesteinTransform(op.length, lanes, op.compute_dtype, radix)
+    op = operands.op
+    transform = BluesteinTransform(op.length, vectors)
     loop = I.parallel if config.parallel else I.serial
     with loop(i64(0), i64(operands.points)) as point:
         source = I.Bind(operands.start(point, operands.extent))
@@ -67,24 +74,24 @@ def _emit_bluestein(operands: TransformOperands, config: LoweringConfig) -> None
         )
 
 
-def _emit_rows(operands: TransformOperands, config: LoweringConfig) -> None:
-    _Rows(operands, config).emit()
+def _emit_rows(operands: TransformOperands, config: LoweringConfig, vectors: Vectors) -> None:
+    _Rows(operands, config, vectors).emit()
 
 
 class _Rows:
     """Contiguous rows whose length splits in two factors."""
 
-    def __init__(self, operands: TransformOperands, config: LoweringConfig) -> None:
+    def __init__(
+        self, operands: TransformOperands, config: LoweringConfig, vectors: Vectors
+    ) -> None:
         op = operands.op
         self.operands, self.op, self.config = operands, op, config
-        self.lanes, self.dtype = config.vector_lanes, op.compute_dtype
+        self.lanes, self.dtype = vectors.lanes, vectors.dtype
         self.count = complex_length(op)
-        radix, columns = (config.register_tile[name] for name in ("radix", "columns"))
+        columns = config.register_tile["columns"]
         # Other kinds put both parts together, or have results in scratch memory first.
         store_part = self.store_part if op.kind in ("forward", "inverse") else None
-        self.transform = RowTransform(
-            self.count, columns, self.lanes, self.dtype, radix, store_part
-        )
+        self.transform = RowTransform(self.count, columns, vectors, store_part)
         self.packed = self.count != op.length
         if self.packed:
             count = self.count + 1

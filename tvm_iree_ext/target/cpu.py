@@ -35,6 +35,9 @@ _FETCHES_SECOND = ("znver",)
 # twice: on a Zen 4 scans of rows by transposed squares are faster by 1.1 to 1.5 with half of one.
 _IN_HALVES = ("znver4",)
 
+# CPUs on which sums have units of their own, beside those of multiply-adds.
+_ADDS_APART = ("znver",)
+
 _TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
 
 
@@ -51,7 +54,7 @@ class CpuFeatures:
     ``last_cache_bytes`` is the size of the last cache, which threads share, 0 where the CPU's name
     does not tell.  ``fetches_second`` says that lines asked for ahead are best fetched into the
     second cache, and that those of one run need not be asked for.  ``in_halves`` says that vectors
-    are worked on in two halves.
+    are worked on in two halves, and ``adds_apart`` that sums of floats go beside multiply-adds.
     """
 
     name: str
@@ -64,6 +67,7 @@ class CpuFeatures:
     last_cache_bytes: int = 0
     fetches_second: bool = False
     in_halves: bool = False
+    adds_apart: bool = False
 
     def lanes(self, dtype_bits: int) -> int:
         """Elements of ``dtype_bits`` in a vector."""
@@ -102,8 +106,19 @@ def cpu_features(target: Target) -> CpuFeatures:
         features = _TILES if has("amx-tile") and has("avx512bf16") else {}
         tiles = frozenset(dtype for dtype, feature in features.items() if has(feature))
         compressed = frozenset({2, 4, 8} if has("avx512vbmi2") else {4, 8})
-        halves = mcpu.startswith(_IN_HALVES)
-        return CpuFeatures("AVX-512", 512, 32, cores, dots, tiles, compressed, last, second, halves)
+        return CpuFeatures(
+            "AVX-512",
+            512,
+            32,
+            cores,
+            dots,
+            tiles,
+            compressed,
+            last,
+            second,
+            in_halves=mcpu.startswith(_IN_HALVES),
+            adds_apart=mcpu.startswith(_ADDS_APART),
+        )
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
         # AVX2 takes words in any order, and the order stands in a table.
@@ -117,5 +132,6 @@ def cpu_features(target: Target) -> CpuFeatures:
             compressed_bytes=compressed,
             last_cache_bytes=last,
             fetches_second=second,
+            adds_apart=mcpu.startswith(_ADDS_APART),
         )
     return CpuFeatures("128-bit vectors", 128, 16, cores)

@@ -190,6 +190,27 @@ def test_narrower_vectors_compute_the_same(target):
         check((5, length), config=RULE.heuristic(op, make_target(target)))
 
 
+def test_points_turned_in_butterflies_and_before_sums():
+    op = ops.fft_transform((3, 1024))
+    for radix in (8, 16):  # products go first where registers are few, which radix 8 stands for
+        config = RULE.heuristic(op, make_target("llvm:haswell"))
+        config = dataclasses.replace(config, register_tile={"radix": radix, "columns": 16})
+        check((3, 1024), kernel=build(op, target=make_target("llvm:haswell"), config=config))
+
+
+def test_short_rows_take_half_of_vectors_that_are_computed_in_halves():
+    def lanes(length, target, dtype="float32"):
+        return RULE.heuristic(ops.fft_transform((64, length), dtype=dtype), target).vector_lanes
+
+    zen, intel = make_target("llvm:znver4"), make_target("llvm:icelake-server")
+    assert [lanes(length, zen) for length in (243, 1125, 1536, 4096)] == [8, 8, 16, 16]
+    assert [lanes(length, zen, "float64") for length in (243, 1024)] == [4, 8]
+    assert {lanes(length, intel) for length in (243, 1125, 4096)} == {16}
+    for length in (128, 243, 1000, 1125):  # columns of 8, of 15 and in lanes
+        op = ops.fft_transform((19, length))
+        check((19, length), config=RULE.heuristic(op, zen))
+
+
 def test_scratch_grows_with_a_row_and_not_with_the_batch():
     def allocated(batch):
         op = ops.fft_transform((batch, 65536))
