@@ -12,6 +12,7 @@ from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.pack import Packing
+from tvm_iree_ext.streams import PART_BYTES
 from tvm_iree_ext.target.cpu import cpu_features
 
 # Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
@@ -44,12 +45,17 @@ class CpuPack(CpuRule):
             lengths = [_length(op, one, run) for one in (packed, unpacked)]
             lanes = _power_of_2(min(lanes, _LARGEST_SQUARE, *lengths))
         streaming = algorithm == "rows" and _streams(op, unpacked, target)
+        staged = streaming and _walks_tiles_in_order(op, unpacked) and stages(target) > 1
+        if staged:
+            # A vector across two lines that come from the second cache waits for both; of parts,
+            # where arrays begin at multiples of them, there is none.
+            lanes = min(lanes, max(PART_BYTES // item_bytes(op.unpacked.dtype), 1))
         return LoweringConfig(
             algorithm=algorithm,
             workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
             vector_lanes=lanes,
             parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
-            stages=stages(target) if streaming and _walks_tiles_in_order(op, unpacked) else 1,
+            stages=2 if staged else 1,
             streaming=streaming,
         )
 

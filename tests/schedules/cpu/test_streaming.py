@@ -188,6 +188,8 @@ def test_what_is_streamed_in_two_stages():
     assert [stages(unpack, mcpu) for mcpu in cpus] == [2, 2, 1]
     assert stages(ops.unpack((128, 512, 8, 32), (4093, 4091), outer_dims_perm=[1, 0], **tiles)) == 1
     assert stages(ops.pack((4093, 4091), padding_value=0, **tiles)) == 1
+    target = make_target({"kind": "llvm", "mcpu": "znver4", "num-cores": 2})
+    assert choose(unpack, target).heuristic(unpack, target).vector_lanes == 4  # of 16 bytes
     for dimension in (0, 1):
         scan = ops.scan((4096, 4096), dimension=dimension)
         assert [stages(scan, mcpu) for mcpu in cpus] == [2, 2, 1]
