@@ -180,6 +180,7 @@ class CpuAttention(CpuRule):
             promote=tuple(name for name in ("key", "value") if not _in_vectors(op, name, lanes)),
             splits=splits,
             parallel=_is_large(op),
+            stages=1 if features.fetches_second else 2,
         )
 
     def lower(self, op: Attention, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -262,6 +263,7 @@ def _check(op: Attention, check: ConfigCheck, features: CpuFeatures) -> None:
             expect(value % multiple == 0, name, value, f"a multiple of {multiple} ({why})")
     else:
         expect(k2 % lanes == 0, "reduction_tile['k2']", k2, f"a multiple of {lanes} (lanes)")
+        check.count("stages", config.stages, 2)
         static = _static_count(op, "m") is not None
         check.need(static, "'rows' needs a static number of rows")
         expect(m == op.count("m"), "workgroup_tile['m']", m, f"{op.count('m')}, the rows")

@@ -2,9 +2,11 @@
 
 Reading key and value once is all the work there is, so each is walked along its rows, in vectors
 of columns: a score is a dot product, its lanes summed for a block of keys at once by a transpose;
-an output row is a sum of value rows.  The keys of a batch point can be split among tasks.  Each
-task leaves its partial output, maximum and sum in a workspace, and a second loop merges them by
-the rule of the online softmax.
+an output row is a sum of value rows.  In one stage they are read in the order of memory, which the
+hardware foresees; in two, keys of a block side by side, and what is read next is fetched.
+
+The keys of a batch point can be split among tasks.  Each task leaves its partial output, maximum
+and sum in a workspace, and a second loop merges them by the rule of the online softmax.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +30,7 @@ _BYTES_AHEAD = 16 * 1024  # what is fetched by then comes from memory in time
 def rows_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; the number of rows must be static.
 
-    ``config`` has ``splits``, ``reduction_tile["k2"]`` (a multiple of the vector), and
+    ``config`` has ``splits``, ``stages``, ``reduction_tile["k2"]`` (a multiple of the vector), and
     ``register_tile["n"]``, the accumulator vectors of an output row.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
@@ -90,6 +92,8 @@ class _Rows:
         self.query = emit.scratch([self.rows, self.k1_wide], self.dtype)
         self.scores = emit.scratch([self.rows, self.tile_k2], self.dtype)
         self.rescale = emit.scratch([self.rows], self.dtype)
+        if self.config.stages == 1:
+            self.products = emit.scratch([self.lanes, self.lanes], self.dtype)
         promoted = {
             name: emit.scratch([self.tile_k2, width], self.dtype)
             for name, width in (("key", self.k1_wide), ("value", self.n_wide))
@@ -139,57 +143,82 @@ class _Rows:
 
     def multiply_query_key(self, row: Expr, first_key: Expr, keys: Index, promoted: object) -> None:
         """scores[row, k2]: a dot product per key, the lanes of a block of keys summed together."""
-        last = i64(self.keys) - 1
-        dims = self.op.dims["k1"]
-        tile = emit.registers(self.lanes * self.lanes, self.dtype)
+        last, dims = i64(self.keys) - 1, self.op.dims["k1"]
         ahead = self.rows_ahead("key", "k1")
+        repeated = self.k1_wide - self.k1 if promoted is None else 0
+        steps, whole = self.k1_wide // self.lanes, emit.run(0, self.lanes)
 
         def place(i: int) -> Expr:
             return emit.run(i * self.lanes, self.lanes)
 
-        def add(block: Expr, step: Index, repeated: int) -> None:
-            """One vector of each row of the block, whose first ``repeated`` lanes do not count."""
+        def product(block: Expr, i: Index, step: Index, repeated: int) -> Expr:
+            """One vector of a key of the block, of which the first ``repeated`` lanes are 0."""
             columns = emit.run(step * self.lanes, self.lanes)
-            query = self.query[row, columns]
-            start = first_key + block * self.lanes
-            for i in range(self.lanes):
-                if promoted is not None:
-                    loaded = promoted[block * self.lanes + i, columns]  # type: ignore[index]
-                else:
-                    # The last block may reach past the last key; those scores are not used.
-                    key = emit.smaller(first_key + (block * self.lanes + i), last)
-                    at = {**self.outer, **self.operands.key_at(key)}
-                    at |= self.space.spread(step * self.lanes - repeated, dims)
-                    loaded = self.views["key"].load(at, self.dtype, self.lanes)
-                    ahead(start, step * self.lanes, i)
-                if repeated:
-                    counts = emit.run(0, self.lanes) >= emit.splat(i64(repeated), self.lanes)
-                    loaded = tirx.Select(counts, loaded, self.operands.const(0.0, self.lanes))
-                I.buffer_store(tile, tile[place(i)] + query * loaded, [place(i)])
+            if promoted is not None:
+                loaded = promoted[block * self.lanes + i, columns]  # type: ignore[index]
+            else:
+                # The last block may reach past the last key; those scores are not used.
+                key = emit.smaller(first_key + (block * self.lanes + i), last)
+                at = {**self.outer, **self.operands.key_at(key)}
+                at |= self.space.spread(step * self.lanes - repeated, dims)
+                loaded = self.views["key"].load(at, self.dtype, self.lanes)
+            if repeated:
+                counts = whole >= emit.splat(i64(repeated), self.lanes)
+                loaded = tirx.Select(counts, loaded, self.operands.const(0.0, self.lanes))
+            return self.query[row, columns] * loaded
 
-        repeated = self.k1_wide - self.k1 if promoted is None else 0
-        steps = self.k1_wide // self.lanes
-        with serial(emit.ceil_div(keys, self.lanes)) as block:
+        def each_step(body: Callable[[Index, int], None]) -> None:
+            with serial(steps - bool(repeated)) as step:
+                body(step, 0)
+            if repeated:
+                body(i64(steps - 1), repeated)
+
+        def side_by_side(block: Expr) -> list[Expr]:
+            """A vector of each key in turn."""
+            tile = emit.registers(self.lanes * self.lanes, self.dtype)
+
+            def add(step: Index, repeated: int) -> None:
+                for i in range(self.lanes):
+                    ahead(first_key + block * self.lanes, step * self.lanes, i)
+                    added = tile[place(i)] + product(block, i, step, repeated)
+                    I.buffer_store(tile, added, [place(i)])
+
             for i in range(self.lanes):
                 I.buffer_store(tile, self.operands.const(0.0, self.lanes), [place(i)])
-            with serial(steps - bool(repeated)) as step:
-                add(block, step, 0)
-            if repeated:
-                add(block, i64(steps - 1), repeated)
-            summed = sum_of(emit.transpose([tile[place(i)] for i in range(self.lanes)]))
+            each_step(add)
+            return [tile[place(i)] for i in range(self.lanes)]
+
+        def in_turn(block: Expr) -> list[Expr]:
+            """All of a key, then the next one."""
+            sums = emit.registers(self.lanes, self.dtype)
+
+            def add(step: Index, repeated: int) -> None:
+                added = sums[whole] + product(block, key, step, repeated)
+                I.buffer_store(sums, added, [whole])
+
+            with serial(self.lanes) as key:
+                I.buffer_store(sums, self.operands.const(0.0, self.lanes), [whole])
+                each_step(add)
+                I.buffer_store(self.products, sums[whole], [key, whole])
+            return [self.products[i64(i), whole] for i in range(self.lanes)]
+
+        walk = side_by_side if self.config.stages > 1 else in_turn
+        with serial(emit.ceil_div(keys, self.lanes)) as block:
+            summed = sum_of(emit.transpose(walk(block)))
             I.buffer_store(self.scores, summed, [row, emit.run(block * self.lanes, self.lanes)])
 
     def rows_ahead(self, name: str, role: str) -> Callable[[Expr, Index, int], None]:
         """``fetch(key, first, i)``: vector ``first + i`` from a key's row on is read; fetch ahead.
 
         In the order of memory, whatever the order of reading: where it changes from key to value
-        and back, and where rows are read side by side, the hardware foresees less.  Nothing where
-        rows do not follow each other.  Of the vectors in a line of the cache the first asks for it.
+        and back, and where rows are read side by side, the hardware foresees less.  Nothing in one
+        stage, and where rows do not follow each other.  Of the vectors in a line of the cache the
+        first asks for it.
         """
         view, keys = self.views[name], self.op.dims["k2"]
         in_order = len(keys) == 1 and view.map.axes[-2:] == (keys, self.op.dims[role])
         in_line = max(1, _LINE_BYTES // (self.lanes * item_bytes(view.dtype)))
-        if name in self.config.promote or not in_order:
+        if self.config.stages == 1 or name in self.config.promote or not in_order:
             return lambda key, first, i: None
         flat = emit.flat(view.buffer)
         columns = self.k1 if name == "key" else self.n

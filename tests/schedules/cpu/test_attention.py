@@ -41,6 +41,27 @@ def test_any_head_dim(width, columns):
         check(ops.attention(query, key, value), query, key, value)
 
 
+@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize(
+    ("rows", "width", "columns"), [(1, 64, 64), (3, 31, 17), (2, 3, 5), (1, 256, 160)]
+)
+def test_keys_are_read_in_their_order_or_side_by_side(rows, width, columns, stages):
+    for keys in (7, 130):
+        query, key, value = arrays(rows, keys, width, columns)
+        op = ops.attention(query, key, value)
+        config = dataclasses.replace(RULE.heuristic(op, make_target("llvm")), stages=stages)
+        assert config.algorithm == "rows"
+        check(op, query, key, value, kernel=build(op, config=config))
+
+
+def test_nothing_is_fetched_ahead_where_the_cpu_foresees_it():
+    op = ops.attention(*arrays(1, 130))
+    stages = [
+        RULE.heuristic(op, make_target(f"llvm:{cpu}")).stages for cpu in ("znver4", "haswell")
+    ]
+    assert stages == [1, 2]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
 def test_the_last_vector_of_an_odd_row_counts_no_element_twice(dtype):
     query, key, value = arrays(1, 40, 31, 17, dtype=dtype)
