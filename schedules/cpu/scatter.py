@@ -171,8 +171,12 @@ class _Kernel:
         shift = (self.config.workgroup_tile["rows"]).bit_length() - 1
 
         def owned(row: Expr) -> Expr:
-            owner = tirx.bitwise_and(row >> i64(shift), i64(self.tasks.count) - 1)
-            return tirx.EQ(owner, task)
+            # All is done in int32 where indices are: LLVM cannot know that a count is small.
+            block, last, me = (
+                emit.cast(value, "int32")
+                for value in (row >> i64(shift), i64(self.tasks.count) - 1, task)
+            )
+            return tirx.EQ(tirx.bitwise_and(block, last), me)
 
         stop = i64(self.operands.positions)
         self.apply(i64(0), stop, owned, lambda start: (0, self.operands.run))

@@ -1,14 +1,16 @@
 """The CPU kernels of scatter and gather: every algorithm, hard indices, large inputs."""
 
 import dataclasses
+import re
 
 import ml_dtypes
 import numpy as np
 import pytest
+import tvm
 from tvm_iree_ext.schedules.cpu.gather import CpuGather
 from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
 
-from tvm_iree_ext import ops, registry, runtime
+from tvm_iree_ext import ops, pipeline, registry, runtime
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import CallError, ScheduleError
 from tvm_iree_ext.ops import TensorType
@@ -16,6 +18,7 @@ from tvm_iree_ext.target.names import make_target
 
 RNG = np.random.default_rng(11)
 TARGET = make_target("llvm")
+ROWS = {"algorithm": "rows", "splits": 4, "workgroup_tile": {"batch": 1024, "rows": 2}}
 
 
 def check(op, *arguments, kernel=None):
@@ -27,9 +30,13 @@ def check(op, *arguments, kernel=None):
     return got
 
 
-def configured(op, **changes):
+def config_of(op, **changes):
     rule = CpuScatter() if op.name.endswith("scatter") else CpuGather()
-    return build(op, config=dataclasses.replace(rule.heuristic(op, TARGET), **changes))
+    return dataclasses.replace(rule.heuristic(op, TARGET), **changes)
+
+
+def configured(op, **changes):
+    return build(op, config=config_of(op, **changes))
 
 
 def numbers(*shape, dtype="float32"):
@@ -50,15 +57,33 @@ def test_repeats_are_applied_in_order_by_every_algorithm(algorithm, width, split
     check(op, updates, indices, original, kernel=kernel)
 
 
-def test_a_thread_that_is_alone_owns_all_rows():
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_a_thread_that_is_alone_owns_all_rows(index_dtype):
     updates, original = numbers(3000, 5), numbers(70, 5)
-    indices = RNG.integers(-2, 72, 3000).astype("int32")
+    indices = RNG.integers(-2, 72, 3000).astype(index_dtype)
     op = ops.scatter(updates, indices, original, region="arg0 - arg1", unique_indices=False)
-    tile = {"batch": 1024, "rows": 2}
-    kernel = configured(op, algorithm="rows", splits=4, workgroup_tile=tile, parallel=True)
+    kernel = configured(op, parallel=True, **ROWS)
     for count in range(1, runtime.available_processors() + 1):
         with runtime.threads(count):
             check(op, updates, indices, original, kernel=kernel)
+
+
+def test_how_many_threads_there_are_is_asked_where_tasks_may_be_theirs():
+    op = ops.scatter((3000, 5), (3000, 1), (70, 5), region="add", unique_indices=False)
+    for parallel in (True, False):
+        config = config_of(op, parallel=parallel, **ROWS)
+        script = CpuScatter().lower(op, TARGET, config).script()
+        assert ("runtime.NumThreads" in script) == parallel
+
+
+def test_rows_are_searched_in_the_width_of_indices():
+    op = ops.scatter((3000, 5), (3000, 1), (70, 5), region="add", unique_indices=False)
+    target = make_target("llvm:haswell")
+    pipeline.register()
+    module = CpuScatter().lower(op, target, config_of(op, parallel=True, **ROWS))
+    library = tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)
+    found = set(re.findall(r"vpcmpeq[dq]", library.mod.inspect_source("asm")))
+    assert found == {"vpcmpeqd"}
 
 
 @pytest.mark.parametrize("splits", [1, 2, 7])
