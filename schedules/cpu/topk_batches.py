@@ -29,7 +29,7 @@ from tvm_iree_ext.schedules.cpu.sort_lines import as_seen, stored
 from tvm_iree_ext.schedules.cpu.sort_registers import RegisterSort
 from tvm_iree_ext.schedules.cpu.topk_keys import TopkKeys
 from tvm_iree_ext.schedules.cpu.topk_lines import TopkLines
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, product, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.topk import Topk
@@ -131,10 +131,7 @@ class _Batches(TopkLines):
 
     def biased(self, index: Expr) -> Expr:
         """An index as an unsigned number of 32 bits in the same order."""
-        word = tirx.Cast("int32" if self.index_bias else "uint32", index)
-        if not self.index_bias:
-            return word
-        return tirx.reinterpret("uint32", word) ^ tirx.const(self.index_bias, "uint32")
+        return tirx.Cast("uint32", emit.cast(index, "int64") + self.index_bias)
 
     def index_of(self, number: Expr) -> Expr:
         """The index that a number holds."""
@@ -198,7 +195,6 @@ class _Batches(TopkLines):
         self.put_by_keys, self.put_by_places = (emit.scratch([room], "uint32") for _ in range(2))
         size = self.config.register_tile["vectors"] * self.lanes
         whole = I.Bind(tirx.floordiv(end - begin, i64(size)))
-        hit = emit.registers(1, "int32")
         _put(self.put_by, i64(0))
         worst = emit.registers(1, "uint64")
         _put(worst, self.kept[self.kept_at])
@@ -209,39 +205,41 @@ class _Batches(TopkLines):
         def candidate(i: Index, lanes: int = 1) -> Expr:
             return self.flat["values"][emit.run(self.inputs_at + i, lanes)]
 
-        with serial(emit.ceil_div(end - begin, size)) as block:
+        # What is left of whole blocks has code of its own: a copy of some elements is a call, which
+        # leaves nothing in vector registers.
+        stop = I.Bind(begin + whole * size)
+        with serial(whole) as block:
             first = I.Bind(begin + block * size)
-            _put(hit, tirx.const(1, "int32"))
-            with I.If(block < whole), I.Then():
-                for element in range(0, size, self.piece):
-                    ahead = first + element + _PREFETCHED_BYTES // item_bytes(self.dtype)
-                    emit.prefetch(self.flat["values"], self.inputs_at + ahead)
-                best = self.best_of_block(candidate, first)
-                gets_in = tirx.And(
-                    tirx.Not(self.loses(best, self.threshold[0])), self.is_open[0] == 1
-                )
-                is_last = first + size >= end
-                _put(hit, tirx.Cast("int32", tirx.Or(gets_in, is_last)))
-            pieces = emit.ceil_div(emit.smaller(size, end - first), self.piece)
-            with I.If(hit[0] == 1), I.Then(), serial(pieces) as piece:
-                at = I.Bind(first + piece * self.piece)
-                self.put_piece_by(at, end)
-                after = I.Bind(at + self.piece)
-                is_full = self.put_by[0] > self.room - self.piece
-                with I.If(tirx.Or(is_full, after >= end)), I.Then():
-                    self.sort_batch()
-                    self.take_bound(I.Bind(self.kept[self.kept_at + (int(self.op.k) - 1)]), after)
+            for element in range(0, size, self.piece):
+                ahead = first + element + _PREFETCHED_BYTES // item_bytes(self.dtype)
+                emit.prefetch(self.flat["values"], self.inputs_at + ahead)
+            best = self.best_of_block(candidate, first)
+            gets_in = tirx.And(tirx.Not(self.loses(best, self.threshold[0])), self.is_open[0] == 1)
+            with I.If(tirx.Or(gets_in, first + size >= end)), I.Then():
+                with serial(size // self.piece) as piece:
+                    self.let_in(I.Bind(first + piece * self.piece), self.piece, end)
+        with serial(emit.ceil_div(end - stop, self.piece)) as piece:
+            at = I.Bind(stop + piece * self.piece)
+            self.let_in(at, I.Bind(tirx.min(end - at, i64(self.piece))), end)
 
-    def put_piece_by(self, at: Expr, end: Expr) -> None:
-        """Put by those of a piece that may be among the first."""
+    def let_in(self, at: Expr, count: Index, end: Expr) -> None:
+        """Put elements by, and keep the first of all where there is no more room, or no element."""
+        self.put_piece_by(at, count)
+        after = I.Bind(at + self.piece)
+        is_full = self.put_by[0] > self.room - self.piece
+        with I.If(tirx.Or(is_full, after >= end)), I.Then():
+            self.sort_batch()
+            self.take_bound(I.Bind(self.kept[self.kept_at + (int(self.op.k) - 1)]), after)
+
+    def put_piece_by(self, at: Expr, count: Index) -> None:
+        """Put by those of ``count`` elements, a piece at most, that may be among the first."""
         keys = emit.registers(self.piece, "uint32")
-        count = I.Bind(tirx.min(end - at, i64(self.piece)))
         words = emit.scratch([self.piece], stored(self.dtype))
-        with I.If(count == self.piece):
-            with I.Then():
-                source = self.flat["values"][emit.run(self.inputs_at + at, self.piece)]
-                I.buffer_store(words, source, [emit.run(0, self.piece)])
-            with I.Else(), serial(count) as i:
+        if known(count) == self.piece:
+            source = self.flat["values"][emit.run(self.inputs_at + at, self.piece)]
+            I.buffer_store(words, source, [emit.run(0, self.piece)])
+        else:
+            with serial(count) as i:
                 I.buffer_store(words, self.flat["values"][self.inputs_at + at + i], [i])
         with emit.vector_loop(self.piece) as lane:
             key = self.keys.key(words[lane], init=False)
