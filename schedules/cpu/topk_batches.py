@@ -215,9 +215,9 @@ class _Batches(TopkLines):
                 emit.prefetch(self.flat["values"], self.inputs_at + ahead)
             best = self.best_of_block(candidate, first)
             gets_in = tirx.And(tirx.Not(self.loses(best, self.threshold[0])), self.is_open[0] == 1)
-            with I.If(tirx.Or(gets_in, first + size >= end)), I.Then():
-                with serial(size // self.piece) as piece:
-                    self.let_in(I.Bind(first + piece * self.piece), self.piece, end)
+            is_asked = tirx.Or(gets_in, first + size >= end)
+            with I.If(is_asked), I.Then(), serial(size // self.piece) as piece:
+                self.let_in(I.Bind(first + piece * self.piece), self.piece, end)
         with serial(emit.ceil_div(end - stop, self.piece)) as piece:
             at = I.Bind(stop + piece * self.piece)
             self.let_in(at, I.Bind(tirx.min(end - at, i64(self.piece))), end)
