@@ -153,8 +153,8 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
         steps = I.Bind(tirx.floordiv(i64(tile.columns) - head, i64(several * lanes)))
         with serial(steps) as step:
             first = head + step * (several * lanes)
-            # The line after the one below: where rows are a little shorter than some pages, that one
-            # has the place in a page of what was just stored, and what is read waits for the store.
+            # The line after the one below: where rows are a little shorter than some pages, that
+            # has the place in a page of what was just stored, and waits for the store.
             emit.prefetch(source, ahead + first + per_line)
             for vector in range(several):
                 put(first + vector * lanes, lanes)
