@@ -131,7 +131,8 @@ class _Batches(TopkLines):
 
     def biased(self, index: Expr) -> Expr:
         """An index as an unsigned number of 32 bits in the same order."""
-        return tirx.Cast("uint32", emit.cast(index, "int64") + self.index_bias)
+        word = emit.cast(index, "int64") + self.index_bias
+        return tirx.Cast("uint32", word & i64(0xFFFFFFFF))
 
     def index_of(self, number: Expr) -> Expr:
         """The index that a number holds."""
