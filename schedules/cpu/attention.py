@@ -6,7 +6,11 @@ from tvm_iree_ext.schedules.attention_operands import dynamic_columns
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.amx import TILE, TILES, fits
 from tvm_iree_ext.schedules.cpu.attention_lanes import lanes_kernel
-from tvm_iree_ext.schedules.cpu.attention_pairs import pairs_kernel, pairs_product
+from tvm_iree_ext.schedules.cpu.attention_pairs import (
+    copied_operands,
+    pairs_kernel,
+    pairs_product,
+)
 from tvm_iree_ext.schedules.cpu.attention_rows import rows_kernel
 from tvm_iree_ext.schedules.cpu.attention_tiles import KEYS, tile_product, tiles_kernel
 from tvm_iree_ext.schedules.cpu.dot_products import LEAST_LANES
@@ -88,7 +92,7 @@ class CpuAttention(CpuRule):
                 Choice("workgroup_tile.m", (1, 2, 3, 4, 6, 8, 12), unit),
                 Choice("reduction_tile.k2", (4, 6, 8, 11, 12, 16, 24, 32), ("register_tile.k2",)),
                 lanes,
-                *(() if one == PAIRS else (promote,)),
+                promote,
                 parallel,
             )
             for one in found
@@ -143,7 +147,7 @@ class CpuAttention(CpuRule):
         tile_m = min(_ROWS, _ROW_NUMBERS // (op.count("k1") + op.count("n")))
         tile_k2 = _KEYS if small else _KEYS // 2
         if algorithm == PAIRS:
-            promote = ("value",)
+            promote = tuple(sorted(copied_operands(op)))
         if algorithm == MATRIX:
             promote, rows, tile_m = ("key", "value"), _PRODUCT_TILES, _TILED_ROWS
             vectors, tile_k2 = _TILED_VECTORS, _TILED_KEYS
@@ -241,7 +245,8 @@ def _check(op: Attention, check: ConfigCheck, features: CpuFeatures) -> None:
     expect(promoted <= {"key", "value"}, "promote", config.promote, "some of key and value")
     m, k2 = config.workgroup_tile["m"], config.reduction_tile["k2"]
     if form == PAIRS:
-        expect(promoted == {"value"}, "promote", config.promote, "value in the pairs form")
+        copied = copied_operands(op)
+        expect(promoted >= copied, "promote", config.promote, f"{' and '.join(sorted(copied))}")
         expect(k2 % 2 == 0, "reduction_tile['k2']", k2, "a multiple of 2 (pairs)")
     if form == MATRIX:
         expect(promoted == {"key", "value"}, "promote", config.promote, "key and value in tiles")

@@ -10,7 +10,7 @@ and value transposed once for all rows of a task.  Elements past the end of k1, 
 are zeros where they would be added, and so whole tiles are multiplied whatever the extents.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,7 +22,7 @@ from tvm_iree_ext.schedules.attention_operands import AttentionOperands
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu import amx
 from tvm_iree_ext.schedules.cpu.amx import TILE, Place, TileProduct
-from tvm_iree_ext.schedules.cpu.attention_pairs import HALF, WORD, Pairs, has_neighbours, words
+from tvm_iree_ext.schedules.cpu.attention_pairs import WORD, Pairs, has_neighbours, whole, words
 from tvm_iree_ext.schedules.cpu.dot_products import PAIRS
 from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
 
@@ -45,10 +45,6 @@ def tiles_kernel(op: Attention, config: LoweringConfig, product: TileProduct) ->
     return builder.get()
 
 
-def _whole(count: int, tile: int) -> int:
-    return -(-count // tile) * tile
-
-
 class _Tiles(Pairs):
     """The kernel under construction."""
 
@@ -57,9 +53,12 @@ class _Tiles(Pairs):
     ) -> None:
         super().__init__(operands, config, PAIRS)
         self.product = product
-        self.query_lines = _whole(self.k1, KEYS) // 2
-        self.output_lines = _whole(self.n, TILE)
+        self.output_lines = whole(self.n, TILE)
         self.tiles_k2 = self.tile_k2 // KEYS
+
+    @property
+    def copies_query(self) -> bool:
+        return True
 
     @contextmanager
     def declared(self) -> Iterator[None]:
@@ -73,56 +72,16 @@ class _Tiles(Pairs):
     def allocate_factors(self) -> None:
         lines = self.query_lines
         self.query = emit.scratch([self.tile_m // TILE * lines, TILE], WORD)
-        self.key = emit.scratch([self.tile_k2 // TILE * lines, 2 * TILE], HALF)
-        self.row_halves = emit.scratch([TILE, 2 * lines], HALF)
+        self.key = emit.scratch([self.tile_k2 // TILE * lines, TILE], WORD)
+        self.query_rows = emit.scratch([TILE, lines], WORD)
         self.weights = emit.scratch([self.tile_k2 // 2, self.width], WORD)
         self.value = emit.scratch([self.output_lines * self.tiles_k2, TILE], WORD)
         # What is past the ends of k1 and n is never written again.
         if 2 * lines != self.k1:
-            _clear(self.row_halves)
+            _clear(self.query_rows)
             _clear(self.key)
         if self.output_lines != self.n:
             _clear(self.value)
-
-    def raw_view(self, name: str) -> View:
-        """Query or key as it is read: as halves of words, since k1 may be odd."""
-        return self.halves(name)
-
-    def load_query(self) -> None:
-        """Bring the rows of query into ``query[k1 / 2, lanes]`` of each vector of them."""
-        self.factor = I.Bind(self.operands.query_factor)
-        with serial(self.groups) as group:
-            for lane, row in enumerate(self.lane_rows(group * TILE)):
-
-                def place(column: Expr, lane: int = lane) -> tuple[Expr, Expr]:
-                    return i64(lane), column
-
-                self.copy_row(self.row_halves, "query", row, place)
-            with serial(self.query_lines // TILE) as block:
-                rows = [
-                    tirx.reinterpret(
-                        f"{WORD}x{TILE}",
-                        self.row_halves[i64(lane), emit.run(block * 2 * TILE, 2 * TILE)],
-                    )
-                    for lane in range(TILE)
-                ]
-                first = group * self.query_lines + block * TILE
-                for line, value in enumerate(emit.transpose(rows)):
-                    I.buffer_store(self.query, value, [first + line, emit.run(0, TILE)])
-
-    def copy_row(
-        self, target: Any, name: str, at: At, place: Callable[[Expr], tuple[Expr, Expr]]
-    ) -> None:
-        """``target[place(k1)]`` = a row of query or key."""
-        view = self.raw[name]
-
-        def piece(column: Index, lanes: int) -> None:
-            here = {**at, **view.space.spread(column, self.op.dims["k1"])}
-            value = view.load(here, HALF, lanes)
-            line, first = place(i64(column))
-            I.buffer_store(target, value, [line, emit.run(first, lanes)])
-
-        emit.in_vectors(self.k1, 2 * TILE, piece)
 
     def promote(self, first_key: Expr, keys: Index) -> None:
         """Copy a tile of key, and transpose one of value: tiles of [n, k2 / 2]."""
@@ -149,12 +108,12 @@ class _Tiles(Pairs):
                     I.buffer_store(self.value, word(pair, column, 1), [at, pair])
 
         keys = emit.held_index(keys)
-        whole = emit.held_index(emit.divide(keys, KEYS)[0])
-        with serial(whole) as place:
+        full = emit.held_index(emit.divide(keys, KEYS)[0])
+        with serial(full) as place:
             tile(place, None)
         if (known(keys) or 1) % KEYS:
-            with I.If(i64(whole) * KEYS < i64(keys)), I.Then():
-                tile(i64(whole), keys)
+            with I.If(i64(full) * KEYS < i64(keys)), I.Then():
+                tile(i64(full), keys)
 
     def value_half(
         self,
@@ -175,17 +134,10 @@ class _Tiles(Pairs):
         """The first line of a tile of value, of a block of columns and a place along the keys."""
         return (i64(block) * self.tiles_k2 + place) * TILE
 
-    def copy_key(self, first_key: Expr, keys: Index) -> None:
-        """A tile of keys, as tiles of [k2, k1]; past the last key stays what is there."""
-        with serial(keys) as key:
-            at = {**self.outer, **self.operands.key_at(first_key + key)}
-            block, own = emit.divide(key, TILE)
-
-            def place(column: Expr) -> tuple[Expr, Expr]:
-                step, first = emit.divide(column, 2 * TILE)
-                return self.key_line(block, step) + own, first
-
-            self.copy_row(self.key, "key", at, place)
+    def key_place(self, key: Expr, word: Expr) -> tuple[Expr, Expr]:
+        """Where a word of a tile of keys is, in tiles of [k2, k1]."""
+        (block, own), (step, column) = emit.divide(key, TILE), emit.divide(word, TILE)
+        return self.key_line(block, step) + own, column
 
     def key_line(self, block: Index, step: Index) -> Expr:
         """The first line of a tile of key, of a block of keys and a step along k1."""
