@@ -49,9 +49,9 @@ _UNKNOWN_ROWS = 2048
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
 
-# Rows of a block up to which b is read where it is, if it is one panel: wherever its vectors begin,
-# they cost less than packing.  And the bytes of a part of it that stays in the first cache.
-_PANEL_ROWS = 256
+# Rows of a block up to which b is read where it is, by the panels that it has: wherever its vectors
+# begin, they cost less than packing.  And the bytes of a part of it that stays in the first cache.
+_PANEL_ROWS = {1: 256, 2: 96}
 _NEAR_BYTES = 32 << 10
 
 # Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
@@ -226,9 +226,9 @@ def panels_config(
             most_sums=_TILED_SUMS_BYTES,
         )
     m, n, k = grid.best()
-    if in_place and promoted == (plan.b,) and m <= _PANEL_ROWS and _is_panel(plan, tile):
+    if in_place and promoted == (plan.b,) and m <= _rows_in_place(plan, tile, n):
         promoted = ()
-        k = replace(grid, most_depth=_NEAR_BYTES // (tile.width * size)).best()[2]
+        k = replace(grid, most_depth=_NEAR_BYTES // (-(-n // lanes) * lanes * size)).best()[2]
     if rows is None and m == _TYPICAL and without_scratch(plan, lanes, k == places):
         m = _UNKNOWN_ROWS
     return LoweringConfig(
@@ -347,22 +347,21 @@ def _lies_in_rows(plan: Plan) -> bool:
     return same and plan.lies_along(plan.a, plan.depth)
 
 
-def _is_panel(plan: Plan, tile: RegisterTile) -> bool:
-    """Whether ``b`` is a panel as it lies in memory, and depth may be cut into any parts."""
+def _rows_in_place(plan: Plan, tile: RegisterTile, n: int) -> int:
+    """Rows of a block up to which ``b`` is read as it lies in memory, in parts of depth."""
     columns = plan.extent(plan.n)
     same = plan.op.types[plan.b].dtype == plan.product_dtype and plan.op.prologue is None
-    return (
-        same
-        and columns is not None
-        and columns <= tile.width
-        and _reads_in_place(plan, tile, tile.rows, columns)
-        and without_scratch(plan, tile.lanes, single=False)
-    )
+    if columns is None or not (same and plan.runs_along_n):
+        return 0
+    fits = _reads_in_place(plan, tile, tile.rows, n)
+    return _PANEL_ROWS.get(-(-columns // tile.width), 0) if fits else 0
 
 
 def _reads_in_place(plan: Plan, tile: RegisterTile, m: int, n: int) -> bool:
     """Whether vectors of ``b`` can be read where they are."""
     _, n = rounded_blocks(plan, tile, m, n)
     columns = plan.extent(plan.n)
+    if plan.last_vector(tile.lanes, n) is not None:
+        return True
     whole = columns is not None and columns % tile.lanes == 0 and (columns <= n or columns % n == 0)
     return whole and plan.lies_along(plan.b, [plan.n])

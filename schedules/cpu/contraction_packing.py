@@ -48,7 +48,7 @@ class Factor:
     """One factor, read by places of depth.
 
     ``view`` has elements as unsigned integers where they are put into words; ``flipped`` says that
-    int8 comes as unsigned bytes.
+    int8 comes as unsigned bytes.  No vector begins behind ``last`` (:meth:`.Plan.last_vector`).
     """
 
     operands: Operands
@@ -57,6 +57,7 @@ class Factor:
     dtype: str
     dot: Neighbours | None
     flipped: bool
+    last: int | None = None
 
     @property
     def group(self) -> int:
@@ -70,7 +71,7 @@ class Factor:
     def across(self, at: At, k: Expr, lanes: int = 1) -> Expr:
         """A place of depth; with ``lanes``, of a run along the last dim, which is another one."""
         if not self.dot:
-            return self.view.load(self.operands.depth_at(at, k), self.dtype, lanes)
+            return self.view.load(self._point(at, k, lanes), self.dtype, lanes)
         return self._word(
             [self._raw(at, k * self.group + i, lanes) for i in range(self.group)], lanes
         )
@@ -104,7 +105,13 @@ class Factor:
         emit.prefetch(self.view.buffer, *self.view.index(place))
 
     def _raw(self, at: At, element: Expr, lanes: int) -> Expr:
-        return self.view.load(self.operands.depth_at(at, element), WORD, lanes)
+        return self.view.load(self._point(at, element, lanes), WORD, lanes)
+
+    def _point(self, at: At, element: Expr, lanes: int) -> At:
+        n = self.operands.plan.n
+        if self.last is not None and lanes > 1 and n is not None:
+            at = {**at, n: emit.smaller(at[n], self.last)}
+        return self.operands.depth_at(at, element)
 
     def _word(self, elements: list[Expr], lanes: int) -> Expr:
         bits = 32 // self.group
@@ -117,19 +124,21 @@ class Factor:
         return word ^ emit.splat(tirx.const(OFFSETS, WORD), lanes) if self.flipped else word
 
 
-def factor_of(operands: Operands, name: str, dot: Neighbours | None) -> Factor:
+def factor_of(
+    operands: Operands, name: str, dot: Neighbours | None, last: int | None = None
+) -> Factor:
     """A factor of the kernel under construction: of words where there is ``dot``.
 
     Of an instruction with an unsigned factor it is the one that is read as scalars.
     """
     view, dtype = operands.views[name], operands.plan.product_dtype
     if dot is None:
-        return Factor(operands, name, view, dtype, None, False)
+        return Factor(operands, name, view, dtype, None, False, last)
     size = item_bytes(dot.dtype)
     shape, data = list(view.buffer.shape), view.buffer.data
     raw = I.decl_buffer(shape, f"uint{size * 8}", data=data, align=size)
     flipped = isinstance(dot, DotProduct) and dot.is_mixed and name == operands.plan.a
-    return Factor(operands, name, View(raw, view.map, view.space), WORD, dot, flipped)
+    return Factor(operands, name, View(raw, view.map, view.space), WORD, dot, flipped, last)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ words.  That of int8 takes unsigned bytes for a, so sums begin with
     offsets[n] = -128 * sum over the block of depth of b[n]
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -95,14 +95,16 @@ class PanelLoops:
         tile = config.register_tile
         self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)
         self.dtype = dot.sums if dot else plan.product_dtype
-        self.a, self.b = (factor_of(self.operands, name, dot) for name in (plan.a, plan.b))
         self.high, self.wide = self.operands.extent(plan.m), self.operands.extent(plan.n)
-        elements = self.operands.space.count(plan.depth)
-        self.packing = {one.name: Packing(one, self.lanes, elements) for one in (self.a, self.b)}
-        self.depth = emit.ceil_div(elements, self.a.group)
         self.block_m, self.block_n = rounded_blocks(
             plan, self.tile, config.workgroup_tile["m"], config.workgroup_tile["n"]
         )
+        self.last = plan.last_vector(self.lanes, self.block_n)
+        self.a = factor_of(self.operands, plan.a, dot)
+        self.b = factor_of(self.operands, plan.b, dot, self.last)
+        elements = self.operands.space.count(plan.depth)
+        self.packing = {one.name: Packing(one, self.lanes, elements) for one in (self.a, self.b)}
+        self.depth = emit.ceil_div(elements, self.a.group)
         self.block_k = -(-config.reduction_tile["k"] // self.a.group)
         self.held_k = -(-self.block_k // self.lanes) * self.lanes
         self.stride = odd_lines(self.held_k, item_bytes(self.dtype))
@@ -127,7 +129,6 @@ class PanelLoops:
         """All blocks of the result."""
         plan, operands = self.plan, self.operands
         slabs = operands.space.count(plan.slabs)
-        m, n = emit.smaller(self.block_m, self.high), emit.smaller(self.block_n, self.wide)
         space = Space(
             (slabs, emit.ceil_div(self.high, self.block_m), emit.ceil_div(self.wide, self.block_n))
         )
@@ -137,9 +138,9 @@ class PanelLoops:
             slab = emit.bound({**operands.origin, **operands.space.spread(at[0], plan.slabs)})
             row = i64(held_index(i64(at[1]) * self.block_m))
             column = i64(held_index(i64(at[2]) * self.block_n))
-            rows = emit.part(m, self.high, row)
-            columns = emit.part(n, self.wide, column)
-            self.task(slab, row, rows, column, columns)
+            for rows in _parts(self.block_m, self.high, row):
+                for columns in _parts(self.block_n, self.wide, column):
+                    self.task(slab, row, rows, column, columns)
 
     def task(self, slab: At, row: Expr, rows: Index, column: Expr, columns: Index) -> None:
         """A block of the result of a slab."""
@@ -164,7 +165,7 @@ class PanelLoops:
         sums: Sums | DirectSums
         if direct:
             block_at = (slab, row, rows, column, columns)
-            sums = DirectSums(self.operands, *block_at, self.lanes, memory, held)
+            sums = DirectSums(self.operands, *block_at, self.lanes, memory, held, self.last)
         else:
             sums = Sums(memory, held, self.lanes, self.dtype, single)
             self.clear(sums, rows, columns)
@@ -288,9 +289,10 @@ class PanelLoops:
         """Panels of b: vectors of each k after one another; past the last column, zeros."""
         for start, count, vectors in self.parts:
             width = vectors * self.lanes
-            with serial(count) as panel:
+            alone = known(count) == 1  # how many columns it has is a number then
+            with nullcontext(i64(0)) if alone else serial(count) as panel:
                 offset = held_index(start + panel * width)
-                live = emit.part(width, columns, i64(offset))
+                live = width if self.last is not None else emit.part(width, columns, i64(offset))
                 there = I.Bind(i64(offset) * self.held_k)
 
                 def place(j: Expr, k: Expr, there: Expr = there, width: int = width) -> Expr:
@@ -359,3 +361,20 @@ class PanelLoops:
             line = operands.at(slab, plan.m, row + i)
             source = I.Bind(i * sums.stride)
             operands.write(line, column, columns, self.lanes, self.sum_at(sums, source))
+
+
+def _parts(block: int, whole: Index, first: Expr) -> Iterator[Index]:
+    """How much of a block from ``first`` on there is: code for each number that it may be.
+
+    Where the whole is a number these are numbers, and register tiles have no rows or vectors that
+    are multiplied in vain.
+    """
+    exact = known(whole)
+    if exact is None or exact <= block or exact % block == 0:
+        yield emit.part(emit.smaller(block, whole), whole, first)
+        return
+    with I.If(first + block <= exact):
+        with I.Then():
+            yield block
+        with I.Else():
+            yield exact % block

@@ -97,6 +97,18 @@ class Plan(FusedDims):
             self.n not in self.maps[name].dims or self.lies_along(name, [self.n]) for name in live
         )
 
+    def last_vector(self, lanes: int, block: int) -> int | None:
+        """The column where the last vector begins that would end past the last column.
+
+        It ends with the row, and has columns of the one before, too: so all vectors are whole where
+        ``b`` is read and the result written.  None where there is none, or it cannot be so: in the
+        last block, of ``block`` columns at most, it would begin before the block.
+        """
+        wide = self.extent(self.n)
+        if wide is None or wide % lanes == 0 or (wide - 1) % block + 1 < lanes:
+            return None
+        return wide - lanes if self.runs_along_n and self.lies_along(self.b, [self.n]) else None
+
     @property
     def product_dtype(self) -> str:
         """The type of products: int8 as float32, whose sums over a block are exact."""

@@ -41,6 +41,7 @@ class DirectSums:
 
     ``slab``, ``row`` and ``column`` say where its block of ``rows`` x ``columns`` begins;
     ``scratch``, of lines of ``stride``, is None where sums are kept in the result, or not at all.
+    No vector of the result begins behind ``last`` (:meth:`.Plan.last_vector`).
     """
 
     operands: Operands
@@ -52,6 +53,7 @@ class DirectSums:
     lanes: int
     scratch: Any = None
     stride: int = 0
+    last: int | None = None
 
     @property
     def held(self) -> str:
@@ -123,6 +125,10 @@ class DirectSums:
 
         wide, exact = self.operands.plan.extent(self.operands.plan.n), known(self.columns)
         with self.inside(i, j):
+            if self.last is not None:
+                j = emit.smaller(j, self.last - self.column)
+                part(0, self.lanes)
+                return
             if any(count is not None and count % self.lanes == 0 for count in (wide, exact)):
                 part(0, self.lanes)
                 return

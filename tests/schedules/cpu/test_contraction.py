@@ -203,7 +203,7 @@ def test_special_numbers_stay_in_their_row():
     ],
 )
 def test_configs_that_do_not_fit(change, message):
-    op, rule = ops.matmul((40, 30), (30, 50)), CpuContraction()
+    op, rule = ops.matmul((40, 30), (30, 5)), CpuContraction()
     config = replace(rule.heuristic(op, TARGET), **change)
     with pytest.raises(ScheduleError, match=f"cpu.contraction: {message}"):
         rule.lower(op, TARGET, config)
@@ -215,13 +215,37 @@ def test_other_configs_compute_the_same():
     config = CpuContraction().heuristic(op, TARGET)
     for change in (
         {"promote": (), "workgroup_tile": {"m": 50, "n": 96}},
-        # The last block's rows are known at run time only, and its last tile reaches past them.
+        # The last block has other rows, of which the last tile has not all of its own.
         {"promote": ("rhs",), "workgroup_tile": {"m": 18, "n": 96}},
         {"workgroup_tile": {"m": 10, "n": 24}, "reduction_tile": {"k": 9}},
         {"vector_lanes": 4, "register_tile": {"rows": 3, "vectors": 1}, "parallel": False},
     ):
         other = replace(config, **change)
         check(op, lhs, rhs, kernel=build(op, config=other))
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("promote", [("lhs",), ("lhs", "rhs")])
+@pytest.mark.parametrize(
+    ("columns", "block", "depth"),
+    [(5, 5, 37), (7, 7, 10), (13, 13, 10), (13, 8, 37), (30, 8, 10), (45, 24, 37)],
+)
+def test_the_last_vector_ends_with_the_row(columns, block, depth, promote, dtype):
+    lhs, rhs, other = numbers((19, 37), dtype), numbers((37, columns), dtype), numbers((columns,))
+    op = ops.matmul(lhs, rhs, [other], epilogue="arg0 - arg1", result_dtype="f32")
+    config = replace(
+        CpuContraction().heuristic(op, TARGET),
+        workgroup_tile={"m": 12, "n": block},
+        reduction_tile={"k": depth},
+        register_tile={"rows": 3, "vectors": 2},
+        vector_lanes=4,
+        promote=promote,
+    )
+    guarded = np.full((21, columns), 99, np.float32)
+    build(op, config=config)(lhs, rhs, other, out=guarded[1:-1])
+    want = lhs.astype(np.float32) @ rhs.astype(np.float32) - other
+    np.testing.assert_array_equal(guarded[1:-1], want)
+    assert (guarded[[0, -1]] == 99).all()
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -233,22 +257,23 @@ def test_rows_are_packed_where_they_are_no_runs_of_memory(transposed):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "dtype", "packed"),
+    ("rows", "columns", "dtype", "packed", "depth"),
     [
-        (128, 64, "f32", ()),
-        (128, 60, "f32", ("rhs",)),  # vectors would reach past a row
-        (128, 80, "f32", ("rhs",)),  # two panels
-        (2048, 64, "f32", ("rhs",)),  # enough rows to pack for
-        (128, 64, "f16", ("lhs", "rhs")),
+        (128, 64, "f32", (), 128),
+        (128, 60, "f32", (), 128),  # the last vector ends with the row
+        (128, 13, "f32", ("rhs",), 256),  # it would begin before the row
+        (128, 80, "f32", (), 86),  # two panels
+        (256, 80, "f32", ("rhs",), 256),  # enough rows to pack two for
+        (2048, 64, "f32", ("rhs",), 256),  # or one
+        (128, 64, "f16", ("lhs", "rhs"), 256),
     ],
 )
-def test_one_panel_is_read_where_it_is_for_some_rows(rows, columns, dtype, packed):
+def test_few_panels_are_read_where_they_are_for_some_rows(rows, columns, dtype, packed, depth):
     op = ops.matmul((rows, 256), (256, columns), dtype=dtype)
     target = make_target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
     config = CpuContraction().heuristic(op, target)
     assert config.promote == packed
-    if not packed:
-        assert config.reduction_tile["k"] == 128
+    assert config.reduction_tile["k"] == depth
 
 
 @pytest.mark.parametrize(
@@ -293,14 +318,20 @@ def meets_denormals(call):
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the flag is of x86")
 @pytest.mark.parametrize(
-    ("shapes", "transposed"), [(((61, 67), (67, 53)), False), (((67, "m"), (67, "n")), True)]
+    ("shapes", "transposed"),
+    [
+        (((61, 67), (67, 53)), False),
+        (((61, 67), (67, 5)), False),
+        (((67, "m"), (67, "n")), True),
+    ],
 )
 def test_what_scratch_had_before_is_not_multiplied_along(shapes, transposed):
     """Panels reach past the last column, tiles past the last row: denormals there took 18 times."""
     kernel = build(ops.matmul(*shapes, transpose_lhs=transposed))
+    columns = shapes[1][1]
     lhs, rhs = (
         RNG.random((67, 61) if transposed else (61, 67), np.float32),
-        RNG.random((67, 53), np.float32),
+        RNG.random((67, 53 if columns == "n" else columns), np.float32),
     )
     with runtime.threads(1):
         result = kernel(lhs, rhs)
