@@ -100,8 +100,10 @@ def _check(op: ArgCompare, check: ConfigCheck) -> None:
     forms = ["columns"] if inner != 1 else ["columns", "lanes", "rows"]
     if inner == 1 and op.comparison is not None:
         forms.append("tree")
-    for field, role in _NEEDS[check.algorithm(*forms)].items():
+    form = check.algorithm(*forms)
+    for field, role in _NEEDS[form].items():
         check.tile(field, role)
     check.lanes()
     check.splits()
-    check.count("stages", check.config.stages, 2)
+    staged = check.count("stages", check.config.stages, 2) == 2
+    check.need(form == "tree" or not staged, "two stages are for 'tree'")
