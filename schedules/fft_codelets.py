@@ -140,25 +140,20 @@ class Registers:
     ) -> tuple[Point, Point]:
         """``a + w b`` and ``a - w b`` for w = exp(-2 pi i numerator / denominator).
 
-        Six multiply-adds in all, where w b itself would be four and the sums another four.
+        Of w = s (1 + i t) or s (t + i), with t of at most 1, the factor s goes into the sums: six
+        multiply-adds in all, where w b itself would be four and the sums another four.
         """
         if 4 * numerator % denominator == 0:
             b = self.quarters(b, 4 * numerator // denominator)
             return self.add(a, b), self.subtract(a, b)
-        b, scale = self.leaned(b, root(numerator, denominator))
-        return self.scaled_sum(a, b, scale), self.scaled_sum(a, b, -scale)
-
-    def leaned(self, a: Point, w: complex) -> tuple[Point, float]:
-        """A point and a factor of it that make ``a * w``, by two multiply-adds.
-
-        w is s (1 + i t) or s (t + i), with t of at most 1; s may go into sums that follow.
-        """
-        x, y = a
+        w, (x, y) = root(numerator, denominator), b
         if abs(w.real) >= abs(w.imag):
-            t = self.const(w.imag / w.real)
-            return self.point((x - y * t, y + x * t)), w.real
-        t = self.const(w.real / w.imag)
-        return self.point((x * t - y, y * t + x)), w.imag
+            scale, t = w.real, self.const(w.imag / w.real)
+            x, y = self.point((x - y * t, y + x * t))
+        else:
+            scale, t = w.imag, self.const(w.real / w.imag)
+            x, y = self.point((x * t - y, y * t + x))
+        return self.scaled_sum(a, (x, y), scale), self.scaled_sum(a, (x, y), -scale)
 
 
 def turned_roots(radix: int) -> list[tuple[int, int, int]]:
@@ -214,9 +209,7 @@ def operations(count: int) -> int:
     if first == count:
         return 4 * half * half + 8 * half
     second = count // first
-    turns = 0
-    if math.gcd(first, second) > 1:
-        turns = (2 if _first_factor(second) == second else 4) * (first - 1) * (second - 1)
+    turns = 0 if math.gcd(first, second) == 1 else 4 * (first - 1) * (second - 1)
     return second * operations(first) + first * operations(second) + turns
 
 
@@ -257,14 +250,9 @@ def _composite(registers: Registers, points: Sequence[Point], first: int) -> lis
         columns = [dft(registers, points[q::second]) for q in range(second)]
     for k in range(first):
         row = [columns[q][k] for q in range(second)]
-        if coprime or not k:
-            values = dft(registers, row)
-        elif _first_factor(second) == second:
-            values = _odd(registers, row, [root(q * k, count) for q in range(second)])
-        else:
-            turned = [registers.turn(point, q * k, count) for q, point in enumerate(row)]
-            values = dft(registers, turned)
-        for c, value in enumerate(values):
+        if not coprime:
+            row = [registers.turn(point, q * k, count) for q, point in enumerate(row)]
+        for c, value in enumerate(dft(registers, row)):
             at = k + c * first
             if coprime:
                 at = next(m for m in range(count) if m % first == k and m % second == c)
@@ -272,37 +260,21 @@ def _composite(registers: Registers, points: Sequence[Point], first: int) -> lis
     return result
 
 
-def _odd(
-    registers: Registers, points: Sequence[Point], turns: Sequence[complex] | None = None
-) -> list[Point]:
+def _odd(registers: Registers, points: Sequence[Point]) -> list[Point]:
     """By the sums and differences of points j and count - j: half the products.
 
-    Of the sines in an odd part, the largest goes into the sums of odd and even parts.  Points but
-    the first are turned by ``turns``, whose real factors go into the sums.
+    Of the sines in an odd part, the largest goes into the sums of odd and even parts.
     """
     count = len(points)
     pairs = range(1, (count + 1) // 2)
-    sums, differences, scales = {}, {}, {}
-    for j in pairs:
-        a, b = points[j], points[count - j]
-        if turns is None:
-            sums[j], differences[j], scales[j] = registers.add(a, b), registers.subtract(a, b), 1.0
-            continue
-        a, scales[j] = registers.leaned(a, turns[j])
-        b, scale = registers.leaned(b, turns[count - j])
-        ratio = scale / scales[j]
-        sums[j] = registers.scaled_sum(a, b, ratio)
-        differences[j] = registers.scaled_sum(a, b, -ratio)
+    sums = {j: registers.add(points[j], points[count - j]) for j in pairs}
+    differences = {j: registers.subtract(points[j], points[count - j]) for j in pairs}
     total = points[0]
     for j in pairs:
-        total = (
-            registers.add(total, sums[j])
-            if turns is None
-            else registers.scaled_sum(total, sums[j], scales[j])
-        )
+        total = registers.add(total, sums[j])
     result = [total] * count
     for c in pairs:
-        roots = {j: root(j * c, count) * scales[j] for j in pairs}
+        roots = {j: root(j * c, count) for j in pairs}
         largest = max(pairs, key=lambda j: abs(roots[j].imag))
         even, odd = points[0], differences[largest]
         for j in pairs:

@@ -57,11 +57,6 @@ def has_few_registers(largest: int) -> bool:
     return largest <= _FEW_REGISTERS_RADIX
 
 
-def held_points(largest: int) -> int:
-    """How many points of a codelet are in registers all along."""
-    return _LARGEST_HELD // 2 if has_few_registers(largest) else _LARGEST_HELD
-
-
 def _is_prime(number: int) -> bool:
     return all(number % factor for factor in range(2, number))
 
@@ -81,7 +76,7 @@ def _far_trip(points: int, largest: int) -> float:
 
 def _cached_work(radices: tuple[int, ...], largest: int) -> float:
     """The same with all memory in the first cache."""
-    held = held_points(largest)
+    held = _LARGEST_HELD // 2 if has_few_registers(largest) else _LARGEST_HELD
     work = 0.0
     for number, radix in enumerate(radices):
         turns = _TURN * (radix - 1) / radix if number else 0.0

@@ -17,9 +17,6 @@ more, and faster.
 A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
 may be less than a vector: then lanes are left over, and what stores the rows masks them.
 
-A column of few points goes from registers to its transpose, and others through memory of their own:
-else half of them would be on the stack.
-
 With few registers a column of a vector's length and its transpose in one body leave half of their
 numbers on the stack.  Then all columns of a row go to Y first, and squares of it are transposed in
 place after them.
@@ -41,7 +38,7 @@ from tvm_iree_ext.schedules.cpu.fft_lanes import (
     Store,
     Vectors,
 )
-from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, has_few_registers, held_points
+from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, has_few_registers
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers
@@ -61,8 +58,6 @@ _STREWN_BYTES = 24576
 _UNROLLED_COLUMNS = 4
 # Groups of k1 of which code writes one vector each.
 _UNROLLED_GROUPS = 16
-# Fuller vectors of Y have a line fetched each, without asking whether the next row has so many.
-_FULL = 0.8
 
 
 class RowTransform:
@@ -84,8 +79,6 @@ class RowTransform:
         self.n1, self.n2 = columns, length // columns
         self.columns = self.step(self.n1, vectors)
         self.rows = self.columns if self.n1 == self.n2 else self.step(self.n2, vectors)
-        held = min(lanes, held_points(vectors.radix))
-        self.in_registers = self.columns.count == 1 and columns <= held
         is_long = self.n1 > lanes and 2 * length * item_bytes(dtype) > _STREWN_BYTES
         self.store_part = store_part if is_long else None
         if self.store_part is not None:
@@ -135,11 +128,6 @@ class RowTransform:
         groups = -(-self.n1 // self.lanes)
         return emit.scratch([2, groups * self.n2 * self.lanes], self.dtype)
 
-    @property
-    def row_vectors(self) -> int:
-        """The vectors that a row of x or X has something in, wherever in one it begins."""
-        return (self.length - 2) // self.lanes + 2
-
     def emit(self, load: Load, store: Store) -> None:
         """All of a row, with memory of its own; ``load`` and ``store`` take runs of ``lanes``."""
         self.emit_steps(load, store, self.between(), serial)
@@ -184,47 +172,33 @@ class RowTransform:
         """Columns of one group, and their transpose."""
         lanes = self.lanes
         first = I.Bind(self.first(group, self.n2))
-
-        def source(j1: Expr) -> Point:
-            return load(j1 * self.n2 + first)
-
-        if self.in_registers:
-            points: list[Point] = []
-            self.columns.emit(source, lambda _, value: points.append(value))
-            turned = [self.turned(point, i64(k1), group, first) for k1, point in enumerate(points)]
-            self.store_transposed(turned, i64(0), group, between, fetch_results)
-            return
         column = self.columns.memory(self.n1)
-        self.columns.emit(source, column.store)
+        self.columns.emit(lambda j1: load(j1 * self.n2 + first), column.store)
         with serial(-(-self.n1 // lanes)) as block:
             start = I.Bind(self.first(block, self.n1))
-            places = [start + lane for lane in range(min(lanes, self.n1))]
-            turned = [self.turned(column.load(k1), k1, group, first) for k1 in places]
-            self.store_transposed(turned, block, group, between, fetch_results)
+            turned = []
+            for lane in range(min(lanes, self.n1)):
+                k1 = start + lane
+                turned.append(self.turned(column.load(k1), k1, group, first))
+            turned += turned[-1:] * (lanes - len(turned))
+            self.store_transposed(turned, block * self.n2 + first, between, fetch_results)
 
     def store_transposed(
         self,
         points: list[Point],
-        block: Expr,
-        group: Expr,
+        number: Expr,
         between: Any,
         fetch_results: Callable[[int, Expr], None] | None,
     ) -> None:
-        """A square of Y: a block of k1 of a group of columns; what has no point is not read."""
+        """A square of Y, from the vector of that number on."""
         lanes = self.lanes
-        points = [*points, *points[-1:] * (lanes - len(points))]
         line = max(1, emit.LINE_BYTES // (lanes * item_bytes(self.dtype)))
-        number = block * self.n2 + self.first(group, self.n2)
-        groups, blocks = -(-self.n2 // lanes), -(-self.n1 // lanes)
-        # A row has fewer vectors where Y's are not full.
-        share = min(lanes, -(-self.row_vectors // (groups * blocks)))
-        fetched = (block * groups + group) * share
         for part in range(2):
             for lane, vector in enumerate(emit.transpose([point[part] for point in points])):
                 at = number + lane
                 I.buffer_store(between, vector, [i64(part), emit.run(at * lanes, lanes)])
-                if fetch_results is not None and lane % line == 0 and lane < share:
-                    fetch_results(part, fetched + lane)
+                if fetch_results is not None and lane % line == 0:
+                    fetch_results(part, at)
 
     def emit_square(self, first: Expr, load: Load, between: Any) -> None:
         """Columns of one group, not yet turned, where their square of Y will be."""
@@ -239,7 +213,7 @@ class RowTransform:
         square = Memory(between, self.lanes, I.Bind(first * self.lanes))
         places = [i64(k1) for k1 in range(self.lanes)]
         turned = [self.turned(square.load(k1), k1, group, first) for k1 in places]
-        self.store_transposed(turned, i64(0), group, between, fetch_results)
+        self.store_transposed(turned, first, between, fetch_results)
 
     def turned(self, point: Point, k1: Expr, group: Expr, first: Expr) -> Point:
         """Y[k1, first ..] from the transform of the columns."""
@@ -268,12 +242,7 @@ class RowTransform:
 
         def load(j2: Expr) -> Point:
             if fetch_inputs is not None:
-                vector = group * self.n2 + j2
-                if self.row_vectors > _FULL * -(-self.n1 // self.lanes) * self.n2:
-                    fetch_inputs(vector)
-                else:
-                    with I.If(vector < i64(self.row_vectors)), I.Then():
-                        fetch_inputs(vector)
+                fetch_inputs(group * self.n2 + j2)
             return found.load(j2)
 
         self.rows.emit(load, lambda k2, v: store(k2 * self.n1 + first, v), found)
