@@ -6,7 +6,8 @@ simplifier expanded, twice.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
@@ -66,6 +67,10 @@ class Registers:
         self._used += 1
         I.buffer_store(self._chunk, value, [place])
         return self._chunk[place]  # type: ignore[index]
+
+    def settled(self, points: Sequence[Point]) -> list[Point]:
+        """Points that are computed before any that come later: here as the compiler likes."""
+        return list(points)
 
     def const(self, value: float) -> Expr:
         """A number in each lane."""
@@ -186,16 +191,36 @@ def turned_dft(
 
 
 def dft(registers: Registers, points: Sequence[Point]) -> list[Point]:
-    """The transform of as many points as there are: a product of small primes."""
-    count = len(points)
+    """The transform of a few points; their number is a product of primes up to 13."""
+    return _in_order(results(registers, lambda j: points[j], len(points)), len(points))
+
+
+def results(
+    registers: Registers, point: Callable[[int], Point], count: int
+) -> Iterator[tuple[int, Point]]:
+    """The points of a transform, each with its number, as they are computed.
+
+    What is stored at once and loaded late, by ``point(j)``, leaves registers to the others.
+    """
+    point = cache(point)
     if count == 1:
-        return list(points)
+        return iter([(0, point(0))])
     if count & (count - 1) == 0:
-        return _halves(registers, points)
+        return _halves(registers, point, count)
     first = _first_factor(count)
     if first == count:
-        return _odd(registers, points)
-    return _composite(registers, points, first)
+        return _odd(registers, point, count)
+    return _composite(registers, point, count, first)
+
+
+def _in_order(found: Iterator[tuple[int, Point]], count: int) -> list[Point]:
+    by_number = dict(found)
+    return [by_number[number] for number in range(count)]
+
+
+def _step(registers: Registers, point: Callable[[int], Point], count: int) -> list[Point]:
+    """A transform that is part of a larger one."""
+    return registers.settled(_in_order(results(registers, point, count), count))
 
 
 def operations(count: int) -> int:
@@ -222,61 +247,64 @@ def _first_factor(count: int) -> int:
     return power if power < count else prime
 
 
-def _halves(registers: Registers, points: Sequence[Point]) -> list[Point]:
+def _halves(
+    registers: Registers, point: Callable[[int], Point], count: int
+) -> Iterator[tuple[int, Point]]:
     """Of a power of two: transforms of the even and of the odd points, and butterflies."""
-    count = len(points)
-    even, odd = dft(registers, points[::2]), dft(registers, points[1::2])
-    halves = enumerate(zip(even, odd, strict=True))
-    pairs = [registers.butterfly(a, b, k, count) for k, (a, b) in halves]
-    return [pair[0] for pair in pairs] + [pair[1] for pair in pairs]
+    half = count // 2
+    even = _step(registers, lambda j: point(2 * j), half)
+    odd = _step(registers, lambda j: point(2 * j + 1), half)
+    for k, (a, b) in enumerate(zip(even, odd, strict=True)):
+        total, difference = registers.butterfly(a, b, k, count)
+        yield k, total
+        yield k + half, difference
 
 
-def _composite(registers: Registers, points: Sequence[Point], first: int) -> list[Point]:
+def _composite(
+    registers: Registers, point: Callable[[int], Point], count: int, first: int
+) -> Iterator[tuple[int, Point]]:
     """Transforms of ``first`` points, turns, transforms of the others.
 
     Factors that have no divisor in common need no turns, in Good's order: with the remainders of j
     and k for indices, j k / count is the sum of the fractions of both factors.
     """
-    count = len(points)
     second = count // first
     coprime = math.gcd(first, second) == 1
-    result: list[Point] = [points[0]] * count
-    if coprime:
-        columns = [
-            dft(registers, [points[(j * second + q * first) % count] for j in range(first)])
-            for q in range(second)
-        ]
-    else:
-        columns = [dft(registers, points[q::second]) for q in range(second)]
+
+    def column(q: int) -> list[Point]:
+        step = first if coprime else 1
+        return _step(registers, lambda j: point((j * second + q * step) % count), first)
+
+    columns = [column(q) for q in range(second)]
     for k in range(first):
-        row = [columns[q][k] for q in range(second)]
+        row = [points[k] for points in columns]
         if not coprime:
-            row = [registers.turn(point, q * k, count) for q, point in enumerate(row)]
+            row = [registers.turn(value, q * k, count) for q, value in enumerate(row)]
         for c, value in enumerate(dft(registers, row)):
             at = k + c * first
             if coprime:
                 at = next(m for m in range(count) if m % first == k and m % second == c)
-            result[at] = value
-    return result
+            yield at, value
 
 
-def _odd(registers: Registers, points: Sequence[Point]) -> list[Point]:
+def _odd(
+    registers: Registers, point: Callable[[int], Point], count: int
+) -> Iterator[tuple[int, Point]]:
     """By the sums and differences of points j and count - j: half the products.
 
     Of the sines in an odd part, the largest goes into the sums of odd and even parts.
     """
-    count = len(points)
     pairs = range(1, (count + 1) // 2)
-    sums = {j: registers.add(points[j], points[count - j]) for j in pairs}
-    differences = {j: registers.subtract(points[j], points[count - j]) for j in pairs}
-    total = points[0]
+    sums = {j: registers.add(point(j), point(count - j)) for j in pairs}
+    differences = {j: registers.subtract(point(j), point(count - j)) for j in pairs}
+    total = point(0)
     for j in pairs:
         total = registers.add(total, sums[j])
-    result = [total] * count
+    yield 0, total
     for c in pairs:
         roots = {j: root(j * c, count) for j in pairs}
         largest = max(pairs, key=lambda j: abs(roots[j].imag))
-        even, odd = points[0], differences[largest]
+        even, odd = point(0), differences[largest]
         for j in pairs:
             even = registers.scaled_sum(even, sums[j], roots[j].real)
             if j != largest:
@@ -284,6 +312,5 @@ def _odd(registers: Registers, points: Sequence[Point]) -> list[Point]:
                 odd = registers.scaled_sum(odd, differences[j], ratio)
         # Minus i times the odd part, and plus i times it for the mirrored point.
         sine = -roots[largest].imag
-        result[c] = registers.scaled_sum(even, (odd[1], odd[0]), sine, -sine)
-        result[count - c] = registers.scaled_sum(even, (odd[1], odd[0]), -sine, sine)
-    return result
+        yield c, registers.scaled_sum(even, (odd[1], odd[0]), sine, -sine)
+        yield count - c, registers.scaled_sum(even, (odd[1], odd[0]), -sine, sine)

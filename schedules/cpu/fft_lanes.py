@@ -13,7 +13,7 @@ it is in place, too, and the caller is told where each result is.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.fft_plan import passes
 from tvm_iree_ext.schedules.cpu.fft_tables import Table, integers
+from tvm_iree_ext.schedules.cpu.order import Order
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft, turned_dft, turned_roots
+from tvm_iree_ext.schedules.fft_codelets import Point, Registers, results, turned_dft, turned_roots
 
 _MOST_PLACES = 4096  # in a table of constants
 
@@ -33,10 +34,21 @@ Store = Callable[[Expr, Point], None]
 
 
 class VectorRegisters(Registers):
-    """Registers of a target whose multiply-adds LLVM chooses.
+    """Registers of a target whose multiply-adds LLVM chooses, in the ``order`` of code or its own.
 
     Left to itself, it makes a product of its own of one that goes into two sums.
     """
+
+    def __init__(self, lanes: int, dtype: str, order: Order | None) -> None:
+        super().__init__(lanes, dtype)
+        self.order = order
+
+    def settled(self, points: Sequence[Point]) -> list[Point]:
+        """Points that are computed before any that come later."""
+        if self.order is None:
+            return super().settled(points)
+        settled = self.order.settled
+        return [self.point((settled(real), settled(imag))) for real, imag in points]
 
     def multiply_add(self, a: Expr, b: Expr, c: Expr) -> Expr:
         """``a * b + c``."""
@@ -52,12 +64,15 @@ class Vectors:
     multiply-adds.  Not where registers are few: each multiply-add overwrites an operand, and
     butterflies need both again.  Products before plain sums need no copies, fewer registers, and go
     beside the sums where those have units of their own.
+
+    ``order`` is for many registers, which are enough for codelets as they are written.
     """
 
     lanes: int
     dtype: str
     radix: int
     in_butterflies: bool
+    order: Order | None
 
 
 @dataclass(frozen=True)
@@ -100,7 +115,7 @@ class LanesTransform:
         found = found[::-1] if smallest_first else found
         self.length, self.ahead, self.radices = length, ahead, found
         self.lanes, self.dtype = vectors.lanes, vectors.dtype
-        self.in_butterflies = vectors.in_butterflies
+        self.in_butterflies, self.order = vectors.in_butterflies, vectors.order
         self.places: Any = None
         self.tables: list[Table | None] = []
         done = 1
@@ -239,17 +254,25 @@ class LanesTransform:
         store: Callable[[int, Point], None],
     ) -> None:
         """A butterfly: its points are ``load(j)``; ``store(c, value)`` takes its results."""
-        registers, table = VectorRegisters(self.lanes, self.dtype), self.tables[number]
-        radix = self.radices[number]
-        points = [registers.point(load(j)) for j in range(radix)]
+        registers = VectorRegisters(self.lanes, self.dtype, self.order)
+        radix, table = self.radices[number], self.tables[number]
         if known(k) == 0 or table is None:
-            values = dft(registers, points)
+            roots = []
         else:
             count = len(self.roots(radix))
-            places = [i64(k) * count + at for at in range(count)]
-            roots = [registers.point(table.splat(at, self.lanes)) for at in places]
-            values = self.turned(registers, points, roots)
-        for c, value in enumerate(values):
+            roots = [table.splat(i64(k) * count + at, self.lanes) for at in range(count)]
+
+        def point(j: int) -> Point:
+            held = registers.point(load(j))
+            return registers.multiply(held, registers.point(roots[j - 1])) if roots and j else held
+
+        if roots and self.turns_in_butterflies(radix):
+            points = [registers.point(load(j)) for j in range(radix)]
+            held = [registers.point(one) for one in roots]
+            values = enumerate(turned_dft(registers, points, held))
+        else:
+            values = results(registers, point, radix)
+        for c, value in values:
             store(c, value)
 
     def turns_in_butterflies(self, radix: int) -> bool:
@@ -261,10 +284,3 @@ class LanesTransform:
         if self.turns_in_butterflies(radix):
             return turned_roots(radix)
         return [(power, 0, 1) for power in range(1, radix)]
-
-    def turned(self, registers: Registers, points: list[Point], roots: list[Point]) -> list[Point]:
-        """The transform of points of which the j'th is first turned by w^j."""
-        if self.turns_in_butterflies(len(points)):
-            return turned_dft(registers, points, roots)
-        turned = [registers.multiply(a, w) for a, w in zip(points[1:], roots, strict=True)]
-        return dft(registers, [points[0], *turned])

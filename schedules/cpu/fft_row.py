@@ -74,7 +74,7 @@ class RowTransform:
         store_part: PartStore | None = None,
     ) -> None:
         assert length % columns == 0, (length, columns)
-        lanes, dtype = vectors.lanes, vectors.dtype
+        lanes, dtype, self.order = vectors.lanes, vectors.dtype, vectors.order
         self.length, self.lanes, self.dtype = length, lanes, dtype
         self.n1, self.n2 = columns, length // columns
         self.columns = self.step(self.n1, vectors)
@@ -173,13 +173,16 @@ class RowTransform:
         lanes = self.lanes
         first = I.Bind(self.first(group, self.n2))
         column = self.columns.memory(self.n1)
-        self.columns.emit(lambda j1: load(j1 * self.n2 + first), column.store)
+
+        def store(k1: Expr, value: Point) -> None:
+            column.store(k1, self.turned(value, k1, group, first))
+
+        self.columns.emit(lambda j1: load(j1 * self.n2 + first), store)
+        if self.order is not None:
+            self.order.stored()
         with serial(-(-self.n1 // lanes)) as block:
             start = I.Bind(self.first(block, self.n1))
-            turned = []
-            for lane in range(min(lanes, self.n1)):
-                k1 = start + lane
-                turned.append(self.turned(column.load(k1), k1, group, first))
+            turned = [column.load(start + lane) for lane in range(min(lanes, self.n1))]
             turned += turned[-1:] * (lanes - len(turned))
             self.store_transposed(turned, block * self.n2 + first, between, fetch_results)
 

@@ -1,6 +1,7 @@
 """Whole transforms: which rows a task takes, and how real signals become complex ones."""
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from tvm import tirx
@@ -14,6 +15,7 @@ from tvm_iree_ext.schedules.cpu.fft_real import packed_spectrum, spectrum_of_rea
 from tvm_iree_ext.schedules.cpu.fft_row import BluesteinTransform, RowTransform
 from tvm_iree_ext.schedules.cpu.fft_side import SideBySide
 from tvm_iree_ext.schedules.cpu.fft_tables import Table
+from tvm_iree_ext.schedules.cpu.order import Order
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers
 from tvm_iree_ext.schedules.fft_operands import TransformOperands
@@ -32,10 +34,13 @@ def transform_kernel(
     """The PrimFunc of ``op`` in the form ``config.algorithm``: row, lanes or bluestein."""
     radix = config.register_tile["radix"]
     in_butterflies = not (has_few_registers(radix) or features.adds_apart)
-    vectors = Vectors(config.vector_lanes, op.compute_dtype, radix, in_butterflies)
+    order = None
+    if features.vector_bits == 512 and not has_few_registers(radix):
+        order = Order.of(config.vector_lanes, op.compute_dtype)
+    vectors = Vectors(config.vector_lanes, op.compute_dtype, radix, in_butterflies, order)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)
-        with I.sblock("root"):
+        with I.sblock("root"), order.declared() if order else nullcontext():
             {"row": _emit_rows, "lanes": _emit_lanes, "bluestein": _emit_bluestein}[
                 config.algorithm
             ](operands, config, vectors)

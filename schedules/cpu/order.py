@@ -1,0 +1,67 @@
+"""Words to LLVM that keep the order of a kernel's code: assembly of no instructions.
+
+In a long body LLVM computes what it can where it is used, and not where it is written, and has
+vectors that were loaded for it wait on the stack.  It also hands on what is stored to what loads it,
+in a register or on the stack, and stores it nevertheless.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+from tvm_iree_ext.schedules.emit import Expr
+
+_VECTOR_BITS = (128, 256, 512)
+_TYPES = {"float32": ("float", 32), "float64": ("double", 64)}
+
+_CODE = """
+define internal {vector} @{settled}({vector} %value) alwaysinline {{
+  %same = call {vector} asm sideeffect "", "=v,0"({vector} %value)
+  ret {vector} %same
+}}
+
+define internal void @{stored}() alwaysinline {{
+  call void asm sideeffect "", "~{{memory}}"()
+  ret void
+}}
+"""
+
+
+@dataclass(frozen=True)
+class Order:
+    """The order of code whose vectors have ``lanes`` elements, on x86."""
+
+    lanes: int
+    dtype: str
+
+    @staticmethod
+    def of(lanes: int, dtype: str) -> "Order | None":
+        """None for vectors that no register holds."""
+        whole = dtype in _TYPES and lanes * _TYPES[dtype][1] in _VECTOR_BITS
+        return Order(lanes, dtype) if whole else None
+
+    @contextmanager
+    def declared(self) -> Iterator[None]:
+        """Kernel code that may say its order."""
+        vector = f"<{self.lanes} x {_TYPES[self.dtype][0]}>"
+        code = _CODE.format(vector=vector, settled=self._settled, stored=self._stored)
+        with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
+            yield
+
+    def settled(self, value: Expr) -> Expr:
+        """A vector that is computed before all that is loaded, stored or settled later."""
+        return tirx.call_extern(f"{self.dtype}x{self.lanes}", self._settled, value)
+
+    def stored(self) -> None:
+        """All stores are done before what is loaded later, which is loaded from memory."""
+        I.evaluate(tirx.call_extern("void", self._stored))
+
+    @property
+    def _settled(self) -> str:
+        return f"tvm_iree_ext_settled_{self.dtype}x{self.lanes}"
+
+    @property
+    def _stored(self) -> str:
+        return f"tvm_iree_ext_stored_{self.dtype}x{self.lanes}"
