@@ -54,10 +54,33 @@ _ONE_TABLE = 4096
 _FEW_POINTS = 64
 # X up to half the first cache may be written in any order.
 _STREWN_BYTES = 24576
+# Columns of one codelet that stay in registers until they are transposed.
+_HELD_COLUMN = 12
 # Groups of columns that have code of their own, whose places are numbers.
 _UNROLLED_COLUMNS = 4
 # Groups of k1 of which code writes one vector each.
 _UNROLLED_GROUPS = 16
+
+
+class _Held:
+    """Points in registers, by numbers that are known."""
+
+    def __init__(self) -> None:
+        self.points: dict[int, Point] = {}
+
+    def load(self, index: Expr) -> Point:
+        """A point."""
+        return self.points[_number(index)]
+
+    def store(self, index: Expr, value: Point) -> None:
+        """Keep a point."""
+        self.points[_number(index)] = value
+
+
+def _number(index: Expr) -> int:
+    number = known(index)
+    assert number is not None, index
+    return number
 
 
 class RowTransform:
@@ -162,6 +185,12 @@ class RowTransform:
             with loop(self.n2) as row:
                 self.emit_results(I.Bind(i64(row)), self.store_part, between)
 
+    def column(self) -> Memory | _Held:
+        """Where the results of a group of columns are until they are transposed."""
+        if self.columns.count == 1 and self.n1 <= _HELD_COLUMN:
+            return _Held()
+        return self.columns.memory(self.n1)
+
     def emit_columns(
         self,
         group: Expr,
@@ -170,21 +199,27 @@ class RowTransform:
         fetch_results: Callable[[int, Expr], None] | None,
     ) -> None:
         """Columns of one group, and their transpose."""
-        lanes = self.lanes
         first = I.Bind(self.first(group, self.n2))
-        column = self.columns.memory(self.n1)
+        column = self.column()
 
         def store(k1: Expr, value: Point) -> None:
             column.store(k1, self.turned(value, k1, group, first))
 
         self.columns.emit(lambda j1: load(j1 * self.n2 + first), store)
-        if self.order is not None:
+        if self.order is not None and isinstance(column, Memory):
             self.order.stored()
-        with serial(-(-self.n1 // lanes)) as block:
-            start = I.Bind(self.first(block, self.n1))
-            turned = [column.load(start + lane) for lane in range(min(lanes, self.n1))]
-            turned += turned[-1:] * (lanes - len(turned))
-            self.store_transposed(turned, block * self.n2 + first, between, fetch_results)
+
+        def transpose(block: Expr) -> None:
+            start, count = self.first(block, self.n1), min(self.lanes, self.n1)
+            points = [column.load(start + lane) for lane in range(count)]
+            points += points[-1:] * (self.lanes - count)
+            self.store_transposed(points, block * self.n2 + first, between, fetch_results)
+
+        if self.n1 <= self.lanes:
+            transpose(i64(0))
+        else:
+            with serial(-(-self.n1 // self.lanes)) as block:
+                transpose(block)
 
     def store_transposed(
         self,
