@@ -90,9 +90,13 @@ class Memory:
 
     def store(self, index: Expr, value: Point) -> None:
         """Write a point."""
-        place = emit.run(self.base + index * self.lanes, self.lanes)
         for part in range(2):
-            I.buffer_store(self.buffer, value[part], [i64(part), place])
+            self.store_part(part, index, value[part])
+
+    def store_part(self, part: int, index: Expr, value: Expr) -> None:
+        """Write the real or the imaginary part of a point."""
+        place = emit.run(self.base + index * self.lanes, self.lanes)
+        I.buffer_store(self.buffer, value, [i64(part), place])
 
 
 class LanesTransform:

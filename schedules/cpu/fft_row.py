@@ -62,19 +62,25 @@ _UNROLLED_COLUMNS = 4
 _UNROLLED_GROUPS = 16
 
 
-class _Held:
-    """Points in registers, by numbers that are known."""
+class _Column:
+    """The results of one codelet, until they are transposed.
 
-    def __init__(self) -> None:
-        self.points: dict[int, Point] = {}
+    Registers hold the real parts, which go first, and of few points all; the others are in memory.
+    """
+
+    def __init__(self, memory: Memory | None) -> None:
+        self.memory, self.points = memory, dict[int, Point]()
 
     def load(self, index: Expr) -> Point:
         """A point."""
-        return self.points[_number(index)]
+        real, imag = self.points[_number(index)]
+        return real, imag if self.memory is None else self.memory.load(index)[1]
 
     def store(self, index: Expr, value: Point) -> None:
         """Keep a point."""
         self.points[_number(index)] = value
+        if self.memory is not None:
+            self.memory.store_part(1, index, value[1])
 
 
 def _number(index: Expr) -> int:
@@ -185,11 +191,11 @@ class RowTransform:
             with loop(self.n2) as row:
                 self.emit_results(I.Bind(i64(row)), self.store_part, between)
 
-    def column(self) -> Memory | _Held:
+    def column(self) -> Memory | _Column:
         """Where the results of a group of columns are until they are transposed."""
-        if self.columns.count == 1 and self.n1 <= _HELD_COLUMN:
-            return _Held()
-        return self.columns.memory(self.n1)
+        if self.order is None or self.columns.count > 1 or self.n1 > self.lanes:
+            return self.columns.memory(self.n1)
+        return _Column(None if self.n1 <= _HELD_COLUMN else self.columns.memory(self.n1))
 
     def emit_columns(
         self,
@@ -206,7 +212,7 @@ class RowTransform:
             column.store(k1, self.turned(value, k1, group, first))
 
         self.columns.emit(lambda j1: load(j1 * self.n2 + first), store)
-        if self.order is not None and isinstance(column, Memory):
+        if self.order is not None:
             self.order.stored()
 
         def transpose(block: Expr) -> None:
