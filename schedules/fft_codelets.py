@@ -191,7 +191,7 @@ def turned_dft(
 
 
 def dft(registers: Registers, points: Sequence[Point]) -> list[Point]:
-    """The transform of a few points; their number is a product of primes up to 13."""
+    """The transform of as many points as there are: a product of small primes."""
     return _in_order(results(registers, lambda j: points[j], len(points)), len(points))
 
 
@@ -200,7 +200,8 @@ def results(
 ) -> Iterator[tuple[int, Point]]:
     """The points of a transform, each with its number, as they are computed.
 
-    What is stored at once and loaded late, by ``point(j)``, leaves registers to the others.
+    What is loaded late, by ``point(j)``, and stored at once leaves registers to the others.  All
+    points are asked for before the first is given: a transform may be in place.
     """
     point = cache(point)
     if count == 1:

@@ -13,7 +13,7 @@ it is in place, too, and the caller is told where each result is.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,7 +65,7 @@ class Vectors:
     butterflies need both again.  Products before plain sums need no copies, fewer registers, and go
     beside the sums where those have units of their own.
 
-    ``order`` is for many registers, which are enough for codelets as they are written.
+    In the ``order`` in which they are written, codelets leave less on the stack.
     """
 
     lanes: int
@@ -259,25 +259,29 @@ class LanesTransform:
     ) -> None:
         """A butterfly: its points are ``load(j)``; ``store(c, value)`` takes its results."""
         registers = VectorRegisters(self.lanes, self.dtype, self.order)
-        radix, table = self.radices[number], self.tables[number]
-        if known(k) == 0 or table is None:
-            roots = []
-        else:
-            count = len(self.roots(radix))
-            roots = [table.splat(i64(k) * count + at, self.lanes) for at in range(count)]
-
-        def point(j: int) -> Point:
-            held = registers.point(load(j))
-            return registers.multiply(held, registers.point(roots[j - 1])) if roots and j else held
-
+        radix, roots = self.radices[number], self.splat_roots(number, k)
+        values: Iterable[tuple[int, Point]]
         if roots and self.turns_in_butterflies(radix):
             points = [registers.point(load(j)) for j in range(radix)]
-            held = [registers.point(one) for one in roots]
-            values = enumerate(turned_dft(registers, points, held))
+            values = enumerate(turned_dft(registers, points, [registers.point(w) for w in roots]))
         else:
+
+            def point(j: int) -> Point:
+                value = registers.point(load(j))
+                turned = j > 0 and roots
+                return registers.multiply(value, registers.point(roots[j - 1])) if turned else value
+
             values = results(registers, point, radix)
         for c, value in values:
             store(c, value)
+
+    def splat_roots(self, number: int, k: Index) -> list[Point]:
+        """The roots that a codelet's points are turned by, if they are."""
+        table = self.tables[number]
+        if known(k) == 0 or table is None:
+            return []
+        count = len(self.roots(self.radices[number]))
+        return [table.splat(i64(k) * count + at, self.lanes) for at in range(count)]
 
     def turns_in_butterflies(self, radix: int) -> bool:
         """Whether points are turned in the butterflies of a pass."""

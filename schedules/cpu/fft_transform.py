@@ -34,9 +34,7 @@ def transform_kernel(
     """The PrimFunc of ``op`` in the form ``config.algorithm``: row, lanes or bluestein."""
     radix = config.register_tile["radix"]
     in_butterflies = not (has_few_registers(radix) or features.adds_apart)
-    order = None
-    if features.vector_bits == 512 and not has_few_registers(radix):
-        order = Order.of(config.vector_lanes, op.compute_dtype)
+    order = Order.of(features, config.vector_lanes, op.compute_dtype)
     vectors = Vectors(config.vector_lanes, op.compute_dtype, radix, in_butterflies, order)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)

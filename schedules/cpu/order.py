@@ -1,8 +1,7 @@
 """Words to LLVM that keep the order of a kernel's code: assembly of no instructions.
 
-In a long body LLVM computes what it can where it is used, and not where it is written, and has
-vectors that were loaded for it wait on the stack.  It also hands on what is stored to what loads it,
-in a register or on the stack, and stores it nevertheless.
+In a long body LLVM moves sums down to where they are used, and what was loaded for them waits on
+the stack.  What is stored it also keeps for what loads it later, in a register or on the stack.
 """
 
 from collections.abc import Iterator
@@ -12,6 +11,8 @@ from dataclasses import dataclass
 from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules.emit import Expr
+
+from tvm_iree_ext.target.cpu import CpuFeatures
 
 _VECTOR_BITS = (128, 256, 512)
 _TYPES = {"float32": ("float", 32), "float64": ("double", 64)}
@@ -31,16 +32,16 @@ define internal void @{stored}() alwaysinline {{
 
 @dataclass(frozen=True)
 class Order:
-    """The order of code whose vectors have ``lanes`` elements, on x86."""
+    """The order of x86 code whose vectors have ``lanes`` elements."""
 
     lanes: int
     dtype: str
 
     @staticmethod
-    def of(lanes: int, dtype: str) -> "Order | None":
-        """None for vectors that no register holds."""
+    def of(features: CpuFeatures, lanes: int, dtype: str) -> "Order | None":
+        """None for what is no register, and on Arm, where nobody has measured it."""
         whole = dtype in _TYPES and lanes * _TYPES[dtype][1] in _VECTOR_BITS
-        return Order(lanes, dtype) if whole else None
+        return Order(lanes, dtype) if whole and features.name != "NEON" else None
 
     @contextmanager
     def declared(self) -> Iterator[None]:
