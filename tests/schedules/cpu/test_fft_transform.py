@@ -6,11 +6,12 @@ import re
 
 import numpy as np
 import pytest
+import tvm
 from tvm_iree_ext.schedules.cpu.fft import CpuFftTransform
 from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, passes
 from tvm_iree_ext.schedules.fft_codelets import Registers, dft, root, turned_dft, turned_roots
 
-from tvm_iree_ext import ops
+from tvm_iree_ext import ops, pipeline
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.target.host import obstacle
@@ -69,6 +70,16 @@ def test_forms_are_chosen_by_length_and_axis():
     assert algorithm(ops.fft_transform((1024, 8), axis=0)) == "lanes"
     assert algorithm(ops.fft_transform((8, 1021))) == "bluestein"
     assert algorithm(ops.fft_transform((8, 2 * 1021), kind="real_to_complex")) == "bluestein"
+
+
+@pytest.mark.parametrize(("length", "most"), [(1024, 32), (1125, 32), (1155, 40)])
+def test_codelets_leave_few_vectors_on_the_stack(length, most):
+    op, target = ops.fft_transform((64, length)), make_target("llvm:sapphirerapids")
+    pipeline.register()
+    module = RULE.lower(op, target, RULE.heuristic(op, target))
+    library = tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)
+    left = re.findall(r"vmov\w+\s+%zmm\d+, -?\d*\(%rsp\)", library.mod.inspect_source("asm"))
+    assert len(left) <= most, len(left)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 11, 13, 16, 30, 60, 128, 250])
