@@ -32,16 +32,17 @@ define internal void @{stored}() alwaysinline {{
 
 @dataclass(frozen=True)
 class Order:
-    """The order of x86 code whose vectors have ``lanes`` elements."""
+    """The order of AVX code whose vectors have ``lanes`` elements."""
 
     lanes: int
     dtype: str
 
     @staticmethod
     def of(features: CpuFeatures, lanes: int, dtype: str) -> "Order | None":
-        """None for what is no register, and on Arm, where nobody has measured it."""
-        whole = dtype in _TYPES and lanes * _TYPES[dtype][1] in _VECTOR_BITS
-        return Order(lanes, dtype) if whole and features.name != "NEON" else None
+        """None for what is no register, and without AVX, where nobody has measured it."""
+        bits = lanes * _TYPES[dtype][1] if dtype in _TYPES else 0
+        whole = bits in _VECTOR_BITS and bits <= features.vector_bits
+        return Order(lanes, dtype) if whole and features.name.startswith("AVX") else None
 
     @contextmanager
     def declared(self) -> Iterator[None]:

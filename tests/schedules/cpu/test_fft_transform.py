@@ -9,11 +9,13 @@ import pytest
 import tvm
 from tvm_iree_ext.schedules.cpu.fft import CpuFftTransform
 from tvm_iree_ext.schedules.cpu.fft_plan import columns_of, passes
+from tvm_iree_ext.schedules.cpu.order import Order
 from tvm_iree_ext.schedules.fft_codelets import Registers, dft, root, turned_dft, turned_roots
 
 from tvm_iree_ext import ops, pipeline
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.target.cpu import cpu_features
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import make_target
 
@@ -201,6 +203,30 @@ def test_narrower_vectors_compute_the_same(target):
     for length in (60, 96, 128, 1000, 1024):
         op = ops.fft_transform((5, length))
         check((5, length), config=RULE.heuristic(op, make_target(target)))
+
+
+# LLVM ends the process where assembly has no register for a vector.
+@pytest.mark.parametrize(
+    ("target", "lanes", "ordered"),
+    [
+        ("llvm:skylake-avx512", 16, True),
+        ("llvm:haswell", 8, True),
+        ("llvm:haswell", 16, False),
+        ("llvm:haswell", 2, False),
+        ("llvm:nehalem", 4, False),
+        ({"kind": "llvm", "mtriple": "aarch64-linux-gnu"}, 4, False),
+        ({"kind": "llvm", "mtriple": "riscv64-unknown-linux-gnu"}, 4, False),
+    ],
+)
+def test_code_of_vectors_in_registers_keeps_its_order(target, lanes, ordered):
+    features = cpu_features(make_target(target))
+    assert (Order.of(features, lanes, "float32") is not None) == ordered
+
+
+@pytest.mark.skipif(bool(obstacle(HASWELL)), reason=obstacle(HASWELL))
+def test_vectors_wider_than_registers():
+    config = RULE.heuristic(ops.fft_transform((3, 256)), make_target("llvm:skylake-avx512"))
+    check((3, 256), kernel=build(ops.fft_transform((3, 256)), target=HASWELL, config=config))
 
 
 @pytest.mark.skipif(bool(obstacle(HASWELL)), reason=obstacle(HASWELL))
