@@ -132,6 +132,8 @@ class PanelLoops:
         space = Space(
             (slabs, emit.ceil_div(self.high, self.block_m), emit.ceil_div(self.wide, self.block_n))
         )
+        # A vector that ends with the row is whole.
+        unit = self.lanes if self.last is not None else 1
         loop = I.parallel if self.config.parallel else I.serial
         with loop(i64(0), i64(space.count((0, 1, 2)))) as task:
             at = space.spread(task, (0, 1, 2))
@@ -139,7 +141,7 @@ class PanelLoops:
             row = i64(held_index(i64(at[1]) * self.block_m))
             column = i64(held_index(i64(at[2]) * self.block_n))
             for rows in _parts(self.block_m, self.high, row):
-                for columns in _parts(self.block_n, self.wide, column):
+                for columns in _parts(self.block_n, self.wide, column, unit):
                     self.task(slab, row, rows, column, columns)
 
     def task(self, slab: At, row: Expr, rows: Index, column: Expr, columns: Index) -> None:
@@ -363,18 +365,22 @@ class PanelLoops:
             operands.write(line, column, columns, self.lanes, self.sum_at(sums, source))
 
 
-def _parts(block: int, whole: Index, first: Expr) -> Iterator[Index]:
+def _parts(block: int, whole: Index, first: Expr, unit: int = 1) -> Iterator[Index]:
     """How much of a block from ``first`` on there is: code for each number that it may be.
 
     Where the whole is a number these are numbers, and register tiles have no rows or vectors that
-    are multiplied in vain.
+    are multiplied in vain.  Of a last ``unit`` there may be less than all.
     """
     exact = known(whole)
     if exact is None or exact <= block or exact % block == 0:
         yield emit.part(emit.smaller(block, whole), whole, first)
         return
+    rest = exact % block
+    if -(-rest // unit) * unit == block:
+        yield block
+        return
     with I.If(first + block <= exact):
         with I.Then():
             yield block
         with I.Else():
-            yield exact % block
+            yield rest

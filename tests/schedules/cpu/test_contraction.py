@@ -228,7 +228,7 @@ def test_other_configs_compute_the_same():
 @pytest.mark.parametrize("promote", [("lhs",), ("lhs", "rhs")])
 @pytest.mark.parametrize(
     ("columns", "block", "depth"),
-    [(5, 5, 37), (7, 7, 10), (13, 13, 10), (13, 8, 37), (30, 8, 10), (45, 24, 37)],
+    [(5, 5, 37), (7, 7, 10), (13, 13, 10), (13, 8, 37), (30, 8, 10), (42, 24, 37), (45, 24, 37)],
 )
 def test_the_last_vector_ends_with_the_row(columns, block, depth, promote, dtype):
     lhs, rhs, other = numbers((19, 37), dtype), numbers((37, columns), dtype), numbers((columns,))
