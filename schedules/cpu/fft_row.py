@@ -119,10 +119,13 @@ class RowTransform:
         is_near = 2 * length * item_bytes(dtype) <= _STREWN_BYTES
         squares = self.n1 == lanes and self.n2 % lanes == 0
         self.in_squares = squares and is_near and has_few_registers(vectors.radix)
+        groups = -(-self.n2 // lanes)
+        # Whole vectors, each of which is in a line.
+        self.width = groups * lanes
         if length <= _ONE_TABLE:
-            self.turns = Table(length, length, self.turn_at(self.n2), dtype, lanes)
+            count = self.n1 * self.width
+            self.turns = Table(count, length, self.turn_at(self.width), dtype, lanes)
         else:
-            groups = -(-self.n2 // lanes)
             self.turns = Table(self.n1 * lanes, length, self.turn_at(lanes), dtype, lanes)
             self.base_turns = Table(groups * self.n1, length, self.base_turn, dtype, lanes)
 
@@ -132,13 +135,21 @@ class RowTransform:
         return LanesTransform(count, vectors, smallest_first=few)
 
     def turn_at(self, width: int) -> Callable[[Any], Any]:
-        """Turns k1 * j2 at (k1, j2) of a table of ``width`` columns."""
+        """Turns k1 * j2 at (k1, place) of a table of ``width`` places: of all groups, or of one."""
+
+        def column(place: Any) -> Any:
+            if width == self.lanes or width == self.n2:
+                return place
+            group = place // self.lanes
+            if isinstance(place, int):
+                return min(group * self.lanes, self.n2 - self.lanes) + place % self.lanes
+            return self.first(group, self.n2) + place - group * self.lanes
 
         def turn(position: Any) -> Any:
             if isinstance(position, int):
-                return position // width * (position % width)
+                return position // width * column(position % width)
             k1 = I.Bind(tirx.floordiv(position, i64(width)))
-            return k1 * (position - k1 * width)
+            return k1 * column(I.Bind(position - k1 * width))
 
         return turn
 
@@ -179,6 +190,8 @@ class RowTransform:
         ``fetch_inputs(vector)`` has a vector of the next inputs fetched, by its number, and
         ``fetch_results(part, vector)`` one of these results.
         """
+        if self.order is not None:
+            self.order.aligned()
         groups = -(-self.n2 // self.lanes)
         few = loop is serial and groups <= _UNROLLED_COLUMNS
         if loop is serial and self.in_squares:
@@ -213,7 +226,7 @@ class RowTransform:
         column = self.column()
 
         def store(k1: Expr, value: Point) -> None:
-            column.store(k1, self.turned(value, k1, group, first))
+            column.store(k1, self.turned(value, k1, group))
 
         self.columns.emit(lambda j1: load(j1 * self.n2 + first), store)
         if self.order is not None:
@@ -260,17 +273,18 @@ class RowTransform:
         first = I.Bind(group * self.lanes)
         square = Memory(between, self.lanes, I.Bind(first * self.lanes))
         places = [i64(k1) for k1 in range(self.lanes)]
-        turned = [self.turned(square.load(k1), k1, group, first) for k1 in places]
+        turned = [self.turned(square.load(k1), k1, group) for k1 in places]
         self.store_transposed(turned, first, between, fetch_results)
 
-    def turned(self, point: Point, k1: Expr, group: Expr, first: Expr) -> Point:
-        """Y[k1, first ..] from the transform of the columns."""
+    def turned(self, point: Point, k1: Expr, group: Expr) -> Point:
+        """A vector of Y[k1] from the transforms of a group of columns."""
         if known(k1) == 0:
             return point
         registers = Registers(self.lanes, self.dtype)
         point = registers.point(point)
         if self.length <= _ONE_TABLE:
-            return registers.multiply(point, self.turns.vector(k1 * self.n2 + first, self.lanes))
+            place = k1 * self.width + group * self.lanes
+            return registers.multiply(point, self.turns.vector(place, self.lanes))
         point = registers.multiply(point, self.base_turns.splat(group * self.n1 + k1, self.lanes))
         return registers.multiply(point, self.turns.vector(k1 * self.lanes, self.lanes))
 

@@ -27,6 +27,12 @@ define internal void @{stored}() alwaysinline {{
   call void asm sideeffect "", "~{{memory}}"()
   ret void
 }}
+
+define internal void @{aligned}() alwaysinline {{
+  %slot = alloca {vector}, align {bytes}
+  call void asm sideeffect "", "r"(ptr %slot)
+  ret void
+}}
 """
 
 
@@ -48,7 +54,13 @@ class Order:
     def declared(self) -> Iterator[None]:
         """Kernel code that may say its order."""
         vector = f"<{self.lanes} x {_TYPES[self.dtype][0]}>"
-        code = _CODE.format(vector=vector, settled=self._settled, stored=self._stored)
+        code = _CODE.format(
+            vector=vector,
+            bytes=self.lanes * _TYPES[self.dtype][1] // 8,
+            settled=self._settled,
+            stored=self._stored,
+            aligned=self._aligned,
+        )
         with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
             yield
 
@@ -59,6 +71,14 @@ class Order:
     def stored(self) -> None:
         """All stores are done before what is loaded later, which is loaded from memory."""
         I.evaluate(tirx.call_extern("void", self._stored))
+
+    def aligned(self) -> None:
+        """Vectors that this function leaves on the stack are aligned: as one of them has to be."""
+        I.evaluate(tirx.call_extern("void", self._aligned))
+
+    @property
+    def _aligned(self) -> str:
+        return f"tvm_iree_ext_aligned_{self.dtype}x{self.lanes}"
 
     @property
     def _settled(self) -> str:

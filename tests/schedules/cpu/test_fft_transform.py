@@ -80,8 +80,10 @@ def test_codelets_leave_few_vectors_on_the_stack(length, most):
     pipeline.register()
     module = RULE.lower(op, target, RULE.heuristic(op, target))
     library = tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)
-    left = re.findall(r"vmov\w+\s+%zmm\d+, -?\d*\(%rsp\)", library.mod.inspect_source("asm"))
+    text = library.mod.inspect_source("asm")
+    left = re.findall(r"vmov\w+\s+%zmm\d+, -?\d*\(%rsp\)", text)
     assert len(left) <= most, len(left)
+    assert re.search(r"andq\s+\$-64, %rsp", text)  # and those lie in lines
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4, 11, 13, 16, 30, 60, 128, 250])
@@ -100,7 +102,9 @@ def test_long_rows_are_written_in_order_whatever_their_columns(length, columns, 
     check((3, length), kind=kind, config=config)
 
 
-@pytest.mark.parametrize("length", [256, 288, 400, 17 * 16, 1024, 2310, 4096, 20480])
+@pytest.mark.parametrize(
+    "length", [256, 288, 400, 17 * 16, 1024, 1125, 2310, 3375, 4095, 4096, 20480]
+)
 def test_rows_that_split(length):
     check((2, length))
 
