@@ -15,8 +15,7 @@ page.  Where X is long, rows leave their results in place in Y, and X is written
 more, and faster.
 
 Columns are turned as they are computed.  The real parts of one codelet's stay in registers for
-their transpose, the imaginary ones wait in scratch memory: LLVM would leave more on the stack,
-where vectors are not aligned.
+their transpose, the imaginary ones wait in scratch memory: LLVM would leave more on the stack.
 
 A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
 may be less than a vector: then lanes are left over, and what stores the rows masks them.

@@ -54,36 +54,22 @@ class Order:
     def declared(self) -> Iterator[None]:
         """Kernel code that may say its order."""
         vector = f"<{self.lanes} x {_TYPES[self.dtype][0]}>"
-        code = _CODE.format(
-            vector=vector,
-            bytes=self.lanes * _TYPES[self.dtype][1] // 8,
-            settled=self._settled,
-            stored=self._stored,
-            aligned=self._aligned,
-        )
+        names = {what: self._name(what) for what in ("settled", "stored", "aligned")}
+        code = _CODE.format(vector=vector, bytes=self.lanes * _TYPES[self.dtype][1] // 8, **names)
         with I.attr(tirx.const(0, "int32"), "pragma_import_llvm", code):
             yield
 
     def settled(self, value: Expr) -> Expr:
         """A vector that is computed before all that is loaded, stored or settled later."""
-        return tirx.call_extern(f"{self.dtype}x{self.lanes}", self._settled, value)
+        return tirx.call_extern(f"{self.dtype}x{self.lanes}", self._name("settled"), value)
 
     def stored(self) -> None:
         """All stores are done before what is loaded later, which is loaded from memory."""
-        I.evaluate(tirx.call_extern("void", self._stored))
+        I.evaluate(tirx.call_extern("void", self._name("stored")))
 
     def aligned(self) -> None:
         """Vectors that this function leaves on the stack are aligned: as one of them has to be."""
-        I.evaluate(tirx.call_extern("void", self._aligned))
+        I.evaluate(tirx.call_extern("void", self._name("aligned")))
 
-    @property
-    def _aligned(self) -> str:
-        return f"tvm_iree_ext_aligned_{self.dtype}x{self.lanes}"
-
-    @property
-    def _settled(self) -> str:
-        return f"tvm_iree_ext_settled_{self.dtype}x{self.lanes}"
-
-    @property
-    def _stored(self) -> str:
-        return f"tvm_iree_ext_stored_{self.dtype}x{self.lanes}"
+    def _name(self, what: str) -> str:
+        return f"tvm_iree_ext_{what}_{self.dtype}x{self.lanes}"

@@ -74,8 +74,9 @@ def test_bands_read_no_key_outside(keywords, width):
 @runs
 @pytest.mark.parametrize("shape", [(1, 2, 70, 99), (1, 1, 1, 99), (70, 99)])
 @pytest.mark.parametrize("dtype", ["bool", "bfloat16"])
-def test_masks(shape, dtype):
-    query, key, value = arrays(70, 99, 17)
+@pytest.mark.parametrize("width", [16, 17])
+def test_masks(shape, dtype, width):
+    query, key, value = arrays(70, 99, width)
     mask = numbers(*shape) if dtype == "bfloat16" else RNG.random(shape) < 0.8
     op = ops.attention(query, key, value, mask=ops.TensorType(shape, dtype))
     check(op, query, key, value, mask)
