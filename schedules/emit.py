@@ -345,6 +345,23 @@ def transpose(vectors: Sequence[Expr]) -> list[Expr]:
     return rows
 
 
+def interleaved(rows: Sequence[Expr], lanes: int) -> list[Expr]:
+    """The columns of a power of two of rows of ``lanes``, in vectors, one after the other.
+
+    log2(n) rounds: in each, the elements of one half of the rows go between those of the other.
+    """
+    count, vectors = len(rows), list(rows)
+    order = [lane // 2 + lane % 2 * lanes for lane in range(2 * lanes)]
+    for _ in range(count.bit_length() - 1):
+        vectors = [I.Bind(vector) for vector in vectors]
+        vectors = [
+            tirx.Shuffle([vectors[i], vectors[i + count // 2]], order[side : side + lanes])
+            for i in range(count // 2)
+            for side in (0, lanes)
+        ]
+    return vectors
+
+
 def move_transposed(
     target: Any, targets: Sequence[Index], source: Any, sources: Sequence[Index]
 ) -> None:

@@ -7,6 +7,7 @@ simplifier expanded, twice.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from functools import cache
 
 from tvm import tirx
@@ -16,6 +17,8 @@ from tvm_iree_ext.schedules.emit import Expr
 
 Point = tuple[Expr, Expr]
 """The real and the imaginary part, a vector each."""
+
+_NO_TURN = Fraction(0)
 
 LARGEST_PRIME = 13
 """Codelets of larger primes would not fit the registers; their product grows with the square."""
@@ -99,6 +102,10 @@ class Registers:
     def scaled_sum(self, a: Point, b: Point, x: float, y: float | None = None) -> Point:
         """``a + x b``; ``y`` is the factor of the imaginary part, where it is another."""
         factors = (x, x if y is None else y)
+        if factors == (1.0, 1.0):
+            return self.add(a, b)
+        if factors == (-1.0, -1.0):
+            return self.subtract(a, b)
         real, imag = (self.multiply_add(b[i], self.const(factors[i]), a[i]) for i in range(2))
         return self.point((real, imag))
 
@@ -132,33 +139,32 @@ class Registers:
             return y, self.keep(self.negative(x))
         return self.keep(self.negative(y)), x
 
-    def turn(self, a: Point, numerator: int, denominator: int) -> Point:
-        """``a * exp(-2 pi i numerator / denominator)``; quarters of a turn cost nothing."""
-        turns, rest = divmod(4 * (numerator % denominator), denominator)
-        if not rest:
-            return self.quarters(a, turns)
-        w = root(numerator, denominator)
-        return self.multiply(a, (self.const(w.real), self.const(w.imag)))
+    def tilted(self, a: Point, turn: Fraction) -> tuple[float, Point]:
+        """A scale s and a point b with ``a * exp(-2 pi i turn) = s b``.
 
-    def butterfly(
-        self, a: Point, b: Point, numerator: int, denominator: int
-    ) -> tuple[Point, Point]:
-        """``a + w b`` and ``a - w b`` for w = exp(-2 pi i numerator / denominator).
-
-        Of w = s (1 + i t) or s (t + i), with t of at most 1, the factor s goes into the sums: six
-        multiply-adds in all, where w b itself would be four and the sums another four.
+        The root is s (1 + i t) or s (t + i), with t of at most 1: b takes two multiply-adds, and s
+        goes into those of the sums that b goes to.  Quarters of a turn cost nothing.
         """
-        if 4 * numerator % denominator == 0:
-            b = self.quarters(b, 4 * numerator // denominator)
-            return self.add(a, b), self.subtract(a, b)
-        w, (x, y) = root(numerator, denominator), b
+        if (4 * turn).denominator == 1:
+            return 1.0, self.quarters(a, int(4 * turn))
+        w, (x, y) = root(turn.numerator, turn.denominator), a
         if abs(w.real) >= abs(w.imag):
-            scale, t = w.real, self.const(w.imag / w.real)
-            x, y = self.point((x - y * t, y + x * t))
-        else:
-            scale, t = w.imag, self.const(w.real / w.imag)
-            x, y = self.point((x * t - y, y * t + x))
-        return self.scaled_sum(a, (x, y), scale), self.scaled_sum(a, (x, y), -scale)
+            t = self.const(w.imag / w.real)
+            return w.real, self.point((x - y * t, y + x * t))
+        t = self.const(w.real / w.imag)
+        return w.imag, self.point((x * t - y, y * t + x))
+
+    def turned(self, a: Point, turn: Fraction) -> tuple[float, Point]:
+        """The same, for a point of an odd number of points."""
+        return self.tilted(a, turn)
+
+    def butterfly(self, a: Point, b: Point, turn: Fraction) -> tuple[Point, Point]:
+        """``a + w b`` and ``a - w b`` for w = exp(-2 pi i turn).
+
+        Six multiply-adds in all, where w b itself would be four and the sums another four.
+        """
+        scale, b = self.tilted(b, turn)
+        return self.scaled_sum(a, b, scale), self.scaled_sum(a, b, -scale)
 
 
 def turned_roots(radix: int) -> list[tuple[int, int, int]]:
@@ -190,15 +196,24 @@ def turned_dft(
     return sums + differences
 
 
-def dft(registers: Registers, points: Sequence[Point]) -> list[Point]:
-    """The transform of as many points as there are: a product of small primes."""
-    return _in_order(results(registers, lambda j: points[j], len(points)), len(points))
+def dft(registers: Registers, points: Sequence[Point], turn: Fraction = _NO_TURN) -> list[Point]:
+    """The transform of as many points as there are: a product of small primes.
+
+    Point j is first turned by j times ``turn``.
+    """
+    found = results(registers, lambda j: points[j], len(points), turn)
+    return _in_order(found, len(points))
 
 
 def results(
-    registers: Registers, point: Callable[[int], Point], count: int
+    registers: Registers,
+    point: Callable[[int], Point],
+    count: int,
+    turn: Fraction = _NO_TURN,
 ) -> Iterator[tuple[int, Point]]:
     """The points of a transform, each with its number, as they are computed.
+
+    Point j is first turned by j times ``turn``, in the butterflies that it goes to.
 
     What is loaded late, by ``point(j)``, and stored at once leaves registers to the others.  All
     points are asked for before the first is given: a transform may be in place.
@@ -207,11 +222,13 @@ def results(
     if count == 1:
         return iter([(0, point(0))])
     if count & (count - 1) == 0:
-        return _halves(registers, point, count)
+        return _halves(registers, point, count, turn)
     first = _first_factor(count)
     if first == count:
-        return _odd(registers, point, count)
-    return _composite(registers, point, count, first)
+        return _odd(registers, point, count, turn)
+    if math.gcd(first, count // first) == 1 and not turn:
+        return _coprime(registers, point, count, first)
+    return _composite(registers, point, count, first, turn)
 
 
 def _in_order(found: Iterator[tuple[int, Point]], count: int) -> list[Point]:
@@ -219,13 +236,15 @@ def _in_order(found: Iterator[tuple[int, Point]], count: int) -> list[Point]:
     return [by_number[number] for number in range(count)]
 
 
-def _step(registers: Registers, point: Callable[[int], Point], count: int) -> list[Point]:
+def _step(
+    registers: Registers, point: Callable[[int], Point], count: int, turn: Fraction = _NO_TURN
+) -> list[Point]:
     """A transform that is part of a larger one."""
-    return registers.settled(_in_order(results(registers, point, count), count))
+    return registers.settled(_in_order(results(registers, point, count, turn), count))
 
 
 def operations(count: int) -> int:
-    """How many sums and multiply-adds of vectors :func:`dft` makes."""
+    """How many sums and multiply-adds of vectors :func:`dft` makes, with products for turns."""
     if count == 1:
         return 0
     if count & (count - 1) == 0:
@@ -249,69 +268,86 @@ def _first_factor(count: int) -> int:
 
 
 def _halves(
-    registers: Registers, point: Callable[[int], Point], count: int
+    registers: Registers, point: Callable[[int], Point], count: int, turn: Fraction
 ) -> Iterator[tuple[int, Point]]:
     """Of a power of two: transforms of the even and of the odd points, and butterflies."""
     half = count // 2
-    even = _step(registers, lambda j: point(2 * j), half)
-    odd = _step(registers, lambda j: point(2 * j + 1), half)
+    even = _step(registers, lambda j: point(2 * j), half, 2 * turn)
+    odd = _step(registers, lambda j: point(2 * j + 1), half, 2 * turn)
     for k, (a, b) in enumerate(zip(even, odd, strict=True)):
-        total, difference = registers.butterfly(a, b, k, count)
+        total, difference = registers.butterfly(a, b, Fraction(k, count) + turn)
         yield k, total
         yield k + half, difference
 
 
-def _composite(
+def _coprime(
     registers: Registers, point: Callable[[int], Point], count: int, first: int
 ) -> Iterator[tuple[int, Point]]:
-    """Transforms of ``first`` points, turns, transforms of the others.
+    """Of factors that have no divisor in common: no turns, in Good's order.
 
-    Factors that have no divisor in common need no turns, in Good's order: with the remainders of j
-    and k for indices, j k / count is the sum of the fractions of both factors.
+    With the remainders of j and k for indices, j k / count is the sum of the fractions of both.
     """
     second = count // first
-    coprime = math.gcd(first, second) == 1
 
     def column(q: int) -> list[Point]:
-        step = first if coprime else 1
-        return _step(registers, lambda j: point((j * second + q * step) % count), first)
+        return _step(registers, lambda j: point((j * second + q * first) % count), first)
 
     columns = [column(q) for q in range(second)]
     for k in range(first):
         row = [points[k] for points in columns]
-        if not coprime:
-            row = [registers.turn(value, q * k, count) for q, value in enumerate(row)]
         for c, value in enumerate(dft(registers, row)):
-            at = k + c * first
-            if coprime:
-                at = next(m for m in range(count) if m % first == k and m % second == c)
-            yield at, value
+            yield next(m for m in range(count) if m % first == k and m % second == c), value
+
+
+def _composite(
+    registers: Registers, point: Callable[[int], Point], count: int, first: int, turn: Fraction
+) -> Iterator[tuple[int, Point]]:
+    """Transforms of ``first`` points, and those of the others, whose points are turned."""
+    second = count // first
+
+    def column(q: int) -> list[Point]:
+        return _step(registers, lambda j: point(j * second + q), first, second * turn)
+
+    columns = [column(q) for q in range(second)]
+    for k in range(first):
+        row = [points[k] for points in columns]
+        for c, value in enumerate(dft(registers, row, turn + Fraction(k, count))):
+            yield k + c * first, value
 
 
 def _odd(
-    registers: Registers, point: Callable[[int], Point], count: int
+    registers: Registers, point: Callable[[int], Point], count: int, turn: Fraction
 ) -> Iterator[tuple[int, Point]]:
     """By the sums and differences of points j and count - j: half the products.
 
-    Of the sines in an odd part, the largest goes into the sums of odd and even parts.
+    Of the sines in an odd part, the largest goes into the sums of odd and even parts, and so do the
+    scales of points that are turned.
     """
     pairs = range(1, (count + 1) // 2)
-    sums = {j: registers.add(point(j), point(count - j)) for j in pairs}
-    differences = {j: registers.subtract(point(j), point(count - j)) for j in pairs}
+    scales, points, sums = dict[int, float](), dict[int, Point](), dict[int, Point]()
+    for j in pairs:
+        for one in (j, count - j):
+            scales[one], points[one] = registers.turned(point(one), one * turn)
+        ratio = scales[count - j] / scales[j]
+        sums[j] = registers.scaled_sum(points[j], points[count - j], ratio)
+    differences = {
+        j: registers.scaled_sum(points[j], points[count - j], -scales[count - j] / scales[j])
+        for j in pairs
+    }
     total = point(0)
     for j in pairs:
-        total = registers.add(total, sums[j])
+        total = registers.scaled_sum(total, sums[j], scales[j])
     yield 0, total
     for c in pairs:
-        roots = {j: root(j * c, count) for j in pairs}
-        largest = max(pairs, key=lambda j: abs(roots[j].imag))
+        cosines = {j: root(j * c, count).real * scales[j] for j in pairs}
+        sines = {j: root(j * c, count).imag * scales[j] for j in pairs}
+        largest = max(pairs, key=lambda j: abs(sines[j]))
         even, odd = point(0), differences[largest]
         for j in pairs:
-            even = registers.scaled_sum(even, sums[j], roots[j].real)
+            even = registers.scaled_sum(even, sums[j], cosines[j])
             if j != largest:
-                ratio = roots[j].imag / roots[largest].imag
-                odd = registers.scaled_sum(odd, differences[j], ratio)
+                odd = registers.scaled_sum(odd, differences[j], sines[j] / sines[largest])
         # Minus i times the odd part, and plus i times it for the mirrored point.
-        sine = -roots[largest].imag
+        sine = -sines[largest]
         yield c, registers.scaled_sum(even, (odd[1], odd[0]), sine, -sine)
         yield count - c, registers.scaled_sum(even, (odd[1], odd[0]), -sine, sine)

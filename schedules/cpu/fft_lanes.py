@@ -15,6 +15,7 @@ it is in place, too, and the caller is told where each result is.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,24 +25,33 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.fft_plan import passes
 from tvm_iree_ext.schedules.cpu.fft_tables import Table, integers
 from tvm_iree_ext.schedules.cpu.order import Order
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.fft_codelets import Point, Registers, results, turned_dft, turned_roots
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.fft_codelets import (
+    Point,
+    Registers,
+    results,
+    root,
+    turned_dft,
+    turned_roots,
+)
 
 _MOST_PLACES = 4096  # in a table of constants
+_UNROLLED = 4  # codelets of a pass that have code of their own
+_ODD_POWERS = (3, 5, 7, 9, 11, 13)  # of primes
 
 Load = Callable[[Expr], Point]
 Store = Callable[[Expr, Point], None]
 
 
 class VectorRegisters(Registers):
-    """Registers of a target whose multiply-adds LLVM chooses, in the ``order`` of code or its own.
+    """Registers of a target whose multiply-adds LLVM chooses, in the order of code or its own.
 
     Left to itself, it makes a product of its own of one that goes into two sums.
     """
 
-    def __init__(self, lanes: int, dtype: str, order: Order | None) -> None:
-        super().__init__(lanes, dtype)
-        self.order = order
+    def __init__(self, vectors: "Vectors") -> None:
+        super().__init__(vectors.lanes, vectors.dtype)
+        self.order, self.in_butterflies = vectors.order, vectors.in_butterflies
 
     def settled(self, points: Sequence[Point]) -> list[Point]:
         """Points that are computed before any that come later."""
@@ -49,6 +59,13 @@ class VectorRegisters(Registers):
             return super().settled(points)
         settled = self.order.settled
         return [self.point((settled(real), settled(imag))) for real, imag in points]
+
+    def turned(self, a: Point, turn: Fraction) -> tuple[float, Point]:
+        """As one of the sums that the point goes to, or, not in butterflies, by a product."""
+        if self.in_butterflies or not turn:
+            return super().turned(a, turn)
+        w = root(turn.numerator, turn.denominator)
+        return 1.0, self.multiply(a, (self.const(w.real), self.const(w.imag)))
 
     def multiply_add(self, a: Expr, b: Expr, c: Expr) -> Expr:
         """``a * b + c``."""
@@ -119,7 +136,7 @@ class LanesTransform:
         found = found[::-1] if smallest_first else found
         self.length, self.ahead, self.radices = length, ahead, found
         self.lanes, self.dtype = vectors.lanes, vectors.dtype
-        self.in_butterflies, self.order = vectors.in_butterflies, vectors.order
+        self.vectors = vectors
         self.places: Any = None
         self.tables: list[Table | None] = []
         done = 1
@@ -231,12 +248,31 @@ class LanesTransform:
             self.ahead(codelet * radix + number * self.length, radix)
 
     def each(self, number: int, body: Callable[[Index, Expr], None]) -> None:
-        """``body(k, place(k))`` for the transforms done before a pass: k = 0, and the others."""
+        """``body(k, place(k))`` for the transforms done before a pass, with k = 0 by itself.
+
+        In a last pass a few have code of their own each, if known turns take less work.
+        """
         body(0, i64(0))
-        done = math.prod(self.radices[:number])
-        if done > 1:
+        done = self.done(number)
+        few = number == self.count - 1 and done <= _UNROLLED
+        if few and self.folds_turns(self.radices[number]):
+            for k in range(1, done):
+                body(k, I.Bind(self.place(i64(k), number)))
+        elif done > 1:
             with serial(done, 1) as k:
                 body(k, I.Bind(self.place(k, number)))
+
+    def done(self, number: int) -> int:
+        """The length of the transforms that are done before a pass."""
+        return math.prod(self.radices[:number])
+
+    def folds_turns(self, radix: int) -> bool:
+        """Whether known turns of a codelet's points are half the work of those of a table.
+
+        So of powers of odd primes: factors without a common divisor need no turns between them but
+        where all points are turned, and powers of two have them in their butterflies anyway.
+        """
+        return self.vectors.in_butterflies and radix in _ODD_POWERS
 
     def place(self, k: Expr, number: int) -> Expr:
         """Where the elements of transform k are before a pass."""
@@ -258,10 +294,13 @@ class LanesTransform:
         store: Callable[[int, Point], None],
     ) -> None:
         """A butterfly: its points are ``load(j)``; ``store(c, value)`` takes its results."""
-        registers = VectorRegisters(self.lanes, self.dtype, self.order)
+        registers = VectorRegisters(self.vectors)
         radix, roots = self.radices[number], self.splat_roots(number, k)
         values: Iterable[tuple[int, Point]]
-        if roots and self.turns_in_butterflies(radix):
+        if isinstance(k, int):
+            turn = Fraction(k, radix * self.done(number))
+            values = results(registers, lambda j: registers.point(load(j)), radix, turn)
+        elif roots and self.turns_in_butterflies(radix):
             points = [registers.point(load(j)) for j in range(radix)]
             values = enumerate(turned_dft(registers, points, [registers.point(w) for w in roots]))
         else:
@@ -278,14 +317,14 @@ class LanesTransform:
     def splat_roots(self, number: int, k: Index) -> list[Point]:
         """The roots that a codelet's points are turned by, if they are."""
         table = self.tables[number]
-        if known(k) == 0 or table is None:
+        if isinstance(k, int) or table is None:
             return []
         count = len(self.roots(self.radices[number]))
         return [table.splat(i64(k) * count + at, self.lanes) for at in range(count)]
 
     def turns_in_butterflies(self, radix: int) -> bool:
         """Whether points are turned in the butterflies of a pass."""
-        return self.in_butterflies and radix & (radix - 1) == 0
+        return self.vectors.in_butterflies and radix & (radix - 1) == 0
 
     def roots(self, radix: int) -> list[tuple[int, int, int]]:
         """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :meth:`turned` takes."""

@@ -18,7 +18,9 @@ Columns are turned as they are computed.  The real parts of one codelet's stay i
 their transpose, the imaginary ones wait in scratch memory: LLVM would leave more on the stack.
 
 A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
-may be less than a vector: then lanes are left over, and what stores the rows masks them.
+may be less than a vector: then lanes are left over, and what stores the rows masks them.  Of up to
+three quarters, the lower half and what is above it are transposed each by itself, and become one
+vector as they are read: a round less, and none for lanes that stay empty.
 
 With few registers a column of a vector's length and its transpose in one body leave half of their
 numbers on the stack.  Then all columns of a row go to Y first, and squares of it are transposed in
@@ -118,6 +120,7 @@ class RowTransform:
         is_near = 2 * length * item_bytes(dtype) <= _STREWN_BYTES
         squares = self.n1 == lanes and self.n2 % lanes == 0
         self.in_squares = squares and is_near and has_few_registers(vectors.radix)
+        self.above = self.lanes_above()
         groups = -(-self.n2 // lanes)
         # Whole vectors, each of which is in a line.
         self.width = groups * lanes
@@ -127,6 +130,16 @@ class RowTransform:
         else:
             self.turns = Table(self.n1 * lanes, length, self.turn_at(lanes), dtype, lanes)
             self.base_turns = Table(groups * self.n1, length, self.base_turn, dtype, lanes)
+
+    def lanes_above(self) -> int:
+        """Lanes of Y's vectors above the lower half, a power of two, where that is stored apart.
+
+        Without an order LLVM would make one vector of both by shuffles again.
+        """
+        half, quarter = self.lanes // 2, self.lanes // 4
+        if self.order is None or not half < self.n1 <= half + quarter:
+            return 0
+        return 1 << (self.n1 - half - 1).bit_length()
 
     def step(self, count: int, vectors: Vectors) -> LanesTransform:
         """Transforms of columns, or of rows: of a few points, large codelets go beside stores."""
@@ -168,6 +181,8 @@ class RowTransform:
 
     def between(self) -> Any:
         """Memory for all of Y, by groups of k1: shared where steps are split among threads."""
+        if self.above:
+            return emit.scratch([2, (self.lanes // 2 + self.above) * self.n2], self.dtype)
         groups = -(-self.n1 // self.lanes)
         return emit.scratch([2, groups * self.n2 * self.lanes], self.dtype)
 
@@ -201,6 +216,8 @@ class RowTransform:
         else:
             with I.unroll(i64(0), i64(groups)) if few else loop(groups) as group:
                 self.emit_columns(I.Bind(i64(group)), load, between, fetch_results)
+        if self.above and self.order is not None:
+            self.order.stored()
         with loop(-(-self.n1 // self.lanes)) as group:
             self.emit_rows(I.Bind(i64(group)), store, between, fetch_inputs)
         if self.store_part is not None:
@@ -234,6 +251,9 @@ class RowTransform:
         def transpose(block: Expr) -> None:
             start, count = self.first(block, self.n1), min(self.lanes, self.n1)
             points = [column.load(start + lane) for lane in range(count)]
+            if self.above:
+                self.store_halves(points, group, first, between, fetch_results)
+                return
             points += points[-1:] * (self.lanes - count)
             self.store_transposed(points, block * self.n2 + first, between, fetch_results)
 
@@ -259,6 +279,44 @@ class RowTransform:
                 I.buffer_store(between, vector, [i64(part), emit.run(at * lanes, lanes)])
                 if fetch_results is not None and lane % line == 0:
                     fetch_results(part, at)
+
+    def store_halves(
+        self,
+        points: list[Point],
+        group: Expr,
+        first: Expr,
+        between: Any,
+        fetch_results: Callable[[int, Expr], None] | None,
+    ) -> None:
+        """The lower lanes of a group of Y, all of its vectors', and what is above them."""
+        half = self.lanes // 2
+        # Evenly beside the groups, as many vectors as a row has.
+        fetched = -(-self.length // self.lanes) // (self.width // self.lanes) + 1
+        for part in range(2):
+            for count, rows, start in (
+                (half, points[:half], i64(0)),
+                (self.above, points[half:], i64(half * self.n2)),
+            ):
+                vectors = [point[part] for point in rows]
+                vectors += vectors[-1:] * (count - len(vectors))
+                for number, vector in enumerate(emit.interleaved(vectors, self.lanes)):
+                    at = start + first * count + number * self.lanes
+                    I.buffer_store(between, vector, [i64(part), emit.run(at, self.lanes)])
+            if fetch_results is not None:
+                for number in range(fetched):
+                    fetch_results(part, group * fetched + number)
+
+    def load_halves(self, between: Any, j2: Expr) -> Point:
+        """A vector of Y; its empty lanes are anything."""
+        half = self.lanes // 2
+
+        def load(part: int) -> Expr:
+            below = I.Bind(between[part, emit.run(j2 * half, half)])
+            at = j2 * self.above + half * self.n2
+            above = [between[part, at + lane % self.above] for lane in range(half)]
+            return tirx.Shuffle([below, *above], list(range(self.lanes)))
+
+        return load(0), load(1)
 
     def emit_square(self, first: Expr, load: Load, between: Any) -> None:
         """Columns of one group, not yet turned, where their square of Y will be."""
@@ -295,7 +353,7 @@ class RowTransform:
         fetch_inputs: Callable[[Expr], None] | None,
     ) -> None:
         """Rows of one group of k1, left in place where X is written in order."""
-        found = self.rows_memory(group, between)
+        found = self.rows.memory() if self.above else self.rows_memory(group, between)
         if self.store_part is not None:
             self.rows.emit_in_place(found.load, found)
             return
@@ -304,7 +362,7 @@ class RowTransform:
         def load(j2: Expr) -> Point:
             if fetch_inputs is not None:
                 fetch_inputs(group * self.n2 + j2)
-            return found.load(j2)
+            return self.load_halves(between, j2) if self.above else found.load(j2)
 
         self.rows.emit(load, lambda k2, v: store(k2 * self.n1 + first, v), found)
 

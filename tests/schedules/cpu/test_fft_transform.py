@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import make_target
 
 RULE = CpuFftTransform()
-HASWELL = make_target("llvm:haswell")
+HASWELL, SKYLAKE = make_target("llvm:haswell"), make_target("llvm:skylake-avx512")
 RNG = np.random.default_rng(13)
 KINDS = ("forward", "inverse", "real_to_complex", "complex_to_real")
 
@@ -265,6 +266,20 @@ def test_scratch_grows_with_a_row_and_not_with_the_batch():
     assert allocated(64) == allocated(1024)
 
 
+@pytest.mark.skipif(bool(obstacle(SKYLAKE)), reason=obstacle(SKYLAKE))
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("float64", 8)])
+def test_columns_of_less_than_a_vector(dtype, lanes):
+    for columns in range(lanes // 2, lanes):
+        length = columns * (lanes + 1 + columns % 3)
+        if passes(length, 16) is None:
+            continue
+        op = ops.fft_transform((5, length), dtype=dtype)
+        tile = {"radix": 16, "columns": columns}
+        config = RULE.heuristic(op, SKYLAKE)
+        config = dataclasses.replace(config, algorithm="row", register_tile=tile)
+        check((5, length), dtype=dtype, kernel=build(op, target=SKYLAKE, config=config))
+
+
 def test_passes_and_columns_of_the_least_work():
     assert passes(1024, 16) == (16, 8, 8)
     assert passes(32, 16) == (8, 4)
@@ -304,8 +319,11 @@ def test_codelets_are_transforms(count):
             return -x
 
     points = [complex(x, y) for x, y in RNG.standard_normal((count, 2))]
-    got = dft(Numbers(1, "float64"), [(z.real, z.imag) for z in points])
-    np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(points), atol=1e-12)
+    parts_of_points = [(z.real, z.imag) for z in points]
+    for turn in (Fraction(0), Fraction(1, 4), Fraction(123, 10000), Fraction(-7, 3)):
+        got = dft(Numbers(1, "float64"), parts_of_points, turn)
+        turned = np.array(points) * np.exp(-2j * np.pi * float(turn % 1) * np.arange(count))
+        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(turned), atol=1e-12)
     w = np.exp(-2j * np.pi * 0.0123)
     if count > 1 and count & (count - 1) == 0:
         roots = [w**p * root(q, m) for p, q, m in turned_roots(count)]
