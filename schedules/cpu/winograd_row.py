@@ -75,6 +75,8 @@ class RowTransform(TileTransform, ABC):
         tiles, vectors: how many tiles of a row, and vectors of channels, are transformed at once.
         padding: zeros before the first row and column of an image that is read.
         crop: whether tiles may reach past the last row and column of an image that is written.
+        fetches: whether lines of what is written next are fetched: it goes to many places at once,
+            which the hardware does not foresee, and each waits for its line.
         scratch: of :meth:`scratch_vectors`, from a position on; by default, its own.
         write: takes what is written to an image; by default it goes to ``result``.
     """
@@ -91,6 +93,7 @@ class RowTransform(TileTransform, ABC):
         *,
         padding: tuple[int, int] = (0, 0),
         crop: bool = False,
+        fetches: bool = False,
         scratch: tuple[Any, Index] | None = None,
         write: Write | None = None,
     ) -> None:
@@ -100,7 +103,7 @@ class RowTransform(TileTransform, ABC):
         self.r, self.i = op.output_tile_size, op.input_tile_size
         self.place, self.padding, self.crop = place, padding, crop
         self.tiles, self.vectors = tiles, vectors
-        self.scratch = scratch
+        self.fetches, self.scratch = fetches, scratch
         self.write = write or self.store_pixel
 
     @abstractmethod
