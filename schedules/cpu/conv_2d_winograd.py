@@ -179,6 +179,7 @@ class WinogradLoops(ConvLoops):
                 product_at,
                 *self.at_once("output"),
                 crop=True,
+                fetches=True,
                 scratch=scratch,
                 write=self.store,
             )

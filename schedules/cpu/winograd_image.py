@@ -36,7 +36,6 @@ from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.winograd import Winograd
 
-
 # Lines fetched in each of the places that a tile goes to; measured: 1, 3 and 4 help less.
 _VECTORS_AHEAD = 2
 
