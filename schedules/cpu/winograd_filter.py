@@ -105,10 +105,18 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
     if op.channels_last:
         # Channels and filters are one run of elements.
         count = emit.product([channels, filters])
-        every = FilterTransform(op, source, 1, count, put)
+        exact = known(count)
+
+        def put_ahead(p: int, q: int, c: Expr, f: Expr, value: Expr, lanes: int) -> None:
+            """The next vector has its line fetched, unless vectors are lines and overwritten."""
+            put(p, q, c, f, value, lanes)
+            if exact is None or exact % lanes:
+                after = emit.flat_index([p, q, c, f + lanes], (i, i, 1, count))
+                emit.prefetch(result, after, write=True)
+
+        every = FilterTransform(op, source, 1, count, put_ahead)
 
         def run(lanes: int, blocks: Index) -> None:
-            exact = known(count)
             if exact is not None and exact % lanes == 0:
                 blocks, first = exact // lanes + 1, _aligned(result, exact, lanes)
             else:
