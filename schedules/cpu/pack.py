@@ -7,7 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.pack_kernel import Run, pack_kernel, runs
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.streaming import begins_parts, stages, streams
+from tvm_iree_ext.schedules.cpu.streaming import begins_parts, streams
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -45,7 +45,7 @@ class CpuPack(CpuRule):
             lengths = [_length(op, one, run) for one in (packed, unpacked)]
             lanes = _power_of_2(min(lanes, _LARGEST_SQUARE, *lengths))
         streaming = algorithm == "rows" and _streams(op, unpacked, target)
-        staged = streaming and _walks_tiles_in_order(op, unpacked) and stages(target) > 1
+        staged = streaming and _walks_tiles_in_order(op, unpacked)
         if staged:
             # A vector across two lines that come from the second cache waits for both; of parts,
             # where arrays begin at multiples of them, there is none.

@@ -24,11 +24,11 @@ from tvm_iree_ext.target.cpu import cpu_features
 _LEAST_RUN_BYTES = 1024
 
 # Operands and results of this size are worth it where the size of the last cache is not known.
-# Measured on a Xeon, where a whole chip has one: pack of 72 and 128 MiB is faster by 1.2 and 1.7,
-# of 32 as fast; im2col of 148 by 2.3, and of 51 slower by 1.1.  Where it is known, they are once
-# they exceed it: with one of 32 MiB, on a Zen 3, both are slower by 1.4 at 8 MiB, as fast at 14,
-# and faster by 1.7 to 1.8 from 32 on; on a Zen 4 pack is slower by 1.35 at 8, as fast at 20, and
-# faster by 1.5 at 28 and by 1.6 to 1.8 from 44 on.
+# Measured on a Granite Rapids: pack of 72 and 128 MiB is faster by 1.2 and 1.7, of 32 as fast;
+# im2col of 148 by 2.3, and of 51 slower by 1.1.  Where it is known, they are once they exceed it:
+# with one of 32 MiB, on a Zen 3, both are slower by 1.4 at 8 MiB, as fast at 14, and faster by 1.7
+# to 1.8 from 32 on; on a Zen 4 pack is slower by 1.35 at 8, as fast at 20, and faster by 1.5 at 28
+# and by 1.6 to 1.8 from 44 on.
 _STREAMED_BYTES = 64 << 20
 
 
@@ -44,16 +44,6 @@ def streams(op: Op, target: Target, run: Extent | None = None) -> bool:
         return False
     item = min(item_bytes(one.dtype) for one in op.signature.results)
     return run is None or (isinstance(run, int) and run * item >= _LEAST_RUN_BYTES)
-
-
-def stages(target: Target) -> int:
-    """Whether what is read next is fetched while results are stored: 2, or 1 if it is not.
-
-    Without, reads and stores past the caches take turns: on a Zen 3 and a Zen 4 half of the
-    bandwidth.  With AVX-512 on others than Zens nobody has measured it.
-    """
-    features = cpu_features(target)
-    return 2 if features.vector_bits < 512 or features.fetches_second else 1
 
 
 def begins_parts(count: Extent | None, dtype: str) -> bool:

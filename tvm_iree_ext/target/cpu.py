@@ -16,13 +16,16 @@ from tvm_iree_ext.errors import TargetError
 _FAST_PAIRS = ("znver", "cooperlake")
 
 # The last cache that a processor of AMD's Zen shares with its neighbours, as most chips of a
-# generation have it.
+# generation have it.  All processors of an Ice Lake share one, 1.5 MiB each, and one of them has
+# some part of it: half of what a small chip has.  On a machine of two, others at work beside it,
+# what is read and written came from memory from 5 MiB on.
 _LAST_CACHE_BYTES = {
     "znver1": 8 << 20,
     "znver2": 16 << 20,
     "znver3": 32 << 20,
     "znver4": 32 << 20,
     "znver5": 32 << 20,
+    "icelake-server": 16 << 20,
 }
 
 # CPUs that fetch lines into their second cache better than into the first, and a run of memory best
@@ -51,10 +54,11 @@ class CpuFeatures:
     and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
     multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which some
     lanes of a whole vector are moved to its front by an instruction, or by a few.
-    ``last_cache_bytes`` is the size of the last cache, which threads share, 0 where the CPU's name
-    does not tell.  ``fetches_second`` says that lines asked for ahead are best fetched into the
-    second cache, and that those of one run need not be asked for.  ``in_halves`` says that vectors
-    are worked on in two halves, and ``adds_apart`` that sums of floats go beside multiply-adds.
+    ``last_cache_bytes`` is how much a kernel has of the last cache, which threads share, 0 where
+    the CPU's name does not tell.  ``fetches_second`` says that lines asked for ahead are best
+    fetched into the second cache, and that those of one run need not be asked for.  ``in_halves``
+    says that vectors are worked on in two halves, and ``adds_apart`` that sums of floats go beside
+    multiply-adds.
     """
 
     name: str
