@@ -7,10 +7,10 @@ from tvm import ir
 from tvm.target import Target
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
-from tvm_iree_ext.schedules.cpu.scan_columns import columns_kernel
+from tvm_iree_ext.schedules.cpu.scan_columns import begin_in_parts, columns_kernel
 from tvm_iree_ext.schedules.cpu.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan_rows import lanes_kernel, rows_kernel
-from tvm_iree_ext.schedules.cpu.streaming import begins_parts, streams
+from tvm_iree_ext.schedules.cpu.streaming import streams
 from tvm_iree_ext.schedules.lines import held_dtype, static_lines
 from tvm_iree_ext.schedules.rule import ConfigCheck
 from tvm_iree_ext.schedules.space import Choice, Space, form, refusal
@@ -72,7 +72,7 @@ class CpuScan(CpuRule):
             # of rows that begin anywhere are computed one by one at the ends of a tile, which takes
             # long where they are converted.
             converted = held_dtype(op.type.dtype) != op.type.dtype
-            in_parts = all(begins_parts(count, op.type.dtype) for count in (inner, tile))
+            in_parts = begin_in_parts(inner, tile, op.type.dtype)
             return LoweringConfig(
                 algorithm="columns",
                 workgroup_tile={"columns": tile},

@@ -29,10 +29,16 @@ from tvm_iree_ext.schedules.scan_operands import ScanOperands
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.scan import Scan
+from tvm_iree_ext.signature import Extent
 from tvm_iree_ext.streams import PART_BYTES
 
 # What is fetched of the rows to come, at least.
 _AHEAD_BYTES = 8192
+
+
+def begin_in_parts(inner: Extent | None, columns: int, dtype: str) -> bool:
+    """Whether all rows of tiles of so many columns begin where a vector may go past the caches."""
+    return all(begins_parts(count, dtype) for count in (inner, columns))
 
 
 def columns_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
@@ -119,7 +125,7 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
         )
     )
     rows_ahead = emit.ceil_div(_AHEAD_BYTES, tile.size * item)
-    in_parts = all(begins_parts(count, source.dtype) for count in (known(lines.inner), tile.size))
+    in_parts = begin_in_parts(known(lines.inner), tile.size, source.dtype)
     least = max(PART_BYTES // item, 1) if in_parts else 1
     several = max(per_line // lanes, 1)  # vectors that a line has
 
