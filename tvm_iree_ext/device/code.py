@@ -16,14 +16,22 @@ from tvm import DataType, ir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.device.constant_bits import name_constant_bits
-from tvm_iree_ext.device.cuda import assemble, compile_ptx, disassemble, find_tool, nvrtc_obstacle
+from tvm_iree_ext.device.contract import KernelReport, check_launches
+from tvm_iree_ext.device.cuda import (
+    assemble,
+    compile_ptx,
+    disassemble,
+    find_tool,
+    kernel_reports,
+    nvrtc_obstacle,
+)
 from tvm_iree_ext.device.instructions import KernelInstructions, count_instructions
 from tvm_iree_ext.device.narrow_broadcasts import reinterpret_narrow_broadcasts
 from tvm_iree_ext.device.pipeline import lower_with_host
 from tvm_iree_ext.device.plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.device.rocm import compile_rocm
 from tvm_iree_ext.errors import BuildError, TargetError
-from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
+from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,11 @@ class Launch:
             count *= extent if name.startswith("threadIdx") else 1
         return count
 
+    def lanes_at_most(self, chip: GpuChip) -> int:
+        """Of one workgroup, whatever the arguments are."""
+        is_open = any(name.startswith("threadIdx") for name in self.dynamic)
+        return chip.max_lanes if is_open else self.lanes
+
 
 @dataclass(frozen=True)
 class DeviceCode:
@@ -76,8 +89,8 @@ class DeviceCode:
 
     ``assembly`` is AMDGPU assembly, or SASS; ``binary`` a code object (``hsaco``) or a cubin;
     ``missing`` says what is absent for want of which tool.  ``module`` has the kernels as they were
-    compiled, ``hosts`` the functions that launch them.  ``provenance`` is that of the lowering
-    config, of kernels that are an op's.
+    compiled, ``hosts`` the functions that launch them, ``reports`` what the binary says of each.
+    ``provenance`` is that of the lowering config, of kernels that are an op's.
     """
 
     target: Target
@@ -89,6 +102,7 @@ class DeviceCode:
     binary: bytes | None = field(repr=False)
     launches: dict[str, Launch]
     resources: dict[str, KernelResources]
+    reports: dict[str, KernelReport] = field(default_factory=dict, repr=False)
     missing: str = ""
     provenance: str = ""
 
@@ -96,7 +110,8 @@ class DeviceCode:
         """How the kernels are launched, as data.
 
         Raises:
-            BuildError: for several functions, or one that does more than a plan can say.
+            BuildError: for several functions, for one that does more than a plan can say, and where
+                plan, binary and chip disagree.
         """
         plans = list(self.plans().values())
         if len(plans) != 1:
@@ -105,7 +120,12 @@ class DeviceCode:
 
     def plans(self) -> dict[str, Plan]:
         """The same of each function, by name."""
-        return host_plans(self.hosts, self.module)
+        plans = host_plans(self.hosts, self.module)
+        if self.binary is not None:
+            chip, size = gpu_chip(self.target), subgroup_size(self.target)
+            for plan in plans.values():
+                check_launches(plan, self.module, self.reports, chip, size)
+        return plans
 
     def instructions(self, kernel: str) -> KernelInstructions | None:
         """What a kernel's code does; None where there is no assembly."""
@@ -126,12 +146,14 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
     _check_shared_memory(module, target)
     launches = _launches(hosts, module)
     if target.kind.name == "rocm":
-        made = compile_rocm(module, target)
+        lanes = {name: launch.lanes_at_most(chip) for name, launch in launches.items()}
+        made = compile_rocm(module, target, lanes)
         usage = {name: _of_amd(figures) for name, figures in made.usage.items()}
         resources = _resources(target, launches, usage)
         return DeviceCode(
-            target, hosts, module, None, None, made.assembly, made.hsaco, launches, resources
-        )
+            target, hosts, module, None, None, made.assembly, made.hsaco, launches, resources,
+            made.reports,
+        )  # fmt: skip
     source = str(
         tvm.get_global_func("target.build.cuda")(
             name_constant_bits(reinterpret_narrow_broadcasts(module)), target
@@ -144,11 +166,12 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
     if find_tool("ptxas") is None:
         return code(ptx, None, None, launches, {}, missing="cubin: no ptxas")
     assembled = assemble(ptx, chip.name)
+    reports = kernel_reports(ptx, assembled.usage)
     sass = disassemble(assembled.cubin) if find_tool("nvdisasm") else None
     usage = {name: _of_nvidia(figures) for name, figures in assembled.usage.items()}
     resources = _resources(target, launches, usage)
     missing = "" if sass else "SASS: no nvdisasm"
-    return code(ptx, sass, assembled.cubin, launches, resources, missing=missing)
+    return code(ptx, sass, assembled.cubin, launches, resources, reports, missing=missing)
 
 
 def device_tools(target: Target) -> list[str]:

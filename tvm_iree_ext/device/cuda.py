@@ -12,10 +12,13 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
+from tvm_iree_ext.device.contract import Argument, KernelReport
 from tvm_iree_ext.errors import BuildError
 
 # What generated code takes for granted and NVRTC does not declare.
@@ -166,6 +169,30 @@ def _run(command: list[str], what: str) -> str:
         said = (done.stderr or done.stdout).strip()
         raise BuildError(f"{Path(command[0]).name} refused {what}: {said}")
     return done.stdout + done.stderr
+
+
+_ENTRY = re.compile(r"^\.visible \.entry (\w+)\((.*?)\)(.*?)^\{", re.MULTILINE | re.DOTALL)
+_PARAMETER = re.compile(
+    r"\.param .*?\.[a-z]+(\d+) (?:\.ptr .*)?\w+(?:\[(\d+)\])?,?\s*$", re.MULTILINE
+)
+_LANES = re.compile(r"\.maxntid (\d+)(?:, (\d+), (\d+))?")
+
+
+def kernel_reports(ptx: str, usage: Mapping[str, Mapping[str, int]]) -> dict[str, KernelReport]:
+    """What PTX, and ``ptxas``, say of each kernel that must agree with a launch."""
+    reports = {}
+    for name, parameters, directives in _ENTRY.findall(ptx):
+        limit = _LANES.search(directives)
+        reports[name] = KernelReport(
+            lanes=prod(int(extent or 1) for extent in limit.groups()) if limit else 0,
+            registers=usage[name]["registers"],
+            shared_memory_bytes=usage[name]["shared_memory_bytes"],
+            arguments=tuple(
+                Argument(int(bits) // 8 * int(count or 1))
+                for bits, count in _PARAMETER.findall(parameters)
+            ),
+        )
+    return reports
 
 
 _KERNEL = re.compile(r"Compiling entry function '(\w+)'")

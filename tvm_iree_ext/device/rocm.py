@@ -11,16 +11,18 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
+from tvm_iree_ext.device.amd_lanes import compile_ir, exceeds_default, with_lanes
 from tvm_iree_ext.device.amd_memory import memory_definitions
+from tvm_iree_ext.device.contract import Argument, KernelReport
 from tvm_iree_ext.errors import BuildError, TargetError
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.intrin.atomics import atomic_definitions
@@ -38,6 +40,7 @@ class CodeObject:
     hsaco: bytes
     assembly: str
     usage: dict[str, dict[str, int]]
+    reports: dict[str, KernelReport]
 
 
 @functools.cache
@@ -65,8 +68,13 @@ def _link(code: bytearray) -> bytearray:
     return bytearray(_linked[-1])
 
 
-def compile_rocm(mod: tvm.IRModule, target: Target) -> CodeObject:
+def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) -> CodeObject:
     """Compile device functions for a ROCm target.
+
+    Args:
+        mod: the functions.
+        target: which chip.
+        lanes: of a workgroup, by the functions' names.
 
     Raises:
         BuildError: where LLVM or the linker refuses, with what it says.
@@ -81,8 +89,13 @@ def compile_rocm(mod: tvm.IRModule, target: Target) -> CodeObject:
         made = tvm.get_global_func("target.build.rocm")(mod, target)
     except (RuntimeError, ValueError, TypeError) as error:
         raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
-    assembly = str(made.inspect_source("asm"))
-    return CodeObject(_linked[-1], assembly, _usage(assembly))
+    if exceeds_default(lanes):
+        text = with_lanes(str(made.inspect_source("llvm")), lanes)
+        code, assembly = compile_ir(text, target)
+        _link(bytearray(code))
+    else:
+        assembly = str(made.inspect_source("asm"))
+    return CodeObject(_linked[-1], assembly, _usage(assembly), _reports(assembly))
 
 
 def _check_instructions(mod: tvm.IRModule, chip: str) -> None:
@@ -128,24 +141,55 @@ _FIGURES = {
     "scalar_spills": "sgpr_spill_count",
     "shared_memory_bytes": "group_segment_fixed_size",
     "scratch_bytes": "private_segment_fixed_size",
-    "kernel_argument_bytes": "kernarg_segment_size",
     "lanes": "max_flat_workgroup_size",
+    "subgroup_size": "wavefront_size",
 }
 
 
 def _usage(assembly: str) -> dict[str, dict[str, int]]:
     """What the metadata at the end of the assembly says of each kernel."""
-    usage = {}
-    for entry in re.split(r"^  - (?=\.\w+:)", _metadata(assembly), flags=re.MULTILINE)[1:]:
-        values = dict(re.findall(r"^(?:    )?\.(\w+):\s+'?([\w.]+)", entry, flags=re.MULTILINE))
-        if "vgpr_count" in values:
-            figures: dict[str, Any] = {
-                name: int(values.get(key, 0)) for name, key in _FIGURES.items()
-            }
-            usage[values["name"]] = figures
-    return usage
+    return {
+        values["name"]: {name: int(values.get(key, 0)) for name, key in _FIGURES.items()}
+        for values, _ in _entries(assembly)
+    }
 
 
-def _metadata(assembly: str) -> str:
+def _reports(assembly: str) -> dict[str, KernelReport]:
+    """What of it must agree with a launch."""
+    usage = _usage(assembly)
+    reports = {}
+    for values, arguments in _entries(assembly):
+        figures = usage[values["name"]]
+        reports[values["name"]] = KernelReport(
+            lanes=figures["lanes"],
+            registers=figures["vector_registers"],
+            shared_memory_bytes=figures["shared_memory_bytes"],
+            arguments=tuple(arguments),
+            subgroup_size=figures["subgroup_size"],
+        )
+    return reports
+
+
+def _entries(assembly: str) -> Iterator[tuple[dict[str, str], list[Argument]]]:
+    """Of each kernel in the metadata, its values by their keys, and its arguments."""
     _, _, rest = assembly.partition("amdhsa.kernels:")
-    return rest.partition("amdhsa.target:")[0]
+    metadata = rest.partition("amdhsa.target:")[0]
+    for entry in re.split(r"^  - (?=\.\w+:)", metadata, flags=re.MULTILINE)[1:]:
+        values = _values(entry, 4)
+        if "vgpr_count" in values:
+            parts = (
+                _values(part, 8) for part in re.split(r"^      - ", entry, flags=re.MULTILINE)[1:]
+            )
+            yield (
+                values,
+                [
+                    Argument(int(part["size"]), part.get("name", ""))
+                    for part in parts
+                    if not part.get("value_kind", "").startswith("hidden")
+                ],
+            )
+
+
+def _values(text: str, indent: int) -> dict[str, str]:
+    """What stands so deep, or at the beginning."""
+    return dict(re.findall(rf"^(?: {{{indent}}})?\.(\w+):\s+'?([\w.]+)", text, flags=re.MULTILINE))

@@ -1,0 +1,81 @@
+"""How many lanes AMD's kernels are launched with, said in LLVM's IR.
+
+TVM asks a driver how many a kernel may have, and says 256 where there is none.  HIP then refuses a
+launch with more, and LLVM takes ids beyond for impossible and gives out more registers than so many
+lanes have.  So a module with a larger kernel is compiled once more from its IR:
+
+    define amdgpu_kernel void @scan(...) #0        attributes #0 = { ...-size"="1,256" ... }
+    define amdgpu_kernel void @scan(...) #9        attributes #9 = { ...-size"="1024,1024" ... }
+
+Kernels of at most 256 lanes keep what TVM said, and their code.
+"""
+
+import json
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import tvm
+from tvm.target import Target
+
+from tvm_iree_ext.errors import BuildError
+
+_SAID_BY_TVM = 256
+_ATTRIBUTE = re.compile(r'"amdgpu-flat-work-group-size"="\d+,\d+"')
+
+_FLAG = """
+!llvm.module.flags = !{{!1000000}}
+!1000000 = !{{i32 2, !"tvm_target", !"{flag}"}}
+"""  # what TVM compiles a module for that it loads
+
+
+def exceeds_default(lanes: Mapping[str, int]) -> bool:
+    """Whether one of the kernels has more lanes than TVM says."""
+    return max(lanes.values(), default=0) > _SAID_BY_TVM
+
+
+def with_lanes(text: str, lanes: Mapping[str, int]) -> str:
+    """A module's IR whose larger kernels have an attribute with their number of lanes.
+
+    Raises:
+        BuildError: for a kernel that the IR does not define as TVM does.
+    """
+    groups = dict(re.findall(r"^attributes #(\d+) = \{(.*)\}$", text, re.MULTILINE))
+    added = []
+    for number, (name, count) in enumerate(lanes.items(), max(map(int, groups), default=0) + 1):
+        if count <= _SAID_BY_TVM:
+            continue
+        head = re.search(rf"^define .*amdgpu_kernel .*@{name}\(.* #(\d+) ", text, re.MULTILINE)
+        if head is None or not _ATTRIBUTE.search(groups[head[1]]):
+            raise BuildError(f"{name}: the IR does not say how many lanes the kernel may have")
+        changed = _ATTRIBUTE.sub(
+            f'"amdgpu-flat-work-group-size"="{count},{count}"', groups[head[1]]
+        )
+        added.append(f"attributes #{number} = {{{changed}}}\n")
+        text = text[: head.start(1)] + str(number) + text[head.end(1) :]
+    return text + "\n" + "".join(added)
+
+
+def compile_ir(text: str, target: Target) -> tuple[bytes, str]:
+    """The object file and the assembly of a module's IR.
+
+    Raises:
+        BuildError: where LLVM refuses.
+    """
+    options = json.loads(str(target))
+    described = {key: options[key] for key in ("mtriple", "mcpu", "mattr") if key in options}
+    flag = json.dumps({"kind": "llvm", **described}).replace('"', r"\22")
+    text += _FLAG.format(flag=flag)
+    with tempfile.TemporaryDirectory() as folder:
+        source, code, assembly = (Path(folder, f"kernel.{kind}") for kind in ("ll", "o", "s"))
+        source.write_text(text)
+        try:
+            module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(source), "ll")
+            module.write_to_file(str(code), "obj")
+            module.write_to_file(str(assembly), "asm")
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise BuildError(
+                f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}"
+            ) from error
+        return code.read_bytes(), assembly.read_text()
