@@ -125,7 +125,12 @@ def _cpu() -> Finding:
 def _threads() -> Finding:
     from tvm_iree_ext import runtime
 
-    names = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "TVM_BIND_THREADS")
+    names = (
+        "TVM_NUM_THREADS",
+        "OMP_NUM_THREADS",
+        "TVM_BIND_THREADS",
+        "TVM_THREAD_POOL_SPIN_COUNT",
+    )
     given = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
     value = (
         f"{os.cpu_count()} logical processors, {runtime.available_processors()} for this process;"

@@ -3,7 +3,7 @@
 They take turns, round by round, each round beginning with another.  A turn is:
 
 1.  Wait until the other threads of this process sleep.  A pool that has just worked spins for a
-    while, in case more comes (TVM's for 0.2 s, OpenMP's and OpenBLAS' for some ms), and would take
+    while, in case more comes (ours for 0.7 ms, OpenMP's and OpenBLAS' for some ms), and would take
     a core from whoever is next.
 2.  Calls for some ms that are not counted, unless one is long.  They wake the pool and fill the
     caches, and a scheduler gets time to spread the threads: Linux may wake a worker on the
