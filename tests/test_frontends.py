@@ -7,7 +7,7 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import frontends
-from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.errors import CallError, MlirError
 
 
 def needs(module, extra):
@@ -51,9 +51,39 @@ def test_loops_and_branches_of_jax():
     ):
         np.testing.assert_allclose(came, want, rtol=1e-4, atol=1e-5)
     key = np.asarray(jax.random.PRNGKey(5))
-    drawn = ext.from_jax(lambda key: jax.random.normal(key, (4, 3)), key)(key.view("int32"))
+    drawn = ext.from_jax(lambda key: jax.random.normal(key, (4, 3)), key)(key)
     want = jax.random.normal(jax.random.PRNGKey(5), (4, 3))
     np.testing.assert_allclose(drawn, want, rtol=1e-4, atol=1e-5)
+
+
+def test_results_have_the_types_of_jax():
+    jax = needs("jax", "jax")
+    x = np.array([1, 200, 255], "u1")
+
+    def counted(x):
+        return jax.numpy.bitwise_count(x), x + x, x.astype("uint32"), x > 1
+
+    for came, want in zip(ext.from_jax(counted, x)(x), counted(x), strict=True):
+        assert came.dtype == want.dtype
+        np.testing.assert_array_equal(came, want)
+
+
+def test_arguments_that_a_jax_function_does_not_read_keep_their_places():
+    jax = needs("jax", "jax")
+    x, y = np.ones(3, "f4"), np.ones(2, "i4")
+    program = ext.from_jax(lambda a, named, b: a + b, x, {"unread": y}, x)
+    assert program(x, y, x).tolist() == [2, 2, 2]
+    static = ext.from_jax(jax.jit(lambda n, a, b: b * n, static_argnums=0), 3, y, x)
+    assert static(y, x).tolist() == [3, 3, 3]
+    with pytest.raises(CallError, match="arg1 is float32; expected int32"):
+        program(x, x, x)
+
+
+def test_what_iree_lowers_wrongly_of_jax_is_refused():
+    jax = needs("jax", "jax")
+    x = np.ones((2, 5), "f4")
+    with pytest.raises(MlirError, match=r"approx_min_k: IREE gives -x for x; lax.top_k"):
+        ext.from_jax(lambda x: jax.lax.approx_min_k(x, 2), x)
 
 
 def test_what_jax_has_lowered_already():
@@ -107,6 +137,81 @@ def test_torch_operators_that_iree_lowers_by_simpler_ones():
 
     with pytest.raises(MlirError, match=r"(?s)IREE does not lower it.*test_frontends\.py:\d+"):
         ext.from_torch(Median(), torch.randn(4, 5))
+
+
+def test_a_torch_module_in_float64_is_computed_so():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Small(torch.nn.Module):
+        def forward(self, x, n):
+            return x * (1 + 1e-12), x.double() + 1e-9, n * 3 + (1 << 40)
+
+    x = torch.arange(3, dtype=torch.float64) + 1
+    n = torch.tensor([1 << 50, -5])
+    same(ext.from_torch(Small(), x, n), Small(), x, n)
+
+
+def same(program, module, *arguments, rtol=0.0):
+    """Have a program give what a module gives, types and shapes included."""
+    torch = needs("torch", "pytorch")
+    with torch.no_grad():
+        came, want = program(*arguments), module(*arguments)
+    if isinstance(want, torch.Tensor):
+        came, want = (came,), (want,)
+    assert len(came) == len(want)
+    for one, other in zip(came, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=rtol, atol=rtol, equal_nan=True)
+
+
+def test_what_a_torch_module_takes_and_gives_keeps_its_type():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Moves(torch.nn.Module):
+        def forward(self, a, b, c, d):
+            return a, a[1:], b[1:], c[1:] > 1.0, d, (a + 2)
+
+    a = torch.tensor([1, 200, 255], dtype=torch.uint8)
+    arguments = a, a.to(torch.uint16), a.float(), a.to(torch.uint64)
+    same(ext.from_torch(Moves(), *arguments), Moves(), *arguments)
+
+
+def test_torch_arguments_that_are_not_read_or_only_given_back():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Some(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.ones(3))
+
+        def forward(self, a, b, c):
+            return a + self.weight, b
+
+    module, x = Some(), torch.arange(3.0)
+    arguments = x, torch.tensor([200], dtype=torch.uint8), torch.zeros(2, 2)
+    program = ext.from_torch(module, *arguments)
+    same(program, module, *arguments)
+    with pytest.raises(CallError, match=r"arg2 axis 0 has extent 3; expected 2"):
+        program(*arguments[:2], torch.zeros(3, 2))
+
+
+def test_one_tensor_as_several_torch_examples_stands_for_several_arguments():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Weighted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.ones(3))
+
+        def forward(self, a, b, named):
+            return a - 2 * b + 4 * named + 8 * self.weight
+
+    module, x = Weighted(), torch.arange(3.0)
+    program = ext.from_torch(module, x, x, kwargs={"named": module.weight})
+    same(program, module, x, x + 1, x + 2)
 
 
 def test_a_torch_module_of_any_batch():

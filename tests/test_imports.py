@@ -94,7 +94,8 @@ ALLOWED = {
     "program_trials": f"{PROGRAMS} .simulated_program .comparison .tolerance .recorded .target"
     " numpy",
     "lean": "tvm",
-    "frontends": f"{PROGRAMS} .target jax torch iree",
+    "frontends": f"{PROGRAMS} .torch_export .target jax torch iree",
+    "torch_export": ".mlir .mlir.form torch iree",
     "fuzz": f"{PROGRAMS} .workers .limits",
     # Reading what was tuned is below building; writing it is tuning's.
     "record": ".manifest",

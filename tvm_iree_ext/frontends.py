@@ -5,23 +5,26 @@ to the dialects that :mod:`tvm_iree_ext.mlir` imports.  The frameworks are impor
 asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pytorch]'``.
 """
 
+import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from tvm_iree_ext import torch_export
 from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.boundary import Boundary, Given
 from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.mlir.program import import_program
 from tvm_iree_ext.program import Program
 from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.target.names import TargetLike
 
-_OF_TRACING = ("kwargs", "dynamic_shapes")  # options that are torch.export's
-_FLOATS_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
 _NOT_LOWERED = "IREE does not lower it:"
+_SMALLEST = re.compile(r"custom_call @ApproxTopK.*@top_k_lt_")
 _MOST_LINES = 20  # of what the compiler complains
+_KEPT_WIDE = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false")
 
 
 def from_jax(
@@ -65,7 +68,36 @@ def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
         lowered = jitted.lower(*examples, **named)
     elif examples or named:
         raise MlirError("what is lowered already takes no arguments to trace with")
-    return import_lowered(lowered.as_text("stablehlo", debug_info=True), "stablehlo")
+    text = lowered.as_text("stablehlo", debug_info=True)
+    if _SMALLEST.search(text):
+        raise MlirError(
+            "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
+        )
+    return _import(_writes(text), "stablehlo", _boundaries_of_jax(lowered))
+
+
+def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
+    """What callers of a lowered function give and get; None for what does not tell.
+
+    JAX leaves out of the IR the arguments that nothing reads.
+    """
+    try:
+        kept = lowered._lowering.compile_args["kept_var_idx"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+    import jax
+
+    def dtype(one: Any) -> str:
+        is_key = jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key)
+        return "uint32" if is_key else str(one.dtype)
+
+    def kind(one: Any) -> form.TensorType | None:
+        is_array = not jax.dtypes.issubdtype(one.dtype, jax.dtypes.extended)
+        return form.TensorType(one.shape, dtype(one)) if is_array else None
+
+    leaves, results = map(jax.tree_util.tree_leaves, (lowered.args_info, lowered.out_info))
+    arguments = [Given(kind(one), place in kept) for place, one in enumerate(leaves)]
+    return {"main": Boundary(tuple(arguments), tuple(map(dtype, results)))}
 
 
 def from_torch(
@@ -98,26 +130,18 @@ def from_torch(
 def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
     """The same, imported and not built."""
     try:
-        import torch
-        from iree.turbine import aot
+        import torch  # noqa: F401
+        from iree.turbine import aot  # noqa: F401
     except ImportError as error:
         raise _absent("iree-turbine", "pytorch", error) from None
-    traced = module
-    if isinstance(module, torch.nn.Module):
-        tracing = {name: options.pop(name) for name in _OF_TRACING if name in options}
-        tracing["strict"] = options.pop("strict_export", True)
-        traced = torch.export.export(module, args=examples, **tracing)
-        if decompositions := aot.decompositions.current_aot_decompositions():
-            traced = traced.run_decompositions(decompositions)
-    elif examples:
-        raise MlirError("what is exported already takes no arguments to trace with")
+    traced = torch_export.exported(module, examples, options)
     try:
         return _import_exported(traced, options)
     except MlirError as reason:
         if not str(reason).startswith(_NOT_LOWERED) or not hasattr(traced, "run_decompositions"):
             raise
-        try:  # of fewer, simpler operators
-            return _import_exported(traced.run_decompositions(_decompositions()), options)
+        try:
+            return _import_exported(torch_export.simpler(traced), options)
         except MlirError:
             raise reason from None
 
@@ -125,63 +149,21 @@ def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
 def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
     from iree.turbine import aot
 
-    with _weights_as_words(exported):
-        output = aot.export(exported, **options)
+    with torch_export.written(exported):
+        try:
+            output = aot.export(exported, **options)
+        except (LookupError, TypeError, ValueError, RuntimeError, AssertionError) as error:
+            what = f"{_NOT_LOWERED} {type(error).__name__}: {error}"
+            raise MlirError(what) from error
 
     def write(place: Path) -> Path:
         path = place / "module.mlirbc"  # weights by their bytes
         output.save_mlir(path)
         return path
 
-    return _import(write, "torch")
-
-
-def _decompositions() -> Any:
-    """PyTorch's operators by those of its core, less some of these that IREE does not lower."""
-    import torch
-
-    def squeezed(x: Any, dims: Sequence[int]) -> Any:
-        gone = {dim % x.dim() for dim in dims if x.shape[dim] == 1}
-        return x.reshape([extent for axis, extent in enumerate(x.shape) if axis not in gone])
-
-    aten = torch.ops.aten
-    normal = (aten._native_batch_norm_legit.no_stats, aten.native_group_norm)
-    return {
-        **torch.export.default_decompositions(),
-        **torch._decomp.get_decompositions(normal),
-        aten.squeeze.dims: squeezed,
-    }
-
-
-@contextmanager
-def _weights_as_words(exported: Any) -> Iterator[None]:
-    """Show weights of types that NumPy has not, such as bfloat16, to it as their words.
-
-    ``iree.turbine`` takes the bytes of weights through NumPy.
-    """
-    import torch
-
-    class Words(torch.Tensor):
-        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-            word = torch.int16 if self.itemsize == 2 else torch.uint8
-            return self.as_subclass(torch.Tensor).view(word).numpy()
-
-    weights = {
-        name: weight
-        for name, weight in getattr(exported, "state_dict", {}).items()
-        if weight.dtype.is_floating_point and str(weight.dtype) not in _FLOATS_OF_NUMPY
-    }
-    try:
-        for name, weight in weights.items():
-            words = weight.detach().as_subclass(Words)
-            is_parameter = isinstance(weight, torch.nn.Parameter)
-            exported.state_dict[name] = (
-                torch.nn.Parameter(words, requires_grad=False) if is_parameter else words
-            )
-        yield
-    finally:
-        for name, weight in weights.items():
-            exported.state_dict[name] = weight
+    boundary = torch_export.boundary(exported)
+    name = options.get("function_name") or "main"
+    return _import(write, "torch", {name: boundary} if boundary else None)
 
 
 def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) -> Imported:
@@ -191,16 +173,24 @@ def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) ->
         MlirError: for what IREE does not bring to the dialects that are imported, and as
             :func:`tvm_iree_ext.mlir.program.import_program`.
     """
+    return _import(_writes(text), dialect)
+
+
+def _writes(text: str | bytes) -> Callable[[Path], Path]:
+    """What writes a text into a folder."""
 
     def write(place: Path) -> Path:
         path = place / "module.mlir"
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return path
 
-    return _import(write, dialect)
+    return write
 
 
-def _import(write: Callable[[Path], Path], dialect: str) -> Imported:
+def _import(
+    write: Callable[[Path], Path], dialect: str, boundaries: Mapping[str, Boundary] | None = None
+) -> Imported:
+    """Import what is written; of its functions those that have boundaries, where any has."""
     try:
         from iree.compiler import tools
     except ImportError as error:
@@ -214,13 +204,13 @@ def _import(write: Callable[[Path], Path], dialect: str) -> Imported:
                 input_type=dialect,
                 output_file=str(result),
                 output_format=tools.OutputFormat.MLIR_TEXT,
-                extra_args=["--compile-to=input"],
+                extra_args=["--compile-to=input", *_KEPT_WIDE],
             )
         except tools.CompilerToolError as error:
             said = str(error).partition("Diagnostics:")[2].partition("Invoked with:")[0]
             lines = [line for line in said.splitlines() if line.strip()][:_MOST_LINES]
             raise MlirError("\n".join([_NOT_LOWERED, *lines])) from None
-        return import_program(result.read_bytes())
+        return import_program(result.read_bytes(), only=boundaries, boundaries=boundaries)
 
 
 def _absent(what: str, extra: str, error: ImportError) -> MlirError:

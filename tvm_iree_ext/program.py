@@ -51,7 +51,9 @@ class ProgramFunction:
         self._gpu = DLPACK_DEVICES.get(str(program.target.get("kind")))
         self._caller = Caller(function.name, parts, self._gpu)
         self._arguments = function.signature.arguments
-        self._is_complex = len(parts.operands) != len(function.signature.operands)
+        operands = function.signature.operands
+        self._is_complex = any(operand.dtype in COMPLEX_PARTS for operand in operands)
+        self._is_split = self._is_complex or any(o.role == "unused" for o in operands)
         self._scalars = tuple(operand.role == "scalar" for operand in parts.arguments)
 
     def __repr__(self) -> str:
@@ -68,9 +70,9 @@ class ProgramFunction:
             ArtifactError: for a program that was loaded lazily and does not run on this machine.
         """
         arguments = ordered(self.name, self._arguments, arguments, named)
-        if self._is_complex:
-            if out is not None:
-                raise CallError(f"{self.name}: out is not taken where operands are complex")
+        if self._is_complex and out is not None:
+            raise CallError(f"{self.name}: out is not taken where operands are complex")
+        if self._is_split:
             arguments = self._split(arguments)
         shapes, passed = self._caller.inputs(arguments)
         if self._gpu is not None:
@@ -137,11 +139,11 @@ class ProgramFunction:
         ]
 
     def _split(self, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments, each complex one as its two parts."""
+        """The arguments that are used, each complex one as its two parts."""
         passed: list[Any] = []
         for value, operand in zip(arguments, self.signature.arguments, strict=True):
             if operand.dtype not in COMPLEX_PARTS:
-                passed.append(value)
+                passed += [value] * (operand.role != "unused")
                 continue
             array = np.asarray(value)
             if array.dtype != operand.dtype:
@@ -174,6 +176,8 @@ def _empty(value: Any, shape: tuple[int, ...]) -> Any:
 
 def _parts(operand: Operand) -> list[Operand]:
     """An operand as the tensors that stand for it."""
+    if operand.role == "unused":
+        return []
     if operand.dtype not in COMPLEX_PARTS:
         return [operand]
     role = "input" if operand.role == "scalar" else operand.role

@@ -82,7 +82,8 @@ def arguments(name: str, signature: Signature, arrays: Mapping[str, np.ndarray])
             f" expected {' or '.join(choices)}"
         )
     taken = [
-        as_operand(key, arrays[key], operand) for key, operand in zip(keys, wanted, strict=True)
+        arrays[key] if operand.role == "unused" else as_operand(key, arrays[key], operand)
+        for key, operand in zip(keys, wanted, strict=True)
     ]
     return [
         array[()] if operand.role == "scalar" and not array.ndim else array

@@ -17,7 +17,7 @@ from tvm_iree_ext.errors import CallError
 
 Extent = int | str
 Shape = tuple[Extent, ...]
-Role = Literal["input", "scalar", "result"]
+Role = Literal["input", "scalar", "result", "unused"]
 
 
 def shape_text(shape: Iterable[Extent]) -> str:
@@ -68,7 +68,8 @@ def extent_value(extent: Extent, values: Mapping[str, int]) -> int:
 class Operand:
     """One parameter of a kernel.
 
-    ``scalar`` is a number passed by value (its shape is ``()``); ``result`` is written, never read.
+    ``scalar`` is a number passed by value (its shape is ``()``); ``result`` is written, never read;
+    ``unused`` is an argument of programs that may be anything (its shape and dtype say nothing).
     ``least``, where it is given, is the least extent that each axis may have.  ``in_place_of`` is
     the input whose memory a result may take on a CPU: it then begins as what stands there.
     """
@@ -81,6 +82,8 @@ class Operand:
     in_place_of: str = ""
 
     def __str__(self) -> str:
+        if self.role == "unused":
+            return f"{self.name}: unused"
         return f"{self.name}: {self.dtype}{shape_text(self.shape)}"
 
 

@@ -11,11 +11,13 @@ import numpy as np
 from tvm import relax, tirx
 
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.boundary import Boundary, Given, seen
 from tvm_iree_ext.mlir.elements import Element, element
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.kernel import tensor_type
 from tvm_iree_ext.mlir.scalars import kind_of
 from tvm_iree_ext.mlir.scope import Program, Scope, read_back
+from tvm_iree_ext.mlir.tensors import bitcast
 from tvm_iree_ext.mlir.values import (
     SCALARS,
     TENSORS,
@@ -32,6 +34,7 @@ from tvm_iree_ext.mlir.values import (
 
 FUNCTIONS = ("func.func", "util.func")
 _ASYNC = "$async"
+VIEW = "buffer view"
 _TAKEN = "functions take ranked tensors and numbers, of integers up to i64 and floats up to f64"
 MOST_DEPTH = 64  # of calls in calls
 # Operations that are imported, those of a called function counted at each call: so many, and so
@@ -85,59 +88,78 @@ def tensor_behind(program: Program, value: form.Value, block: form.Block, depth:
 
 @dataclass
 class Argument:
-    """An argument of an entry point: what a caller gives, and the value that it is."""
+    """An argument of an entry point as a caller gives it, and the value of the IR that it is.
+
+    ``inner`` is its element type there.  One without an ``element`` is any array: nothing reads it.
+    """
 
     name: str
-    shape: Shape
-    element: Element
-    parts: list[relax.Var]
-    value: Value
+    shape: Shape = ()
+    element: Element | None = None
+    parts: tuple[relax.Var, ...] = ()
+    inner: Element | None = None
+    value: form.Value | None = None
+    is_scalar: bool = False
+
+    def define(self, scope: Scope) -> None:
+        """Say what its value in the IR is, if it has one."""
+        if self.value is None:
+            return
+        found: Any = None
+        if self.element is not None and self.inner is not None:
+            found = bitcast(scope, Tensor(self.shape, self.element, self.parts), self.inner)
+        if self.is_scalar:
+            found = read_back(found)
+        is_view = isinstance(self.value.type, form.OtherType)
+        scope.define(self.value, Other(VIEW, found) if is_view else found)
 
 
-def arguments_of(scope: Scope, op: form.Operation) -> list[Argument]:
-    """Declare the arguments of an entry point and define them; fences and devices have none."""
-    found: list[Argument] = []
+_UNSEEN = ("!hal.fence", "!hal.device")  # what no caller gives
+
+
+def arguments_of(
+    scope: Scope, op: form.Operation, boundary: Boundary | None = None
+) -> list[Argument]:
+    """Declare the arguments of an entry point; fences and devices have none."""
     block = op.block()
-    for argument in block.arguments:
-        kind = argument.type
-        if isinstance(kind, form.OtherType):
-            if kind.text == "!hal.buffer_view":
-                behind = tensor_behind(scope.program, argument, block)
-                if behind is None:
-                    raise Unsupported(f"{argument.name}, a buffer view, is never a tensor")
-                made = _argument(scope, len(found), behind)
-                found.append(made)
-                scope.define(argument, Other("buffer view", made.value))
-            elif kind.text in ("!hal.fence", "!hal.device"):
-                scope.define(argument, Other(kind.text))
-            else:
-                raise Unsupported(f"{argument.name} is of the type {kind}; {_TAKEN}")
-            continue
-        made = _argument(scope, len(found), kind)
-        found.append(made)
-        scope.define(argument, made.value)
-    return found
+    values = [one for one in block.arguments if str(one.type) not in _UNSEEN]
+    for value in block.arguments:
+        if str(value.type) in _UNSEEN:
+            scope.define(value, Other(str(value.type)))
+    given = boundary.arguments if boundary else (Given(),) * len(values)
+    if (due := sum(one.is_in_ir for one in given)) != len(values):
+        raise Unsupported(f"takes {len(values)} arguments; expected {due}")
+    rest = iter(values)
+    return [
+        _argument(scope, f"arg{place}", one, next(rest) if one.is_in_ir else None, block)
+        for place, one in enumerate(given)
+    ]
 
 
-def _argument(scope: Scope, number: int, kind: form.Type) -> Argument:
-    name = f"arg{number}"
+def _argument(
+    scope: Scope, name: str, given: Given, value: form.Value | None, block: form.Block
+) -> Argument:
+    kind: form.Type | None = value.type if value is not None else given.type
+    if isinstance(kind, form.OtherType) and kind.text == "!hal.buffer_view":
+        assert value is not None
+        kind = tensor_behind(scope.program, value, block) or given.type
+    if kind is None:
+        return Argument(name, value=value)
     if not isinstance(kind, form.ScalarType | form.TensorType):
         raise Unsupported(f"{name} is of the type {kind}; {_TAKEN}")
-    own = element(kind.dtype)
+    inner = element(kind.dtype)
+    own = seen(inner, given.type.dtype if given.type else None, name)
     shape = tuple(
         one if one is not None else tirx.Var(f"{name}_{axis}", "int64")
         for axis, one in enumerate(getattr(kind, "shape", ()))
     )
     scope.function.extents += [one for one in shape if isinstance(one, tirx.Var)]
     names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
-    parts = [
+    parts = tuple(
         relax.Var(part, tensor_type(shape, dtype))
         for part, dtype in zip(names, own.storage, strict=True)
-    ]
-    tensor = Tensor(shape, own, tuple(parts))
-    if isinstance(kind, form.TensorType):
-        return Argument(name, shape, own, parts, tensor)
-    return Argument(name, shape, own, parts, read_back(tensor))
+    )
+    return Argument(name, shape, own, parts, inner, value, isinstance(kind, form.ScalarType))
 
 
 def call(scope: Scope, op: form.Operation) -> list[Value]:
@@ -238,7 +260,7 @@ def _import(scope: Scope, op: form.Operation) -> Value:
 
 
 def _export(scope: Scope, op: form.Operation) -> Value:
-    return Other("buffer view", scope.any_tensor(op.operands[0]))
+    return Other(VIEW, scope.any_tensor(op.operands[0]))
 
 
 def _view_dim(scope: Scope, op: form.Operation) -> Value:

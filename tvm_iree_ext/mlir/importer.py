@@ -1,18 +1,20 @@
 """form.Module -> :class:`~tvm_iree_ext.mlir.imported.Imported`."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from tvm import relax
 
 from tvm_iree_ext.errors import ExtError, MlirError
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.boundary import Boundary, seen
 from tvm_iree_ext.mlir.elements import Element
 from tvm_iree_ext.mlir.errors import UNFORESEEN, Unsupported
 from tvm_iree_ext.mlir.functions import (
     FUNCTIONS,
     LEAST_STEPS,
     STEPS_PER_OPERATION,
+    VIEW,
     Argument,
     arguments_of,
     entry_name,
@@ -26,6 +28,7 @@ from tvm_iree_ext.mlir.regions import SCALAR_OPS
 from tvm_iree_ext.mlir.scope import Dependent, Function, Program, Scope
 from tvm_iree_ext.mlir.symbols import scalar
 from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported
+from tvm_iree_ext.mlir.tensors import bitcast
 from tvm_iree_ext.mlir.values import Failed, Other, Tensor, Value, extent_text
 from tvm_iree_ext.signature import Operand, Signature
 
@@ -35,6 +38,7 @@ def import_module(
     *,
     only: Collection[str] | None = None,
     failures: dict[str, str] | None = None,
+    boundaries: Mapping[str, Boundary] | None = None,
 ) -> Imported:
     """The Relax module, ops, constants and entry points of a module of IR.
 
@@ -43,6 +47,7 @@ def import_module(
         only: names of the entry points to import; by default all public functions.
         failures: where given, takes the reason for each function that cannot be imported, and
             such a function is left out.
+        boundaries: what callers of entry points give and get, by name; by default as the IR says.
 
     Raises:
         MlirError: for what is not supported, all of it in one message, and for a module without
@@ -77,7 +82,7 @@ def import_module(
             program.report(op, f"a function called {name!r}")
             continue
         try:
-            point = _function(program, name, op)
+            point = _function(program, name, op, (boundaries or {}).get(name))
         except Unsupported as reason:
             program.report(op, str(reason))
         except Exception as reason:
@@ -99,14 +104,16 @@ def import_module(
     )
 
 
-def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | None:
+def _function(
+    program: Program, name: str, op: form.Operation, boundary: Boundary | None
+) -> EntryPoint | None:
     """Emit a Relax function; None where something in it is not supported."""
     function = Function(program, program.symbol(name), program.builder)
     scope = Scope(function, 0, (str(op.attributes["sym_name"]),))
     before = len(program.problems)
     try:
         _check_blocks(op)
-        arguments = arguments_of(scope, op)
+        arguments = arguments_of(scope, op, boundary)
     except Unsupported as reason:
         program.report(op, str(reason))
         return None
@@ -117,8 +124,9 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
             results: list[Tensor] = []
             checks: list[Check] = []
             try:
-                values = [v for v in run(scope, op) if not _is_other(v)]
-                results = [materialised(scope, value) for value in values]
+                for argument in arguments:
+                    argument.define(scope)
+                results = _results(scope, op, boundary)
                 for expected in function.checks:
                     checks.append(expected.check(len(results)))
                     results += expected.tensors
@@ -138,6 +146,19 @@ def _function(program: Program, name: str, op: form.Operation) -> EntryPoint | N
     return EntryPoint(name, _signature(function, arguments, results), tuple(checks))
 
 
+def _results(scope: Scope, op: form.Operation, boundary: Boundary | None) -> list[Tensor]:
+    """What a caller gets: all that is a tensor."""
+    values = [materialised(scope, value) for value in run(scope, op) if not _is_other(value)]
+    if boundary is None:
+        return values
+    if len(values) != len(boundary.results):
+        raise Unsupported(f"returns {len(values)} tensors; expected {len(boundary.results)}")
+    return [
+        bitcast(scope, value, seen(value.element, name, f"result {place}"))
+        for place, (value, name) in enumerate(zip(values, boundary.results, strict=True))
+    ]
+
+
 def _unforeseen(program: Program, op: form.Operation, reason: Exception) -> None:
     """Report an error of another kind: TVM has many, and what it is given came from the file."""
     what = str(reason).strip().partition("\n")[0]
@@ -145,7 +166,7 @@ def _unforeseen(program: Program, op: form.Operation, reason: Exception) -> None
 
 
 def _is_other(value: Value) -> bool:
-    return isinstance(value, Other) and value.of is None
+    return isinstance(value, Other) and value.of is None and value.kind != VIEW
 
 
 def run(scope: Scope, op: form.Operation) -> list[Value]:
@@ -208,7 +229,12 @@ def _signature(function: Function, arguments: list[Argument], results: list[Tens
     def shape(of: Argument | Tensor) -> tuple[int | str, ...]:
         return tuple(extent_text(function.in_terms(one)) for one in of.shape)
 
-    operands = [Operand(one.name, shape(one), _dtype(one.element)) for one in arguments]
+    operands = [
+        Operand(one.name, (), "bool", "unused")
+        if one.element is None
+        else Operand(one.name, shape(one), _dtype(one.element))
+        for one in arguments
+    ]
     operands += [
         Operand(
             f"result{number}",

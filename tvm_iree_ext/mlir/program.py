@@ -2,9 +2,10 @@
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.mlir.boundary import Boundary
 from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.reader import LIMIT_BYTES, LIMIT_S, name_of, read
@@ -16,6 +17,7 @@ def import_program(
     source: str | bytes | os.PathLike[str],
     *,
     only: Collection[str] | None = None,
+    boundaries: Mapping[str, Boundary] | None = None,
     limit_s: float = LIMIT_S,
     limit_bytes: int = LIMIT_BYTES,
 ) -> Imported:
@@ -24,6 +26,7 @@ def import_program(
     Args:
         source: a path, or a ``str`` that ends in ``.mlir`` or ``.mlirbc``; or the text itself.
         only: the functions that are wanted; by default all that are public.
+        boundaries: what callers of functions give and get, by name; by default as the IR says.
         limit_s: how long parsing may take.
         limit_bytes: how long the text may be.
 
@@ -32,7 +35,7 @@ def import_program(
     """
     module = read(source, limit_s=limit_s, limit_bytes=limit_bytes)
     try:
-        return import_module(module, only=only)
+        return import_module(module, only=only, boundaries=boundaries)
     except MlirError as error:
         name = name_of(source)
         located = _IN_TEXT.sub(

@@ -7,7 +7,7 @@ import numpy as np
 from tvm import relax, tirx
 
 from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.elements import Expr, element
+from tvm_iree_ext.mlir.elements import Element, Expr, element
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.generic import outside
 from tvm_iree_ext.mlir.kernel import ELEMENTWISE, INJECTIVE, OPAQUE, Kernel
@@ -15,7 +15,6 @@ from tvm_iree_ext.mlir.scalar_floats import from_pattern, pattern_of
 from tvm_iree_ext.mlir.scalars import kind_of, on_index, tensor_kind
 from tvm_iree_ext.mlir.scope import Scope
 from tvm_iree_ext.mlir.values import (
-    SCALARS,
     AnyTensor,
     Constant,
     Empty,
@@ -367,9 +366,12 @@ def _extract(scope: Scope, op: form.Operation) -> Value:
 
 
 def _bitcast(scope: Scope, op: form.Operation) -> Value:
-    value = scope.any_tensor(op.operands[0])
-    own = kind_of(op.results[0])
-    if own.storage == value.element.storage and not isinstance(value, SCALARS):
+    return bitcast(scope, scope.any_tensor(op.operands[0]), kind_of(op.results[0]))
+
+
+def bitcast(scope: Scope, value: AnyTensor, own: Element) -> Tensor:
+    """The same bits as a tensor of another element type of as many."""
+    if own.storage == value.element.storage:
         tensor = scope.tensor(value)
         return Tensor(tensor.shape, own, tensor.parts)
 
@@ -377,7 +379,7 @@ def _bitcast(scope: Scope, op: form.Operation) -> Value:
         pattern = pattern_of(kernel.element(value, at), value.element)
         return kernel.as_parts(from_pattern(pattern, own), own)
 
-    return moved(scope, op.name, [value], value.shape, own, part, ELEMENTWISE)
+    return moved(scope, "tensor.bitcast", [value], value.shape, own, part, ELEMENTWISE)
 
 
 TENSORS = {
