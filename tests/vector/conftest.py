@@ -5,6 +5,25 @@ import tvm
 from tvm_iree_ext import arrays, pipeline, vector
 from tvm_iree_ext.target.names import make_target
 
+_MARGIN, _CANARY = 4096, 0xA5
+"""Bytes before and behind each array, and what is in them."""
+
+
+class Guarded:
+    """An array amid bytes that no kernel may change; aligned to an item and no more."""
+
+    def __init__(self, value):
+        value = np.asarray(value)
+        self._space = np.full(value.nbytes + 2 * _MARGIN + 64, _CANARY, np.uint8)
+        start = _MARGIN + (-self._space.ctypes.data) % 64 + value.dtype.itemsize
+        self._part = slice(start, start + value.nbytes)
+        self.array = self._space[self._part].view(value.dtype).reshape(value.shape)
+        self.array[...] = value
+
+    def is_intact(self):
+        around = np.delete(self._space, self._part)
+        return bool((around == _CANARY).all())
+
 
 @pytest.fixture(scope="session")
 def compiled():
@@ -12,9 +31,10 @@ def compiled():
 
     def run(pairs):
         pipeline.register()
+        names = {id(program): f"f{i}" for i, (program, _) in enumerate(pairs)}
         functions = {
-            f"f{i}": program.prim_func().with_attr("global_symbol", f"f{i}")
-            for i, (program, _) in enumerate(pairs)
+            names[id(program)]: program.prim_func().with_attr("global_symbol", names[id(program)])
+            for program in {id(program): program for program, _ in pairs}.values()
         }
         library = tvm.compile(
             tvm.IRModule(functions),
@@ -22,27 +42,26 @@ def compiled():
             tir_pipeline=pipeline.CPU_PIPELINE,
         )
         found = []
-        for name, (program, inputs) in zip(functions, pairs, strict=True):
-            arguments, symbols = [], {}
+        for program, inputs in pairs:
+            arguments, arrays_of, symbols = [], [], {}
             for operand in program.signature.arguments:
                 value = inputs[operand.name]
                 if operand.role == "scalar":
                     arguments.append(np.asarray(value).item())
                     continue
                 symbols.update(zip(operand.shape, value.shape, strict=True))
-                # Aligned to an item and no more, as a caller's array may be.
-                space = np.empty(value.nbytes + 64, np.uint8)
-                start = (-space.ctypes.data) % 64 + value.dtype.itemsize
-                placed = space[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
-                placed[...] = value
-                arguments.append(arrays.as_tensor(placed))
+                arrays_of.append(Guarded(value))
+                arguments.append(arrays.as_tensor(arrays_of[-1].array))
             shapes = program.signature.result_shapes(symbols)
             results = {
-                operand.name: np.zeros(shape, arrays.numpy_dtype(operand.dtype))
+                operand.name: Guarded(np.zeros(shape, arrays.numpy_dtype(operand.dtype)))
                 for operand, shape in zip(program.signature.results, shapes, strict=True)
             }
-            library[name](*arguments, *map(arrays.as_tensor, results.values()))
-            found.append(results)
+            places = [arrays.as_tensor(one.array) for one in results.values()]
+            library[names[id(program)]](*arguments, *places)
+            for one in [*arrays_of, *results.values()]:
+                assert one.is_intact(), f"changed beside an array by\n{program}\nwith {inputs}"
+            found.append({name: one.array for name, one in results.items()})
         return found
 
     return run

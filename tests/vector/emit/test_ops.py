@@ -77,6 +77,26 @@ def each(names):
     return lambda b, **v: [b.elementwise(name, *v.values()) for name in names]
 
 
+@pytest.mark.parametrize("dtype", WIDE)
+def test_sums_wrap_where_a_condition_asks_for_them(agree, dtype):
+    """A scalar below a number leads LLVM to what it knows of the sum that is asked for next."""
+    limits = np.iinfo(dtype)
+
+    def build(b, x, s):
+        total = b.constant(0, s.type)
+        for name, by in (("addi", 1), ("addi", 2), ("subi", 2), ("muli", 3)):
+            changed = b.elementwise(name, s, b.constant(by, s.type))
+            for predicate in ("ult", "slt"):
+                is_below = b.compare(predicate, changed, b.constant(4, s.type))
+                total = b.if_(is_below, lambda t=total: t * 2 + 1, lambda t=total: t * 2)[0]
+        return b.splat(total, x.shape)
+
+    x = np.zeros(2, dtype)
+    program, _ = one(build, x=x, s=np.array(0, dtype))
+    numbers = [limits.min, limits.min + 1, -2, -1, 0, 1, limits.max - 1, limits.max]
+    agree([(program, {"x": x, "s": np.array(s, dtype)}) for s in numbers])
+
+
 def test_arithmetic(agree):
     draw, pairs = Draw(1), []
     for dtype in EVERY:

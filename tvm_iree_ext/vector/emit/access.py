@@ -41,11 +41,24 @@ class LaneCondition:
     all: Callable[[], Expr]
 
 
-def below(start: Index, extent: Index, lanes: int) -> LaneCondition:
-    """Whether positions from ``start`` on are below an extent."""
+def nearest(start: Index, extent: Index, size: int) -> Index:
+    """A start near an extent from which the same of ``size`` positions are inside.
+
+    From there nothing overflows, neither in conditions nor in what stands for a place in memory.
+    """
+    if known(start) is not None:
+        return start
+    return I.Bind(tirx.min(tirx.max(start, i64(-size)), i64(extent)))
+
+
+def inside(start: Index, extent: Index, lanes: int) -> LaneCondition:
+    """Whether positions from ``start`` on are in an extent."""
+
+    def of(at: Expr, count: int) -> Expr:
+        return tirx.And(at >= splat(i64(0), count), at < splat(i64(extent), count))
+
     return LaneCondition(
-        lambda lane: i64(start) + i64(lane) < i64(extent),
-        lambda: run(i64(start), lanes) < splat(i64(extent), lanes),
+        lambda lane: of(i64(start) + i64(lane), 1), lambda: of(run(start, lanes), lanes)
     )
 
 

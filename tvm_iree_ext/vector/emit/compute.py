@@ -2,7 +2,8 @@
 
 f16 and bf16 are computed in f32 and rounded: for one operation that is the nearest result.  An
 element of bf16 is the float32 of its value.
-Integers are computed as unsigned, since TVM takes signed ones never to overflow.
+Sums, differences and products of integers are computed in twice the width, of which LLVM makes
+instructions that wrap: TVM takes those of 32 bits and more, unsigned ones too, never to overflow.
 """
 
 from collections.abc import Callable, Sequence
@@ -67,10 +68,12 @@ _SIGNED: dict[str, Compute] = {
     "arith.ori": lambda a, b: a | b,
     "arith.xori": lambda a, b: a ^ b,
 }
-_UNSIGNED: dict[str, Compute] = {
+_WRAPPING: dict[str, Compute] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,
+}
+_UNSIGNED: dict[str, Compute] = {
     "arith.minui": tirx.min,
     "arith.maxui": tirx.max,
     "arith.divui": tirx.truncdiv,
@@ -94,8 +97,11 @@ def compute(name: str, dtype: str, *values: Expr) -> Expr:
         if name in ("arith.addi", "arith.subi", "arith.xori"):
             values = tuple(as_type(value, "int8") for value in values)
         return _BOOL[name](*values)
-    if dtype == INDEX and name in ("arith.addi", "arith.subi", "arith.muli"):
-        return _UNSIGNED[name](*values)  # positions never overflow
+    if name in _WRAPPING:
+        if dtype == INDEX:
+            return _WRAPPING[name](*values)  # positions never overflow
+        wide = f"int{2 * int(dtype.removeprefix('int'))}"
+        return as_type(_WRAPPING[name](*(as_type(value, wide) for value in values)), dtype)
     if name in _SIGNED:
         return _SIGNED[name](*values)
     unsigned = [as_unsigned(value) for value in values]

@@ -17,9 +17,9 @@ def _plus(index: Index, step: int) -> Index:
 
 
 def _is_inside(index: Index, size: int, extent: Index) -> bool:
-    """Whether ``size`` positions from one on are known to be below an extent."""
+    """Whether ``size`` positions from one on are known to be in an extent."""
     start, end = known(index), known(extent)
-    return start is not None and end is not None and start + size <= end
+    return start is not None and end is not None and 0 <= start <= end - size
 
 
 def _lanes(
@@ -29,6 +29,9 @@ def _lanes(
     map, in_bounds = op.attributes["permutation_map"], op.attributes["in_bounds"]
     indices = emitter.positions(op.group("indices"))
     position = {d: p for p, d in enumerate(map.dims) if d is not None}
+    for dim, p in position.items():
+        if not in_bounds[p]:
+            indices[dim] = access.nearest(indices[dim], place.shape[dim], shape[p])
     minor = len(shape) - 1
     axis = map.dims[minor] if shape else None
     count = shape[minor] if shape else 1
@@ -45,10 +48,11 @@ def _lanes(
             size = count if p == minor else 1
             if in_bounds[p] or _is_inside(index[dim], size, place.shape[dim]):
                 continue
-            if p == minor and count > 1:
-                conditions.append(access.below(index[dim], place.shape[dim], count))
+            condition = access.inside(index[dim], place.shape[dim], size)
+            if size > 1:
+                conditions.append(condition)
             else:
-                rows.append(i64(index[dim]) < i64(place.shape[dim]))
+                rows.append(condition.of(0))
         if mask_vector is not None:
 
             def taken(numbers: Sequence[int], vector: Vector = mask_vector) -> Expr:

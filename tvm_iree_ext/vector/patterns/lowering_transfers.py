@@ -5,7 +5,8 @@ permuted map                         in memory's order, and a transpose
 broadcast dims                       a smaller read, and a broadcast
 rank above 1                         a 1-D transfer for each row; where a row may lie outside, under
                                      a condition
-1-D that may lie outside             a lane mask ``i + iota < extent``; or a condition for each lane
+1-D that may lie outside             a lane mask ``0 <= i + iota < extent``; or a condition for each
+                                     lane
 1-D along another dim than the last  one element after the other
 1-D of a buffer, in bounds           load, store, maskedload, maskedstore
 
@@ -65,20 +66,30 @@ def _lane_mask(op: Operation, b: Builder, memory: Value, lanes: int) -> Value | 
     if op.attributes["in_bounds"][0]:
         return mask
     dim = op.attributes["permutation_map"].dims[0]
-    iota = b.constant(np.arange(lanes), vector((lanes,), "index"))
-    at = b.arithmetic("add", b.splat(op.group("indices")[dim], (lanes,)), iota)
-    inside = b.compare("slt", at, b.splat(b.dim(memory, dim), (lanes,)))
+    steps = b.constant(np.arange(lanes), vector((lanes,), "i64"))
+    inside = _is_inside(b, op.group("indices")[dim], steps, memory, dim)
     return inside if mask is None else b.elementwise("andi", inside, mask)
 
 
-def _lane_condition(
-    op: Operation, b: Builder, memory: Value, at: Sequence[Value], lane: int
-) -> Value | None:
+def _is_inside(b: Builder, start: Value, steps: Value, memory: Value, dim: int) -> Value:
+    """Whether positions, steps behind start, are in a dim of memory.
+
+    As unsigned numbers those below 0 are large.  They are i64, since an index is taken never to
+    overflow, and where a program is called with its start, that may.
+    """
+    at, extent = (b.convert(one, "i64") for one in (start, b.dim(memory, dim)))
+    if steps.is_vector:
+        at, extent = (b.splat(one, steps.shape) for one in (at, extent))
+    return b.compare("ult", b.arithmetic("add", at, steps), extent)
+
+
+def _lane_condition(op: Operation, b: Builder, memory: Value, lane: int) -> Value | None:
     """Whether one lane of a 1-D transfer is live; None where it is."""
     found = None
     if not op.attributes["in_bounds"][0]:
         dim = op.attributes["permutation_map"].dims[0]
-        found = b.compare("slt", at[dim], b.dim(memory, dim))
+        start = op.group("indices")[dim]
+        found = _is_inside(b, start, b.constant(lane, "i64"), memory, dim)
     for mask in op.group("mask"):
         one = b.extract(mask, [lane])
         found = one if found is None else b.elementwise("andi", found, one)
@@ -175,7 +186,8 @@ def _read_rows(op: Operation, b: Builder) -> Value:
         if is_inside:
             made = row()
         else:
-            condition = b.compare("slt", at[dim], b.dim(source, dim))
+            start, step = op.group("indices")[dim], b.constant(n, "i64")
+            condition = _is_inside(b, start, step, source, dim)
             padding = op.operand("padding")
             made = b.if_(condition, row, partial(_padding, b, padding, shape[1:]))[0]
         result = b.insert_at(made, result, [n])
@@ -194,7 +206,7 @@ def _read_elements(op: Operation, b: Builder) -> Value:
     result = b.constant(0, op.result.type)
     for lane in range(lanes):
         at = _moved(b, op.group("indices"), dim, lane)
-        condition = _lane_condition(op, b, source, at, lane)
+        condition = _lane_condition(op, b, source, lane)
         if condition is None:
             one = b.load_element(source, at)
         else:
@@ -274,7 +286,8 @@ def _write_rows(op: Operation, b: Builder) -> Value:
         if is_inside:
             dest = row() or dest
         else:
-            condition = b.compare("slt", at[dim], b.dim(dest, dim))
+            start, step = op.group("indices")[dim], b.constant(n, "i64")
+            condition = _is_inside(b, start, step, dest, dim)
             dest = _chosen(b, condition, row, dest, bool(op.results))
     return dest
 
@@ -294,7 +307,7 @@ def _write_elements(op: Operation, b: Builder) -> Value:
     (dim,) = op.attributes["permutation_map"].dims
     for lane in range(value.shape[0]):
         at = _moved(b, op.group("indices"), dim, lane)
-        condition = _lane_condition(op, b, dest, at, lane)
+        condition = _lane_condition(op, b, dest, lane)
 
         def element(at: Sequence[Value] = at, lane: int = lane, dest: Value = dest) -> Value | None:
             one = b.extract(value, [lane])
