@@ -193,6 +193,13 @@ def uses(node: Any, variables: Sequence[ir.Var]) -> bool:
     return bool(found)
 
 
+def loads_of(node: Any) -> list[ir.Var]:
+    """What an expression loads from, each time."""
+    found: list[ir.Var] = []
+    tvm_ffi.structural_walk(node, (ir.TensorLoad, lambda load: found.append(load.source)))
+    return found
+
+
 def points(axes: Sequence[Axis]) -> "int | Expr":
     """How many points some loops have."""
     return product([axis.count for axis in axes])

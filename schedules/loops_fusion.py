@@ -12,7 +12,8 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.loops_form import Form, Nest, points
+from tvm_iree_ext.schedules.loops_form import Form, Nest, loads_of, points
+from tvm_iree_ext.schedules.loops_guards import has_guard
 from tvm_iree_ext.schedules.loops_point import Memory, Producer, producers_of, read_often
 
 from tvm_iree_ext.dtypes import item_bytes
@@ -63,7 +64,7 @@ def _declared(parameter: ir.Var) -> Any:
 def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir.Var, Producer]:
     """The producers but those at which chains are cut: each value is computed inside the next.
 
-    What several places read is held, but not under a condition, where it is repeated.
+    What several places read is held, but once for each branch of a condition, and not in an index.
     """
     depths: dict[ir.Var, int] = {}
     sizes: dict[ir.Var, int] = {}  # of what is held at most once, and of all written out
@@ -72,29 +73,29 @@ def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir
     for buffer, producer in producers.items():  # in the order of the nests
         cells: dict[ir.Var, int] = {}
         for cell, value in producer.nest.cells.items():
-            cells[cell] = sum(cells.get(s, whole.get(s, 1)) for s in _sources(value))
-        held = [s for value in producer.nest.values() for s in _sources(value) if s not in cells]
-        is_guarded = any(_is_guarded(value) for value in producer.nest.values())
-        everything = sum(cells.get(s, whole.get(s, 1)) for s in _sources(producer.store.value))
+            cells[cell] = sum(cells.get(s, whole.get(s, 1)) for s in loads_of(value))
+        held = [s for value in producer.nest.values() for s in loads_of(value) if s not in cells]
+        is_repeated = any(
+            has_guard(value) or _has_loads_in_indices(value) for value in producer.nest.values()
+        )
+        everything = sum(cells.get(s, whole.get(s, 1)) for s in loads_of(producer.store.value))
         size = sum(1 if s in shared else sizes.get(s, 1) for s in held)
         depth = 1 + max((depths.get(one, 0) for one in held), default=0)
-        if depth < _LONGEST_CHAIN and (everything if is_guarded else size) < _LARGEST_TREE:
+        if depth < _LONGEST_CHAIN and (everything if is_repeated else size) < _LARGEST_TREE:
             kept[buffer], depths[buffer] = producer, depth
             sizes[buffer], whole[buffer] = size, everything
     return kept
 
 
-def _sources(value: Any) -> list[ir.Var]:
-    """What an expression loads from, each time."""
+def _has_loads_in_indices(value: Any) -> bool:
     found: list[ir.Var] = []
-    tvm_ffi.structural_walk(value, (ir.TensorLoad, lambda load: found.append(load.source)))
-    return found
 
+    def look(load: ir.TensorLoad) -> None:
+        for index in load.indices:
+            found.extend(loads_of(index))
 
-def _is_guarded(value: Any) -> bool:
-    calls: list[ir.Call] = []
-    tvm_ffi.structural_walk(value, (ir.Call, calls.append))
-    return any(getattr(call.op, "name", "") == "tirx.if_then_else" for call in calls)
+    tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
+    return bool(found)
 
 
 def _is_worth(producer: Producer, buffer: ir.Var, nests: Sequence[Nest]) -> bool:

@@ -3,10 +3,11 @@
 A producer is a nest whose elements are computed where they are used, instead of in memory.  One
 that is used in several places is held in a register tile, because TIR's expressions are trees:
 without that a chain of functions that each use the last one twice would double with each of them.
-Under a condition nothing is held: what it guards must not be computed elsewhere.
+What a condition guards is bound inside of its branch: it must not be computed elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,27 +17,35 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, i64
-from tvm_iree_ext.schedules.loops_form import Nest, Store, linear_index
-
-_GUARD = "tirx.if_then_else"
+from tvm_iree_ext.schedules.loops_form import (
+    Axis,
+    Nest,
+    Store,
+    linear_index,
+    loads_of,
+    substitute,
+    uses,
+)
+from tvm_iree_ext.schedules.loops_guards import Bounds, is_guard
 
 # Calls that are compiled for vectors; others, of the C library for one, are not.  Of 16-bit floats
 # these are fewer.
 _HALF = (
-    "exp exp2 exp10 sigmoid tanh sqrt rsqrt floor ceil round nearbyint trunc fabs isnan log log2"
-    " log10 sin cos tan pow reinterpret"
+    "tirx.exp tirx.exp2 tirx.exp10 tirx.sigmoid tirx.tanh tirx.sqrt tirx.rsqrt tirx.floor prim.ceil"
+    " tirx.round tirx.nearbyint tirx.trunc tirx.fabs tirx.isnan tirx.log prim.log2 tirx.log10"
+    " tirx.sin tirx.cos tirx.tan tirx.pow tirx.reinterpret"
 )
 _WHOLE = (
-    "log1p asin acos atan asinh acosh atanh erf copysign atan2 ldexp nextafter hypot popcount clz"
-    " shift_left shift_right bitwise_and bitwise_or bitwise_xor bitwise_not"
+    "tirx.log1p tirx.asin tirx.acos tirx.atan tirx.asinh tirx.acosh tirx.atanh tirx.erf"
+    " tirx.copysign tirx.atan2 tirx.ldexp tirx.nextafter tirx.hypot tirx.popcount prim.clz"
 )
-_OF_HALF = {f"tirx.{name}" for name in _HALF.split()}
-_OF_VECTORS = _OF_HALF | {f"tirx.{name}" for name in _WHOLE.split()}
+_OF_HALF = {ir.Op.get(name) for name in _HALF.split()}
+_OF_VECTORS = _OF_HALF | {ir.Op.get(name) for name in _WHOLE.split()}
 
 
 def _has_vectors(call: ir.Call) -> bool:
     is_half = any("float16" in str(getattr(one.ty, "dtype", "")) for one in (call, *call.args))
-    return getattr(call.op, "name", "") in (_OF_HALF if is_half else _OF_VECTORS)
+    return call.op in (_OF_HALF if is_half else _OF_VECTORS)
 
 
 @dataclass(frozen=True)
@@ -113,11 +122,33 @@ class Cells:
         self._next = 0
 
 
+@dataclass
+class _Scope:
+    """Values that are computed once: in front of all, or within a branch of a condition."""
+
+    values: dict[tvm_ffi.StructuralKey, Expr] = field(default_factory=dict)
+    bound: list[tuple[ir.Var, Expr]] = field(default_factory=list)  # in a branch, by variables
+
+
+@dataclass
+class _Notes:
+    """What the points of one value read and use, and hold."""
+
+    accesses: list[Access] = field(default_factory=list)
+    named: list[Expr] = field(default_factory=list)  # what is used as a number
+    conditions: list[Expr] = field(default_factory=list)
+    has_scalar_calls: bool = False
+    indices: int = 0  # how many indices what is computed stands in
+    scopes: list[_Scope] = field(default_factory=lambda: [_Scope()])
+
+
 class Point:
     """Computes values where the axes of a nest have certain values.
 
     ``accumulated`` stands for the elements that a reduction adds to.  A point without ``cells``
-    computes nothing: it notes what is read.
+    computes nothing: it notes what is read.  What is decided and held is decided by expressions of
+    the nest's axes, whatever their values are: so each point takes the same tiles and reads the
+    same places, in one order.  ``within`` are bounds of the axes, which decide conditions.
     """
 
     def __init__(
@@ -128,25 +159,38 @@ class Point:
         cells: Cells,
         lane: Expr | None = None,
         accumulated: Mapping[ir.Var, Expr] | None = None,
-        parent: "Point | None" = None,
         gathered: Mapping[int, Any] | None = None,
+        within: Bounds | None = None,
     ) -> None:
         self._memory, self._at, self._nest = memory, dict(at), nest
-        self._cells, self._lane = cells, lane
+        self._cells, self._lane, self._within = cells, lane, within
         self._accumulated = dict(accumulated or {})
         # Tiles of what was read for all lanes before, by the order of accesses.
-        self._gathered: Mapping[int, Any] = parent._gathered if parent else gathered or {}
-        self.accesses: list[Access] = parent.accesses if parent else []
-        self.named: list[Expr] = parent.named if parent else []  # what is used as a number
-        self._indices: int = parent._indices if parent else 0
-        self._held: dict[Any, Any] = parent._held if parent else {}
-        self._guards: int = parent._guards if parent else 0
-        self._seen: list[bool] = parent._seen if parent else [False]
+        self._gathered: Mapping[int, Any] = gathered or {}
+        self._axes: Mapping[ir.Var, Expr] = {}  # a producer's, as expressions of the nest's
+        self._depth = 0  # of the scope that the whole nest is computed in
+        self._notes = _Notes()
 
     @property
-    def is_scalar(self) -> bool:
-        """Whether something was under a condition, or a call that vectors have not."""
-        return self._seen[0]
+    def accesses(self) -> list[Access]:
+        """What was read, in order."""
+        return self._notes.accesses
+
+    @property
+    def named(self) -> list[Expr]:
+        """What was used as a number."""
+        return self._notes.named
+
+    @property
+    def conditions(self) -> list[Expr]:
+        """By what was chosen, as expressions of the nest's axes, but for what they load."""
+        return self._notes.conditions
+
+    def is_one_by_one(self, axis: Axis) -> bool:
+        """Whether neighbours along an axis are no vector: by a call, or as a condition differs."""
+        return self._notes.has_scalar_calls or any(
+            loads_of(one) or uses(one, [axis.var]) for one in self.conditions
+        )
 
     def value(self, expression: Expr) -> Expr:
         """The expression's value here."""
@@ -155,63 +199,112 @@ class Point:
             [(ir.Call, self._call), (ir.TensorLoad, self._load), (ir.Var, self._variable)],
         )
 
+    def place(self, store: Store) -> Expr:
+        """The position at which an element is stored here."""
+        self._notes.indices += 1
+        indices = [self.value(index) for index in store.indices]
+        self._notes.indices -= 1
+        return self._placed(linear_index(store.buffer, indices))
+
+    def _placed(self, expression: Expr) -> Expr:
+        """An expression of the nest's axes, here; one in an index is placed with the index."""
+        return expression if self._notes.indices else substitute(expression, self._at)
+
     def _variable(self, var: ir.Var, _mutator: Any) -> Expr:
-        value = self._at.get(var, var)
-        if not self._indices:
+        value = self._axes.get(var, var)
+        if not self._notes.indices:
             self.named.append(value)
-        return value
+        return self._placed(value)
 
     def _call(self, call: ir.Call, mutator: Any) -> Expr:
-        if getattr(call.op, "name", "") != _GUARD:
+        if not is_guard(call):
             if not _has_vectors(call):
-                self._seen[0] = True
+                self._notes.has_scalar_calls = True
             return mutator.default_mutate(call)
-        self._seen[0] = True
-        condition = mutator.mutate(call.args[0])
-        self._guards += 1
-        branches = [mutator.mutate(branch) for branch in call.args[1:]]
-        self._guards -= 1
-        return tirx.if_then_else(condition, *branches)
+        condition, *branches = call.args
+        about = substitute(condition, self._axes)
+        decided = self._within.decide(about) if self._within is not None else None
+        if decided is not None:
+            return mutator.mutate(branches[0 if decided else 1])
+        self.conditions.append(about)
+        condition = mutator.mutate(condition)
+        return tirx.if_then_else(condition, *(self._branch(one, mutator) for one in branches))
+
+    def _branch(self, expression: Expr, mutator: Any) -> Expr:
+        """What is chosen by a condition, which guards all that is computed for it alone."""
+        scopes = self._notes.scopes
+        scopes.append(_Scope())
+        value = mutator.mutate(expression)
+        for var, bound in reversed(scopes.pop().bound):
+            value = tirx.Let(var, bound, value)
+        return value
 
     def _load(self, load: ir.TensorLoad, mutator: Any) -> Expr:
-        buffer = load.source
+        buffer, notes = load.source, self._notes
         if buffer in self._accumulated:
             return self._accumulated[buffer]
         if buffer in self._nest.cells:
-            key = ("cell", buffer, id(self))
-            return self._hold(key, buffer, self, self._nest.cells[buffer])
-        self._indices += 1
+            key = [buffer, *(self._axes.get(axis.var, axis.var) for axis in self._nest.axes)]
+            return self._hold(key, self, self._nest.cells[buffer], self._depth)
+        notes.indices += 1
         indices = [mutator.mutate(index) for index in load.indices]
-        self._indices -= 1
+        notes.indices -= 1
         producer = self._memory.producers.get(buffer)
         if producer is not None:
-            at = _where(producer, indices)
-            inner = Point(
-                self._memory, at, producer.nest, self._cells, self._lane, None, parent=self
-            )
-            inner._guards, inner._indices = self._guards, self._indices
-            key = (buffer, *(str(index) for index in indices))
-            return self._hold(key, buffer, inner, producer.store.value)
-        position = linear_index(buffer, indices)
+            inner = copy(self)
+            inner._axes, inner._nest = _where(producer, indices), producer.nest
+            inner._accumulated, inner._depth = {}, len(notes.scopes) - 1
+            return self._hold([buffer, *indices], inner, producer.store.value, inner._depth)
+        position = self._placed(linear_index(buffer, indices))
         tile = self._gathered.get(len(self.accesses))
-        self.accesses.append(Access(buffer, position, self._guards > 0))
+        place = substitute(position, self._at)
+        self.accesses.append(Access(buffer, place, len(notes.scopes) > 1))
         return self._memory.load(buffer, position) if tile is None else tile[self._lane]
 
-    def _hold(self, key: Any, buffer: ir.Var, point: "Point", expression: Expr) -> Expr:
-        if self._guards or self._indices or buffer not in self._memory.shared:
+    def _hold(self, key: list[Any], point: "Point", expression: Expr, depth: int) -> Expr:
+        """A value, computed once in the scope of a depth if several places read it."""
+        notes = self._notes
+        if notes.indices or key[0] not in self._memory.shared:
             return point.value(expression)
-        if key not in self._held:
-            value = point.value(expression)
-            dtype = str(value.ty.dtype)
-            tile = self._cells.take("int8" if dtype == "bool" else dtype)
-            if tile is None:
-                value = tirx.Var("held", dtype)
-            else:
-                place = i64(0) if self._lane is None else self._lane
-                I.buffer_store(tile, emit.cast(value, str(tile.ty.dtype)), [place])
-                value = emit.cast(tile[place], dtype)
-            self._held[key] = value, point  # the point: so that its id is not another's
-        return self._held[key][0]
+        name = tvm_ffi.StructuralKey(key)
+        for scope in notes.scopes:
+            if name in scope.values:
+                return scope.values[name]
+        notes.scopes, deeper = notes.scopes[: depth + 1], notes.scopes[depth + 1 :]
+        value = point.value(expression)
+        if depth == 0:
+            value = self._in_tile(value)
+        else:
+            var = tirx.Var("held", str(value.ty.dtype))
+            notes.scopes[depth].bound.append((var, value))
+            value = var
+        notes.scopes[depth].values[name] = value
+        notes.scopes += deeper
+        return value
+
+    def _in_tile(self, value: Expr) -> Expr:
+        dtype = str(value.ty.dtype)
+        tile = self._cells.take("int8" if dtype == "bool" else dtype)
+        if tile is None:
+            return tirx.Var("held", dtype)
+        place = i64(0) if self._lane is None else self._lane
+        I.buffer_store(tile, emit.cast(value, str(tile.ty.dtype)), [place])
+        return emit.cast(tile[place], dtype)
+
+
+def noted(
+    nest: Nest,
+    memory: Memory,
+    cells: Cells,
+    at: Mapping[ir.Var, Expr] | None = None,
+    accumulated: Mapping[ir.Var, Expr] | None = None,
+    within: Bounds | None = None,
+) -> Point:
+    """A point that notes what the nest reads, and in ``cells`` what must be held."""
+    look = Point(memory, at or {}, nest, cells, accumulated=accumulated, within=within)
+    for store in nest.stores:
+        look.value(store.value)
+    return look
 
 
 def _where(producer: Producer, indices: Sequence[Expr]) -> dict[ir.Var, Expr]:

@@ -10,13 +10,15 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.loops_axes import chunked, pieces, tasks
 from tvm_iree_ext.schedules.cpu.loops_strided import Strided, is_strided
 from tvm_iree_ext.schedules.cpu.loops_transpose import emit_transpose, fits, transpose_of
-from tvm_iree_ext.schedules.emit import Expr, Index, i64
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.loops_form import Axis, Nest, linear_index
-from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.loops_guards import Bounds, cuts
+from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point, noted
 from tvm_iree_ext.schedules.loops_steps import Steps, in_order, merged
 
 from tvm_iree_ext.target.cpu import CpuFeatures
 
+_MOST_PARTS = 8  # of a line that conditions cut
 _CALL_COST = 8  # a call of a function such as exp, in simple operations
 
 
@@ -43,14 +45,12 @@ class _Map:
 
     def __init__(self, nest: Nest, memory: Memory, features: CpuFeatures) -> None:
         self.nest, self.memory, self.features = nest, memory, features
-        self.cells = Cells()
-        self.look = Point(memory, {}, nest, self.cells)
-        for store in nest.stores:
-            self.look.value(store.value)
+        look = noted(nest, memory, Cells())
         stored = [linear_index(store.buffer, list(store.indices)) for store in nest.stores]
-        read = [access.position for access in self.look.accesses]
+        read = [access.position for access in look.accesses]
         self.steps = Steps((*stored, *read), nest.axes)
-        self.axes = merged(in_order(nest), self.steps, self.look.named)
+        self.axes = merged(in_order(nest), self.steps, look.named)
+        self.conditions = look.conditions
         kept = [axis.var for axis in self.axes]
         self.gone = {
             a.var: i64(0) for a in nest.axes if not any(a.var.same_as(var) for var in kept)
@@ -59,76 +59,133 @@ class _Map:
     def emit(self) -> None:
         """The loops."""
         if not self.axes:
-            self.cells.make(1)
-            self._at_point(self.gone, None)
+            whole = _Part(self, None)
+            whole.make()
+            whole.at_point(self.gone, None)
             return
         *outer, line = self.axes
-        stores = len(self.nest.stores)
-        lanes = lanes_along(line, self.steps, stores, self.nest, self.look, self.features)
-        strided = Strided(self.look.accesses, self.steps.of(line)[stores:])
         rows = emit.product([axis.count for axis in outer])
         chunks, length = chunked(line, rows, self.features.cores)
+        parts = self._parts(line)
+        for several in [parts] if chunks is None else [[part] for part in parts]:
+            self._rows(outer, several, chunks, length)
+
+    def _parts(self, line: Axis) -> list["_Part"]:
+        """The line, cut where conditions change if it is then vectors that are not one by one."""
+        whole = _Part(self, line)
+        extent = known(line.extent)
+        if whole.lanes > 1 or not self.conditions or extent is None:
+            return [whole]
+        ends = [0, *cuts(self.conditions, line), extent]
+        if not 2 < len(ends) <= _MOST_PARTS + 1:
+            return [whole]
+        parts = [_Part(self, line, *ends[n : n + 2]) for n in range(len(ends) - 1)]
+        return parts if any(part.lanes > 1 for part in parts) else [whole]
+
+    def _rows(
+        self, outer: Sequence[Axis], parts: Sequence["_Part"], chunks: Axis | None, length: int
+    ) -> None:
+        line = self.axes[-1]
+        if chunks is not None:
+            (part,) = parts
+            chunks, length = chunked(
+                Axis(line.var, i64(part.count), False),
+                emit.product([axis.count for axis in outer]),
+                self.features.cores,
+            )
 
         def row(at: Mapping[ir.Var, Expr]) -> None:
-            self.cells.make(lanes)
-            strided.make(lanes)
-            start: Index = 0
-            count: Index = line.count
-            if chunks is not None:
-                start = at[chunks.var] * length
-                count = emit.held_index(emit.smaller(length, i64(line.count) - start))
-
-            def piece(place: Index, width: int) -> None:
-                if width == 1:
-                    self._at_point({**self.gone, **at, line.var: i64(place)}, None)
-                    return
-                here = {**self.gone, **at, line.var: i64(place)}
-                gathered = self._gathered(strided, here, width)
-                with emit.vector_loop(width) as lane:
-                    self._at_point({**here, line.var: i64(place) + lane}, lane, gathered)
-
-            pieces(count, lanes, start, piece)
+            for part in parts:
+                part.make()
+            for part in parts:
+                start: Index = part.first
+                count: Index = part.count
+                if chunks is not None:
+                    start = at[chunks.var] * length
+                    count = emit.held_index(emit.smaller(length, i64(part.count) - start))
+                    start = start + part.first
+                part.emit({**self.gone, **at}, start, count)
 
         loops = outer if chunks is None else [*outer, chunks]
-        within = line.count if chunks is None else length
+        within: Any = emit.product([part.count for part in parts]) if chunks is None else length
         tasks(loops, cost_of(self.nest), within, self.features.cores, row)
 
-    def _gathered(
-        self, strided: Strided, at: Mapping[ir.Var, Expr], lanes: int
-    ) -> Mapping[int, Any] | None:
-        if not strided:
-            return None
-        first = Point(self.memory, at, self.nest, Cells())
-        for store in self.nest.stores:
-            first.value(store.value)
-        return strided.gather(self.memory, first.accesses, lanes)
 
-    def _at_point(
+class _Part:
+    """A part of the line, in which conditions may be decided."""
+
+    def __init__(self, form: _Map, line: Axis | None, first: int = 0, stop: int | None = None):
+        self.nest, self.memory, self.line = form.nest, form.memory, line
+        self.first = first
+        self.cells, self.bounds = Cells(), None
+        self.lanes, self.count = 1, line.count if line is not None else 1
+        if line is not None and stop is not None:
+            self.count = stop - first
+            self.bounds = Bounds(form.axes, line, first, stop)
+        look = noted(self.nest, self.memory, self.cells, within=self.bounds)
+        stores = len(self.nest.stores)
+        self.strided = Strided((), ())
+        if line is not None:
+            read = tuple(access.position for access in look.accesses)
+            steps = Steps((*form.steps.positions[:stores], *read), self.nest.axes)
+            self.lanes = lanes_along(line, steps, stores, look, self.nest, form.features)
+            self.strided = Strided(look.accesses, steps.of(line)[stores:])
+
+    def make(self) -> None:
+        """Make the tiles, in front of the loops."""
+        self.cells.make(self.lanes)
+        self.strided.make(self.lanes)
+
+    def emit(self, at: Mapping[ir.Var, Expr], start: Index, count: Index) -> None:
+        """``count`` points of the line."""
+        assert self.line is not None
+        var = self.line.var
+
+        def piece(place: Index, width: int) -> None:
+            here = {**at, var: i64(place)}
+            if width == 1:
+                self.at_point(here, None)
+                return
+            gathered = self._gathered(here, width)
+            with emit.vector_loop(width) as lane:
+                self.at_point({**here, var: i64(place) + lane}, lane, gathered)
+
+        pieces(count, self.lanes, start, piece)
+
+    def _gathered(self, at: Mapping[ir.Var, Expr], lanes: int) -> Mapping[int, Any] | None:
+        if not self.strided:
+            return None
+        first = noted(self.nest, self.memory, Cells(), at, within=self.bounds)
+        return self.strided.gather(self.memory, first.accesses, lanes)
+
+    def at_point(
         self,
         at: Mapping[ir.Var, Expr],
         lane: Expr | None,
         gathered: Mapping[int, Any] | None = None,
     ) -> None:
+        """The stores at a point."""
         self.cells.rewind()
-        point = Point(self.memory, at, self.nest, self.cells, lane, gathered=gathered)
+        point = Point(
+            self.memory, at, self.nest, self.cells, lane, gathered=gathered, within=self.bounds
+        )
         values = [point.value(store.value) for store in self.nest.stores]
         for store, value in zip(self.nest.stores, values, strict=True):
-            place = [point.value(index) for index in store.indices]
-            self.memory.store(store.buffer, linear_index(store.buffer, place), value)
+            self.memory.store(store.buffer, point.place(store), value)
 
 
 def lanes_along(
-    line: Axis, steps: Steps, stores: int, nest: Nest, look: Point, features: CpuFeatures
+    line: Axis, steps: Steps, stores: int, look: Point, nest: Nest, features: CpuFeatures
 ) -> int:
     """How many points along an axis one vector takes; 1 where the compiler does better.
 
     Stores must be next to each other, and reads be so, or of one element, or a few apart.
     """
     along = steps.of(line)
-    if any(one != 1 for one in along[:stores]) or look.is_scalar:
+    if any(one != 1 for one in along[:stores]) or look.is_one_by_one(line):
         return 1
     read = list(zip(look.accesses, along[stores:], strict=True))
-    if any(one not in (0, 1) and not is_strided(access.buffer, one) for access, one in read):
+    if any(one not in (0, 1) and not is_strided(access, one) for access, one in read):
         return 1
     buffers = [store.buffer for store in nest.stores]
     buffers += [access.buffer for access, one in read if one != 0]

@@ -19,7 +19,7 @@ from tvm_iree_ext.schedules.cpu.loops_strided import Strided
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.loops_combine import Combiner, combiner_of
 from tvm_iree_ext.schedules.loops_form import Axis, Nest, linear_index, step
-from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point, noted
 from tvm_iree_ext.schedules.loops_steps import Steps, in_order, merged
 
 from tvm_iree_ext.target.cpu import CpuFeatures
@@ -40,17 +40,14 @@ class _Reduction:
         self.buffers = [store.buffer for store in nest.stores]
         self.cells = Cells()
         self.stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
-        look = Point(memory, {}, nest, self.cells, accumulated=self.stand_ins)
+        look = self.look = noted(nest, memory, self.cells, accumulated=self.stand_ins)
         self.strided = Strided((), ())
-        for store in nest.stores:
-            look.value(store.value)
-        self.look = look
         stored = [linear_index(store.buffer, list(store.indices)) for store in nest.stores]
         self.steps = Steps((*stored, *(a.position for a in look.accesses)), nest.axes)
-        first = Point(memory, {}, nest, Cells())
+        self.first_cells = Cells()
+        first = Point(memory, {}, nest, self.first_cells)
         for store in nest.init:
             first.value(store.value)
-        self.first_cells = first._cells
         all_steps = Steps((*self.steps.positions, *(a.position for a in first.accesses)), nest.axes)
         named = [*look.named, *first.named]
         self.spatial = merged(in_order(nest), all_steps, named)
@@ -80,7 +77,7 @@ class _Reduction:
         if not self.spatial:
             return 1
         line, stores = self.spatial[-1], len(self.nest.stores)
-        lanes = lanes_along(line, self.steps, stores, self.nest, self.look, self.features)
+        lanes = lanes_along(line, self.steps, stores, self.look, self.nest, self.features)
         length = known(line.extent)
         return 1 if length is not None and length < 4 else lanes
 
@@ -88,7 +85,11 @@ class _Reduction:
         """Lanes of vectors along the last reduced axis; 1 where reads are not next to another."""
         line = self.reduced[-1]
         steps = [step(a.position, line, self.nest.axes) for a in self.look.accesses]
-        if self.look.is_scalar or 1 not in steps or any(one not in (0, 1) for one in steps):
+        if (
+            self.look.is_one_by_one(line)
+            or 1 not in steps
+            or any(one not in (0, 1) for one in steps)
+        ):
             return 1
         read = zip(self.look.accesses, steps, strict=True)
         buffers = [*self.buffers, *(access.buffer for access, one in read if one)]
@@ -107,8 +108,7 @@ class _Reduction:
         return [values[buffer] for buffer in self.buffers]
 
     def _place(self, store: Any, at: At) -> Expr:
-        point = Point(self.memory, at, self.nest, Cells())
-        return linear_index(store.buffer, [point.value(index) for index in store.indices])
+        return Point(self.memory, at, self.nest, Cells()).place(store)
 
     def _load(self, store: Any, at: At) -> Expr:
         return self.memory.load(store.buffer, self._place(store, at))
@@ -127,9 +127,7 @@ class _Reduction:
 
     def _gathered(self, at: At, lanes: int) -> Mapping[int, Any]:
         """What strided accesses read, the first lane of which is at a point."""
-        first = Point(self.memory, at, self.nest, Cells(), accumulated=self.stand_ins)
-        for store in self.nest.stores:
-            first.value(store.value)
+        first = noted(self.nest, self.memory, Cells(), at, self.stand_ins)
         return self.strided.gather(self.memory, first.accesses, lanes)
 
     def _over(self, axes: Sequence[Axis], at: At, body: Callable[[At], None]) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr
@@ -12,12 +12,11 @@ from tvm_iree_ext.schedules.loops_point import Access, Memory
 LARGEST_STEP = 4
 
 
-def is_strided(buffer: ir.Var, along: object) -> bool:
-    """Whether elements that far apart are read so."""
-    dtype = str(buffer.ty.dtype)
-    return (
-        isinstance(along, int) and 2 <= along <= LARGEST_STEP and dtype not in ("bool", "bfloat16")
-    )
+def is_strided(access: Access, along: object) -> bool:
+    """Whether elements that far apart are read so: not what a condition guards, as it is ahead."""
+    if access.guarded or str(access.buffer.ty.dtype) in ("bool", "bfloat16"):
+        return False
+    return isinstance(along, int) and 2 <= along <= LARGEST_STEP
 
 
 class Strided:
@@ -27,7 +26,7 @@ class Strided:
         self._steps = {
             number: int(one)  # type: ignore[call-overload]
             for number, (access, one) in enumerate(zip(accesses, along, strict=True))
-            if is_strided(access.buffer, one)
+            if is_strided(access, one)
         }
         self._dtypes = {number: str(accesses[number].buffer.ty.dtype) for number in self._steps}
         self._tiles: dict[int, Any] = {}

@@ -15,7 +15,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.layouts import known_factor
 from tvm_iree_ext.schedules.loops_form import Axis, Nest, linear_index, step, substitute
-from tvm_iree_ext.schedules.loops_point import Access, Cells, Memory, Point
+from tvm_iree_ext.schedules.loops_point import Access, Memory, Point
 
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 
@@ -112,14 +112,6 @@ def store_run(memory: Memory, buffer: ir.Var, position: Expr, values: Sequence[E
         I.buffer_store(tile, emit.cast(value, str(tile.ty.dtype)), [i64(place)])
     whole = emit.run(0, len(values))
     I.buffer_store(memory.flat[buffer], tile[whole], [emit.run(position, len(values))])
-
-
-def noted(nest: Nest, memory: Memory, cells: Cells, accumulated: At | None = None) -> Point:
-    """A point that notes what the nest reads, and what must be held."""
-    look = Point(memory, {}, nest, cells, accumulated=accumulated)
-    for store in nest.stores:
-        look.value(store.value)
-    return look
 
 
 def stored_places(nest: Nest) -> list[tuple[ir.Var, Expr]]:

@@ -13,15 +13,14 @@ from tvm_iree_ext.schedules.gpu.loops_lanes import (
     At,
     Runs,
     is_whole,
-    noted,
     spread,
     store_run,
     stored_places,
     widest_run,
 )
 from tvm_iree_ext.schedules.gpu.reduce import digits
-from tvm_iree_ext.schedules.loops_form import Nest, linear_index
-from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.loops_form import Nest
+from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point, noted
 from tvm_iree_ext.schedules.loops_steps import Steps, in_order, merged
 
 from tvm_iree_ext.layout.nested import NestedLayout
@@ -57,10 +56,7 @@ def emit_map(nest: Nest, memory: Memory, target: Target) -> None:
             tiles = runs.make()
             at = {**gone, **spread(first, axes)}
             if tiles:
-                start = Point(memory, at, nest, Cells())
-                for store in nest.stores:
-                    start.value(store.value)
-                runs.load(memory, tiles, start.accesses)
+                runs.load(memory, tiles, noted(nest, memory, Cells(), at).accesses)
             results: list[list[Any]] = [[] for _ in nest.stores]
             for place in range(run):
                 here = at if line is None or not place else {**at, line.var: at[line.var] + place}
@@ -69,8 +65,7 @@ def emit_map(nest: Nest, memory: Memory, target: Target) -> None:
                 ):
                     values.append(value)
             for store, values in zip(nest.stores, results, strict=True):
-                point = Point(memory, at, nest, Cells())
-                position = linear_index(store.buffer, [point.value(i) for i in store.indices])
+                position = Point(memory, at, nest, Cells()).place(store)
                 store_run(memory, store.buffer, position, values)
 
 

@@ -25,14 +25,13 @@ from tvm_iree_ext.schedules.gpu.kernels import workgroups
 from tvm_iree_ext.schedules.gpu.loops_lanes import (
     At,
     is_whole,
-    noted,
     spread,
     stored_places,
 )
 from tvm_iree_ext.schedules.gpu.reduce import Across, Values, digits
 from tvm_iree_ext.schedules.loops_combine import Combiner, combiner_of
-from tvm_iree_ext.schedules.loops_form import Axis, Nest, linear_index, step
-from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point
+from tvm_iree_ext.schedules.loops_form import Axis, Nest, step
+from tvm_iree_ext.schedules.loops_point import Cells, Memory, Point, noted
 from tvm_iree_ext.schedules.loops_steps import Steps, in_order, merged
 
 from tvm_iree_ext.layout.nested import NestedLayout
@@ -75,7 +74,7 @@ class _Reduction:
         self.buffers = [store.buffer for store in nest.stores]
         self.cells, self.first_cells = Cells(), Cells()
         stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
-        look = noted(nest, memory, self.cells, stand_ins)
+        look = noted(nest, memory, self.cells, accumulated=stand_ins)
         first = Point(memory, {}, nest, self.first_cells)
         for store in nest.init:
             first.value(store.value)
@@ -294,8 +293,7 @@ class _Reduction:
         return [values[buffer] for buffer in self.buffers]
 
     def _place(self, store: Any, at: At) -> Expr:
-        point = Point(self.memory, at, self.nest, Cells())
-        return linear_index(store.buffer, [point.value(index) for index in store.indices])
+        return Point(self.memory, at, self.nest, Cells()).place(store)
 
 
 @dataclass(frozen=True)
