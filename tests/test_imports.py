@@ -20,7 +20,7 @@ ANYONE = ".errors .dtypes .signature"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
 DEPLOYED = (
     ".kernel .gpu_function .program .control .calls .manifest .artifact .cache .arrays .machine"
-    " .runtime .staging .device.launcher"
+    " .runtime .staging .torch_arrays .device.launcher"
 )
 REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
@@ -63,7 +63,8 @@ ALLOWED = {
     "staging": "",
     "machine": "",
     "runtime": "tvm_ffi",
-    "arrays": "numpy ml_dtypes tvm_ffi",
+    "arrays": ".torch_arrays numpy ml_dtypes tvm_ffi",
+    "torch_arrays": "",
     "manifest": "",
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
@@ -71,7 +72,7 @@ ALLOWED = {
     "device": ".narrow_storage .vector_math .purity .target .layout .intrin .linker .artifact"
     " .manifest .device.launcher tvm tvm_ffi cuda",
     "device.launcher": "numpy",
-    "gpu_function": ".arrays .manifest .device.launcher numpy",
+    "gpu_function": ".arrays .torch_arrays .manifest .device.launcher numpy",
     "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"
     " numpy tvm_ffi",
     "control": ".arrays numpy tvm_ffi",

@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm_iree_ext.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.errors import CallError
 from tvm_iree_ext.signature import Operand
+from tvm_iree_ext.torch_arrays import address, check_plain, torch_module
 
 _CPU = 1  # kDLCPU
 _GPU_ALIGNMENT = 16  # of an array on a GPU: its widest access
@@ -92,7 +93,8 @@ class Port:
             return value.shape, as_tensor(value)
         torch = torch_module()
         if torch is not None and isinstance(value, torch.Tensor):
-            return tuple(value.shape), self._from_torch(value, torch)
+            tensor = self._from_torch(value, torch)
+            return tuple(value.shape), tensor
         tensor = self._from_dlpack(value)
         shape, alignment = tensor.shape, self._alignment(tensor)
         if tensor.is_contiguous() and tensor.data_ptr() % alignment == 0:
@@ -126,7 +128,7 @@ class Port:
             self._check_torch(value, torch)
             contiguous = value.is_contiguous() and not value.is_neg()
             alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
-            aligned = value.data_ptr() % alignment == 0
+            aligned = address(self.name, value, torch) % alignment == 0
             tensor = value.detach() if value.requires_grad else value
         elif isinstance(value, tvm_ffi.Tensor):
             tensor = self._from_dlpack(value)
@@ -195,6 +197,7 @@ class Port:
             raise CallError(f"{self.name} is on {array.device}; {self._wanted}")
         if array.layout is not torch.strided:
             raise CallError(f"{self.name} is {array.layout}; expected a dense tensor")
+        check_plain(self.name, array, torch)
         if array.requires_grad and torch.is_grad_enabled():
             raise CallError(
                 f"{self.name} requires grad, and a kernel has no backward pass;"
@@ -206,9 +209,9 @@ class Port:
         if array.requires_grad:
             array = array.detach()
         if not array.is_contiguous() or array.is_neg():
-            return array.resolve_neg().contiguous()
+            array = array.resolve_neg().contiguous()
         alignment = self.item if array.is_cpu else _GPU_ALIGNMENT
-        return array.clone() if array.data_ptr() % alignment else array
+        return array.clone() if address(self.name, array, torch) % alignment else array
 
     def _from_dlpack(self, value: Any) -> Any:
         if not hasattr(value, "__dlpack__"):
@@ -224,12 +227,9 @@ class Port:
             raise CallError(f"{self.name} is on {tensor.device}; {self._wanted}")
         if str(tensor.dtype) != self.dtype:
             raise CallError(f"{self.name} is {tensor.dtype}; expected {self.dtype}")
+        if not tensor.data_ptr() and tensor.numel():
+            raise CallError(f"{self.name} has no elements in memory")
         return tensor
-
-
-def torch_module() -> Any:
-    """PyTorch where the caller has imported it, else None: no array is a tensor of it then."""
-    return sys.modules.get("torch")
 
 
 def allocator(like: Any) -> Allocator:
@@ -242,8 +242,7 @@ def allocator(like: Any) -> Allocator:
     if like is None or isinstance(like, np.ndarray):
         return numpy_results
     if torch is not None and isinstance(like, torch.Tensor):
-        if like.is_cpu:
-            return _torch_results
+        # Named, because what PyTorch takes without is a setting.
         return functools.partial(_torch_results, device=like.device)
     return _dlpack_results
 
@@ -259,13 +258,14 @@ def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[
 
 
 def _torch_results(
-    shapes: Sequence[Shape], ports: Sequence[Port], **how: Any
+    shapes: Sequence[Shape], ports: Sequence[Port], device: Any
 ) -> tuple[list[Any], list[Any]]:
     torch = torch_module()
-    arrays = [
-        torch.empty(shape, dtype=getattr(torch, port.dtype), **how)
-        for shape, port in zip(shapes, ports, strict=True)
-    ]
+    arrays = []
+    for shape, port in zip(shapes, ports, strict=True):
+        array = torch.empty(shape, dtype=getattr(torch, port.dtype), device=device)
+        check_plain(port.name, array, torch)  # it is a FakeTensor where a program is only traced
+        arrays.append(array)
     return arrays, arrays
 
 

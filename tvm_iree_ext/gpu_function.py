@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.arrays import torch_module
 from tvm_iree_ext.device.launcher import DriverError, Gpu, Kernels, bind, number
 from tvm_iree_ext.errors import ArtifactError, CallError
+from tvm_iree_ext.torch_arrays import torch_module
 
 DLPACK_DEVICES = {"cuda": 2, "rocm": 10}
 """DLPack's numbers of the kinds of target that are GPUs."""

@@ -48,7 +48,9 @@ class Kernel:
       share no memory with an input or another ``out``. Where the signature says that a result may
       be ``in_place_of`` an input, it may be that very array: what a scatter's ``original`` is.
     - A PyTorch tensor that requires grad is accepted under ``torch.no_grad()`` and refused
-      otherwise, since the result would silently have no gradient.
+      otherwise, since the result would silently have no gradient. For the same reason one with a
+      forward-mode tangent is refused, and so are tensors without elements in memory: FakeTensors,
+      and what transforms of ``torch.func`` pass.
     - Where all results are empty they are returned without a call. An empty input is refused
       where a result is not empty: the reduction over nothing has no value.
 

@@ -260,6 +260,7 @@ class Torch(SimpleNamespace):
             Tensor=TorchTensor, strided="strided", float32="float32", uint8="uint8",
             is_grad_enabled=lambda: True, gpu=device, made=[],
             cuda=SimpleNamespace(current_stream=lambda ordinal: stream),
+            autograd=SimpleNamespace(forward_ad=SimpleNamespace(_current_level=-1)),
         )  # fmt: skip
 
     def empty(self, shape, dtype, device):
@@ -279,6 +280,7 @@ class TorchTensor:
     """An array on the GPU."""
 
     is_cpu, is_cuda, layout, requires_grad = False, True, "strided", False
+    is_nested = False
     device = TorchDevice()
 
     def __init__(self, gpu, array):
