@@ -69,7 +69,22 @@ def spread_transposed(
         shape, item, accesses, banks=gpu_chip(target).banks, alignment_bytes=item, swizzles=False
     ).placement
     pitch = shape[1] + placement.pad_bytes // item
-    sch.storage_align(block, 0, read, 2 * pitch, pitch)
+    _tile(sch, block, edges)
+    sch.storage_align(block, 0, -2, 2 * pitch, pitch)
+
+
+def _tile(sch: s_tir.Schedule, block: Any, edges: dict[int, int]) -> None:
+    """Let the shared buffer be tiles of ``edges``, of which a workgroup has one.
+
+    By itself, TVM makes the buffer as small as the tile only where extents are numbers.
+    """
+
+    def place(*indices: Any) -> list[Any]:
+        whole = [index // edges.get(dim, 1) for dim, index in enumerate(indices)]
+        return [*whole, *(indices[dim] % edge for dim, edge in edges.items())]
+
+    # Elements beyond the edges are never written: there is nothing to fill them with.
+    sch.transform_layout(block, ("write", 0), place, assume_injective_transform=True)
 
 
 def _swapped(layout: NestedLayout) -> NestedLayout:

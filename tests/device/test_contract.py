@@ -7,7 +7,7 @@ import pytest
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.device.amd_lanes import with_lanes
+from tvm_iree_ext.device.amd_lanes import whole_waves, with_lanes
 from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.device.contract import Argument, check_launches
 from tvm_iree_ext.device.cuda import kernel_reports
@@ -47,13 +47,23 @@ define amdgpu_kernel void @large(ptr %x) local_unnamed_addr #0 {
 attributes #0 = { nounwind "amdgpu-flat-work-group-size"="1,256" }
 attributes #1 = { nounwind }
 """
-    changed = with_lanes(text, {"small": 64, "large": 1024})
+    changed = with_lanes(text, {"small": 64, "large": 1024}, {"large": 8})
     assert "@small(ptr %x) #0 {" in changed
     assert "@large(ptr %x) local_unnamed_addr #3 {" in changed
     assert 'attributes #0 = { nounwind "amdgpu-flat-work-group-size"="1,256" }' in changed
-    assert 'attributes #3 = { nounwind "amdgpu-flat-work-group-size"="1024,1024" }' in changed
+    said = '"amdgpu-flat-work-group-size"="1,1024" "amdgpu-waves-per-eu"="8,8"'
+    assert f"attributes #3 = {{ nounwind {said} }}" in changed
     with pytest.raises(BuildError, match="other: the IR does not say how many lanes"):
-        with_lanes(text, {"other": 512})
+        with_lanes(text, {"other": 512}, {})
+
+
+def test_registers_are_not_saved_for_a_part_of_a_workgroup():
+    """16 subgroups are 4 on a SIMD, and the registers of 6 and of 7 are for 4, too."""
+    target, lanes = make_target("rocm:gfx1201"), {"main": 512, "small": 256}
+    usage = {"vector_registers": 214, "shared_memory_bytes": 65536}
+    assert whole_waves({"main": usage, "small": usage}, lanes, target) == {"main": 4}
+    usage = {"vector_registers": 96, "shared_memory_bytes": 32768}
+    assert whole_waves({"main": usage}, lanes, target) == {}
 
 
 @pytest.fixture(scope="module")

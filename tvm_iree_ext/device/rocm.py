@@ -20,7 +20,7 @@ import tvm_ffi
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
-from tvm_iree_ext.device.amd_lanes import compile_ir, exceeds_default, with_lanes
+from tvm_iree_ext.device.amd_lanes import compile_ir, exceeds_default, whole_waves, with_lanes
 from tvm_iree_ext.device.amd_memory import memory_definitions
 from tvm_iree_ext.device.contract import Argument, KernelReport
 from tvm_iree_ext.errors import BuildError, TargetError
@@ -90,8 +90,10 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
     except (RuntimeError, ValueError, TypeError) as error:
         raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
     if exceeds_default(lanes):
-        text = with_lanes(str(made.inspect_source("llvm")), lanes)
-        code, assembly = compile_ir(text, target)
+        text = str(made.inspect_source("llvm"))
+        code, assembly = compile_ir(with_lanes(text, lanes, {}), target)
+        if waves := whole_waves(_usage(assembly), lanes, target):
+            code, assembly = compile_ir(with_lanes(text, lanes, waves), target)
         _link(bytearray(code))
     else:
         assembly = str(made.inspect_source("asm"))

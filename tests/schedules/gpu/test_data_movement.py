@@ -11,6 +11,7 @@ from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement, root_block
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.inspected import inspect_op
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.registry import find
@@ -161,3 +162,16 @@ def test_what_is_transposed_goes_through_shared_memory_without_conflicts(dtype, 
 def test_a_transpose_is_told_by_the_indices(op, want):
     sch = s_tir.Schedule(op.prim_func())
     assert transposed_dims(sch, root_blocks(sch)[0]) == want
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("shape", [("n", "m"), ("n", 61), (37, "m")])
+def test_what_is_transposed_is_a_tile_in_shared_memory_where_extents_are_open(shape, target):
+    x = np.arange(37 * 61, dtype="float16").reshape(37, 61)
+    op = ops.pack(
+        shape, inner_dims_pos=[], inner_tiles=[], outer_dims_perm=[1, 0], dtype="float16"
+    )
+    (launch,) = moved(op, target, input=x)
+    assert {access.space for access in launch.accesses} == {"global", "shared"}
+    for report in inspect_op(op, target).reports.values():  # of CUDA where there are its tools
+        assert 0 < report.shared_memory_bytes <= 32 * 66 * 2
