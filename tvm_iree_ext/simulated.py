@@ -14,6 +14,7 @@ import numpy as np
 from tvm import tirx
 from tvm.target import Target
 
+from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.device.pipeline import lower_with_host
 from tvm_iree_ext.device.plan import Plan, host_plans
 from tvm_iree_ext.dtypes import numpy_dtype
@@ -142,6 +143,8 @@ def simulate_op(
     target: TargetLike,
     operands: Mapping[str, Any],
     config: LoweringConfig | None = None,
+    *,
+    compiled: bool = False,
 ) -> SimulatedOp:
     """Lower an op by the rule that builds it, and run its kernels on the simulator.
 
@@ -150,10 +153,11 @@ def simulate_op(
         target: a GPU, such as ``cuda:sm_80``.
         operands: arrays and numbers by name, as the signature's arguments.
         config: by default the rule's heuristic.
+        compiled: compile the kernels afterwards, too, as far as the tools at hand go.
 
     Raises:
         ScheduleError: when no rule builds the op, or the config does not fit.
-        BuildError: where TVM cannot lower the kernels.
+        BuildError: where TVM cannot lower the kernels, or a compiler refuses them.
         CallError: for operands that do not fit the signature.
         SimulationError: for what the simulator does not know.
     """
@@ -176,6 +180,8 @@ def simulate_op(
         results[operand.name] = np.full(shape, _UNWRITTEN).astype(numpy_dtype(operand.dtype))
     ((_, function),) = module.functions.items()
     done = simulate_function(function, resolved, {**arguments, **results})
+    if compiled:
+        compile_device(function, resolved).plan()
     return SimulatedOp(results, tuple(done))
 
 

@@ -59,6 +59,7 @@ class _Task:
     case: Case
     target: Mapping[str, Any]
     simulate: bool
+    compiled: bool
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ def check(
     target: TargetLike = "llvm",
     *,
     simulate: bool = False,
+    compiled: bool = True,
     jobs: int = 0,
 ) -> Iterator[Result]:
     """The result of each case in order; no failure stops the others.
@@ -159,6 +161,8 @@ def check(
         target: what kernels are built for; it must run here, or be a GPU that is simulated.
         simulate: run the kernels of a GPU on the simulator.  What it finds, such as a race, is a
             failure, too.
+        compiled: compile what is simulated, too, as far as the tools at hand go: what simulates and
+            does not compile is a failure.
         jobs: how many processes build and run the cases, so that a kernel that crashes or hangs
             is a failed case; 0 means this process.
 
@@ -169,7 +173,7 @@ def check(
     _at_least(0, "jobs", jobs)
     resolved = make_target(target)
     _check_runs_here(resolved, simulate)
-    tasks = [_Task(case, target_json(resolved), simulate) for case in cases]
+    tasks = [_Task(case, target_json(resolved), simulate, compiled) for case in cases]
     if jobs == 0:
         return map(_result, tasks)
     return workers.each(_result, _died, tasks, jobs, _LIMIT_S)
@@ -209,7 +213,7 @@ def check_op(
 ) -> Result:
     """Build ``op``, run it on ``operands`` (arrays by name), and compare with the reference.
 
-    With ``simulate`` its kernels for a GPU are run on the simulator.
+    With ``simulate`` its kernels for a GPU are run on the simulator, and compiled.
 
     Raises:
         ExtError: when it cannot be built or called, or has no reference.
@@ -226,7 +230,7 @@ def check_op(
 
     def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
         if simulate:
-            return simulate_op(op, resolved, operands, config).check().results
+            return simulate_op(op, resolved, operands, config, compiled=True).check().results
         return _build_and_call(op, operands, resolved, config)
 
     difference = _compare(entry, op, operands, run)
@@ -257,7 +261,8 @@ def _result(task: _Task) -> Result:
         except ScheduleError as error:
             raise NotSupported(str(error)) from None
         if task.simulate:
-            return simulate_op(op, resolved, operands).check().results
+            done = simulate_op(op, resolved, operands, compiled=task.compiled)
+            return done.check().results
         return _build_and_call(op, operands, resolved, None)
 
     try:

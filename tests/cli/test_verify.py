@@ -135,6 +135,15 @@ def test_kernels_for_a_gpu_are_simulated(command):
     assert "llvm is no GPU target" in done.err
 
 
+def test_what_is_simulated_and_does_not_compile_is_a_failure(command, monkeypatch):
+    monkeypatch.setattr("tvm_iree_ext.linker._lld", lambda: [])
+    case = ("verify", "--op", "pack", "--cases", 1, "--target", "rocm:gfx942", "--simulate")
+    done = command(*case, "--jobs", 0)
+    assert done.status == 1
+    assert "no ld.lld; install one" in done.lines[0]
+    assert command(*case, "--jobs", 0, "--no-compile").lines[-1] == "1 passed, 0 failed"
+
+
 def test_without_a_gpu_they_are_not_run(command):
     done = command("verify", "--op", "pack", "--target", "rocm:gfx942", "--jobs", 0)
     assert "no GPU driver" in done.err

@@ -39,7 +39,13 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         "--simulate",
         action="store_true",
         help="run the kernels of a GPU, such as cuda:sm_80 or rocm:gfx942, on the simulator; races"
-        " and the like are failures",
+        " and the like are failures, and so is what does not compile",
+    )
+    parser.add_argument(
+        "--no-compile",
+        dest="compiled",
+        action="store_false",
+        help="with --simulate: do not compile what was simulated",
     )
     parser.add_argument(
         "--cases",
@@ -83,7 +89,9 @@ def run_verify(args: argparse.Namespace) -> int:
         cases += ext.verify.random_cases(args.op, args.cases or _COUNT, args.seed, args.case)
     results = []
     with _progress(len(cases)) as advance:
-        for result in ext.verify.check(cases, args.target, simulate=args.simulate, jobs=args.jobs):
+        for result in ext.verify.check(
+            cases, args.target, simulate=args.simulate, compiled=args.compiled, jobs=args.jobs
+        ):
             results.append(result)
             if result.status == "failed" and not args.json:
                 print(f"FAILED {result.id}: {result.message}", flush=True)

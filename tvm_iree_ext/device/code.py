@@ -191,6 +191,11 @@ def _check_shared_memory(module: ir.IRModule, target: Target) -> None:
 
         def see(node: Any, found: list[int] = found) -> None:
             if node.buffer.scope() == "shared":
+                if not all(isinstance(extent, tirx.IntImm) for extent in node.buffer.shape):
+                    raise BuildError(
+                        f"{node.buffer.name} in shared memory has the extents {node.buffer.shape};"
+                        " expected numbers"
+                    )
                 count = prod(int(extent) for extent in node.buffer.shape)
                 dtype = DataType(str(node.buffer.dtype))
                 found.append(count * -(-dtype.bits * dtype.lanes // 8))

@@ -168,9 +168,7 @@ def test_a_transpose_is_told_by_the_indices(op, want):
 @pytest.mark.parametrize("shape", [("n", "m"), ("n", 61), (37, "m")])
 def test_what_is_transposed_is_a_tile_in_shared_memory_where_extents_are_open(shape, target):
     x = np.arange(37 * 61, dtype="float16").reshape(37, 61)
-    op = ops.pack(
-        shape, inner_dims_pos=[], inner_tiles=[], outer_dims_perm=[1, 0], dtype="float16"
-    )
+    op = ops.pack(shape, inner_dims_pos=[], inner_tiles=[], outer_dims_perm=[1, 0], dtype="float16")
     (launch,) = moved(op, target, input=x)
     assert {access.space for access in launch.accesses} == {"global", "shared"}
     for report in inspect_op(op, target).reports.values():  # of CUDA where there are its tools
