@@ -20,7 +20,7 @@ ANYONE = ".errors .dtypes .signature"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
 DEPLOYED = (
     ".kernel .gpu_function .program .control .calls .manifest .artifact .cache .arrays .machine"
-    " .runtime .staging .torch_arrays .device.launcher"
+    " .runtime .staging .torch_arrays .complex_arrays .device.launcher"
 )
 REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
@@ -65,6 +65,7 @@ ALLOWED = {
     "runtime": "tvm_ffi",
     "arrays": ".torch_arrays numpy ml_dtypes tvm_ffi",
     "torch_arrays": "",
+    "complex_arrays": ".arrays .torch_arrays numpy",
     "manifest": "",
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
@@ -76,8 +77,8 @@ ALLOWED = {
     "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"
     " numpy tvm_ffi",
     "control": ".arrays numpy tvm_ffi",
-    "program": ".control .gpu_function .kernel .arrays .calls .manifest .artifact .runtime"
-    " numpy tvm_ffi",
+    "program": ".control .gpu_function .kernel .arrays .complex_arrays .calls .manifest .artifact"
+    " .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
     "program_relax": ".mlir .program_passes tvm tvm_ffi",
     "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .tuned .kernel tvm",

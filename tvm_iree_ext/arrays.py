@@ -83,11 +83,11 @@ class Port:
             CallError: for something that is no array, or of another dtype, byte order or device.
         """
         if self.is_scalar:
-            return None, self._number(value)
+            return None, self.number(value)
         if isinstance(value, np.generic):  # as NumPy gives for an element
             value = np.asarray(value)
         if isinstance(value, np.ndarray):
-            self._check_numpy(value)
+            self.check_numpy(value)
             if not (value.flags.c_contiguous and value.flags.aligned):
                 value = np.array(value, order="C")
             return value.shape, as_tensor(value)
@@ -119,13 +119,13 @@ class Port:
         """
         torch, alignment = torch_module(), self.item
         if isinstance(value, np.ndarray):
-            self._check_numpy(value)
+            self.check_numpy(value)
             if not value.flags.writeable:
                 raise CallError(f"{self.name} is read-only; expected an array to be written")
             contiguous, aligned = value.flags.c_contiguous, value.flags.aligned
             tensor = as_tensor(value) if value.flags.carray else None
         elif torch is not None and isinstance(value, torch.Tensor):
-            self._check_torch(value, torch)
+            self.check_torch(value, torch)
             contiguous = value.is_contiguous() and not value.is_neg()
             alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
             aligned = address(self.name, value, torch) % alignment == 0
@@ -152,14 +152,17 @@ class Port:
             return "this kernel runs on the CPU"
         return "this kernel takes arrays of the CPU and of the GPU that it is for"
 
-    def _number(self, value: Any) -> int | float | bool:
+    def number(self, value: Any) -> complex | bool:
+        """A number for a scalar operand; CallError for what is none, or not of its type."""
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value[()]
-        accepted: tuple[type, ...]
+        accepted: Any
         if self.numpy.kind == "b":
             accepted = (bool, np.bool_)
         elif self.numpy.kind in "iu":
             accepted = (int, np.integer)
+        elif self.numpy.kind == "c":
+            accepted = (int, float, complex, np.integer, np.inexact)
         else:
             accepted = (int, float, np.integer, np.floating)
         if not isinstance(value, accepted) or (isinstance(value, bool) and self.numpy.kind != "b"):
@@ -169,6 +172,8 @@ class Port:
             )
         if self.numpy.kind == "b":
             return bool(value)
+        if self.numpy.kind == "c":
+            return complex(value)
         if self.numpy.kind not in "iu":
             return float(value)
         limits = np.iinfo(self.numpy)
@@ -178,7 +183,8 @@ class Port:
             )
         return int(value)
 
-    def _check_numpy(self, array: np.ndarray) -> None:
+    def check_numpy(self, array: np.ndarray) -> None:
+        """Raise CallError for another dtype or byte order, and for a masked array."""
         if array.dtype != self.numpy:
             if array.dtype.newbyteorder("=") == self.numpy:
                 raise CallError(
@@ -189,7 +195,8 @@ class Port:
         if isinstance(array, np.ma.MaskedArray):
             raise CallError(f"{self.name} is a masked array; the kernel would ignore the mask")
 
-    def _check_torch(self, array: Any, torch: Any) -> None:
+    def check_torch(self, array: Any, torch: Any) -> None:
+        """Raise CallError for another dtype, device or layout, and for what would be ignored."""
         if array.dtype is not getattr(torch, self.dtype, None):
             came = str(array.dtype).removeprefix("torch.")
             raise CallError(f"{self.name} is {came}; expected {self.dtype}")
@@ -205,7 +212,7 @@ class Port:
             )
 
     def _from_torch(self, array: Any, torch: Any) -> Any:
-        self._check_torch(array, torch)
+        self.check_torch(array, torch)
         if array.requires_grad:
             array = array.detach()
         if not array.is_contiguous() or array.is_neg():
@@ -213,23 +220,35 @@ class Port:
         alignment = self.item if array.is_cpu else _GPU_ALIGNMENT
         return array.clone() if address(self.name, array, torch) % alignment else array
 
-    def _from_dlpack(self, value: Any) -> Any:
+    def read_dlpack(self, value: Any, read: Callable[[Any], Any]) -> Any:
+        """What ``read`` makes of an array of any library; CallError where it makes nothing."""
         if not hasattr(value, "__dlpack__"):
             raise CallError(
                 f"{self.name} is a {type(value).__name__};"
                 " expected an array: NumPy, PyTorch, or with DLPack"
             )
         try:
-            tensor = tvm_ffi.from_dlpack(value)
+            return read(value)
         except (BufferError, TypeError, ValueError, RuntimeError) as error:  # libraries differ
             raise CallError(f"{self.name} cannot be read by DLPack: {error}") from error
+
+    def _from_dlpack(self, value: Any) -> Any:
+        tensor, dtype = self.read_dlpack(value, _read)
         if tensor.__dlpack_device__()[0] not in (_CPU, self.gpu):
             raise CallError(f"{self.name} is on {tensor.device}; {self._wanted}")
-        if str(tensor.dtype) != self.dtype:
-            raise CallError(f"{self.name} is {tensor.dtype}; expected {self.dtype}")
+        if dtype != self.dtype:
+            raise CallError(f"{self.name} is {dtype}; expected {self.dtype}")
         if not tensor.data_ptr() and tensor.numel():
             raise CallError(f"{self.name} has no elements in memory")
         return tensor
+
+
+def _read(value: Any) -> tuple[Any, str]:
+    tensor = tvm_ffi.from_dlpack(value)
+    try:
+        return tensor, str(tensor.dtype)
+    except ValueError:  # complex numbers
+        return tensor, "of a type that TVM does not know"
 
 
 def allocator(like: Any) -> Allocator:
@@ -239,7 +258,7 @@ def allocator(like: Any) -> Allocator:
     library takes by DLPack.
     """
     torch = torch_module()
-    if like is None or isinstance(like, np.ndarray):
+    if like is None or isinstance(like, np.ndarray | np.generic):
         return numpy_results
     if torch is not None and isinstance(like, torch.Tensor):
         # Named, because what PyTorch takes without is a setting.

@@ -69,7 +69,9 @@ def mlir_name(name: str) -> str:
 
 
 def numpy_dtype(name: str) -> np.dtype:
-    """NumPy's dtype object; what NumPy has not comes from ``ml_dtypes``."""
+    """NumPy's dtype object, also of a complex type; others come from ``ml_dtypes``."""
+    if name in COMPLEX_PARTS:
+        return np.dtype(name)
     name = canonical(name)
     return np.dtype(getattr(ml_dtypes, name) if name in _OTHERS else name)
 

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 
-from tvm_iree_ext import arrays, artifact, kernel, runtime
+from tvm_iree_ext import arrays, artifact, complex_arrays, kernel, runtime
+from tvm_iree_ext.arrays import Port
 from tvm_iree_ext.calls import Caller, ordered
 from tvm_iree_ext.control import functions_of
 from tvm_iree_ext.dtypes import COMPLEX_PARTS, item_bytes, numpy_dtype
@@ -38,7 +39,7 @@ _CPU, _POOLED = 1, 2  # kDLCPU; the allocator that keeps what is freed for the n
 class ProgramFunction:
     """A function of a program, called like a :class:`~tvm_iree_ext.kernel.Kernel`.
 
-    Complex operands are NumPy arrays of ``complex64`` or ``complex128``, or what converts to them.
+    Complex operands are arrays of ``complex64`` or ``complex128``, of any kind.
     Results are arrays of the kind of the first array, in memory that is the caller's alone.
     """
 
@@ -54,7 +55,14 @@ class ProgramFunction:
         operands = function.signature.operands
         self._is_complex = any(operand.dtype in COMPLEX_PARTS for operand in operands)
         self._is_split = self._is_complex or any(o.role == "unused" for o in operands)
+        self._complex_ports = {
+            operand.name: Port(self.name, operand, self._gpu)
+            for operand in self._arguments
+            if operand.dtype in COMPLEX_PARTS
+        }
         self._scalars = tuple(operand.role == "scalar" for operand in parts.arguments)
+        arrays_in = (n for n, o in enumerate(self._arguments) if o.role == "input")
+        self._first_array = next(arrays_in, None)
 
     def __repr__(self) -> str:
         operands = ", ".join(map(str, self.signature.arguments))
@@ -72,11 +80,12 @@ class ProgramFunction:
         arguments = ordered(self.name, self._arguments, arguments, named)
         if self._is_complex and out is not None:
             raise CallError(f"{self.name}: out is not taken where operands are complex")
+        like = None if self._first_array is None else arguments[self._first_array]
         if self._is_split:
             arguments = self._split(arguments)
         shapes, passed = self._caller.inputs(arguments)
         if self._gpu is not None:
-            results = self._launched(arguments, shapes, passed, out)
+            results = self._launched(like, shapes, passed, out)
             return results[0] if len(results) == 1 else tuple(results)
         expected = self._caller.result_shapes(shapes)
         targets = None
@@ -100,15 +109,13 @@ class ProgramFunction:
                 ctypes.memmove(start, tensor.data_ptr(), end - start)
             results = targets[0]
         else:
-            results = arrays.converted(tensors, ports, self._caller.like(arguments))
+            results = arrays.converted(tensors, ports, like)
             if self._is_complex:
                 results = self._joined(results)
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _launched(
-        self, arguments: tuple[Any, ...], shapes: list[Any], passed: list[Any], out: Any
-    ) -> list[Any]:
-        """The results, of kernels on a GPU."""
+    def _launched(self, like: Any, shapes: list[Any], passed: list[Any], out: Any) -> list[Any]:
+        """The results, of kernels on a GPU, as arrays of the kind of ``like``."""
         self._caller.result_shapes(shapes)  # refuses what does not fit
         operands = self._caller.arguments
         passed = [
@@ -119,7 +126,7 @@ class ProgramFunction:
         expected = function.result_shapes([shape or () for shape in shapes])
         ports = self._caller.result_ports
         if out is None:
-            results, tensors = arrays.allocator(self._caller.like(arguments))(expected, ports)
+            results, tensors = arrays.allocator(like)(expected, ports)
         else:
             results, tensors = self._caller.outputs(out, expected, passed)
         if not all(0 in shape for shape in expected):
@@ -142,15 +149,10 @@ class ProgramFunction:
         """The arguments that are used, each complex one as its two parts."""
         passed: list[Any] = []
         for value, operand in zip(arguments, self.signature.arguments, strict=True):
-            if operand.dtype not in COMPLEX_PARTS:
-                passed += [value] * (operand.role != "unused")
+            if operand.role == "unused":
                 continue
-            array = np.asarray(value)
-            if array.dtype != operand.dtype:
-                raise CallError(
-                    f"{self.name}: {operand.name} is {array.dtype}; expected {operand.dtype}"
-                )
-            passed += [np.ascontiguousarray(part) for part in (array.real, array.imag)]
+            port = self._complex_ports.get(operand.name)
+            passed += [value] if port is None else complex_arrays.parts(port, value)
         return tuple(passed)
 
     def _joined(self, parts: Sequence[Any]) -> list[Any]:
@@ -159,9 +161,7 @@ class ProgramFunction:
         for operand in self.signature.results:
             result = next(rest)
             if operand.dtype in COMPLEX_PARTS:
-                joined = np.empty(result.shape, operand.dtype)
-                joined.real, joined.imag = np.asarray(result), np.asarray(next(rest))
-                result = joined
+                result = complex_arrays.joined(result, next(rest))
             results.append(result)
         return results
 

@@ -115,32 +115,6 @@ def test_constants_of_any_rank_and_type(tmp_path):
         np.testing.assert_array_equal(one.astype("float64"), other.astype("float64"))
 
 
-def test_complex_operands_are_two_tensors_inside(tmp_path):
-    m = Maker(**{"x.real": (("n",), "float32"), "x.imag": (("n",), "float32")})
-
-    def make(emit):
-        real, imag = m.vars
-        product = emit(
-            m.nest([real, imag], ("n",), "float32", lambda r, i: r[0](i) * r[1](i) * 2.0)
-        )
-        square = emit(
-            m.nest(
-                [real, imag], ("n",), "float32", lambda r, i: r[0](i) * r[0](i) - r[1](i) * r[1](i)
-            )
-        )
-        return [square, product]
-
-    imported = program(m, make, [(("n",), "float32")] * 2)
-    operands = (Operand("x", ("n",), "complex64"), Operand("out", ("n",), "complex64", "result"))
-    imported = replace(imported, functions=(EntryPoint("main", Signature(operands)),))
-    built = build_program(imported, folder=tmp_path / "p")
-    x = (normal(9) + 1j * normal(9)).astype("complex64")
-    assert built(x).dtype == "complex64"
-    np.testing.assert_allclose(built(x), x * x, rtol=1e-5)
-    with pytest.raises(CallError, match="x is float32; expected complex64"):
-        built(x.real)
-
-
 def test_python_threads_call_one_program(tmp_path):
     built = scaled(tmp_path)
     x = normal(200_000)

@@ -184,6 +184,7 @@ F32 = np.ones((2, 4), "float32")
         ((None, 1.0), "toy.scale: x is a NoneType; expected an array"),
         ((np.ma.masked_array(F32), 1.0), "toy.scale: x is a masked array"),
         ((OnlyDLPack(F32.astype("int32")), 1.0), "toy.scale: x is int32; expected float32"),
+        ((OnlyDLPack(F32 * 1j), 1.0), "toy.scale: x is of a type that TVM does not know; expected"),
         ((OnlyDLPack(F32[0]), 1.0), "toy.scale: x has rank 1; expected 2 for [rows, 4]"),
         ((OnlyDLPack(read_only(F32)), 1.0), "toy.scale: x cannot be read by DLPack"),
         ((OnlyDLPack(F32, readable=False), 1.0), "by DLPack: this array requires grad"),
