@@ -99,6 +99,15 @@ ALLOWED = {
     "frontends": f"{PROGRAMS} .torch_export .target jax torch iree",
     "torch_export": ".mlir .mlir.form torch iree",
     "fuzz": f"{PROGRAMS} .workers .limits",
+    # Drawing programs, and saying what they mean, takes NumPy alone.
+    "random_programs": ".tolerance .random_programs.campaign numpy",
+    "random_programs.campaign": ".random_programs .random_programs.trial .random_programs.doors"
+    " .workers .limits .lean",
+    "random_programs.reproduction": ".random_programs .random_programs.doors",
+    "random_programs.trial": f"{PROGRAMS} .random_programs .random_programs.doors"
+    " .random_programs.reproduction .simulated_program .recorded numpy",
+    "random_programs.doors": f"{PROGRAMS} .random_programs .frontends .program_relax tvm numpy"
+    " ml_dtypes jax torch",
     # Reading what was tuned is below building; writing it is tuning's.
     "record": ".manifest",
     "record_files": ".record",

@@ -13,6 +13,7 @@ from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
 from tvm_iree_ext.cli.fleet import add_fleet
+from tvm_iree_ext.cli.fuzz import add_fuzz
 from tvm_iree_ext.cli.gpu_sweep import add_gpu_sweep
 from tvm_iree_ext.cli.gpu_table import add_gpu_table
 from tvm_iree_ext.cli.inspect import add_inspect
@@ -71,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         add_run_checks,
         add_check_programs,
         add_verify,
+        add_fuzz,
         add_bench,
         add_tune,
         add_records,

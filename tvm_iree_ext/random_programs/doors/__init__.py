@@ -1,0 +1,1 @@
+"""The languages that webs are written in."""

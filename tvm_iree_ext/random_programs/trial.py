@@ -1,0 +1,84 @@
+"""One program tried at one door, in this process."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.errors import BuildError, ExtError, SimulationError
+from tvm_iree_ext.mlir.errors import UNFORESEEN
+from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.random_programs import oracle, reproduction
+from tvm_iree_ext.random_programs.doors.doors import find_door
+from tvm_iree_ext.random_programs.generate import random_web
+from tvm_iree_ext.random_programs.task import Outcome, Setting, Task
+from tvm_iree_ext.random_programs.web import Web
+from tvm_iree_ext.recorded import as_operand
+from tvm_iree_ext.signature import Signature
+from tvm_iree_ext.simulated_program import main_point, simulate_program
+
+
+def web_of(task: Task) -> Web:
+    """The program of a task."""
+    if isinstance(task.program, Web):
+        return task.program
+    door, recipe = find_door(task.setting.door), task.program
+    return random_web(recipe.seed, recipe.dtype, ops=door.ops, takes=door.takes, most=recipe.most)
+
+
+def tried(task: Task) -> Outcome:
+    """What becomes of a task, unless it ends the process."""
+    web, door = web_of(task), find_door(task.setting.door)
+    wanted = oracle.expected(web)
+    try:
+        given = run(door.read(door.text(web), web), web, task.setting)
+    except SimulationError as error:
+        return Outcome("wrong", str(error), web)
+    except BuildError as error:
+        return Outcome("foreign", f"BuildError: {error}", web)
+    except ExtError as error:
+        return Outcome("foreign" if UNFORESEEN in str(error) else "refused", str(error), web)
+    except Exception as error:  # what is looked for
+        return Outcome("foreign", f"{type(error).__name__}: {error}", web)
+    said = oracle.difference(wanted, given)
+    return Outcome("wrong", said, web) if said else Outcome("right", "", web)
+
+
+def beside(task: Task) -> str:
+    """What is wrong with the framework's own results; empty where it agrees, or has none."""
+    web, door = web_of(task), find_door(task.setting.door)
+    if door.beside is None:
+        return ""
+    return oracle.difference(oracle.expected(web), door.beside(door.text(web), web))
+
+
+def script(task: Task) -> str:
+    """The program as a file of Python."""
+    setting = task.setting
+    door = find_door(setting.door)
+    return reproduction.script(web_of(task), door, setting.target, simulate=setting.simulate)
+
+
+def run(imported: Imported, web: Web, setting: Setting) -> Sequence[np.ndarray]:
+    """The results of a program that was imported."""
+    if setting.simulate:
+        given = _arguments(main_point(imported).signature, web)
+        return simulate_program(imported, setting.target, given).check().results
+    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
+        main = build_program(imported, setting.target, folder=Path(folder) / "program").main
+        results: Any = main(*_arguments(main.signature, web))
+    several = results if isinstance(results, tuple) else (results,)
+    return [np.asarray(one) for one in several]
+
+
+def _arguments(signature: Signature, web: Web) -> list[Any]:
+    """The arrays of a web, in the element types of a program; scalars as such."""
+    operands, arrays = signature.arguments, web.arrays()
+    taken = [as_operand(o.name, array, o) for o, array in zip(operands, arrays, strict=True)]
+    return [
+        array[()] if operand.role == "scalar" and not array.ndim else array
+        for operand, array in zip(operands, taken, strict=True)
+    ]
