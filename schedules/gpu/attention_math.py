@@ -5,6 +5,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.intrin.fast_exp2 import fast_exp2
 from tvm_iree_ext.ops.expressions import cast, splat
 from tvm_iree_ext.vector_math import EXP2_OF_NEGATIVE
 
@@ -26,8 +27,8 @@ def exp2(kind: str, x: Any) -> Any:
     An overflow's condition would take AMD's scalar registers, for each element that is under way.
     """
     dtype = str(x.ty.dtype)
-    if kind == "rocm" and dtype == "float32":
-        return tirx.call_llvm_pure_intrin(dtype, "llvm.amdgcn.exp2", x)
+    if dtype == "float32":
+        return fast_exp2(kind, x)
     return tirx.call_pure_extern(dtype, EXP2_OF_NEGATIVE, x) if kind == "rocm" else tirx.exp2(x)
 
 

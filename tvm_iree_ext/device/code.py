@@ -31,6 +31,7 @@ from tvm_iree_ext.device.pipeline import lower_with_host
 from tvm_iree_ext.device.plan import SHARED_MEMORY, Plan, host_plans
 from tvm_iree_ext.device.rocm import compile_rocm
 from tvm_iree_ext.errors import BuildError, TargetError
+from tvm_iree_ext.intrin.fast_exp2 import with_definitions
 from tvm_iree_ext.target.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 
 
@@ -154,10 +155,12 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
             target, hosts, module, None, None, made.assembly, made.hsaco, launches, resources,
             made.reports,
         )  # fmt: skip
-    source = str(
-        tvm.get_global_func("target.build.cuda")(
-            name_constant_bits(reinterpret_narrow_broadcasts(module)), target
-        ).inspect_source()
+    source = with_definitions(
+        str(
+            tvm.get_global_func("target.build.cuda")(
+                name_constant_bits(reinterpret_narrow_broadcasts(module)), target
+            ).inspect_source()
+        )
     )
     code = functools.partial(DeviceCode, target, hosts, module, source)
     if obstacle := nvrtc_obstacle():

@@ -101,6 +101,9 @@ def _nvrtc() -> Any:
 def compile_ptx(source: str, arch: str) -> str:
     """Compile CUDA C++ to PTX.
 
+    By NVRTC's defaults divisions and roots are rounded right, and subnormal numbers are kept:
+    ``--use_fast_math`` would change results that the simulator has, of comparisons, too.
+
     Raises:
         BuildError: where NVRTC is missing, or refuses the source, with what it says.
     """
@@ -115,7 +118,6 @@ def compile_ptx(source: str, arch: str) -> str:
         f"--gpu-architecture={arch.replace('sm_', 'compute_')}",
         "-default-device",
         "--device-int128",
-        "--use_fast_math",
         *(f"--include-path={folder}" for folder in include_folders()),
     ]
     (status,) = nvrtc.nvrtcCompileProgram(program, len(options), [o.encode() for o in options])

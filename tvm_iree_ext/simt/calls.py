@@ -278,6 +278,12 @@ def function_call(tr: Expressions, node: Any, name: str, args: list[Any]) -> Cod
     return handler(tr, _Arguments(args, node.ty))
 
 
+_LLVM_NAMES = {
+    "fmuladd": "fma", "maxnum": "fmax", "minnum": "fmin", "ctpop": "popcount",
+    "amdgcn.rsq": "rsqrt", "amdgcn.log": "log2", "amdgcn.exp2": "exp2_approx_ftz_f",
+}  # fmt: skip
+
+
 @handles("call_llvm_pure_intrin", "call_llvm_intrin")
 def _llvm(tr: Expressions, node: Any) -> Code:
     name = str(llvm.llvm_get_intrinsic_name(int(node.args[0].value))).removeprefix("llvm.")
@@ -285,8 +291,7 @@ def _llvm(tr: Expressions, node: Any) -> Code:
     if handler is not None:
         return handler(tr, node)
     plain = library_name(name.removeprefix("amdgcn."))
-    plain = {"fmuladd": "fma", "maxnum": "fmax", "minnum": "fmin", "amdgcn.rsq": "rsqrt",
-             "amdgcn.log": "log2", "ctpop": "popcount"}.get(name, plain)  # fmt: skip
+    plain = _LLVM_NAMES.get(name, plain)
     if plain == "popcount":
         return _of_one("number_of_bits({})")(tr, _arguments(node))
     if not plain:

@@ -27,9 +27,16 @@ def _nearest(x: Any) -> Any:
     return np.where(np.abs(x - np.trunc(x)) == 0.5, np.trunc(x) + np.sign(x), np.rint(x))
 
 
+def _flushed_exp2(x: Any) -> Any:
+    """As NVIDIA's and AMD's instructions: subnormal results are 0."""
+    result = np.exp2(x)
+    return np.where(result < np.finfo(np.float32).tiny, np.zeros_like(result), result)
+
+
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "exp": np.exp,
     "exp2": np.exp2,
+    "exp2_approx_ftz_f": _flushed_exp2,
     "exp10": lambda x: np.power(10.0, x),
     "log": np.log,
     "log2": np.log2,
