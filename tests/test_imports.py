@@ -26,11 +26,13 @@ REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
 )
 RECORDS = ".record .record_files .tuned"
-COMPILE = ".call_guard .vector_math .streams .prefetches .pipeline .linker .device .versions"
+COMPILE = (
+    ".passes .call_guard .vector_math .streams .prefetches .pipeline .linker .device .versions"
+)
 BUILD = f"{REGISTRY} {COMPILE} {DEPLOYED} {RECORDS} .builder"
 PASSES = ".program_passes .program_lowering .program_device"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
-VERIFY = ".comparison .examples .verify"
+VERIFY = ".comparison .examples .checked .verify"
 ALLOWED = {
     "errors": "",
     "dtypes": ".errors numpy ml_dtypes",
@@ -57,8 +59,10 @@ ALLOWED = {
     "call_guard": ".signature tvm",
     "streams": "tvm tvm_ffi",
     "prefetches": ".target tvm tvm_ffi",
-    "pipeline": ".call_guard .vector_math .vectorization .narrow_storage .streams .prefetches tvm"
-    " tvm_ffi",
+    "passes": "",
+    "pipeline": ".call_guard .vector_math .vectorization .narrow_storage .streams .prefetches"
+    " .passes tvm tvm_ffi",
+    "checked": ".passes .prefetches .linker .builder .ops .target tvm tvm_ffi numpy",
     "linker": ".target .machine .staging .versions tvm tvm_ffi",
     "staging": "",
     "machine": "",
@@ -70,8 +74,8 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".narrow_storage .vector_math .purity .target .layout .intrin .linker .artifact"
-    " .manifest .device.launcher tvm tvm_ffi cuda",
+    "device": ".passes .narrow_storage .vector_math .purity .target .layout .intrin .linker"
+    " .artifact .manifest .device.launcher tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .torch_arrays .manifest .device.launcher numpy",
     "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"
@@ -93,8 +97,8 @@ ALLOWED = {
     # Starting checks needs no TVM: only the processes that do them.
     "program_checks": ".mlir .mlir.form .mlir.reader .program_trials .lean .workers .limits"
     " .target",
-    "program_trials": f"{PROGRAMS} .simulated_program .comparison .tolerance .recorded .target"
-    " numpy",
+    "program_trials": f"{PROGRAMS} .checked .simulated_program .comparison .tolerance .recorded"
+    " .target numpy",
     "lean": "tvm",
     "frontends": f"{PROGRAMS} .torch_export .target jax torch iree",
     "torch_export": ".mlir .mlir.form torch iree",

@@ -10,6 +10,7 @@ from tvm.tirx import compilation_pipeline
 
 from tvm_iree_ext.call_guard import guard_calls
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
+from tvm_iree_ext.passes import chosen
 from tvm_iree_ext.prefetches import choose_caches
 from tvm_iree_ext.streams import define_streams
 from tvm_iree_ext.vector_math import lower_vector_math
@@ -98,7 +99,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.BF16StorageLegalize(),
         tirx.transform.FP8StorageLegalize(),
     ]
-    return ir.transform.Sequential(passes)(mod)
+    return ir.transform.Sequential(chosen(passes))(mod)
 
 
 def _cpu_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:

@@ -48,6 +48,7 @@ def check_programs(
     target: "TargetLike" = "llvm",
     *,
     simulate: bool = False,
+    passes: bool = False,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
 ) -> Iterator[Outcome]:
@@ -55,7 +56,8 @@ def check_programs(
 
     The results are compared with the file's, at the tolerance of their element types or as a
     ``NAME.json`` says: see :func:`tvm_iree_ext.recorded.read_expectation`.  With ``simulate``
-    kernels for a GPU run on the simulator, whose findings are failures.
+    kernels for a GPU run on the simulator, whose findings are failures.  With ``passes`` those of a
+    CPU are checked stage by stage, as :func:`tvm_iree_ext.verify.check` does.
 
     Raises:
         RecordError: for a folder that cannot be read or has no ``.mlir``.
@@ -67,7 +69,7 @@ def check_programs(
         raise RecordError(f"cannot read {folder}: {error.strerror or error}") from None
     if not files:
         raise RecordError(f"{folder} has no .mlir file")
-    tasks = [_Program(path, _portable(target), simulate) for path in files]
+    tasks = [_Program(path, _portable(target), simulate, passes) for path in files]
     return workers.each(_checked, _died, tasks, jobs, limit_s)
 
 
@@ -113,6 +115,7 @@ class _Program:
     path: Path
     target: Portable
     simulate: bool
+    passes: bool
 
     @property
     def name(self) -> str:
@@ -121,7 +124,9 @@ class _Program:
     def differences(self, folder: Path) -> Sequence[str]:
         from tvm_iree_ext import program_trials
 
-        return program_trials.of_file(self.path, self.target, folder, simulate=self.simulate)
+        return program_trials.of_file(
+            self.path, self.target, folder, simulate=self.simulate, passes=self.passes
+        )
 
 
 @dataclass(frozen=True)

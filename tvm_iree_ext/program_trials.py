@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import recorded
+from tvm_iree_ext.checked.run import checks_after, first_wrong, results_twice
 from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.imported import Check
 from tvm_iree_ext.mlir.importer import import_module
@@ -18,10 +20,13 @@ from tvm_iree_ext.target.names import TargetLike
 from tvm_iree_ext.tolerance import EXACT, Tolerance
 
 
-def of_file(path: Path, target: TargetLike, folder: Path, *, simulate: bool) -> Sequence[str]:
+def of_file(
+    path: Path, target: TargetLike, folder: Path, *, simulate: bool, passes: bool
+) -> Sequence[str]:
     """Build a file in a folder and run it on the arrays beside it; what is wrong, for messages.
 
-    Simulated, nothing is built, and what the simulator finds is wrong, too.
+    Simulated, nothing is built, and what the simulator finds is wrong, too.  With ``passes`` so is
+    what is found by checks in the kernels, stage by stage.
     """
     arrays = recorded.read_arrays(path.with_suffix(".npz"))
     settings = path.with_suffix(".json")
@@ -31,11 +36,26 @@ def of_file(path: Path, target: TargetLike, folder: Path, *, simulate: bool) -> 
         signature = main_point(imported).signature
         given = recorded.arguments("main", signature, arrays)
         results: Any = simulate_program(imported, target, given).check().results
-    else:
-        main = build_program(imported, target, folder=folder).main
-        signature = main.signature
-        results = _several(main(*recorded.arguments(main.name, signature, arrays)))
-    return recorded.differences(signature, results, arrays, expectation)
+        return recorded.differences(signature, results, arrays, expectation)
+
+    def wrong_after(stage: str) -> str:
+        with checks_after(stage):
+            main = build_program(
+                imported, target, folder=folder.with_name(stage.replace(" ", "_"))
+            ).main
+        try:
+            given = recorded.arguments(main.name, main.signature, arrays)
+            results = results_twice(main, given)
+        except SimulationError as error:
+            return str(error)
+        return "; ".join(recorded.differences(main.signature, results, arrays, expectation))
+
+    if passes:
+        wrong = first_wrong(wrong_after)
+        return [wrong] if wrong else []
+    main = build_program(imported, target, folder=folder).main
+    results = _several(main(*recorded.arguments(main.name, main.signature, arrays)))
+    return recorded.differences(main.signature, results, arrays, expectation)
 
 
 def of_function(module: form.Module, name: str, target: TargetLike, folder: Path) -> Sequence[str]:

@@ -6,6 +6,7 @@
 2 passed, 0 failed
 """
 
+import functools
 import tempfile
 import zlib
 from collections import Counter
@@ -20,8 +21,16 @@ from tvm.target import Target
 from tvm_iree_ext import workers
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.catalog.entry import OpEntry, Run, Values
+from tvm_iree_ext.checked.run import first_wrong, run_op
 from tvm_iree_ext.comparison import first_difference
-from tvm_iree_ext.errors import CallError, ExtError, OpError, ScheduleError, TargetError
+from tvm_iree_ext.errors import (
+    CallError,
+    ExtError,
+    OpError,
+    ScheduleError,
+    SimulationError,
+    TargetError,
+)
 from tvm_iree_ext.examples import NotSupported, read_examples
 from tvm_iree_ext.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
 from tvm_iree_ext.ops.base import Op
@@ -60,6 +69,7 @@ class _Task:
     target: Mapping[str, Any]
     simulate: bool
     compiled: bool
+    passes: bool
 
 
 @dataclass(frozen=True)
@@ -152,6 +162,7 @@ def check(
     *,
     simulate: bool = False,
     compiled: bool = True,
+    passes: bool = False,
     jobs: int = 0,
 ) -> Iterator[Result]:
     """The result of each case in order; no failure stops the others.
@@ -163,17 +174,24 @@ def check(
             failure, too.
         compiled: compile what is simulated, too, as far as the tools at hand go: what simulates and
             does not compile is a failure.
+        passes: build the kernels of a CPU with checks in them, after the schedule and after the
+            passes that move, share or retype storage: an access outside of a buffer, or a result
+            that depends on memory that nobody wrote, is a failure, which names the first pass
+            after which it shows.
         jobs: how many processes build and run the cases, so that a kernel that crashes or hangs
             is a failed case; 0 means this process.
 
     Raises:
-        TargetError: for a target that is unknown or does not run here, or is no GPU and simulated.
+        TargetError: for a target that is unknown or does not run here, or is no GPU and simulated,
+            or no CPU and its passes are checked.
         ExtError: for jobs below 0.
     """
     _at_least(0, "jobs", jobs)
     resolved = make_target(target)
     _check_runs_here(resolved, simulate)
-    tasks = [_Task(case, target_json(resolved), simulate, compiled) for case in cases]
+    if passes and resolved.kind.name in DLPACK_DEVICES:
+        raise TargetError(f"{resolved.kind.name} is no CPU target, whose passes alone are checked")
+    tasks = [_Task(case, target_json(resolved), simulate, compiled, passes) for case in cases]
     if jobs == 0:
         return map(_result, tasks)
     return workers.each(_result, _died, tasks, jobs, _LIMIT_S)
@@ -255,7 +273,7 @@ def _result(task: _Task) -> Result:
     """The result of a case; whatever goes wrong in it is its result."""
     case, resolved = task.case, make_target(task.target)
 
-    def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
+    def run(op: Op, operands: Values, stage: str = "") -> dict[str, np.ndarray]:
         try:
             choose(op, resolved)
         except ScheduleError as error:
@@ -263,10 +281,18 @@ def _result(task: _Task) -> Result:
         if task.simulate:
             done = simulate_op(op, resolved, operands, compiled=task.compiled)
             return done.check().results
+        if stage:
+            return run_op(op, operands, resolved, stage)
         return _build_and_call(op, operands, resolved, None)
 
+    def wrong_after(stage: str) -> str:
+        try:
+            return case.check(functools.partial(run, stage=stage))
+        except SimulationError as error:
+            return str(error)
+
     try:
-        wrong = case.check(run)
+        wrong = first_wrong(wrong_after) if task.passes else case.check(run)
     except NotSupported as error:
         return Result(case.id, case.op, "unsupported", str(error))
     except ExtError as error:

@@ -138,6 +138,12 @@ def add_check_programs(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--simulate", action="store_true", help="run kernels for a GPU on the simulator"
     )
+    parser.add_argument(
+        "--passes",
+        action="store_true",
+        help="check every access of the kernels of a CPU, after the schedule and after each pass"
+        " that moves, shares or retypes storage; buffers begin as noise",
+    )
     _add_limits(parser)
     parser.set_defaults(run=run_check_programs)
 
@@ -149,6 +155,7 @@ def run_check_programs(args: argparse.Namespace) -> int:
             args.folder,
             args.target,
             simulate=args.simulate,
+            passes=args.passes,
             jobs=args.jobs,
             limit_s=args.limit,
         )

@@ -48,6 +48,12 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         help="with --simulate: do not compile what was simulated",
     )
     parser.add_argument(
+        "--passes",
+        action="store_true",
+        help="check every access of the kernels of a CPU, after the schedule and after each pass"
+        " that moves, shares or retypes storage; buffers begin as noise",
+    )
+    parser.add_argument(
         "--cases",
         type=count_from(1),
         metavar="N",
@@ -89,9 +95,8 @@ def run_verify(args: argparse.Namespace) -> int:
         cases += ext.verify.random_cases(args.op, args.cases or _COUNT, args.seed, args.case)
     results = []
     with _progress(len(cases)) as advance:
-        for result in ext.verify.check(
-            cases, args.target, simulate=args.simulate, compiled=args.compiled, jobs=args.jobs
-        ):
+        how = {"simulate": args.simulate, "compiled": args.compiled, "passes": args.passes}
+        for result in ext.verify.check(cases, args.target, **how, jobs=args.jobs):
             results.append(result)
             if result.status == "failed" and not args.json:
                 print(f"FAILED {result.id}: {result.message}", flush=True)

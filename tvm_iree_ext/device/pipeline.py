@@ -24,6 +24,7 @@ from tvm_iree_ext.device.shared_quotients import share_quotients
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.narrow_storage import keep_narrow_storage, reinterpret_vectors
+from tvm_iree_ext.passes import chosen
 
 
 def _passes(target: Target) -> list[Any]:
@@ -97,7 +98,7 @@ def _target_of(mod: ir.IRModule) -> Target:
 @ir.transform.module_pass(opt_level=0)
 def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
     packed = [tirx.transform.MakePackedAPI(), *_storage_passes()]
-    return ir.transform.Sequential([*_passes(_target_of(mod)), *packed])(mod)
+    return ir.transform.Sequential([*chosen(_passes(_target_of(mod))), *packed])(mod)
 
 
 def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
@@ -121,7 +122,7 @@ def lower_with_host(
     Raises:
         BuildError: where a pass refuses, with what it says.
     """
-    split = _applied(ir.transform.Sequential(_passes(target)), mod, target)
+    split = _applied(ir.transform.Sequential(chosen(_passes(target))), mod, target)
     hosts = tirx.transform.Filter(lambda func: "calling_conv" not in func.attrs)(split)
     kernels = tirx.transform.Filter(lambda func: "calling_conv" in func.attrs)(split)
     last = ir.transform.Sequential([*_storage_passes(), _last(target)])
