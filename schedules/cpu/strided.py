@@ -67,19 +67,25 @@ def _follows(outer: Index, inner: Index, extent: int) -> bool:
 class Symbol:
     """A number read from a table, and how far it moves ``far`` and the bounds.
 
-    The table's steps are those of ``name``; ``moves`` is by name, per unit of the number.
+    The table's steps are those of ``name``; ``moves`` is by name, per unit of the number.  Where it
+    ``is_summed`` in a bound, one so large that sums could overflow is taken for a smaller one.
     """
 
     name: str
     moves: Mapping[str, Index]
+    is_summed: bool = False
 
 
 @dataclass(frozen=True)
 class Bound:
-    """Positions are left out where ``name``, a coordinate, is ``limit`` or more."""
+    """Positions are left out where ``name``, a coordinate, is ``limit`` or more.
+
+    And where it is below ``least``, without which it is known to be none that is too small.
+    """
 
     name: str
     limit: Index
+    least: Index | None = None
 
 
 @dataclass(frozen=True)
@@ -107,13 +113,20 @@ class Walk:
 
     def guarded(self, loop: int) -> bool:
         """Whether what is left out depends on a loop."""
-        names = ["mask", *(one.name for one in self.bounds)]
-        moved = any(self.loops.moves(name, loop) for name in names)
-        read = any(
-            self.loops.moves(one.name, loop) and any(b.name in one.moves for b in self.bounds)
-            for one in self.symbols
-        )
-        return moved or read
+        moved = self.loops.moves("mask", loop) or bool(self.growing(loop))
+        return moved or any(self.reads(one, loop) for one in self.bounds)
+
+    def reads(self, bound: Bound, loop: int) -> bool:
+        """Whether a coordinate depends on a symbol that changes with a loop."""
+        return any(bound.name in one.moves for one in self.gathered(loop))
+
+    def growing(self, loop: int) -> list[Bound]:
+        """The bounds whose coordinates only grow with a loop."""
+        return [
+            one
+            for one in self.bounds
+            if self.loops.moves(one.name, loop) and not self.reads(one, loop)
+        ]
 
     def gathered(self, loop: int) -> list[Symbol]:
         """The symbols that change with a loop."""
@@ -121,12 +134,16 @@ class Walk:
 
     @property
     def crossing(self) -> int | None:
-        """The loop along far's memory, where it is not the last, and tiles can be transposed."""
+        """The loop along far's memory, where it is not the last, and tiles can be transposed.
+
+        What is left out may depend on the last loop's symbols, by which it is asked tile by tile.
+        """
         last = self.last
         far = self.loops.step("far", last)
         if isinstance(far, int) and far in (0, 1) and not self.gathered(last):
             return None
         for loop in range(last):
             if self.loops.step("far", loop) == 1 and not self.gathered(loop):
-                return None if self.guarded(loop) or self.guarded(last) else loop
+                ragged = self.loops.moves("mask", last) or self.growing(last)
+                return None if self.guarded(loop) or ragged else loop
         return None

@@ -10,11 +10,12 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.slices import FAR_ROW_BYTES, ROWS_AHEAD, Tasks
-from tvm_iree_ext.schedules.cpu.strided import Symbol, Walk
+from tvm_iree_ext.schedules.cpu.strided import Bound, Symbol, Walk
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.rule import ConfigCheck
 
 from tvm_iree_ext.dtypes import item_bytes
+from tvm_iree_ext.ops.transfer_canonical import signed, summable
 
 _UNIT = 4096  # elements that are worth finding their place by divisions
 _CHUNK = 4096  # elements of a row, at most, that belong to one task
@@ -57,7 +58,8 @@ class Memory:
     """The buffers of a walk: words of one axis, but for the mask and the tables.
 
     ``mask`` holds bytes, ``tables`` integers by symbol.  ``padding`` is what a position of near
-    takes that is left out; None leaves it alone.  ``loads`` says which way the data go.
+    takes that is left out; None leaves it alone.  ``loads`` says which way the data go, and
+    ``is_filled`` that far has an element at 0, which stands for one that is left out.
     """
 
     near: Any
@@ -66,6 +68,7 @@ class Memory:
     mask: Any = None
     tables: Mapping[str, Any] | None = None
     padding: Expr | None = None
+    is_filled: bool = False
 
 
 def move(walk: Walk, memory: Memory, config: LoweringConfig) -> None:
@@ -141,37 +144,56 @@ class _Mover:
             # Read where all that it depends on is known.
             depends = {k for k in range(self.last + 1) if self.loops.moves(symbol.name, k)}
             if depends <= at.keys() and known(moved) != 0:
-                place = place + self.read(symbol.name, at) * i64(moved)
+                place = place + self.read(symbol, at) * i64(moved)
         return place
 
-    def read(self, name: str, at: At) -> Expr:
+    def read(self, symbol: Symbol, at: At) -> Expr:
         """A symbol's number."""
+        return self.number(symbol, self.place(symbol.name, at))
+
+    def number(self, symbol: Symbol, place: Expr) -> Expr:
+        """What a symbol's table has at a place."""
         assert self.memory.tables is not None
-        table = self.memory.tables[name]
-        return emit.cast(table[self.place(name, at)], "int64")
+        number = signed(self.memory.tables[symbol.name][place])
+        return summable(number) if symbol.is_summed else number
 
     def row(self, at: At, low: Expr, high: Index) -> None:
         """The positions ``low`` to ``high`` - 1 of the last loop."""
-        guarded = self.walk.guarded(self.last)
-        live = self.live(at) if not guarded else None
-        near = I.Bind(self.place("near", at))
+        live = self.live(at)
+        start = I.Bind(self.place("near", at))
         if live is None:
-            self.run(at, near, low, high)
+            self.run(at, start, low, high)
             return
         with I.If(live):
             with I.Then():
-                self.run(at, near, low, high)
+                self.run(at, start, low, high)
             if self.memory.padding is not None:
                 with I.Else():
-                    self.fill(near, low, high)
+                    self.fill(start, low, high)
 
     def live(self, at: At) -> Expr | None:
-        """Whether positions are not left out, by the loops in ``at``; None where none ever is."""
+        """Whether positions of a row are not left out, but for what the last loop decides.
+
+        None where none ever is.
+        """
+        walk, last = self.walk, self.last
         tests = []
-        if self.walk.has_mask:
-            tests.append(tirx.NE(self.memory.mask[self.place("mask", at)], tirx.const(0, "uint8")))
-        tests += [self.place(one.name, at) < i64(one.limit) for one in self.walk.bounds]
+        if walk.has_mask and not self.loops.moves("mask", last):
+            tests.append(self.kept(at))
+        for one in walk.bounds:
+            if not self.loops.moves(one.name, last) and not walk.reads(one, last):
+                tests += self.inside(one, at)
         return tirx.all(*tests) if tests else None
+
+    def kept(self, at: At) -> Expr:
+        """Whether the mask keeps a position."""
+        return tirx.NE(self.memory.mask[self.place("mask", at)], tirx.const(0, "uint8"))
+
+    def inside(self, bound: Bound, at: At) -> list[Expr]:
+        """The tests of a bound."""
+        place = self.place(bound.name, at)
+        tests = [] if bound.least is None else [i64(bound.least) <= place]
+        return [*tests, place < i64(bound.limit)]
 
     def fill(self, near: Expr, low: Index, high: Index) -> None:
         """Pad positions of near."""
@@ -187,11 +209,14 @@ class _Mover:
         far = I.Bind(self.place("far", at))
         steps = {name: i64(self.loops.step(name, last)) for name in ("near", "far")}
         starts = {one.name: I.Bind(self.place(one.name, at)) for one in varying}
-        if any(self.loops.moves(b.name, last) for b in self.walk.bounds) and not varying:
-            stop = I.Bind(self.within(at, low, high))
+        growing = self.walk.growing(last)
+        if growing:
+            first, stop = map(I.Bind, self.within(growing, at, low, high))
             if memory.padding is not None:
+                if any(one.least is not None for one in growing):
+                    self.fill(near, low, first)
                 self.fill(near, stop, high)
-            high = stop
+            low, high = first, stop
         ahead = self.ahead(at)
         if ahead is not None and not varying and self.live_in_row(at, i64(low)) is None:
             place, start = far + i64(low), near + i64(low)
@@ -202,13 +227,13 @@ class _Mover:
         def gather(j: Expr) -> None:
             place = far + j * steps["far"]
             for one in varying:
-                assert memory.tables is not None
-                step = i64(self.loops.step(one.name, last))
-                number = memory.tables[one.name][starts[one.name] + j * step]
-                place = place + emit.cast(number, "int64") * i64(one.moves["far"])
+                number = self.number(
+                    one, starts[one.name] + j * i64(self.loops.step(one.name, last))
+                )
+                place = place + number * i64(one.moves["far"])
             self.element(near + j * steps["near"], place, self.live_in_row(at, j))
 
-        lines = self.swept(varying)
+        lines = self.swept(varying) if not growing else None
         if lines is None:
             with serial(high, low) as j:
                 gather(j)
@@ -254,21 +279,26 @@ class _Mover:
         here = {**at, self.last: j}
         tests = []
         if self.walk.has_mask and self.loops.moves("mask", self.last):
-            byte = self.memory.mask[self.place("mask", here)]
-            tests.append(tirx.NE(byte, tirx.const(0, "uint8")))
+            tests.append(self.kept(here))
         for one in self.walk.bounds:
-            if any(one.name in symbol.moves for symbol in self.walk.gathered(self.last)):
-                tests.append(self.place(one.name, here) < i64(one.limit))
+            if self.walk.reads(one, self.last):
+                tests += self.inside(one, here)
         return tirx.all(*tests) if tests else None
 
     def element(self, near: Expr, far: Expr, live: Expr | None) -> None:
         """One element."""
         memory = self.memory
         if memory.loads:
-            value = memory.far[far]
-            if live is not None:
+            if live is None:
+                value = memory.far[far]
+            elif memory.is_filled:  # no branch, so LLVM can gather many at once
                 assert memory.padding is not None
-                value = tirx.if_then_else(live, value, memory.padding)
+                live = I.Bind(live)
+                value = I.Bind(memory.far[tirx.Select(live, far, i64(0))])
+                value = tirx.Select(live, value, memory.padding)
+            else:
+                assert memory.padding is not None
+                value = tirx.if_then_else(live, memory.far[far], memory.padding)
             I.buffer_store(memory.near, value, [near])
         elif live is None:
             I.buffer_store(memory.far, memory.near[near], [far])
@@ -276,18 +306,17 @@ class _Mover:
             with I.If(live), I.Then():
                 I.buffer_store(memory.far, memory.near[near], [far])
 
-    def within(self, at: At, low: Expr, high: Index) -> Expr:
-        """The end of the part of a row that is in all bounds: coordinates only grow."""
-        stop = i64(high)
-        for one in self.walk.bounds:
-            step = self.loops.step(one.name, self.last)
-            start = self.place(one.name, at)
-            if known(step) == 0:
-                stop = tirx.Select(start < i64(one.limit), stop, low)
-            else:
-                room = i64(one.limit) - start
-                stop = tirx.min(stop, tirx.floordiv(room + i64(step) - 1, i64(step)))
-        return tirx.max(stop, low)
+    def within(self, growing: Sequence[Bound], at: At, low: Expr, high: Index) -> tuple[Expr, Expr]:
+        """Where the part of a row begins and ends that is in bounds whose coordinates only grow."""
+        first, stop = low, i64(high)
+        for one in growing:
+            step, start = i64(self.loops.step(one.name, self.last)), self.place(one.name, at)
+            stop = tirx.min(stop, tirx.floordiv(i64(one.limit) - start + step - 1, step))
+            if one.least is not None:
+                below = i64(one.least) - start + step - 1
+                first = tirx.max(first, tirx.floordiv(below, step))
+        stop = tirx.max(stop, low)
+        return tirx.min(first, stop), stop
 
     def squares(self, at: At, crossing: int, low: Expr, high: Index) -> None:
         """Some rows of the crossing loop, transposed."""
@@ -336,10 +365,8 @@ class _Mover:
         count = tirx.floordiv(i64(high) - i64(low), i64(lanes))
         if known(i64(high)) is not None and known(i64(low)) is not None:
             count = i64((int(i64(high)) - int(i64(low))) // lanes)
-        near, far = self.memory.near, self.memory.far
-        with serial(count) as block, serial(rows // lanes) as part:
-            column = I.Bind(i64(low) + block * i64(lanes))
-            row = I.Bind(first + part * i64(lanes))
+
+        def square(column: Expr, row: Expr) -> None:
             fars = [
                 I.Bind(self.place("far", {**outer, crossing: row, last: column + lane}))
                 for lane in range(lanes)
@@ -347,10 +374,30 @@ class _Mover:
             start = I.Bind(self.place("near", {**outer, crossing: row, last: column}))
             step = i64(self.loops.step("near", crossing))
             nears = [start + i64(lane) * step for lane in range(lanes)]
-            source, sources, target, targets = far, fars, near, nears
+            source, sources, target, targets = self.memory.far, fars, self.memory.near, nears
             if not self.memory.loads:
-                source, sources, target, targets = near, nears, far, fars
+                source, sources, target, targets = target, targets, source, sources
             emit.move_transposed(target, targets, source, sources)
+
+        with serial(count) as block:
+            column = I.Bind(i64(low) + block * i64(lanes))
+
+            def tiles(column: Expr = column) -> None:
+                with serial(rows // lanes) as part:
+                    square(column, I.Bind(first + part * i64(lanes)))
+
+            tests = [self.live_in_row(outer, column + lane) for lane in range(lanes)]
+            lives = [one for one in tests if one is not None]
+            if not lives:
+                tiles()
+            else:
+                with I.If(tirx.all(*lives)):
+                    with I.Then():
+                        tiles()
+                    with I.Else():
+                        self.plain_rows(
+                            outer, crossing, first, first + rows, column, column + lanes
+                        )
         rest = I.Bind(i64(low) + count * i64(lanes))
         if known(i64(high)) is None or self.loops.extents[-1] % lanes:
             self.plain_rows(outer, crossing, first, first + rows, rest, high)

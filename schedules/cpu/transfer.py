@@ -10,7 +10,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.rule import CpuRule
 from tvm_iree_ext.schedules.cpu.slices import Tasks
-from tvm_iree_ext.schedules.cpu.strided import Loops, Symbol, Walk
+from tvm_iree_ext.schedules.cpu.strided import Bound, Loops, Symbol, Walk
 from tvm_iree_ext.schedules.cpu.strided_moves import Memory, check_strided, move, strided_config
 from tvm_iree_ext.schedules.emit import Expr, Index
 
@@ -20,6 +20,7 @@ from tvm_iree_ext.ops.padding import padding_number
 from tvm_iree_ext.ops.parameters import Parameters
 from tvm_iree_ext.ops.symbol_maps import SymbolMap
 from tvm_iree_ext.ops.transfer import Transfer
+from tvm_iree_ext.ops.transfer_canonical import summable, summable_offset
 from tvm_iree_ext.target.cpu import cpu_features
 
 _SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
@@ -61,34 +62,53 @@ def transfer_walk(op: Transfer, values: Mapping[str, Expr]) -> Walk:
     rank = len(op.extents)
     base: list[Index] = [e if isinstance(e, int) else values[e] for e in op.base.shape]
     steps: dict[str, list[list[Index]]] = {"far": [[] for _ in range(rank)]}
-    starts: list[Index] = []
-    moves: dict[str, list[Index]] = {f"s{t}": [] for t in range(len(op.index_vecs))}
+    starts: dict[str, list[Index]] = {"far": []}
+    moves: dict[str, dict[str, list[Index]]] = {f"s{t}": {} for t in range(len(op.index_vecs))}
+    summed = set()
+    bounds = []
     for axis, (result, stride) in enumerate(
         zip(op.maps[0].results, emit.row_major(base), strict=True)
     ):
-        offset = op.offsets[axis]
-        starts.append(
-            emit.product([offset if isinstance(offset, int) else values[f"offset{axis}"], stride])
-        )
-        if result in moves:
-            moves[result].append(stride)
-        elif result != "0":
-            steps["far"][int(result[1:])].append(stride)
+        given, extent = op.offsets[axis], base[axis]
+        offset: Index = given if isinstance(given, int) else values[f"offset{axis}"]
+        weights: dict[str, Index] = {"far": stride}
+        if axis in op.checked_axes:
+            name = f"axis{axis}"
+            weights[name] = 1
+            steps[name], starts[name] = [[] for _ in range(rank)], []
+            if isinstance(offset, int) and isinstance(extent, int):
+                bounds.append(Bound(name, extent - offset, -offset))
+            else:
+                is_summed = result in moves and offset != 0
+                summed |= {result} if is_summed else set()
+                offset = offset if isinstance(offset, int) else summable_offset(offset)
+                starts[name].append(offset)
+                bounds.append(Bound(name, extent, 0))
+        starts["far"].append(emit.product([offset, stride]))
+        for name, weight in weights.items():
+            if result in moves:
+                moves[result].setdefault(name, []).append(weight)
+            elif result != "0":
+                steps[name][int(result[1:])].append(weight)
     symbols = []
     for t, kind in enumerate(op.index_vecs):
-        name, moved = f"index{t}", emit.total(moves[f"s{t}"])
-        if not moves[f"s{t}"]:
+        name = f"index{t}"
+        moved = {far: emit.total(each) for far, each in moves[f"s{t}"].items()}
+        if not moved:
             continue
         if kind.shape:
-            symbols.append(Symbol(name, {"far": moved}))
+            symbols.append(Symbol(name, moved, f"s{t}" in summed))
             steps[name] = _restricted(op, op.maps[1 + t])
-        else:
-            starts.append(emit.product([values[name], moved]))
+            continue
+        number = summable(values[name]) if f"s{t}" in summed else values[name]
+        for far, weight in moved.items():
+            starts[far].append(emit.product([number, weight]))
     if op.mask_map is not None:
         steps["mask"] = _restricted(op, op.mask_map)
     loops = {name: tuple(emit.total(one) for one in each) for name, each in steps.items()}
     loops["near"] = tuple(emit.row_major(op.extents))
-    return Walk(Loops(op.extents, loops).merged(), {"far": emit.total(starts)}, symbols)
+    begins = {name: emit.total(each) for name, each in starts.items()}
+    return Walk(Loops(op.extents, loops).merged(), begins, symbols, bounds)
 
 
 def _restricted(op: Transfer, one: SymbolMap) -> list[list[Index]]:
@@ -121,5 +141,6 @@ def _emit(op: Transfer, config: LoweringConfig) -> None:
         name: emit.flat(buffer) for name, buffer in buffers.items() if name.startswith("index")
     }
     mask = emit.flat_words(buffers["mask"]) if "mask" in buffers else None
-    memory = Memory(near, far, op.gathers, mask, tables, padding)
+    filled = all(isinstance(extent, int) for extent in op.base.shape)
+    memory = Memory(near, far, op.gathers, mask, tables, padding, filled)
     move(transfer_walk(op, values), memory, config)

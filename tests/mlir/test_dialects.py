@@ -343,3 +343,52 @@ def test_vectors(program):
     written = source.copy()
     written[indices] = want + 1
     np.testing.assert_array_equal(base, written)
+
+
+TRANSFERS = """
+func.func @gather(%base: tensor<6x4xf32>, %at: vector<3xindex>, %start: index) -> vector<3x4xf32> {
+  %c0 = arith.constant 0 : index
+  %pad = arith.constant -1.0 : f32
+  %0 = iree_vector_ext.transfer_gather %base[%start, %c0] [%at : vector<3xindex>], %pad <
+    indexing_maps = [affine_map<(d0, d1)[s0] -> (s0, d1)>, affine_map<(d0, d1)[s0] -> (d0)>]>
+    : tensor<6x4xf32>, vector<3x4xf32>
+  return %0 : vector<3x4xf32>
+}
+func.func @window(%base: tensor<?x4xf32>, %start: index) -> vector<3x4xf32> {
+  %c0 = arith.constant 0 : index
+  %pad = arith.constant -1.0 : f32
+  %0 = iree_vector_ext.transfer_gather %base[%start, %c0], %pad <
+    indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>]> : tensor<?x4xf32>, vector<3x4xf32>
+  return %0 : vector<3x4xf32>
+}
+func.func @scatter(%v: vector<3x4xf32>, %base: tensor<6x4xf32>, %at: vector<3xindex>)
+    -> tensor<6x4xf32> {
+  %c0 = arith.constant 0 : index
+  %0 = iree_vector_ext.transfer_scatter %v into %base[%c0, %c0] [%at : vector<3xindex>] <
+    indexing_maps = [affine_map<(d0, d1)[s0] -> (s0, d1)>, affine_map<(d0, d1)[s0] -> (d0)>]>
+    : vector<3x4xf32>, tensor<6x4xf32> -> tensor<6x4xf32>
+  return %0 : tensor<6x4xf32>
+}
+"""
+
+
+def test_transfers_touch_nothing_outside_whatever_the_indices(built):
+    program = built(TRANSFERS)
+    base = np.arange(24, dtype="f4").reshape(6, 4)
+    vector = -np.arange(12, dtype="f4").reshape(3, 4)
+    for far in (-(2**63), -(2**62), -1, 6, 10**8, 2**62, 2**63 - 1):
+        indices = np.array([5, far, 0])
+        (taken,) = program(base, indices, 0, function="gather")
+        np.testing.assert_array_equal(taken, [base[5], [-1] * 4, base[0]])
+        (taken,) = program(base, np.array([5, 1, 0]), far, function="gather")
+        want = [base[far + i] if 0 <= far + i < 6 else [-1] * 4 for i in (5, 1, 0)]
+        np.testing.assert_array_equal(taken, want)
+        (taken,) = program(base, far, function="window")
+        want = [base[far + i] if 0 <= far + i < 6 else [-1] * 4 for i in range(3)]
+        np.testing.assert_array_equal(taken, want)
+        (written,) = program(vector, base, indices, function="scatter")
+        want = base.copy()
+        want[[5, 0]] = vector[[0, 2]]
+        np.testing.assert_array_equal(written, want)
+    (taken,) = program(np.zeros((0, 4), "f4"), 0, function="window")
+    np.testing.assert_array_equal(taken, np.full((3, 4), -1))

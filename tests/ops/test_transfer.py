@@ -58,6 +58,7 @@ def test_describes_itself():
     assert one == two
     assert one["attributes"] == {
         "indexing_maps": list(ROWS),
+        "out_of_range": "skip",
         "offsets": [0, 0],
         "padding": 0,
     }
@@ -201,3 +202,18 @@ def test_refuses(case):
 def test_a_mask_may_leave_out_what_lies_outside():
     op = gather(maps=(*ROWS, "(d0, d1)[s0] -> (d1)"), mask=(4,), offsets=(0, 1))
     assert op.offsets == (0, 1)
+
+
+def test_axes_are_checked_where_a_call_decides_what_lies_in_them():
+    assert gather().checked_axes == (0,)
+    assert gather(base=("n", "m")).checked_axes == (0, 1)
+    assert gather(offsets=(0, "operand")).checked_axes == (0, 1)
+    assert gather(out_of_range="unchecked").checked_axes == ()
+    flat = ("(d0, d1)[] -> (d0, d1)", "(d0, d1)[] -> (d0)")
+    masked = gather(base=(3, 4), indices=(), maps=flat, mask=(3,), offsets=(1, 0))
+    assert masked.checked_axes == (0,)
+
+
+def test_refuses_what_it_does_not_know_of_positions_out_of_range():
+    with pytest.raises(OpError, match="out_of_range is 'error'; expected 'skip' or 'unchecked'"):
+        gather(out_of_range="error")

@@ -16,6 +16,8 @@ from tvm_iree_ext.signature import Extent, TensorType
 Generator = np.random.Generator
 
 _EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 24, 31, 33, 40)
+_FAR = (-(2**63), -(2**62), -1, 5, 2**62, 2**63 - 1)
+"""Offsets with which positions lie outside."""
 _MOST = 6000  # elements: the reference takes them one by one
 
 
@@ -75,7 +77,10 @@ class _Draft:
 
 
 def random_gather(rng: Generator) -> tuple[Transfer, dict[str, Any]]:
-    """Any rank, maps, kinds of indices, mask, padding and offsets; some base extents symbols."""
+    """Any rank, maps, kinds of indices, mask, padding and offsets; some base extents symbols.
+
+    Some lie outside of the base.
+    """
     extents = _extents(rng)
     rank, count = len(extents), int(rng.integers(0, 3))
     axes = [f"d{dim}" for dim in map(int, rng.permutation(rank)) if rng.random() < 0.7]
@@ -133,6 +138,16 @@ def random_scatter(rng: Generator) -> tuple[Transfer, dict[str, Any]]:
     return op, {"vector": vector, **operands}
 
 
+def _outside(rng: Generator, indices: np.ndarray) -> np.ndarray:
+    """Some of the indices so that they lie outside of any base."""
+    limits = np.iinfo(indices.dtype)
+    below = (limits.min, max(limits.min, -(2**62) - 7)) if limits.min else ()
+    chosen = np.array(
+        [int(pick(rng, (limits.max, *below))) for _ in range(indices.size)], indices.dtype
+    )
+    return np.where(rng.random(indices.shape) < 0.3, chosen.reshape(indices.shape), indices)
+
+
 def _extents(rng: Generator) -> list[int]:
     extents = [int(pick(rng, _EXTENTS)) for _ in range(int(rng.integers(0, 4)))]
     while np.prod(extents) > _MOST:
@@ -172,9 +187,14 @@ def _finish(
                 wrong = np.array(np.iinfo(index.dtype).max, index.dtype)
                 draft.indices[t] = np.where(mask, index, wrong)
     given: list[Any] = list(offsets)
+    is_wild = rng.random() < 0.4
     for place, offset in enumerate(offsets):
         if rng.random() < 0.2:
-            operands[f"offset{place}"], given[place] = offset, "operand"
+            far = is_wild and rng.random() < 0.5
+            operands[f"offset{place}"] = int(pick(rng, _FAR)) if far else offset
+            given[place] = "operand"
+    if is_wild:
+        draft.indices = [_outside(rng, one) for one in draft.indices]
     for t, one in enumerate(draft.indices):
         operands[f"index{t}"] = one if one.shape else min(int(one), 2**63 - 1)
     keywords["offsets"] = given

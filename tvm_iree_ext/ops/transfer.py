@@ -11,7 +11,8 @@ For every position d of the vector, with map 0, the map of the base, and the oth
 
 So along an axis of the base a dim is contiguous, a symbol gathered, and 0 stays at the offset.  A
 dim that is in no map repeats the data.  A position that is not live touches no memory, and its
-indices may be anything; one that is live must lie in the base.
+indices may be anything.  Nor is one live that lies outside of the base, which the dialect leaves
+undefined; ``out_of_range="unchecked"`` leaves that test to the caller.
 
 ``transfer_scatter`` is the mirror image, defined by the same formula.  No two live positions may
 write one element: where they do, that element is unspecified.  A dim along which that is certain
@@ -44,10 +45,12 @@ from tvm_iree_ext.ops.operands import (
 )
 from tvm_iree_ext.ops.padding import Padding, check_padding, padding_json
 from tvm_iree_ext.ops.symbol_maps import SymbolMap
-from tvm_iree_ext.signature import Extent, Operand, Signature, TensorType, shape_text
+from tvm_iree_ext.signature import Operand, Signature, TensorType, shape_text
 
 Offset = int | Literal["operand"]
+OutOfRange = Literal["skip", "unchecked"]
 
+OUT_OF_RANGE = ("skip", "unchecked")
 INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 
 
@@ -66,6 +69,7 @@ class Transfer(Op):
     maps: tuple[SymbolMap, ...]
     offsets: tuple[Offset, ...]
     padding: Padding | None
+    out_of_range: OutOfRange
 
     @property
     def gathers(self) -> bool:
@@ -86,6 +90,24 @@ class Transfer(Op):
     def mask_map(self) -> SymbolMap | None:
         """The map of the mask, where there is one."""
         return self.maps[-1] if len(self.maps) > 1 + len(self.index_vecs) else None
+
+    @property
+    def checked_axes(self) -> tuple[int, ...]:
+        """The axes of the base along which a call decides whether a position lies in it."""
+        if self.out_of_range == "unchecked":
+            return ()
+        return tuple(axis for axis in range(len(self.base.shape)) if not self._is_inside(axis))
+
+    def _is_inside(self, axis: int) -> bool:
+        """Whether all positions are known to lie in the base along an axis."""
+        result, extent, offset = (
+            self.maps[0].results[axis],
+            self.base.shape[axis],
+            self.offsets[axis],
+        )
+        if result.startswith("s") or not isinstance(extent, int) or not isinstance(offset, int):
+            return False
+        return offset >= 0 and offset + _count(self.vector, result) <= extent
 
     @cached_property
     def signature(self) -> Signature:
@@ -113,9 +135,16 @@ class Transfer(Op):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """The maps, offsets, and for a gather the padding; ``"operand"`` for what a call gives."""
+        """The maps, offsets, and for a gather the padding; ``"operand"`` for what a call gives.
+
+        And what becomes of positions out of range.
+        """
         maps = [str(one) for one in self.maps]
-        plain: dict[str, Any] = {"indexing_maps": maps, "offsets": list(self.offsets)}
+        plain: dict[str, Any] = {
+            "indexing_maps": maps,
+            "offsets": list(self.offsets),
+            "out_of_range": self.out_of_range,
+        }
         return plain | ({"padding": padding_json(self.padding)} if self.gathers else {})
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
@@ -149,6 +178,7 @@ def transfer_gather(
     offsets: Sequence[Offset] | None = None,
     padding: Padding = 0,
     mask: OperandLike | None = None,
+    out_of_range: OutOfRange = "skip",
     dtype: str = "float32",
     index_dtype: str = "index",
 ) -> Transfer:
@@ -163,8 +193,10 @@ def transfer_gather(
             and 0; of each index vector and of the mask, ``"(d0, d1)[s0] -> (d0)"``, of dims only.
         offsets: where base begins, on each axis: numbers, or ``"operand"`` for one that is given at
             call time; without them, 0.
-        padding: what a position takes that the mask leaves out: a number, or ``"operand"``.
+        padding: what a position takes that is left out: a number, or ``"operand"``.
         mask: of i1; its shape is that of the result, restricted to the dims of its map.
+        out_of_range: ``"skip"`` leaves positions out that lie outside of base.  ``"unchecked"`` is
+            the promise that none does: one that lies there touches any memory.
         dtype: element type of a base given as a bare shape.
         index_dtype: element type of index vectors given as bare shapes.
 
@@ -179,7 +211,7 @@ def transfer_gather(
     base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS)
     fill = check_padding(op, "padding", padding, base_type.dtype)
     parts = (result, index_vecs, mask, indexing_maps, offsets, index_dtype)
-    return _made(op, "result", base_type, *parts, fill)
+    return _made(op, "result", base_type, *parts, fill, out_of_range)
 
 
 def transfer_scatter(
@@ -189,6 +221,7 @@ def transfer_scatter(
     indexing_maps: Sequence[str | SymbolMap],
     offsets: Sequence[Offset] | None = None,
     mask: OperandLike | None = None,
+    out_of_range: OutOfRange = "skip",
     dtype: str = "float32",
     index_dtype: str = "index",
 ) -> Transfer:
@@ -203,7 +236,7 @@ def transfer_scatter(
     op = "iree_vector_ext.transfer_scatter"
     base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS)
     parts = (vector, index_vecs, mask, indexing_maps, offsets, index_dtype)
-    made = _made(op, "vector", base_type, *parts, None)
+    made = _made(op, "vector", base_type, *parts, None, out_of_range)
     written = {f"d{dim}" for dim in made.maps[0].dims}
     for one in made.maps[1:]:
         written |= {f"d{dim}" for dim in one.dims}
@@ -227,6 +260,7 @@ def _made(
     offsets: Sequence[Offset] | None,
     index_dtype: str,
     padding: Padding | None,
+    out_of_range: OutOfRange,
 ) -> Transfer:
     """The op, checked; ``name`` is what ``vector`` is called."""
     kind = as_vector(op, name, vector, base.dtype, dtypes.FLOATS + dtypes.INTEGERS)
@@ -260,10 +294,12 @@ def _made(
     for (who, came), one in zip(shapes.items(), maps[1:], strict=True):
         _check_restricted(op, who, came, one, name, kind)
     settled = _offsets(op, offsets, len(base.shape))
+    if out_of_range not in OUT_OF_RANGE:
+        raise OpError(f"{op}: out_of_range is {out_of_range!r}; expected 'skip' or 'unchecked'")
     if mask is None:
         _check_inside(op, base, kind, maps[0], settled)
     base = named_extents(base, "base")
-    return Transfer(op, base, kind, tuple(indices), maps, settled, padding)
+    return Transfer(op, base, kind, tuple(indices), maps, settled, padding, out_of_range)
 
 
 def _maps(
@@ -327,10 +363,15 @@ def _check_inside(
     ):
         if result.startswith("s") or not isinstance(offset, int):
             continue
-        count: Extent = vector.shape[int(result[1:])] if result != "0" else 1
-        if offset < 0 or (isinstance(extent, int) and offset + int(count) > extent):
-            last = offset + int(count) - 1
+        count = _count(vector, result)
+        if offset < 0 or (isinstance(extent, int) and offset + count > extent):
+            last = offset + count - 1
             raise OpError(
                 f"{op}: axis {axis} of base is accessed from {offset} to {last}, and has extent"
                 f" {extent}"
             )
+
+
+def _count(vector: TensorType, result: str) -> int:
+    """How many places a dim, or 0, of the base's map goes over."""
+    return int(vector.shape[int(result[1:])]) if result != "0" else 1

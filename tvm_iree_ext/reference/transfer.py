@@ -22,7 +22,8 @@ def transfer_gather(
     """The vector of the elements at the places of its positions; ``maps`` are their results."""
     result = np.full(tuple(shape), padding, base.dtype)
     for position, place in places(shape, index_vecs, mask, maps, offsets):
-        result[position] = base[place]
+        if _is_inside(place, base.shape):
+            result[position] = base[place]
     return result
 
 
@@ -38,8 +39,13 @@ def transfer_scatter(
     """The base with the vector's elements at the places of its positions."""
     result = base.copy()
     for position, place in places(vector.shape, index_vecs, mask, maps, offsets):
-        result[place] = vector[position]
+        if _is_inside(place, base.shape):
+            result[place] = vector[position]
     return result
+
+
+def _is_inside(place: Sequence[int], shape: Sequence[int]) -> bool:
+    return all(0 <= index < extent for index, extent in zip(place, shape, strict=True))
 
 
 def places(
@@ -61,9 +67,9 @@ def places(
         for one, offset in zip(maps[0], offsets, strict=True):
             number = int(one[1:] or 0)
             if one[0] == "d":
-                place.append(offset + position[number])
+                place.append(int(offset) + position[number])
             elif one[0] == "s":
-                place.append(offset + int(at(index_vecs[number], maps[1 + number], position)))
+                place.append(int(offset) + int(at(index_vecs[number], maps[1 + number], position)))
             else:
-                place.append(offset)
+                place.append(int(offset))
         yield position, tuple(place)

@@ -265,3 +265,77 @@ def test_refuses_squares_that_do_not_fill_the_rows():
     changed = config_of(op, workgroup_tile={"rows": 24, "columns": 64, "unit": 64})
     with pytest.raises(ScheduleError, match=r"workgroup_tile\['rows'\] is no multiple of 16"):
         RULE.lower(op, make_target("llvm"), changed)
+
+
+FAR = (-(2**63), -(2**62), -1, 6, 2**31, 2**62, 2**63 - 1)
+
+
+def amid(array):
+    """A copy of an array amid canaries, and those."""
+    around = np.full((array.shape[0] + 64, *array.shape[1:]), 77, array.dtype)
+    around[32:-32] = array
+    return around[32:-32], around
+
+
+@pytest.mark.parametrize("extents", [(6, 4), ("rows", "columns")], ids=["known", "open"])
+@pytest.mark.parametrize("masked", [False, True])
+def test_what_lies_outside_is_padding_and_is_not_written(extents, masked):
+    maps = [
+        "(d0, d1)[s0, s1] -> (s0, s1)",
+        "(d0, d1)[s0, s1] -> (d0)",
+        "(d0, d1)[s0, s1] -> (d1)",
+        *(["(d0, d1)[s0, s1] -> (d0)"] if masked else []),
+    ]
+    rows, columns = np.array([5, *FAR, 0]), np.array([3, 0, *FAR[:3], 4])
+    given = {"indexing_maps": maps, "offsets": ("operand", 1), "mask": (9,) if masked else None}
+    kinds = [TensorType(one.shape, "int64") for one in (rows, columns)]
+    gather = build(transfer_gather(extents, *kinds, result=(9, 6), padding=-1, **given))
+    scatter = build(transfer_scatter((9, 6), extents, *kinds, **given))
+    base, _ = amid(base_of((6, 4)))
+    result, around_result = amid(np.zeros((9, 6), "float32"))
+    written, around_written = amid(np.zeros((6, 4), "float32"))
+    vector = base_of((9, 6))
+    kept = np.arange(9) != 8
+    for offset in (0, 1, *FAR):
+        rest = (offset, rows, columns, *([kept] if masked else []))
+        gather(base, *rest, out=result)
+        scatter(vector, base, *rest, out=written)
+        want, after = np.full((9, 6), -1, "float32"), base.copy()
+        for i, j in np.ndindex(9, 6):
+            place = offset + int(rows[i]), 1 + int(columns[j])
+            # A sum of two numbers beyond any extent lies outside, too, whatever it is.
+            if (
+                abs(offset) < 2**31
+                and (kept[i] or not masked)
+                and 0 <= place[0] < 6
+                and 0 <= place[1] < 4
+            ):
+                want[i, j] = base[place]
+                after[place] = vector[i, j]
+        np.testing.assert_array_equal(result, want)
+        np.testing.assert_array_equal(written, after)
+        for around in (around_result, around_written):
+            assert (np.delete(around, np.s_[32:-32], axis=0) == 77).all()
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_window_that_begins_anywhere_is_cut_at_both_ends(masked):
+    maps = ["(d0, d1)[] -> (d1, d0)", *(["(d0, d1)[] -> (d1)"] if masked else [])]
+    kept = np.array([True, False, True, True])
+    given = {"offsets": ("operand", "operand"), "mask": (4,) if masked else None}
+    op = transfer_gather((6, 5), result=(3, 4), indexing_maps=maps, padding=-1, **given)
+    gather, base = build(op), base_of((6, 5))
+    for at in [(i, j) for i in (*FAR, -3, 4) for j in (-2, 0, 3, 5, *FAR[:2])]:
+        want = np.full((3, 4), -1, "float32")
+        for i, j in np.ndindex(3, 4):
+            place = at[0] + j, at[1] + i
+            if (kept[j] or not masked) and 0 <= place[0] < 6 and 0 <= place[1] < 5:
+                want[i, j] = base[place]
+        np.testing.assert_array_equal(gather(base, *at, *([kept] if masked else [])), want)
+
+
+def test_an_unsigned_index_beyond_int64_lies_outside():
+    index = np.array([2**64 - 1, 2**63, 2, 0], "uint64")
+    op = transfer_gather((6, 4), index, result=(4, 4), indexing_maps=ROWS, offsets=(1, 0))
+    base = base_of((6, 4))
+    np.testing.assert_array_equal(build(op)(base, index)[:, 0], [0, 0, base[3, 0], base[1, 0]])

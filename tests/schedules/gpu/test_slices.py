@@ -9,7 +9,7 @@ from tvm_iree_ext.schedules.gpu.access_runs import widest_run
 from tvm_iree_ext import ops, verify
 from tvm_iree_ext.device.code import compile_device
 from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops import vector_ext
+from tvm_iree_ext.ops import TensorType, vector_ext
 from tvm_iree_ext.registry import find
 from tvm_iree_ext.simulated import simulate_op
 from tvm_iree_ext.target.names import make_target
@@ -93,3 +93,24 @@ def test_an_index_out_of_range_cannot_be_an_error():
     op = ops.gather((8, 4), (3,), out_of_range="error")
     with pytest.raises(ScheduleError, match=r"gpu\.gather: out_of_range is 'error'"):
         choose(op, make_target("cuda:sm_80"))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("offset", [0, 1, -(2**63), 2**62, -1])
+def test_transfers_touch_nothing_outside(target, offset):
+    index = np.array([5, -1, 6, -(2**63), 2**63 - 1, 0])
+    base = np.arange(24, dtype="float32").reshape(6, 4)
+    vector = -np.arange(24, dtype="float32").reshape(6, 4)
+    given = {
+        "indexing_maps": ["(d0, d1)[s0] -> (s0, d1)", "(d0, d1)[s0] -> (d0)"],
+        "offsets": ("operand", 0),
+    }
+    operands = {"base": base, "index0": index, "offset0": offset}
+    gather = vector_ext.transfer_gather(
+        ("n", 4), TensorType((6,), "int64"), result=(6, 4), padding=-1, **given
+    )
+    scatter = vector_ext.transfer_scatter((6, 4), ("n", 4), TensorType((6,), "int64"), **given)
+    for op, rest in ((gather, {}), (scatter, {"vector": vector})):
+        done = simulate_op(op, target, operands | rest).check()
+        want = find(op.name).reference(op, operands | rest)["result"]
+        np.testing.assert_array_equal(done.results["result"], want)
