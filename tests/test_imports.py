@@ -15,8 +15,8 @@ PACKAGE = "tvm_iree_ext"
 
 # Module -> what it may import: the package's own modules with a dot, and installed packages.
 # The longest prefix counts; a row holds for the modules below it, and they may import one another.
-# Every row may import the standard library; all but these three may import these three.
-ANYONE = ".errors .dtypes .signature"
+# Every row may import the standard library; all but these four may import these four.
+ANYONE = ".errors .dtypes .signature .reading"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
 DEPLOYED = (
     ".kernel .gpu_function .program .control .calls .manifest .artifact .cache .arrays .machine"
@@ -37,6 +37,7 @@ ALLOWED = {
     "errors": "",
     "dtypes": ".errors numpy ml_dtypes",
     "signature": ".errors .dtypes",
+    "reading": "",
     "expression": "",
     "purity": "tvm",
     "versions": "",

@@ -1,6 +1,7 @@
 """An artifact: a folder with a kernel's or a program's files, and ``manifest.json``.
 
-It is written whole or not at all, and every file is checked against its SHA-256 when it is read.
+It is written whole or not at all.  When it is read every file is checked against its size and
+SHA-256, which the manifest has, and the manifest against its own.
 Nothing here needs TVM: a deployment has the artifact, this package and the TVM runtime.
 """
 
@@ -10,14 +11,17 @@ import hashlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
+from tvm_iree_ext import reading
 from tvm_iree_ext.errors import ArtifactError
-from tvm_iree_ext.manifest import DeviceManifest, Manifest, ProgramManifest, parse
+from tvm_iree_ext.manifest import DeviceManifest, File, Manifest, ProgramManifest, parse
 from tvm_iree_ext.staging import move_over, staging, sync
 
 MANIFEST = "manifest.json"
 LIBRARY = "kernel.so"
+_MANIFEST_BYTES = 1 << 26  # at most; that of a program with a thousand launches has one or two MB
+_PIECE = 1 << 20
 _Contents = TypeVar("_Contents", bound=Manifest | ProgramManifest | DeviceManifest)
 
 
@@ -48,11 +52,11 @@ def write(
             place = parent / "artifact"
             place.mkdir()
             resources = {**manifest.resources, **(fill(place) or {})}
-            files = {
-                path.relative_to(place).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-                for path in sorted(place.rglob("*"))
-                if path.is_file()
-            }
+            files = {}
+            for path in sorted(place.rglob("*")):
+                if path.is_file():
+                    with reading.opened(path) as file:
+                        files[path.relative_to(place).as_posix()] = _described(file)
             manifest = dataclasses.replace(manifest, resources=resources, files=files)
             (place / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
             sync(place)
@@ -94,7 +98,7 @@ def _check_replaceable(folder: Path) -> None:
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return
-        parse((folder / MANIFEST).read_bytes())
+        parse(reading.content(folder / MANIFEST, _MANIFEST_BYTES))
     except NotADirectoryError:
         problem = "a file of that name exists"
     except FileNotFoundError:
@@ -116,7 +120,7 @@ def read(folder: Path | str) -> Manifest | ProgramManifest | DeviceManifest:
     folder = as_folder(folder)
     path = folder / MANIFEST
     try:
-        text = path.read_bytes()
+        text = reading.content(path, _MANIFEST_BYTES)
     except FileNotFoundError:
         if not folder.exists():
             raise ArtifactError(f"no artifact at {folder}: there is no such folder") from None
@@ -132,16 +136,33 @@ def read(folder: Path | str) -> Manifest | ProgramManifest | DeviceManifest:
     return manifest
 
 
-def _check_file(folder: Path, name: str, expected: str) -> None:
+def _described(file: BinaryIO) -> File:
+    """The size and SHA-256 of a file that is open at its beginning."""
+    digest, count = hashlib.sha256(), 0
+    while piece := file.read(_PIECE):
+        digest.update(piece)
+        count += len(piece)
+    return File(count, digest.hexdigest())
+
+
+def _check_file(folder: Path, name: str, expected: File) -> None:
     path = folder / name
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        with reading.opened(path) as file:
+            count = os.fstat(file.fileno()).st_size
+            # One of another size is not read: it may have no end worth waiting for.
+            came = _described(file) if count == expected.bytes else File(count, "")
     except FileNotFoundError:
         raise ArtifactError(f"the artifact {folder} is incomplete: {name} is missing") from None
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror or error}") from error
-    if found != expected:
+    if came.bytes != expected.bytes:
         raise ArtifactError(
-            f"the artifact {folder} is damaged: {name} has SHA-256 {found[:16]}...;"
-            f" the manifest says {expected[:16]}..."
+            f"the artifact {folder} is damaged: {name} has {came.bytes} bytes;"
+            f" the manifest says {expected.bytes}"
+        )
+    if came != expected:
+        raise ArtifactError(
+            f"the artifact {folder} is damaged: {name} has SHA-256 {came.sha256[:16]}...;"
+            f" the manifest says {expected.sha256[:16]}..."
         )

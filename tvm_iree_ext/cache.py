@@ -9,7 +9,6 @@ import contextlib
 import hashlib
 import json
 import os
-import shutil
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 
 from tvm_iree_ext import artifact
 from tvm_iree_ext.errors import ArtifactError, BuildError
-from tvm_iree_ext.staging import remove_abandoned, staging
+from tvm_iree_ext.staging import remove, remove_abandoned, staging
 
 VARIABLE = "TVM_IREE_EXT_CACHE"
 
@@ -55,7 +54,8 @@ def get_or_make(key: str, make: Callable[[Path], object]) -> Path:
     with contextlib.ExitStack() as stack:
         with _explained():
             entry.parent.mkdir(parents=True, exist_ok=True)
-            place = stack.enter_context(staging(entry.parent))
+            # In the root, whatever the key: the next build of any kernel removes what is left.
+            place = stack.enter_context(staging(root()))
         make(place / "artifact")
         with _explained():
             _settle(place, entry)
@@ -80,7 +80,7 @@ def _is_sound(entry: Path) -> bool:
     try:
         artifact.read(entry)
     except ArtifactError as error:
-        if os.path.exists(entry):  # else there is none, or none that may be seen
+        if os.path.lexists(entry):  # else there is none, or none that may be seen
             warnings.warn(f"built again: {error}", RuntimeWarning, stacklevel=4)
         return False
     return True
@@ -94,7 +94,7 @@ def _settle(place: Path, entry: Path) -> None:
         os.rename(made, entry)
         return
     except OSError:
-        if not os.path.exists(entry):
+        if not os.path.lexists(entry):
             raise
     try:
         artifact.read(entry)
@@ -107,8 +107,12 @@ def _settle(place: Path, entry: Path) -> None:
 def size() -> tuple[int, int]:
     """How many entries the cache has, and their bytes."""
     entries = [path.parent for path in root().glob(f"??/*/{artifact.MANIFEST}")]
-    files = [file for entry in entries for file in entry.iterdir()]
-    return len(entries), sum(file.stat().st_size for file in files)
+    total = 0
+    for entry in entries:
+        for path in entry.rglob("*"):
+            with contextlib.suppress(OSError):  # another process removes it
+                total += path.lstat().st_size * path.is_file()
+    return len(entries), total
 
 
 def clear() -> None:
@@ -118,10 +122,11 @@ def clear() -> None:
         BuildError: where an entry cannot be removed.
     """
     try:
+        if root().is_dir():
+            remove_abandoned(root())
         for parent in root().glob("[0-9a-f]" * 2):
-            remove_abandoned(parent)
             for entry in parent.glob("[0-9a-f]" * 64):
                 with contextlib.suppress(FileNotFoundError):  # another process was quicker
-                    shutil.rmtree(entry)
+                    remove(entry)
     except OSError as error:
         raise BuildError(f"cannot clear the kernel cache {root()}: {error}") from error

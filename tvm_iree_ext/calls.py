@@ -196,18 +196,17 @@ def ordered(
     if not named and len(arguments) == len(operands):
         return arguments
     names = [operand.name for operand in operands]
+    listed = ", ".join(names) or "none"
     if len(arguments) > len(names):
-        raise CallError(
-            f"{op}: {len(arguments)} arguments came; expected {len(names)}: {', '.join(names)}"
-        )
+        raise CallError(f"{op}: {len(arguments)} arguments came; expected {len(names)}: {listed}")
     for name in named:
         if name not in names:
-            raise CallError(f"{op}: has no argument {name!r}; the arguments are {', '.join(names)}")
+            raise CallError(f"{op}: has no argument {name!r}; the arguments are {listed}")
         if name in names[: len(arguments)]:
             raise CallError(f"{op}: {name} came twice, by position and by name")
     rest = names[len(arguments) :]
     if missing := [name for name in rest if name not in named]:
-        raise CallError(f"{op}: {', '.join(missing)} missing; the arguments are {', '.join(names)}")
+        raise CallError(f"{op}: {', '.join(missing)} missing; the arguments are {listed}")
     return (*arguments, *(named[name] for name in rest))
 
 

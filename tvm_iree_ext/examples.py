@@ -14,7 +14,6 @@ counts of ops after the vector patterns (``stage_counts``, ``unroll_counts``, ``
 and ``cast_costs``.
 """
 
-import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops
+from tvm_iree_ext import dtypes, ops, reading
 from tvm_iree_ext.catalog.entry import Run, Tolerance
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import ExtError
@@ -33,6 +32,7 @@ from tvm_iree_ext.vector import cases as vector_cases
 from tvm_iree_ext.vector import pattern_cases
 
 _SCHEMA = 1
+_BYTES = 1 << 30
 
 # Questions about an attribute: there is no kernel to be built.
 _ANSWERED: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
@@ -174,7 +174,7 @@ def read_examples(path: Path | str, ops: Collection[str] | None = None) -> list[
     """
     path = Path(path)
     try:
-        data = json.loads(path.read_bytes())
+        data = reading.json_value(reading.content(path, _BYTES))
     except OSError as error:
         raise ExampleError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:

@@ -231,7 +231,7 @@ def __call__(self, {parameters}*more, out=None, **named):
         except (TypeError, ValueError, BufferError):
             pass
         return self._refused_call(({given}), out)
-    given = ({given}*more) if more else ({given})
+    given = ({given}*more,) if more else ({given})
     if given and given[-1] is _MISSING:
         given = tuple(value for value in given if value is not _MISSING)
     return self._call(given, out, named)
@@ -295,7 +295,7 @@ def open_library(folder: Path, manifest: Contents) -> Any:
     if manifest.resources.get("needs_runtime", True):
         runtime.ensure_loaded(beside=folder)
     try:
-        return _load_module(library, manifest.files[LIBRARY])
+        return _load_module(library, manifest.files[LIBRARY].sha256)
     except (RuntimeError, OSError) as error:
         raise ArtifactError(f"{library} does not load: {error}") from error
 

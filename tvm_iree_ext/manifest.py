@@ -1,7 +1,12 @@
-"""What ``manifest.json`` says of an artifact: of a kernel's, and of a program's."""
+"""What ``manifest.json`` says of an artifact: of a kernel's, and of a program's.
+
+It begins with the SHA-256 of all the rest: what is read is what was written.  That finds damage;
+it keeps nobody out who can write the folder, since anybody can compute it.
+"""
 
 import dataclasses
 import functools
+import hashlib
 import importlib.metadata
 import json
 import re
@@ -12,9 +17,11 @@ from typing import Any, ClassVar, TypeVar
 
 from tvm_iree_ext.dtypes import COMPLEX_PARTS, is_dtype
 from tvm_iree_ext.errors import ArtifactError
+from tvm_iree_ext.reading import json_value
 from tvm_iree_ext.signature import Signature
 
-_FORMAT = 1
+_FORMAT = 2
+_SAID = 200  # characters of a malformed value that a message shows
 
 # Where a config comes from; a record's has more words: "record exact", "record nearest 512x512".
 _PROVENANCE = re.compile(r"heuristic|given|record .+")
@@ -45,28 +52,32 @@ class Contents:
 
     target: Mapping[str, Any]
     resources: Mapping[str, Any]
-    files: Mapping[str, str]
+    files: "Mapping[str, File]"
 
     def to_json(self) -> str:
         """The text of ``manifest.json``."""
         fields = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}  # type: ignore[arg-type]
-        return json.dumps({"kind": self.kind, **fields}, indent=2) + "\n"
+        return sealed({"kind": self.kind, **fields})
 
     @classmethod
     def from_object(cls: type[_Self], data: Mapping[str, Any]) -> _Self:
         """The manifest that a JSON object describes; ArtifactError where it describes none."""
         if data.get("format") != _FORMAT:
-            raise ArtifactError(
-                f"has format {data.get('format')!r}; this version of tvm_iree_ext reads {_FORMAT}"
-            )
+            came = _said(data.get("format"))
+            raise ArtifactError(f"has format {came}; this version of tvm_iree_ext reads {_FORMAT}")
         names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         names -= cls.may_lack - data.keys()
-        if missing := sorted(names - data.keys()):
+        if missing := sorted({*names, _CHECKSUM} - data.keys()):
             raise ArtifactError(f"lacks {', '.join(missing)}")
+        if data[_CHECKSUM] != (checksum := _checksum(data)):
+            raise ArtifactError(
+                f"is damaged: it has SHA-256 {checksum[:16]}..., and says {_said(data[_CHECKSUM])}"
+            )
         for name, is_sound in _SOUND.items():
             if name in names and not is_sound(data[name]):
-                raise ArtifactError(f"has a malformed {name}: {data[name]!r}")
-        return cls(**cls.converted({name: data[name] for name in names}))
+                raise ArtifactError(f"has a malformed {name}: {_said(data[name])}")
+        files = {name: File(**file) for name, file in data["files"].items()}
+        return cls(**cls.converted({**{name: data[name] for name in names}, "files": files}))
 
     @classmethod
     def converted(cls, data: dict[str, Any]) -> dict[str, Any]:
@@ -74,15 +85,68 @@ class Contents:
         return data
 
 
+@dataclass(frozen=True)
+class File:
+    """How a file of the artifact must be."""
+
+    bytes: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        return dataclasses.asdict(self)
+
+    @staticmethod
+    def is_sound(data: Any) -> bool:
+        """Whether this is what :meth:`to_json` writes."""
+        match data:
+            case {"bytes": int(count), "sha256": str()}:
+                return len(data) == 2 and type(count) is int and count >= 0
+        return False
+
+
+_CHECKSUM = "checksum"
+
+
+def sealed(fields: Mapping[str, Any]) -> str:
+    """The text of a manifest with these fields, under their checksum."""
+    rest = {name: value for name, value in fields.items() if name != _CHECKSUM}
+    return json.dumps({_CHECKSUM: _checksum(rest), **rest}, indent=2) + "\n"
+
+
+def _checksum(fields: Mapping[str, Any]) -> str:
+    """The SHA-256 of what the fields hold but the checksum; their order and blanks do not count."""
+    rest = {name: value for name, value in fields.items() if name != _CHECKSUM}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _said(value: Any) -> str:
+    """A value for a message, which need not hold all of it."""
+    text = repr(value)
+    return text if len(text) <= _SAID else f"{text[:_SAID]}..."
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
     return value.to_json() if hasattr(value, "to_json") else value
 
 
 def _is_inside(name: str) -> bool:
     path = PurePosixPath(name)
-    return not path.is_absolute() and ".." not in path.parts and "\0" not in name
+    has_name = bool(path.parts) and "\0" not in name and name.isprintable()
+    return has_name and not path.is_absolute() and ".." not in path.parts
+
+
+def _is_files(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(map(_is_inside, value))
+        and all(map(File.is_sound, value.values()))
+    )
 
 
 def _is_text(value: Any) -> bool:
@@ -118,7 +182,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "target": _is_object,
     "resources": _is_resources,
     "versions": _is_texts,
-    "files": lambda value: _is_texts(value) and all(map(_is_inside, value)),
+    "files": _is_files,
     "is_guarded": lambda value: isinstance(value, bool),
 }
 
@@ -145,7 +209,7 @@ class Manifest(Contents):
     launch: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
-    files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
+    files: Mapping[str, File] = field(default_factory=dict)
     is_guarded: bool = False  # the library itself refuses arrays that do not fit
     format: int = _FORMAT
 
@@ -178,7 +242,7 @@ class Parameter:
             case {"name": str(name), "dtype": str(dtype), "shape": list(shape), "offset": int(at)}:
                 if is_dtype(dtype) and all(type(e) is int and e >= 0 for e in shape) and at >= 0:
                     return Parameter(name, dtype, tuple(shape), at)
-        raise ValueError(f"no parameter: {data!r}")
+        raise ValueError(f"no parameter: {_said(data)}")
 
 
 @dataclass(frozen=True)
@@ -201,7 +265,7 @@ class Function:
             case {"name": str(name), "signature": list(operands), "parameters": list(used)}:
                 if all(map(_is_text, used)):
                     return Function(name, _signature(operands), tuple(used))
-        raise ValueError(f"no function: {data!r}")
+        raise ValueError(f"no function: {_said(data)}")
 
 
 def _signature(data: list[Any]) -> Signature:
@@ -241,7 +305,7 @@ class ProgramManifest(Contents):
     launch: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
-    files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
+    files: Mapping[str, File] = field(default_factory=dict)
     format: int = _FORMAT
 
     @classmethod
@@ -273,7 +337,7 @@ class DeviceManifest(Contents):
     target: Mapping[str, Any]
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
-    files: Mapping[str, str] = field(default_factory=dict)  # name -> SHA-256
+    files: Mapping[str, File] = field(default_factory=dict)
     format: int = _FORMAT
 
 
@@ -288,7 +352,7 @@ def parse(text: str | bytes) -> Manifest | ProgramManifest | DeviceManifest:
             that is missing or malformed.
     """
     try:
-        data = json.loads(text)
+        data = json_value(text)
     except ValueError as error:
         raise ArtifactError(f"is not valid JSON: {error}") from None
     kind = data.get("kind") if isinstance(data, dict) else None

@@ -5,7 +5,6 @@ as ``out0``, ``out1``, ...  They need not be of the element types that the progr
 files have no bfloat16, and programs of 32 bits are often recorded in 64.
 """
 
-import json
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -16,13 +15,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tvm_iree_ext import tolerance
+from tvm_iree_ext import reading, tolerance
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.dtypes import is_dtype, numpy_dtype
 from tvm_iree_ext.errors import RecordError
 from tvm_iree_ext.signature import Operand, Signature
 from tvm_iree_ext.tolerance import Tolerance
 
+_EXPECTATION_BYTES = 1 << 20
 _RESULT = re.compile(r"out\d+")
 
 
@@ -33,7 +33,7 @@ def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
         RecordError: for a file that is absent, no ``.npz``, damaged, or holds Python objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with reading.opened(path) as opened, np.load(opened, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror or error}") from None
@@ -183,10 +183,10 @@ def read_expectation(path: Path | str) -> Expectation:
         RecordError: for a file that cannot be read, is not JSON, or says something else.
     """
     try:
-        data = json.loads(Path(path).read_text("utf-8"))
+        data = reading.json_value(reading.content(path, _EXPECTATION_BYTES))
     except OSError as error:
         raise RecordError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise RecordError(f"{path} is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise RecordError(f"{path} holds no JSON object")

@@ -36,7 +36,7 @@ def staging(parent: Path) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_staged(folder)
         os.close(lock)
 
 
@@ -52,16 +52,39 @@ def remove_abandoned(parent: Path) -> None:
         if not _NAME.fullmatch(folder.name):
             continue
         try:
-            lock = os.open(folder / _LOCK, os.O_RDWR)
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NONBLOCK)
         except OSError:  # gone, or not ours
+            with contextlib.suppress(OSError):  # or of one killed before it made the lock: empty
+                folder.rmdir()
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
+            _remove_staged(folder)
         except OSError:
             pass  # being filled, or there are no locks
         finally:
             os.close(lock)
+
+
+def remove(path: Path) -> None:
+    """Remove a folder with all that is in it, or a link or file.
+
+    Raises:
+        OSError: where it is not there, or not all can be removed.
+    """
+    if path.is_symlink() or not path.is_dir():  # rmtree would wait for the writer of a FIFO
+        path.unlink()
+    else:
+        shutil.rmtree(path)
+
+
+def _remove_staged(folder: Path) -> None:
+    """Remove a temporary folder, the lock last: who is killed meanwhile leaves one with a lock."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if path.name != _LOCK:
+                remove(path)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def sync(folder: Path) -> None:
@@ -106,7 +129,10 @@ def _locked_folder(parent: Path) -> tuple[Path, int]:
     while True:
         folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
         folder.mkdir()
-        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:  # taken for abandoned in the instant before the lock was made
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # taken for abandoned in the instant before the lock

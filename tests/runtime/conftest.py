@@ -81,7 +81,17 @@ def shift(
             high[ve] = x[ve] + offset
 
 
+@T.prim_func(s_tir=True)
+def ones(y: T.Buffer((3,), "int32", align=4)):
+    T.func_attr({"global_symbol": "ones", "tirx.noalias": True})
+    for element in T.serial(3):
+        with T.sblock("ones"):
+            ve = T.axis.spatial(3, element)
+            y[ve] = 1
+
+
 SIGNATURES = {
+    "ones": Signature((Operand("y", (3,), "int32", "result"),)),
     "scale": Signature(
         (
             Operand("x", ("rows", 4), "float32"),
@@ -113,7 +123,13 @@ SIGNATURES = {
         )
     ),
 }
-FUNCTIONS = {"scale": scale, "row_sums": row_sums, "choose": choose, "shift": shift}
+FUNCTIONS = {
+    "ones": ones,
+    "scale": scale,
+    "row_sums": row_sums,
+    "choose": choose,
+    "shift": shift,
+}
 
 
 def build_toy(name: str, folder: Path, **target: str) -> Path:

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from odd_values import mutations
 
 from tvm_iree_ext import machine
 from tvm_iree_ext.artifact import LIBRARY, MANIFEST, read, write
 from tvm_iree_ext.errors import ArtifactError
 from tvm_iree_ext.kernel import export, load
-from tvm_iree_ext.manifest import Manifest
+from tvm_iree_ext.manifest import Manifest, sealed
 from tvm_iree_ext.signature import Operand, Signature
 
 SIGNATURE = Signature((Operand("x", ("n", 2), "float32"), Operand("y", ("n",), "f32", "result")))
 MAPS = Path("/proc/self/maps")
+FILE = {"bytes": 0, "sha256": ""}
 MANIFEST_OF_TWO = Manifest("toy.two", "two", SIGNATURE, {}, {"kind": "llvm"}, {}, "heuristic")
 
 
@@ -40,7 +42,7 @@ def copy(artifacts, tmp_path):
 
 def edit_manifest(folder, **changes):
     data = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps({**data, **changes}))
+    (folder / MANIFEST).write_text(sealed({**data, **changes}))
 
 
 def rewrite(folder, change=lambda library: library, **changes):
@@ -217,7 +219,7 @@ def test_refuses_what_is_no_artifact(tmp_path):
     ("changes", "message"),
     [
         ({"kind": "elsewhere"}, "is not a manifest of tvm_iree_ext: its kind is not"),
-        ({"format": 2}, "has format 2; this version of tvm_iree_ext reads 1"),
+        ({"format": 1}, "has format 1; this version of tvm_iree_ext reads 2"),
         ({"op": None}, "has a malformed op: None"),
         ({"entry": None}, "has a malformed entry: None"),
         ({"attributes": []}, r"has a malformed attributes: \[\]"),
@@ -229,11 +231,14 @@ def test_refuses_what_is_no_artifact(tmp_path):
         ({"resources": {"cpu_features": 3}}, "has a malformed resources: {'cpu_features': 3}"),
         ({"resources": {"cpu_features": [3]}}, "has a malformed resources: "),
         ({"versions": {"apache-tvm": 27}}, "has a malformed versions: {'apache-tvm': 27}"),
-        ({"files": {"../../etc/passwd": ""}}, "has a malformed files"),
-        ({"files": {"/etc/passwd": ""}}, "has a malformed files"),
-        ({"files": {"a\0b": ""}}, "has a malformed files"),
+        ({"files": {"../../etc/passwd": FILE}}, "has a malformed files"),
+        ({"files": {"/etc/passwd": FILE}}, "has a malformed files"),
+        ({"files": {"a\0b": FILE}}, "has a malformed files"),
+        ({"files": {"": FILE}}, "has a malformed files"),
         ({"files": ["kernel.so"]}, "has a malformed files"),
         ({"files": {"kernel.so": 3}}, "has a malformed files: {'kernel.so': 3}"),
+        ({"files": {"kernel.so": {**FILE, "bytes": -1}}}, "has a malformed files"),
+        ({"files": {"kernel.so": {**FILE, "mode": 1}}}, "has a malformed files"),
         ({"signature": None}, "has a malformed signature: None"),
         ({"signature": [3]}, "has a malformed signature: operand 0 is 3"),
         ({"signature": [{"name": "x"}]}, "has a malformed signature: operand 0 has no shape"),
@@ -295,6 +300,65 @@ def test_refuses_a_manifest_with_a_field_missing(folder):
     del data["entry"], data["target"]
     (folder / MANIFEST).write_text(json.dumps(data))
     with pytest.raises(ArtifactError, match=r"manifest.json lacks entry, target"):
+        read(folder)
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_a_changed_manifest_is_found_whatever_was_changed(folder, number):
+    """A digit or letter that is another one leaves JSON valid and, often, the field sound."""
+    text = (folder / MANIFEST).read_text()
+    places = [place for place, sign in enumerate(text) if sign.isalnum() and sign != "z"]
+    place = places[len(places) * number // 8]
+    (folder / MANIFEST).write_text(text[:place] + "z" + text[place + 1 :])
+    with pytest.raises(ArtifactError, match=r"manifest\.json (is|has|lacks) "):
+        read(folder)
+
+
+def test_a_manifest_may_be_formatted_anew(folder):
+    data = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps(dict(reversed(data.items()))))
+    assert read(folder).op == "toy.two"
+
+
+def test_a_manifest_that_says_otherwise_is_damaged(folder):
+    data = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**data, "entry": "three"}))
+    with pytest.raises(ArtifactError, match=r"is damaged: it has SHA-256 \w{16}\.\.\., and says '"):
+        read(folder)
+
+
+@pytest.mark.parametrize("depth", [100, 5000, 10**6])
+def test_refuses_a_manifest_that_is_nested_deeply(folder, depth):
+    text = sealed({**json.loads((folder / MANIFEST).read_text()), "config": {"a": 31415}})
+    (folder / MANIFEST).write_text(text.replace("31415", "[" * depth + "]" * depth))
+    with pytest.raises(ArtifactError, match="is not valid JSON: it is nested more than 64 times"):
+        read(folder)
+
+
+@pytest.mark.parametrize("number", ["NaN", "1e999", "1" * 400, "1" * 5000])
+def test_refuses_numbers_that_json_has_not(folder, number):
+    text = sealed({**json.loads((folder / MANIFEST).read_text()), "config": {"a": 31415}})
+    (folder / MANIFEST).write_text(text.replace("31415", number))
+    with pytest.raises(ArtifactError, match=r"manifest\.json is not valid JSON: "):
+        read(folder)
+
+
+@pytest.mark.parametrize("name", [MANIFEST, LIBRARY])
+@pytest.mark.parametrize(
+    ("put", "message"),
+    [
+        (os.mkfifo, "cannot read .*: not a regular file"),
+        (lambda path: path.symlink_to("/dev/zero"), "cannot read .*: not a regular file"),
+        (lambda path: path.mkdir(), "cannot read .*: Is a directory"),
+        (lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), 1 << 40), "bytes"),
+        (lambda path: path.symlink_to("nowhere"), "no artifact|is missing"),
+    ],
+    ids=["FIFO", "device", "folder", "huge", "dangling"],
+)
+def test_what_is_no_file_is_refused_and_never_waited_for(folder, name, put, message):
+    (folder / name).unlink()
+    put(folder / name)
+    with pytest.raises(ArtifactError, match=message):
         read(folder)
 
 
@@ -404,7 +468,7 @@ def test_an_exported_kernel_is_the_same(toys, tmp_path):
 
 def test_a_damaged_kernel_is_not_exported(copy, tmp_path):
     (copy / LIBRARY).write_bytes(b"")
-    with pytest.raises(ArtifactError, match=r"kernel.so has SHA-256"):
+    with pytest.raises(ArtifactError, match=r"kernel.so has 0 bytes; the manifest says"):
         export(copy, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -419,3 +483,20 @@ def test_the_runtime_goes_along(toys, tmp_path):
         "tvm_runtime",
     ]
     assert load(folder)(np.ones((2, 4), "float32")).tolist() == [4, 4]
+
+
+def test_no_manifest_is_taken_amiss(artifacts, tmp_path):
+    """Whatever one value is changed to: an ArtifactError, or a kernel that can be looked at."""
+    folder = export(artifacts.shift, tmp_path / "shift")
+    sound = json.loads((folder / MANIFEST).read_text())
+    refused, taken = 0, 0
+    for what, data in mutations(sound):
+        (folder / MANIFEST).write_text(sealed(data))
+        try:
+            repr(load(folder, lazy=True))
+            taken += 1
+        except ArtifactError:
+            refused += 1
+        except Exception as error:
+            raise AssertionError(what) from error
+    assert refused > taken > 0

@@ -112,6 +112,46 @@ def test_a_damaged_entry_is_built_again(root, damage, message):
     assert files(root) == ENTRY
 
 
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda path: path.symlink_to("nowhere"),
+        lambda path: path.touch(),
+        os.mkfifo,
+        lambda path: (path.mkdir(), os.mkfifo(path / MANIFEST)),
+    ],
+    ids=["dangling", "file", "FIFO", "FIFO within"],
+)
+def test_what_stands_in_the_place_of_an_entry_makes_room(root, put):
+    (root / KEY[:2]).mkdir(parents=True)
+    put(root / KEY[:2] / KEY)
+    with pytest.warns(RuntimeWarning, match="built again: "):
+        assert cache.get_or_make(KEY, make) == cache.get_or_make(KEY, never)
+    assert files(root) == ENTRY
+    assert os.listdir(root) == [KEY[:2]]
+
+
+def test_clear_takes_links_and_leaves_what_they_lead_to(root, tmp_path):
+    (root / KEY[:2]).mkdir(parents=True)
+    (tmp_path / "mine").mkdir()
+    (root / KEY[:2] / KEY).symlink_to(tmp_path / "mine")
+    (root / KEY[:2] / cache.key({})).symlink_to("nowhere")
+    assert cache.size() == (0, 0)
+    cache.clear()
+    assert (tmp_path / "mine").is_dir()
+    assert files(root) == []
+
+
+@pytest.mark.parametrize("stage", ["before the lock", "while it is removed"])
+def test_a_builder_killed_at_any_moment_leaves_nothing(root, stage):
+    left = root / ".tvm_iree_ext-0123456789ab"
+    left.mkdir(parents=True)
+    if stage == "while it is removed":
+        (left / "tvm_iree_ext.lock").touch()
+    cache.get_or_make(KEY, make)
+    assert os.listdir(root) == [KEY[:2]]
+
+
 def test_the_first_to_finish_wins(root):
     def slow(folder):
         make(folder, b"slow")
@@ -229,7 +269,8 @@ def test_ctrl_c_leaves_nothing(root):
     builder = Builder().wait_until_made()
     builder.process.send_signal(signal.SIGINT)
     assert builder.go_on() == "interrupted\n"
-    assert os.listdir(root / KEY[:2]) == []
+    assert files(root) == []
+    assert os.listdir(root) == [KEY[:2]]
 
 
 def test_what_a_killed_builder_left_is_removed_and_a_living_ones_is_not(root):
@@ -238,7 +279,9 @@ def test_what_a_killed_builder_left_is_removed_and_a_living_ones_is_not(root):
     killed.go_on()
     assert [Path(file).name for file in files(root)] == [LIBRARY, MANIFEST, "tvm_iree_ext.lock"]
     living = Builder().wait_until_made()
-    cache.get_or_make(KEY, make)
-    assert len(os.listdir(root / KEY[:2])) == 2, "the entry, and what the living builds"
+    other = cache.key({"op": "of another folder"})
+    cache.get_or_make(other, make)
+    assert len(os.listdir(root)) == 3, "folders of both keys, and what the living builds"
     assert living.go_on() == "toy.op\n"
+    assert sorted(os.listdir(root)) == sorted([KEY[:2], other[:2]])
     assert os.listdir(root / KEY[:2]) == [KEY]

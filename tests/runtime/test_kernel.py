@@ -60,6 +60,17 @@ def test_several_results_are_a_tuple(toys):
     assert high.tolist() == [11, 12, 13]
 
 
+def test_a_kernel_may_take_no_arguments(toys):
+    out = np.zeros(3, "int32")
+    assert toys.ones().tolist() == [1, 1, 1]
+    assert toys.ones(out=out) is out
+    assert out.tolist() == [1, 1, 1]
+    with pytest.raises(CallError, match=r"toy\.ones: 1 arguments came; expected 0: none"):
+        toys.ones(X)
+    with pytest.raises(CallError, match="has no argument 'x'; the arguments are none"):
+        toys.ones(x=X)
+
+
 def test_scalars_may_be_numpy_scalars(toys):
     low, _ = toys.shift(np.array([1, 2, 3], "int32"), np.int64(10), np.bool_(True))
     assert low.tolist() == [9, 8, 7]

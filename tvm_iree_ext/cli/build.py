@@ -134,7 +134,7 @@ def read_config(text: str) -> ext.LoweringConfig:
             raise ScheduleError(f"lowering config: cannot read {source}: {why}") from None
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ScheduleError(f"lowering config: {source} is not JSON: {error}") from None
     if not isinstance(data, dict):
         raise ScheduleError(f"lowering config: {source} holds no JSON object")

@@ -120,6 +120,6 @@ def parse_value(text: str) -> Any:
     """An attribute's value: JSON (its lists as tuples), and all else the text itself."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return tuple(value) if isinstance(value, list) else value

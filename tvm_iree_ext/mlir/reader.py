@@ -11,17 +11,16 @@ import importlib.util
 import os
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import tempfile
 import threading
-from pathlib import Path
 from typing import Any
 
 from tvm_iree_ext.errors import MlirError
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.wire import Late, Line
+from tvm_iree_ext.reading import opened
 
 LIMIT_S = 60.0
 LIMIT_BYTES = 1 << 30
@@ -97,10 +96,7 @@ def _text(source: Any, limit_bytes: int) -> bytes:
 
 def _file(name: str, limit_bytes: int) -> bytes:
     try:
-        path = Path(name)
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise MlirError(f"{name}: not a file")
-        with path.open("rb") as file:
+        with opened(name) as file:
             return file.read(limit_bytes + 1)
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise MlirError(f"{name}: {getattr(error, 'strerror', None) or error}") from None

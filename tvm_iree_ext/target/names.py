@@ -23,6 +23,7 @@ from tvm.target import codegen as llvm
 
 from tvm_iree_ext.errors import TargetError
 from tvm_iree_ext.machine import uname_machine
+from tvm_iree_ext.reading import json_value
 from tvm_iree_ext.target.gpu import chip_names, gpu_chip
 from tvm_iree_ext.target.host import host
 
@@ -50,8 +51,8 @@ def make_target(target: TargetLike) -> Target:
         raise TargetError(f"target {target!r}: expected a name, a dictionary or a target of TVM")
     elif target.lstrip().startswith("{"):
         try:
-            made = _from_json(json.loads(target))
-        except json.JSONDecodeError as error:
+            made = _from_json(json_value(target))
+        except ValueError as error:
             raise TargetError(f"target {target!r} is not JSON: {error}") from None
     else:
         made = _from_name(target)
