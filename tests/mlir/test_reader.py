@@ -295,10 +295,12 @@ def test_what_iree_says_of_bad_text(text, said):
 def test_what_it_says_of_files(tmp_path):
     with pytest.raises(MlirError, match=r"none\.mlir: No such file"):
         read("none.mlir")
-    with pytest.raises(MlirError, match="not a file"):
+    with pytest.raises(MlirError, match="Is a directory"):
         read(tmp_path)
-    with pytest.raises(MlirError, match="not a file"):
-        read(Path("/dev/zero"))
+    os.mkfifo(tmp_path / "fifo")
+    for endless in (Path("/dev/zero"), tmp_path / "fifo"):
+        with pytest.raises(MlirError, match="not a regular file"):
+            read(endless)
     path = tmp_path / "bad.mlir"
     path.write_text("\n\n  oops")
     with pytest.raises(MlirError, match=r"bad\.mlir:3:3: "):
