@@ -188,3 +188,21 @@ worker.end()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     # Python's own process, and ours.
     assert (done.stdout, done.stderr) == ("True\nTrue\n", "")
+
+
+LOSES = """(__import__('tvm_iree_ext.device.launcher'),
+    __import__('sys').modules['tvm_iree_ext.device.launcher']._losses.append('by a fault'),
+    __import__('os').getpid())[-1]"""
+
+
+def test_a_process_that_lost_its_gpu_answers_and_is_replaced(worker):
+    first = worker.call(eval, "__import__('os').getpid()")
+    assert worker.call(eval, LOSES) == first
+    assert worker._running is None
+    assert worker.call(eval, "__import__('os').getpid()") != first
+
+
+def test_the_case_after_a_fault_has_another_process(tmp_path):
+    items = [LOSES, "__import__('os').getpid()", "__import__('os').getpid()"]
+    first, second, third = each(eval, lambda item, error: str(error), items, jobs=1, limit_s=60)
+    assert first != second == third

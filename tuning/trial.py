@@ -21,6 +21,7 @@ from tvm_iree_ext.tuning.resident import Resident
 
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.device.launcher import DriverError
 from tvm_iree_ext.errors import ExtError, TuningError
 from tvm_iree_ext.kernel import load
 from tvm_iree_ext.ops.base import Op
@@ -146,12 +147,12 @@ def check_candidate(order: RunOrder) -> Outcome:
     """Load an artifact, call it once, and compare its results with what they must be."""
     task = read_task(order.task)
     if _checked.kernel is not None:
-        _checked.kernel.close()
+        _close(_checked.kernel)
     _checked.folder = _checked.kernel = None
     with contextlib.ExitStack() as stack:
         try:
             kernel = Resident(load(order.folder), task.operands)
-            stack.callback(kernel.close)
+            stack.callback(_close, kernel)
             kernel.call()
             wrong = _difference(task, kernel.results())
         except MemoryError:
@@ -163,6 +164,12 @@ def check_candidate(order: RunOrder) -> Outcome:
         stack.pop_all()  # it is to be timed
     _checked.folder, _checked.kernel = order.folder, kernel
     return "ok", ""
+
+
+def _close(kernel: Resident) -> None:
+    """Give memory back; a driver that refuses says nothing of the candidate."""
+    with contextlib.suppress(DriverError):
+        kernel.close()
 
 
 def time_candidate(folder: Path) -> tuple[float, ...]:

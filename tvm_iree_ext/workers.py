@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -36,6 +37,8 @@ class WorkerDied(Exception):
 
 class Worker:
     """A process that takes one call at a time; a new one is started after a crash.
+
+    And after an answer by a process that has lost its GPU to a fault: nothing runs there any more.
 
     Its temporary files are in ``folder``, since a process that crashes does not remove them.
     With ``first``, a function of a module without arguments, a process begins by that, and takes
@@ -91,13 +94,16 @@ class Worker:
                 if not pipe.poll(limit_s):
                     self.stop()
                     raise WorkerDied(f"took more than {limit_s:g} s", timed_out=True)
-                return pipe.recv()
+                answer, is_spoilt = pipe.recv()
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 if self._running is None:  # another thread ends it
                     raise WorkerDied("was ended") from None
                 process.join()
                 self.stop()
                 raise WorkerDied(_how_it_ended(process.exitcode), code=process.exitcode) from None
+            if is_spoilt:
+                self.stop()
+            return answer
 
     def stop(self) -> None:
         """End the process, if there is one; a thread waiting for it may do so, too."""
@@ -175,7 +181,13 @@ def _serve(pipe: Connection, folder: str) -> None:
     with contextlib.suppress(EOFError, BrokenPipeError):  # the parent has gone
         while True:
             function, item = pipe.recv()
-            pipe.send(function(item))
+            pipe.send((function(item), _is_spoilt()))
+
+
+def _is_spoilt() -> bool:
+    """Whether this process has lost its GPU, if it used one: another must take the next call."""
+    launcher = sys.modules.get("tvm_iree_ext.device.launcher")
+    return launcher is not None and bool(launcher.lost())
 
 
 def _how_it_ended(code: int) -> str:

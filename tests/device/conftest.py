@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tvm_iree_ext.device import launcher
 from tvm_iree_ext.device.launcher import DRIVERS
 from tvm_iree_ext.simt.launch import hardware_of, simulate
 from tvm_iree_ext.simt.mbarrier import TensorMap
@@ -184,6 +185,7 @@ def gpu(driver_library, monkeypatch):
     with tempfile.TemporaryDirectory(prefix="gpu-") as place:  # a socket's path is short
         server = FakeGpu(Path(place), driver_library)
         monkeypatch.setenv("FAKE_GPU", place)
+        monkeypatch.setattr(launcher, "_losses", [])
         for kind, name in (("rocm", "libamdhip64.so"), ("cuda", "libcuda.so.1")):
             monkeypatch.setitem(DRIVERS[kind], "libraries", (str(Path(place, name)),))
         yield server

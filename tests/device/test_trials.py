@@ -34,3 +34,6 @@ def test_a_candidate_is_checked_and_timed(gpu, tmp_path):
     status, message = trial.check_candidate(order)
     assert (status, message[:12]) == ("run_failed", "DriverError:")
     assert gpu.held == before
+    gpu.refuses = {"launch": [1], "free": [2, 2]}  # the memory that is not given back, too
+    status, message = trial.check_candidate(order)
+    assert (status, "hipModuleLaunchKernel" in message) == ("run_failed", True)

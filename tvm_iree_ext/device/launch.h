@@ -125,7 +125,7 @@ class Gpu {
       throw std::runtime_error(folder + " has the source only; compile kernel.cu to kernel.cubin");
     check(driver.load, status);
   }
-  ~Gpu() {
+  ~Gpu() {  // what fails here does not hide what failed before
     for (Pointer one : workspaces_) found<void*>(driver_.free)(one);
   }
   Gpu(const Gpu&) = delete;
@@ -182,8 +182,11 @@ class Gpu {
 
   void wait() {
     call(driver_.wait);
-    for (Pointer one : workspaces_) free(one);
-    workspaces_.clear();
+    while (!workspaces_.empty()) {
+      const Pointer last = workspaces_.back();
+      workspaces_.pop_back();
+      free(last);
+    }
   }
 
  private:
@@ -200,9 +203,26 @@ class Gpu {
   void call(const char* name, Arguments... arguments) {
     check(name, found<Arguments...>(name)(arguments...));
   }
-  static void check(const char* name, int status) {
+  void check(const char* name, int status) const {
     if (status)
-      throw std::runtime_error(std::string(name) + " failed with status " + std::to_string(status));
+      throw std::runtime_error(std::string(name) + " failed with status " + std::to_string(status) +
+                               explained(status));
+  }
+
+  // The driver's name for a status, and what it says of it.
+  std::string explained(int status) const {
+    std::string said;
+    for (const char* what : {"GetErrorName", "GetErrorString"}) {
+      const std::string name = (driver_.cuda ? "cu" : "hip") + std::string(what);
+      void* function = dlsym(library_, name.c_str());
+      const char* text = nullptr;
+      if (function && driver_.cuda)
+        reinterpret_cast<int (*)(int, const char**)>(function)(status, &text);
+      else if (function)
+        text = reinterpret_cast<const char* (*)(int)>(function)(status);
+      if (text) said += (said.empty() ? ", " : ": ") + std::string(text);
+    }
+    return said;
   }
 
   const Driver& driver_;

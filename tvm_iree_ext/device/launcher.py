@@ -59,6 +59,8 @@ BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 _PARAMETERS = "parameters.bin"  # a program's constants
 _OTHER_CHIP = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
 _SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_LOST = (4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999)
+"""Both drivers' statuses after which a process gets nothing more from its GPU: faults, asserts."""
 _CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR
 _MOST_EXTENT = (1 << 31) - 1  # of a grid
 _USUAL_SHARED = 48 << 10  # bytes for which it need not be raised
@@ -78,6 +80,35 @@ TensorMap = ctypes.c_uint64 * 16
 
 class DriverError(RuntimeError):
     """There is no driver, or it refused."""
+
+
+_losses: list[str] = []
+
+
+def lost() -> str:
+    """How this process lost its GPU, for a message; empty where it did not."""
+    return _losses[0] if _losses else ""
+
+
+@contextlib.contextmanager
+def _afterwards(undo: Sequence[Callable[[], None]]) -> Iterator[None]:
+    """After the block do what is in ``undo`` by then; of all that fails the first is raised.
+
+    What a lost GPU had went with it, whatever its driver says then.
+    """
+    first: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        first = error
+    for action in undo:
+        was_lost = lost()
+        try:
+            action()
+        except DriverError as error:
+            first = first or (None if was_lost else error)
+    if first is not None:
+        raise first
 
 
 def numpy_type(dtype: str) -> np.dtype:
@@ -201,13 +232,15 @@ class Gpu:
         else:
             self.named("hipGetDevice", ctypes.byref(before))
             self.named("hipSetDevice", self.ordinal)
-        try:
-            yield
-        finally:
+
+        def back() -> None:
             if self.cuda:
                 self.named("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
             else:
                 self.named("hipSetDevice", before)
+
+        with _afterwards([back]):
+            yield
 
     def load(self, images: Sequence[bytes]) -> ctypes.c_void_p:
         """The module of the first image that is for this chip."""
@@ -298,10 +331,32 @@ class Gpu:
                 return ctypes.CDLL(name)
         raise DriverError(f"no GPU driver: looked for {', '.join(self.names['libraries'])}")
 
-    @staticmethod
-    def _check(name: str, status: int) -> None:
-        if status:
-            raise DriverError(f"{name} failed with status {status}")
+    def _check(self, name: str, status: int) -> None:
+        if not status:
+            return
+        message = f"{name} failed with status {status}{self._explained(status)}"
+        if before := lost():
+            message += f"; the GPU was lost before: {before}"
+        elif status in _LOST:
+            _losses.append(message)
+        raise DriverError(message)
+
+    def _explained(self, status: int) -> str:
+        """The driver's name for a status, and what it says of it."""
+        said = []
+        for what in ("Name", "String"):
+            get = getattr(self._library, f"{'cu' if self.cuda else 'hip'}GetError{what}", None)
+            text = ctypes.c_char_p()
+            if get is None:
+                continue
+            if self.cuda:
+                get(status, ctypes.byref(text))
+            else:
+                get.restype = ctypes.c_char_p
+                text = ctypes.c_char_p(get(status))
+            if text.value:
+                said.append(text.value.decode(errors="replace"))
+        return f", {': '.join(said)}" if said else ""
 
 
 _SCALARS: dict[str, Any] = {
@@ -354,15 +409,16 @@ class Kernels:
         with self._lock:
             if self._constants is None:
                 found: dict[str, int] = {}
-                with contextlib.ExitStack() as taken:  # goes back where one fails
+                taken: list[Callable[[], None]] = []  # goes back where one fails
+                with _afterwards(taken):
                     for one in self.plan.get("constants", ()):
                         count, kind = math.prod(one["shape"]), numpy_type(one["dtype"])
                         array = np.fromfile(self._parameters, kind, count, offset=one["offset"])
                         found[one["name"]] = address = self.gpu.allocate(array.nbytes)
-                        taken.callback(self.gpu.free, address)
+                        taken.append(functools.partial(self.gpu.free, address))
                         self.gpu.write(address, array.ctypes.data, array.nbytes)
                         self.gpu.wait()  # whatever stream reads it, now and later
-                    taken.pop_all()
+                    taken.clear()
                 self._constants = found
             return self._constants
 
@@ -432,17 +488,15 @@ class Kernels:
     @contextlib.contextmanager
     def memory(self) -> Iterator[Callable[[int], int]]:
         """What allocates on the GPU; all of it is freed at the end."""
-        taken: list[int] = []
+        taken: list[Callable[[], None]] = []
 
         def allocate(size: int) -> int:
-            taken.append(self.gpu.allocate(size))
-            return taken[-1]
+            address = self.gpu.allocate(size)
+            taken.append(functools.partial(self.gpu.free, address))
+            return address
 
-        try:
+        with _afterwards(taken):
             yield allocate
-        finally:
-            for address in taken:
-                self.gpu.free(address)
 
 
 def plan_of(manifest: Mapping[str, Any], function: str | None = None) -> Mapping[str, Any]:

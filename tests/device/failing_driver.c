@@ -1,0 +1,68 @@
+// A GPU's driver, HIP's and CUDA's, that computes nothing and fails at a call of its caller's choice.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int fails_at = -1, fails_with, calls, held, faulted;
+static char failed[100];
+
+// From a fault (700 and more) on every call fails; of other statuses the one call.
+static int status(const char* name) {
+  if (getenv("FAILS_AT") && fails_at < 0) {
+    fails_at = atoi(getenv("FAILS_AT"));
+    fails_with = atoi(getenv("FAILS_WITH"));
+  }
+  const int fails = calls++ == fails_at;
+  if (fails) {
+    snprintf(failed, sizeof failed, "%s", name);
+    if (getenv("FAILS_AT")) fprintf(stderr, "driver: %s\n", name);
+  }
+  faulted |= fails && fails_with >= 700;
+  return fails || faulted ? fails_with : 0;
+}
+
+void driver_reset(int at, int with) {
+  fails_at = at, fails_with = with, calls = held = faulted = 0, failed[0] = 0;
+}
+int driver_calls(void) { return calls; }
+int driver_held(void) { return held; }
+const char* driver_failed(void) { return failed; }
+
+static const char* name_of(int code) { return code == 719 ? "LAUNCH_FAILURE" : "SOME_ERROR"; }
+static const char* text_of(int code) { return code == 719 ? "unspecified launch failure" : "refused"; }
+const char* hipGetErrorName(int code) { return name_of(code); }
+const char* hipGetErrorString(int code) { return text_of(code); }
+int cuGetErrorName(int code, const char** name) { return *name = name_of(code), 0; }
+int cuGetErrorString(int code, const char** text) { return *text = text_of(code), 0; }
+
+#define CALL(NAME, PARAMETERS, DOES) \
+  int NAME PARAMETERS {              \
+    int code = status(#NAME);        \
+    if (!code) { DOES; }             \
+    return code;                     \
+  }
+#define BOTH(HIP, CUDA, PARAMETERS, DOES) CALL(HIP, PARAMETERS, DOES) CALL(CUDA, PARAMETERS, DOES)
+
+BOTH(hipInit, cuInit, (unsigned flags), )
+BOTH(hipGetDeviceCount, cuDeviceGetCount, (int* count), *count = 1)
+CALL(hipGetDevice, (int* device), *device = 0)
+CALL(hipSetDevice, (int device), )
+CALL(cuDeviceGet, (int* device, int ordinal), *device = ordinal)
+CALL(cuDevicePrimaryCtxRetain, (void** context, int device), *context = &held)
+CALL(cuCtxSetCurrent, (void* context), )
+CALL(cuCtxPushCurrent_v2, (void* context), )
+CALL(cuCtxPopCurrent_v2, (void** context), *context = &held)
+BOTH(hipModuleLoadData, cuModuleLoadData, (void** module, const void* image), *module = &held)
+BOTH(hipModuleGetFunction, cuModuleGetFunction, (void** function, void* module, const char* name),
+     *function = &held)
+BOTH(hipMalloc, cuMemAlloc_v2, (void** memory, size_t bytes), (*memory = calloc(1, bytes), ++held))
+BOTH(hipFree, cuMemFree_v2, (void* memory), (free(memory), --held))
+BOTH(hipMemcpyHtoD, cuMemcpyHtoD_v2, (void* to, const void* from, size_t n), memcpy(to, from, n))
+BOTH(hipMemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (void* to, const void* from, size_t n, void* stream),
+     memcpy(to, from, n))
+BOTH(hipMemcpyDtoH, cuMemcpyDtoH_v2, (void* to, const void* from, size_t n), memcpy(to, from, n))
+BOTH(hipDeviceSynchronize, cuCtxSynchronize, (void), )
+BOTH(hipModuleLaunchKernel, cuLaunchKernel,
+     (void* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+      unsigned shared, void* stream, void** parameters, void** extra), )
