@@ -14,6 +14,8 @@ from typing import Any
 
 from tvm import tirx
 
+from tvm_iree_ext.ops.canonical import convert
+
 _MOST_GROUPS = 31  # as a power of two, where their number is known at call time
 
 
@@ -21,13 +23,14 @@ _MOST_GROUPS = 31  # as a power of two, where their number is known at call time
 class GroupedRows:
     """``rows`` of ``groups``, numbers or expressions, in tiles of ``height`` rows.
 
-    ``end(g)`` is the row before which group g ends, of the type of all indices, ``dtype``.
+    ``offset(g)`` is the row before which group g ends, as the caller gives it; ``dtype`` the type
+    of all indices.
     """
 
     rows: Any
     groups: Any
     height: int
-    end: Callable[[Any], Any]
+    offset: Callable[[Any], Any]
     dtype: str
 
     @property
@@ -41,6 +44,18 @@ class GroupedRows:
         known = isinstance(self.groups, int)
         return self.groups.bit_length() if known else _MOST_GROUPS
 
+    def end(self, group: Any) -> Any:
+        """The row before which a group ends.
+
+        One of the rows, or behind the last, whatever the offset: before anything is computed with
+        it, so that nothing overflows and no memory beyond the operands is reached.
+        """
+        rows, offset = (
+            convert(self._index(self.rows), "int64"),
+            convert(self.offset(group), "int64"),
+        )
+        return convert(tirx.max(tirx.min(offset, rows), tirx.const(0, "int64")), self.dtype)
+
     def halved(self, found: Any, step: Any, tile: Any) -> Any:
         """The group that is found to be no later than the tile's: ``step`` further, or the same.
 
@@ -53,17 +68,13 @@ class GroupedRows:
 
     def range(self, group: Any, tile: Any) -> tuple[Any, Any]:
         """The first row of a tile of a group, and the row before which the group ends."""
-        zero, rows = self._index(0), self._index(self.rows)
+        zero = self._index(0)
         before = self.end(tirx.max(group - 1, zero))
-        begin = tirx.Select(group == 0, zero, self._inside(before))
+        begin = tirx.Select(group == 0, zero, before)
         last = self.end(tirx.min(group, self._index(self.groups) - 1))
-        end = tirx.Select(group < self.groups, self._inside(last), rows)
+        end = tirx.Select(group < self.groups, last, self._index(self.rows))
         first = tirx.Select(group == 0, zero, tirx.floordiv(before, self.height) + group)
         return begin + (tile - first) * self.height, end
-
-    def _inside(self, row: Any) -> Any:
-        """So that wrong offsets reach no memory beyond the operands."""
-        return tirx.max(tirx.min(row, self._index(self.rows)), self._index(0))
 
     def _index(self, value: Any) -> Any:
         return tirx.const(value, self.dtype) if isinstance(value, int) else value

@@ -102,9 +102,7 @@ class CpuGroupedMatmul(CpuRule):
 def _tasks(op: GroupedMatmul, operands: Operands, loops: PanelLoops) -> None:
     offsets = operands.buffers["offsets"]
     groups, rows, columns, _ = operands.space.extents
-    tiles = GroupedRows(
-        rows, groups, loops.block_m, lambda group: emit.cast(offsets[group], "int64"), "int64"
-    )
+    tiles = GroupedRows(rows, groups, loops.block_m, lambda group: offsets[group], "int64")
     blocks = emit.ceil_div(columns, loops.block_n)
     loop = I.parallel if loops.config.parallel else I.serial
     with loop(i64(0), i64(tiles.tiles) * i64(blocks)) as task:

@@ -120,9 +120,9 @@ class GroupedOperands:
         """That of ``lhs`` or ``rhs``."""
         return self.parameters.buffers[side]
 
-    def end(self, group: Any) -> Any:
-        """The row before which a group ends."""
-        return convert(self.parameters.buffers["offsets"][group], self.index_dtype)
+    def offset(self, group: Any) -> Any:
+        """The row before which a group ends, as the caller gives it."""
+        return self.parameters.buffers["offsets"][group]
 
     def _element(self, name: str, dims: Mapping[int, Any]) -> Any:
         zero = tirx.const(0, self.index_dtype)
@@ -166,7 +166,7 @@ class GroupedBlocks(MatmulBlocks):
     def emit(self) -> None:
         """Both kernels."""
         rows, columns, depth = self.plan.tile
-        tiles = GroupedRows(self.extents["m"], self.groups, rows, self.operands.end, self.index)
+        tiles = GroupedRows(self.extents["m"], self.groups, rows, self.operands.offset, self.index)
         count, groups = self.const(tiles.tiles), self.const(self.groups)
         whole = {role: self.whole_tiles(role) for role in "nk"}
         places = self._places(tiles, count, self.const(whole["k"]))

@@ -75,7 +75,11 @@ def random_case(rng: Generator) -> tuple[GroupedMatmul, dict[str, Any]]:
         for name, one in op.types.items()
         if name not in ("result", "offsets")
     }
-    operands["offsets"] = cuts.astype(op.offsets.dtype)
+    offsets, limits = cuts.astype(op.offsets.dtype), np.iinfo(op.offsets.dtype)
+    if rng.random() < 0.3:  # as good as 0 and as the number of rows
+        offsets[(cuts == 0) & (offsets.cumsum() == 0)] = pick(rng, (limits.min, -1))
+        offsets[cuts == rows] = pick(rng, (limits.max, rows + 1))
+    operands["offsets"] = offsets
     return op, operands
 
 

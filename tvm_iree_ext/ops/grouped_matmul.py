@@ -4,9 +4,9 @@
     result[m, n] = epilogue(sums[m, n], operand0, operand1, ...)
 
 Rows of a group lie together: those of group g end before row ``offsets[g]``, where those of group
-g + 1 begin, which may be none.  ``offsets`` ascend from 0 to the number of rows at most; rows from
-the last of them on are of no group, and their results are 0.  It is what PyTorch has in
-``_grouped_mm`` and JAX in ``ragged_dot``; no dialect has it.
+g + 1 begin, which may be none.  ``offsets`` ascend; one below 0 is taken for 0, one beyond the rows
+for their number.  Rows from the last of them on are of no group, and their results are 0.  It is
+what PyTorch has in ``_grouped_mm`` and JAX in ``ragged_dot``; no dialect has it.
 
 Types, and what an epilogue is, are those of the contraction that it is a part of: all groups'
 products with all rows, ``full[g, m, n]``, of which each row has one.
@@ -100,7 +100,7 @@ def grouped_matmul(
         lhs: (rows, k), of ``dtype`` where a bare shape: floats, those of 8 bits, or int8.
         rhs: (groups, k, n), or (groups, n, k) with ``transpose_rhs``; likewise.
         offsets: (groups,), int32 where a bare shape, or int64: the row before which each group
-            ends.
+            ends.  Where they do not ascend the result is unspecified.
         operands: what the epilogue takes beside the sum, of any type; their axes are the last ones
             of (groups, rows, n), and where an extent is 1 and theirs is not, or an axis is not
             there, one element goes for all.

@@ -20,7 +20,7 @@ def grouped_matmul(
     Args:
         lhs: (rows, k).
         rhs: (groups, k, n), or (groups, n, k).
-        offsets: (groups,), the row before which each ends.
+        offsets: (groups,), the row before which each ends; below 0 the first, beyond the rows none.
         operands: of the epilogue, as they broadcast to (groups, rows, n).
         transpose_rhs: whether rhs is (groups, n, k).
         epilogue: of arrays.
@@ -33,11 +33,12 @@ def grouped_matmul(
     others = [np.broadcast_to(one, shape) for one in floats]
     result = np.zeros(shape[1:], np.float64 if epilogue is not None else wide)
     start = 0
-    for group, end in enumerate(offsets):
-        rows = slice(start, int(end))
+    for group, offset in enumerate(offsets):
+        end = min(max(int(offset), 0), len(lhs))
+        rows = slice(start, end)
         sums = lhs[rows].astype(wide) @ weights[group]
         if epilogue is not None:
             sums = epilogue(sums, *(one[group, rows] for one in others))
         result[rows] = sums
-        start = int(end)
+        start = end
     return result

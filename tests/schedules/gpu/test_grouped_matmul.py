@@ -49,6 +49,15 @@ def test_rows_of_none_are_zeros_of_bfloat16(chip):
     check(op, chip, [17, 21])
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
+def test_offsets_of_any_size_reach_no_memory_beyond_the_rows(chip, dtype):
+    op = ops.grouped_matmul((40, 16), (4, 16, 16), ops.TensorType((4,), dtype), dtype=HALF)
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    for offsets in ([least, -1, 7, most], [least + 5, 13, 41, most - 5], [13, 13, most, most]):
+        check(op, chip, offsets)
+
+
 @pytest.mark.parametrize("chip", ["cuda:sm_80", "rocm:gfx942"])
 def test_extents_known_at_call_time(chip):
     op = ops.grouped_matmul(("m", "k"), ("g", "k", 16), ("g",), dtype=HALF)
