@@ -1,3 +1,4 @@
+import importlib
 import os
 import signal
 import sys
@@ -15,6 +16,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 pytest.register_assert_rewrite("agreement", "relax_programs")
+
+if os.environ.get("TVM_IREE_EXT_TEST_ALL"):
+    # All packages that tests need were installed: one that cannot be imported is a failure.
+    pytest.importorskip = lambda name, *_, **__: importlib.import_module(name)
 
 # What a developer has tuned must not change what the tests build.
 os.environ["TVM_IREE_EXT_RECORDS"] = os.devnull
