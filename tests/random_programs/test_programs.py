@@ -10,6 +10,10 @@ from tvm_iree_ext.random_programs.task import Recipe, Setting, Task
 LINALG = [(seed, dtype) for dtype in TYPES for seed in (1, 3)]
 STABLEHLO = [(seed, dtype) for dtype in ("float32", "int32", "bool") for seed in (0, 1)]
 
+JAX = [(0, "int32"), (1, "bfloat16"), (1, "float64"), (0, "bool")]
+TORCH = [(0, "float16"), (1, "int32"), (1, "uint8")]
+RELAX = [(0, "int32"), (0, "uint8"), (0, "bool"), (1, "float64")]
+
 
 def assert_right(door, seed, dtype, *target, simulate=False):
     try:
@@ -29,6 +33,21 @@ def test_linalg(seed, dtype):
 @pytest.mark.parametrize(("seed", "dtype"), STABLEHLO)
 def test_stablehlo(seed, dtype):
     assert_right("stablehlo", seed, dtype)
+
+
+@pytest.mark.parametrize(("seed", "dtype"), JAX)
+def test_jax(seed, dtype):
+    assert_right("jax", seed, dtype)
+
+
+@pytest.mark.parametrize(("seed", "dtype"), TORCH)
+def test_torch(seed, dtype):
+    assert_right("torch", seed, dtype)
+
+
+@pytest.mark.parametrize(("seed", "dtype"), RELAX)
+def test_relax(seed, dtype):
+    assert_right("relax", seed, dtype)
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])

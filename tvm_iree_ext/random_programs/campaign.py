@@ -174,7 +174,7 @@ def _result(task: Task, outcome: Outcome, call: Call, smaller: bool) -> Result:
     if not outcome.is_fault:
         return found
     web = outcome.web or call(_web, task)
-    if outcome.kind == "wrong":
+    if outcome.kind in ("wrong", "foreign"):
         try:
             if said := call(_beside, replace(task, program=web)):
                 return replace(found, kind="disputed", message=f"{found.message}; theirs: {said}")

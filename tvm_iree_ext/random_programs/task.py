@@ -9,8 +9,8 @@ from tvm_iree_ext.random_programs.web import Web
 Kind = Literal["right", "refused", "wrong", "disputed", "foreign", "crashed", "slow"]
 """What becomes of a program.
 
-``refused``: an error of ours that says why; ``foreign``: one that is not; ``disputed``: a result
-that is wrong, and the framework's own is so, too.
+``refused``: an error of ours that says why; ``foreign``: one that is not; ``disputed``: one of
+these or a wrong result, and the framework itself gives no right one either.
 """
 
 KINDS: tuple[Kind, ...] = get_args(Kind)

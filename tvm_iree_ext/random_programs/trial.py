@@ -26,7 +26,14 @@ def web_of(task: Task) -> Web:
     if isinstance(task.program, Web):
         return task.program
     door, recipe = find_door(task.setting.door), task.program
-    return random_web(recipe.seed, recipe.dtype, ops=door.ops, takes=door.takes, most=recipe.most)
+    return random_web(
+        recipe.seed,
+        recipe.dtype,
+        ops=door.ops,
+        takes=door.takes,
+        least=door.least,
+        most=min(recipe.most, door.most),
+    )
 
 
 def tried(task: Task) -> Outcome:
@@ -52,7 +59,11 @@ def beside(task: Task) -> str:
     web, door = web_of(task), find_door(task.setting.door)
     if door.beside is None:
         return ""
-    return oracle.difference(oracle.expected(web), door.beside(door.text(web), web))
+    try:
+        given = door.beside(door.text(web), web)
+    except Exception as error:  # of any kind
+        return f"{type(error).__name__}: {error}"
+    return oracle.difference(oracle.expected(web), given)
 
 
 def script(task: Task) -> str:

@@ -15,6 +15,11 @@ def quoted(text: str) -> str:
     return f'TEXT = """\n{text}"""'
 
 
+def as_it_is(text: str) -> str:
+    """Python."""
+    return text
+
+
 Beside = Callable[[str, Web], Sequence[np.ndarray]]
 
 
@@ -25,6 +30,7 @@ class Door:
     ``ops`` and ``takes`` say which operations it has; ``text`` writes a web, of MLIR or of Python,
     and ``read`` imports what was written, as ``call`` does in a file of Python, after the lines of
     ``written``.  ``beside`` gives the results of the framework's own execution, where it has one.
+    A program has ``least`` to ``most`` operations.
     """
 
     name: str
@@ -35,3 +41,5 @@ class Door:
     call: str
     written: Callable[[str], str] = quoted
     beside: Beside | None = None
+    least: int = 5
+    most: int = 30
