@@ -20,7 +20,7 @@ ANYONE = ".errors .dtypes .signature .reading"
 # What a deployment loads: it has the TVM runtime (tvm_ffi), and no tvm.
 DEPLOYED = (
     ".kernel .gpu_function .program .control .calls .manifest .artifact .cache .arrays .machine"
-    " .runtime .staging .torch_arrays .complex_arrays .device.launcher"
+    " .runtime .staging .torch_arrays .complex_arrays .interrupts .device.launcher"
 )
 REGISTRY = (
     ".layout .expression .reference .target .intrin .ops .vector .schedules .catalog .registry"
@@ -47,7 +47,7 @@ ALLOWED = {
     "reference": ".expression numpy ml_dtypes",
     "target": ".layout .machine tvm numpy",
     "intrin": ".layout .target tvm tvm_ffi numpy",
-    "ops": ".layout .expression .purity tvm tvm_ffi numpy ml_dtypes",
+    "ops": ".layout .expression .purity .interrupts tvm tvm_ffi numpy ml_dtypes",
     "vector": ".layout .ops tvm tvm_ffi numpy",
     "schedules": ".ops .vector .target .intrin .layout .call_guard .vector_math .streams"
     " .prefetches tvm tvm_ffi numpy",
@@ -64,23 +64,24 @@ ALLOWED = {
     "pipeline": ".call_guard .vector_math .vectorization .narrow_storage .streams .prefetches"
     " .passes tvm tvm_ffi",
     "checked": ".passes .prefetches .linker .builder .ops .target tvm tvm_ffi numpy",
-    "linker": ".target .machine .staging .versions tvm tvm_ffi",
+    "linker": ".interrupts .target .machine .staging .versions tvm tvm_ffi",
     "staging": "",
     "machine": "",
     "runtime": "tvm_ffi",
     "arrays": ".torch_arrays numpy ml_dtypes tvm_ffi",
     "torch_arrays": "",
+    "interrupts": "tvm_ffi",
     "complex_arrays": ".arrays .torch_arrays numpy",
     "manifest": "",
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".passes .narrow_storage .vector_math .purity .target .layout .intrin .linker"
-    " .artifact .manifest .device.launcher tvm tvm_ffi cuda",
+    "device": ".interrupts .passes .narrow_storage .vector_math .purity .target .layout .intrin"
+    " .linker .artifact .manifest .device.launcher tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .torch_arrays .manifest .device.launcher numpy",
-    "kernel": ".arrays .calls .gpu_function .manifest .artifact .cache .machine .runtime"
-    " numpy tvm_ffi",
+    "kernel": ".interrupts .arrays .calls .gpu_function .manifest .artifact .cache .machine"
+    " .runtime numpy tvm_ffi",
     "control": ".arrays numpy tvm_ffi",
     "program": ".control .gpu_function .kernel .arrays .complex_arrays .calls .manifest .artifact"
     " .runtime numpy tvm_ffi",

@@ -10,6 +10,7 @@ from typing import Any
 import tvm_ffi
 from numpy import empty, ndarray
 
+import tvm_iree_ext.interrupts  # noqa: F401 - Ctrl-C stays what it is
 from tvm_iree_ext import arrays, artifact, machine, runtime
 from tvm_iree_ext.artifact import LIBRARY
 from tvm_iree_ext.calls import Caller, ordered

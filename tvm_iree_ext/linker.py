@@ -17,6 +17,7 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
+import tvm_iree_ext.interrupts  # noqa: F401 - Ctrl-C stays what it is
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.machine import is_this_machine, library_machine
 from tvm_iree_ext.target.host import vector_extensions

@@ -10,6 +10,7 @@ import tvm
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
+import tvm_iree_ext.interrupts  # noqa: F401 - Ctrl-C stays what it is
 from tvm_iree_ext.device.amd_branches import part_branches
 from tvm_iree_ext.device.amd_epilogue import fence_epilogue
 from tvm_iree_ext.device.amd_math import lower_amd_math

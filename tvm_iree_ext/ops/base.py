@@ -7,6 +7,7 @@ from typing import Any
 
 from tvm import tirx
 
+import tvm_iree_ext.interrupts  # noqa: F401 - Ctrl-C stays what it is
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.signature import Extent, Operand, Signature, extent_value
 
