@@ -14,6 +14,10 @@ _JSON_NAMES = {
     str: "a text",
 }
 
+# What nothing is written for: a config that is read may hold any number, and would be unrolled.
+_MOST = {"vector_lanes": 256, "register_tile": 1 << 12, "stages": 64}
+_MOST_OF_ALL = 1 << 31
+
 
 @dataclass(frozen=True)
 class LoweringConfig:
@@ -65,8 +69,8 @@ class LoweringConfig:
         """The inverse of :meth:`to_json`.
 
         Raises:
-            ScheduleError: for a field that a lowering config does not have, or a value of another
-                type than the field's.
+            ScheduleError: for a field that a lowering config does not have, a value of another
+                type than the field's, or a number that nothing is written for.
         """
         usual = LoweringConfig().to_json()
         if unknown := sorted(map(str, set(data) - set(usual))):
@@ -78,5 +82,13 @@ class LoweringConfig:
             if type(value) is not type(usual[name]):
                 expected = _JSON_NAMES[type(usual[name])]
                 raise ScheduleError(f"lowering config: {name} is {value!r}; expected {expected}")
+            inside = value.values() if isinstance(value, Mapping) else ()
+            if any(type(one) is not int for one in inside):
+                raise ScheduleError(f"lowering config: {name} is {value!r}; expected numbers in it")
+            most = _MOST.get(name, _MOST_OF_ALL)
+            if any(not 0 <= one <= most for one in (*inside, *([value] * isinstance(value, int)))):
+                raise ScheduleError(f"lowering config: {name} is {value!r}; expected 0 to {most}")
+            if isinstance(value, list) and not all(isinstance(one, str) for one in value):
+                raise ScheduleError(f"lowering config: {name} is {value!r}; expected texts in it")
         promote = tuple(data.get("promote", ()))
         return LoweringConfig(**{**data, "promote": promote})

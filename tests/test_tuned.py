@@ -1,17 +1,19 @@
 """The config that an op gets from records."""
 
+import contextlib
 import dataclasses
 import json
 
 import numpy as np
 import pytest
+from odd_values import mutations
 from tvm_iree_ext.schedules.dispatch import choose
-from tvm_iree_ext.tuning import Database
+from tvm_iree_ext.tuning import Database, best
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import cache, ops, record_files, tuned
-from tvm_iree_ext.errors import TuningError
-from tvm_iree_ext.record import Record
+from tvm_iree_ext.errors import ScheduleError, TuningError
+from tvm_iree_ext.record import Record, shape_text
 from tvm_iree_ext.target.names import make_target, target_json
 
 TARGET = make_target("llvm")
@@ -152,3 +154,39 @@ func.func @main(%a: tensor<24x16xf32>, %b: tensor<16x32xf32>, %c: tensor<24x32xf
 def test_refuses_files_that_are_not_there(database):
     with pytest.raises(TuningError, match=r"none_such.jsonl: No such|expected a file of records"):
         ext.build(OP, database=database)
+
+
+@pytest.mark.filterwarnings("ignore:.*is skipped:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*are not used, since they:RuntimeWarning")
+def test_no_record_ends_a_build(tmp_path):
+    """Whatever one value of a record is changed to, it is taken or left out."""
+    op = ops.scan((4, 64), dimension=1)
+    rule = choose(op, TARGET)
+    config = dataclasses.replace(rule.heuristic(op, TARGET), promote=("x",)).to_json()
+    config["workgroup_tile"] = {"rows": 4}
+    sound = Record.of(op.describe(), target_json(TARGET), rule.name, config, times_us=(1.0, 2.0))
+    origins, lowered = set(), set()
+    for number, (what, data) in enumerate(mutations(json.loads(sound.to_line()))):
+        path = tmp_path / f"{number}.jsonl"
+        path.write_text(json.dumps(data) + "\n")
+        try:
+            for taken, origin in tuned.choices(op, TARGET, rule.name, path):
+                origins.add(origin)
+                if repr(taken) not in lowered:
+                    lowered.add(repr(taken))
+                    with contextlib.suppress(ScheduleError):
+                        rule.lower(op, TARGET, taken)
+            repr([shape_text(one) for one in best(record_files.read(path), 1)])
+        except Exception as error:
+            raise AssertionError(what) from error
+    assert "record exact" in origins
+    assert len(lowered) > 10
+
+
+def test_a_record_that_is_left_out_is_named_by_its_line(tmp_path):
+    data = json.loads(record().to_line())
+    data["attributes"]["extents"] = 5
+    path = tmp_path / "records.jsonl"
+    path.write_text(record().to_line() + json.dumps(data) + "\n")
+    with pytest.warns(RuntimeWarning, match=r"records\.jsonl, line 2, is skipped: it has a malfo"):
+        assert tuned.lowered(OP, TARGET, database=path)[1] == "record exact"

@@ -5,8 +5,12 @@ loses the trial under way and no other.  A line that was cut off nevertheless, a
 went down, is skipped when it is read.
 """
 
+import contextlib
+import errno
 import fcntl
+import json
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +18,7 @@ from typing import Any
 
 from tvm_iree_ext.errors import TuningError
 from tvm_iree_ext.record import Record, task_key
-from tvm_iree_ext.record_files import PathLike, read
+from tvm_iree_ext.record_files import PathLike, read, read_lines
 
 
 class Database:
@@ -43,7 +47,7 @@ class Database:
             TuningError: where it cannot be written.
         """
         with _explained(self.path), _locked(self.path) as file:
-            _write(file, [record])
+            _write(file, _lines([record]))
 
     def records(self) -> list[Record]:
         """All of them, in the order in which they were written."""
@@ -64,13 +68,14 @@ class Database:
         with _explained(self.path), _locked(self.path) as file:
             have = {record.to_line() for record in read(self.path)}
             new = list({line: r for r in incoming if (line := r.to_line()) not in have}.values())
-            _write(file, new)
+            _write(file, _lines(new))
         return len(new)
 
     def prune(self, keep: int = 3) -> int:
         """Leave the ``keep`` best of each task, and of each way of timing; returns how many go.
 
-        Records of trials that failed and of other versions go, too; so does what is torn.
+        Records of trials that failed and of other versions go, too; so does what is torn.  Lines
+        of which nothing is known stay where they are, and the file is whose it was.
 
         Raises:
             TuningError: for ``keep`` below 1, or where the file cannot be written.
@@ -78,10 +83,15 @@ class Database:
         if keep < 1:
             raise TuningError(f"keep is {keep}; expected at least 1")
         with _explained(self.path), _locked(self.path):
-            before = read(self.path)
-            kept = best(before, keep)
-            _replace(self.path, kept)
-        return len(before) - len(kept)
+            before = read_lines(self.path)
+            kept = set(map(id, best((record for _, record in before if record), keep)))
+            after = [
+                line
+                for line, record in before
+                if id(record) in kept or (record is None and not _is_torn(line))
+            ]
+            _replace(self.path, after)
+        return sum(record is not None and id(record) not in kept for _, record in before)
 
     def export(self, path: PathLike, keep: int | None = None) -> int:
         """Write the records to another file, by default all; returns how many there are.
@@ -96,7 +106,7 @@ class Database:
             raise TuningError(f"{path} is the file to be exported; name another one")
         records = self.records() if keep is None else best(self.records(), keep)
         with _explained(path):
-            _replace(path, records)
+            _replace(path, _lines(records))
         return len(records)
 
 
@@ -128,8 +138,10 @@ def _explained(path: Path) -> Iterator[None]:
 def _locked(path: Path) -> Iterator[int]:
     """The file, open for appending, that nobody else writes until the end of the block."""
     while True:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK, 0o666)
         try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")
             fcntl.flock(file, fcntl.LOCK_EX)
             if _is_at(file, path):  # else it was replaced while we waited
                 yield file
@@ -142,30 +154,50 @@ def _is_at(file: int, path: Path) -> bool:
     return path.exists() and os.path.samestat(os.fstat(file), os.stat(path))
 
 
-def _write(file: int, records: Iterable[Record]) -> None:
+def _lines(records: Iterable[Record]) -> list[bytes]:
+    return [record.to_line().rstrip("\n").encode() for record in records]
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether it is the beginning of a record, and nothing of anybody else's."""
+    try:
+        json.loads(line)
+    except RecursionError:
+        return False
+    except ValueError:
+        return line.startswith(b'{"op":')
+    return False
+
+
+def _write(file: int, lines: Iterable[bytes]) -> None:
     """Append lines in one go, behind an end for a line that was cut off."""
-    text = "".join(record.to_line() for record in records)
-    if not text:
+    data = b"".join(line + b"\n" for line in lines)
+    if not data:
         return
     size = os.fstat(file).st_size
     if size and os.pread(file, 1, size - 1) != b"\n":
-        text = "\n" + text
-    data = text.encode()
+        data = b"\n" + data
     if (written := os.write(file, data)) < len(data):
         os.ftruncate(file, size)
         raise OSError(f"only {written} of {len(data)} bytes were taken")
     os.fsync(file)
 
 
-def _replace(path: Path, records: Iterable[Record]) -> None:
-    """Put another file in the place of this one, whole or not at all."""
-    new = path.with_name(f".{path.name}.{os.getpid()}")
-    file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o666)
-    try:
-        _write(file, records)
-        os.rename(new, path)
-    except BaseException:
-        os.unlink(new)
-        raise
-    finally:
-        os.close(file)
+def _replace(path: Path, lines: Iterable[bytes]) -> None:
+    """Put other lines into a file, all or none of them; it keeps its owner, its mode and links."""
+    path = Path(os.path.realpath(path))
+    # Always by this name: what a killed process left is written over by the next.
+    new = path.with_name(f".{path.name}.new")
+    with _locked(new) as file:
+        try:
+            os.ftruncate(file, 0)
+            _write(file, lines)
+            if path.exists():
+                status = path.stat()
+                with contextlib.suppress(PermissionError):  # only root gives files away
+                    os.fchown(file, status.st_uid, status.st_gid)
+                os.fchmod(file, stat.S_IMODE(status.st_mode))
+            os.rename(new, path)
+        except BaseException:
+            os.unlink(new)
+            raise

@@ -17,11 +17,10 @@ from typing import Any, ClassVar, TypeVar
 
 from tvm_iree_ext.dtypes import COMPLEX_PARTS, is_dtype
 from tvm_iree_ext.errors import ArtifactError
-from tvm_iree_ext.reading import json_value
+from tvm_iree_ext.reading import json_value, shown
 from tvm_iree_ext.signature import Signature
 
 _FORMAT = 2
-_SAID = 200  # characters of a malformed value that a message shows
 
 # Where a config comes from; a record's has more words: "record exact", "record nearest 512x512".
 _PROVENANCE = re.compile(r"heuristic|given|record .+")
@@ -63,7 +62,7 @@ class Contents:
     def from_object(cls: type[_Self], data: Mapping[str, Any]) -> _Self:
         """The manifest that a JSON object describes; ArtifactError where it describes none."""
         if data.get("format") != _FORMAT:
-            came = _said(data.get("format"))
+            came = shown(data.get("format"))
             raise ArtifactError(f"has format {came}; this version of tvm_iree_ext reads {_FORMAT}")
         names = {f.name for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
         names -= cls.may_lack - data.keys()
@@ -71,11 +70,11 @@ class Contents:
             raise ArtifactError(f"lacks {', '.join(missing)}")
         if data[_CHECKSUM] != (checksum := _checksum(data)):
             raise ArtifactError(
-                f"is damaged: it has SHA-256 {checksum[:16]}..., and says {_said(data[_CHECKSUM])}"
+                f"is damaged: it has SHA-256 {checksum[:16]}..., and says {shown(data[_CHECKSUM])}"
             )
         for name, is_sound in _SOUND.items():
             if name in names and not is_sound(data[name]):
-                raise ArtifactError(f"has a malformed {name}: {_said(data[name])}")
+                raise ArtifactError(f"has a malformed {name}: {shown(data[name])}")
         files = {name: File(**file) for name, file in data["files"].items()}
         return cls(**cls.converted({**{name: data[name] for name in names}, "files": files}))
 
@@ -121,12 +120,6 @@ def _checksum(fields: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _said(value: Any) -> str:
-    """A value for a message, which need not hold all of it."""
-    text = repr(value)
-    return text if len(text) <= _SAID else f"{text[:_SAID]}..."
-
-
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
@@ -157,6 +150,12 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _is_target(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        _is_text(value.get(name, "")) for name in ("kind", "mtriple")
+    )
+
+
 def _is_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
@@ -179,7 +178,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "name": _is_text,
     "functions": lambda value: isinstance(value, list) and len(value) > 0,
     "parameters": lambda value: isinstance(value, list),
-    "target": _is_object,
+    "target": _is_target,
     "resources": _is_resources,
     "versions": _is_texts,
     "files": _is_files,
@@ -242,7 +241,7 @@ class Parameter:
             case {"name": str(name), "dtype": str(dtype), "shape": list(shape), "offset": int(at)}:
                 if is_dtype(dtype) and all(type(e) is int and e >= 0 for e in shape) and at >= 0:
                     return Parameter(name, dtype, tuple(shape), at)
-        raise ValueError(f"no parameter: {_said(data)}")
+        raise ValueError(f"no parameter: {shown(data)}")
 
 
 @dataclass(frozen=True)
@@ -265,7 +264,7 @@ class Function:
             case {"name": str(name), "signature": list(operands), "parameters": list(used)}:
                 if all(map(_is_text, used)):
                     return Function(name, _signature(operands), tuple(used))
-        raise ValueError(f"no function: {_said(data)}")
+        raise ValueError(f"no function: {shown(data)}")
 
 
 def _signature(data: list[Any]) -> Signature:

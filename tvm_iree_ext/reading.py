@@ -1,7 +1,8 @@
 """What comes from outside, read within limits: files that are files, JSON of bounded depth.
 
-A FIFO keeps whoever opens it waiting, a device may never end, and JSON that is nested a thousand
-times ends whatever walks over it.  All of these are refused here, before anything is made of them.
+A FIFO keeps whoever opens it waiting, a device may never end, JSON that is nested deeply ends what
+walks over it, and half a character what writes it.  All of these are refused here, before anything
+is made of them.
 """
 
 import errno
@@ -13,6 +14,7 @@ from typing import Any, BinaryIO
 
 _DEPTH = 64  # lists and objects within one another; what we write has a dozen
 _PIECE = 1 << 20
+_SHOWN = 200
 _INTEGERS = range(-(1 << 63), 1 << 64)
 
 
@@ -61,6 +63,8 @@ def content(path: str | os.PathLike[str], most: int) -> bytes:
 def json_value(text: str | bytes) -> Any:
     """What a JSON text holds: finite numbers, integers of 64 bits, nothing nested too deeply.
 
+    Texts hold whole characters: JSON can write one half of a pair.
+
     Raises:
         ValueError: for all else.
     """
@@ -75,6 +79,8 @@ def json_value(text: str | bytes) -> Any:
                 raise ValueError(f"it holds {one}, which is no number of JSON")
             if isinstance(one, int) and one not in _INTEGERS:
                 raise ValueError("it holds an integer of more than 64 bits")
+            if isinstance(one, str) and not one.isascii():
+                one.encode()  # a UnicodeEncodeError is a ValueError
         layer = [inner for one in layer for inner in _inside(one)]
         if not layer:
             return value
@@ -83,5 +89,11 @@ def json_value(text: str | bytes) -> Any:
 
 def _inside(value: Any) -> Any:
     if isinstance(value, dict):
-        return value.values()
+        return [*value, *value.values()]
     return value if isinstance(value, list) else ()
+
+
+def shown(value: Any) -> str:
+    """A value for a message, which need not hold all of it."""
+    text = repr(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from tvm_iree_ext.errors import TuningError
 from tvm_iree_ext.manifest import installed_versions
+from tvm_iree_ext.reading import json_value, shown
 
 FORMAT = 1
 
@@ -138,9 +139,11 @@ class Record:
             TuningError: for what that does not write.
         """
         try:
-            data = json.loads(line)
-        except ValueError:
+            data = json_value(line)
+        except json.JSONDecodeError:
             raise TuningError("is not JSON: was its end cut off?") from None
+        except ValueError as error:
+            raise TuningError(f"is no record: {error}") from None
         if not isinstance(data, dict) or data.get("format") != FORMAT:
             raise TuningError(f"is no record of format {FORMAT}")
         if sorted(data) != sorted(_SOUND):
@@ -148,7 +151,7 @@ class Record:
             raise TuningError(f"has other fields than a record: {', '.join(wrong)}")
         for name, is_sound in _SOUND.items():
             if not is_sound(data[name]):
-                raise TuningError(f"has a malformed {name}: {data[name]!r}")
+                raise TuningError(f"has a malformed {name}: {shown(data[name])}")
         return Record(**{**data, "times_us": tuple(data["times_us"])})
 
 
@@ -223,15 +226,29 @@ def _is_operand(value: Any) -> bool:
     return (
         _is_object(value)
         and {"name", "shape", "dtype", "role"} <= value.keys()
-        and isinstance(value["shape"], list)
-        and all(type(extent) in (int, str) for extent in value["shape"])
+        and _is_extents(value["shape"])
+        and all(isinstance(value[name], str) for name in ("name", "dtype", "role"))
     )
+
+
+def _is_extents(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(extent, str) or (type(extent) is int and extent >= 0) for extent in value
+    )
+
+
+def _is_attributes(value: Any) -> bool:
+    return _is_object(value) and _is_extents(value.get("extents", []))
+
+
+def _is_texts(value: Any) -> bool:
+    return _is_object(value) and all(isinstance(one, str) for one in value.values())
 
 
 _SOUND = {
     "op": lambda value: isinstance(value, str),
     "operands": lambda value: isinstance(value, list) and all(map(_is_operand, value)),
-    "attributes": _is_object,
+    "attributes": _is_attributes,
     "target": _is_object,
     "rule": lambda value: isinstance(value, str),
     "config": _is_object,
@@ -243,7 +260,7 @@ _SOUND = {
     "decisions": _is_object,
     "seed": lambda value: type(value) is int,
     "trial": lambda value: type(value) is int,
-    "versions": _is_object,
+    "versions": _is_texts,
     "date": lambda value: isinstance(value, str),
     "format": lambda value: value == FORMAT,
 }

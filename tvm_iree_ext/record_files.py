@@ -7,10 +7,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TypeAlias
 
+from tvm_iree_ext import reading
 from tvm_iree_ext.errors import TuningError
 from tvm_iree_ext.record import Record
 
 VARIABLE = "TVM_IREE_EXT_RECORDS"
+_BYTES = 1 << 30  # of a file, at most; a record has about a thousand
 
 PathLike: TypeAlias = "str | os.PathLike[str]"
 
@@ -36,18 +38,28 @@ def read(path: Path) -> list[Record]:
     Raises:
         TuningError: where it cannot be read.
     """
+    return [record for _, record in read_lines(path) if record is not None]
+
+
+def read_lines(path: Path) -> list[tuple[bytes, Record | None]]:
+    """The lines of a file that are not blank, without their ends, and the records that they are.
+
+    Raises:
+        TuningError: where it cannot be read.
+    """
     try:
-        text = path.read_text("utf-8", errors="replace")
+        text = reading.content(path, _BYTES)
     except OSError as error:
         raise TuningError(f"{path}: {error.strerror or error}") from None
-    records = []
-    for number, line in enumerate(text.split("\n"), 1):
+    lines: list[tuple[bytes, Record | None]] = []
+    for number, line in enumerate(text.split(b"\n"), 1):
         if not line.strip():
             continue
         try:
-            records.append(Record.from_line(line))
+            lines.append((line, Record.from_line(line.decode("utf-8", "replace"))))
         except TuningError as error:
             warnings.warn(
                 f"{path}, line {number}, is skipped: it {error}", RuntimeWarning, stacklevel=2
             )
-    return records
+            lines.append((line, None))
+    return lines

@@ -1,4 +1,4 @@
-"""JSON with one value made another: what a file holds that somebody has edited, or that is hostile."""
+"""JSON with one value made another, as in a file that somebody has edited, or that is hostile."""
 
 import copy
 import json

@@ -153,3 +153,47 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(TuningError, match="cannot write records to"):
         Database(tmp_path / "file" / "records.jsonl")
+
+
+def test_a_file_stays_what_it_was(database, tmp_path):
+    """Its link, its mode, and lines that are somebody else's, whatever is done to the records."""
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(database.path)
+    for config in (1, 2):
+        database.append(record(config=config, time_us=float(config)))
+    lines = database.path.read_text().splitlines()
+    foreign = ["# measured on the old machine", '{"format": 2}', '{"op": "µ"}', "\udc80 odd bytes"]
+    text = "\n".join([foreign[0], lines[1], *foreign[1:3], lines[0], foreign[3], lines[1][:40]])
+    database.path.write_bytes(text.encode(errors="surrogateescape"))
+    database.path.chmod(0o600)
+    with pytest.warns(RuntimeWarning, match="is skipped"):
+        assert Database(link).prune(1) == 1
+    assert link.is_symlink()
+    assert database.path.stat().st_mode & 0o777 == 0o600
+    after = database.path.read_bytes().decode(errors="surrogateescape").splitlines()
+    assert after == [*foreign[:3], lines[0], foreign[3]]
+    assert os.listdir(database.path.parent) == [database.path.name]
+    other = tmp_path / "other.jsonl"
+    other.touch(0o640)
+    other.chmod(0o640)
+    with pytest.warns(RuntimeWarning, match="is skipped"):
+        database.export(other)
+    assert other.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_a_killed_prune_left_is_used_up_by_the_next(database):
+    database.append(record())
+    database.path.with_name(f".{database.path.name}.new").write_text("half of it")
+    assert database.prune(1) == 0
+    assert len(database.records()) == 1
+    assert os.listdir(database.path.parent) == [database.path.name]
+
+
+@pytest.mark.parametrize("put", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path, put):
+    put(tmp_path / "records.jsonl")
+    database = Database(tmp_path / "records.jsonl")
+    with pytest.raises(TuningError, match=r"records\.jsonl: not a regular file"):
+        database.append(record())
+    with pytest.raises(TuningError, match=r"records\.jsonl: not a regular file"):
+        database.records()
