@@ -24,8 +24,13 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
     """
     try:
         mod = ir.transform.Sequential(
-            [relax.transform.DecomposeOpsForInference(), relax.transform.LegalizeOps()]
-        )(relax.transform.ConvertToDataflow(min_size=1)(mod))
+            [
+                relax.transform.ConvertToDataflow(min_size=1),
+                _normalize_by_batch,
+                relax.transform.DecomposeOpsForInference(),
+                relax.transform.LegalizeOps(),
+            ]
+        )(mod)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
         raise BuildError(f"{name}: TVM cannot lower the module: {error}") from error
     mod = with_functions(mod, {v: _keeping_nan(f) for v, f in prim_functions(mod).items()})
@@ -38,6 +43,30 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
     if not points:
         raise BuildError(f"{name}: has no Relax function that is public")
     return Imported(name, mod, tuple(points))
+
+
+@relax.expr_functor.mutator
+class _BatchNorms(relax.PyExprMutator):
+    """Batch norms in training as loops: TVM decomposes all of them as if they were inference."""
+
+    def visit_call_(self, call: relax.Call) -> relax.Expr:
+        """Loops for a batch norm in training; what was there for all else."""
+        call = self.visit_expr_post_order(call)
+        if call.op != _BATCH_NORM or not call.attrs.training:
+            return call
+        return _BATCH_NORM.get_attr("FLegalize")(self.builder_, call)
+
+
+_BATCH_NORM = ir.Op.get("relax.nn.batch_norm")
+
+
+@ir.transform.module_pass(opt_level=0)
+def _normalize_by_batch(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
+    """A pass that makes loops of batch norms that normalize by the mean of their operand."""
+    mutator = _BatchNorms(mod)
+    for var, function in relax_functions(mod).items():
+        mutator.builder_.update_func(var, mutator.visit_expr(function))
+    return mutator.builder_.get()
 
 
 def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -75,8 +104,13 @@ def _signature(name: str, function: relax.Function) -> Signature:
 def _operand(function: str, name: str, kind: Any, role: Any) -> Operand:
     shape = getattr(kind, "shape", None)
     dtype = str(getattr(kind, "dtype", ""))
-    if not isinstance(kind, relax.TensorType) or not isinstance(shape, relax.ShapeExpr):
+    if not isinstance(kind, relax.TensorType) or kind.ndim < 0:
         raise BuildError(f"{function}: {name} is {kind}; expected a tensor of known rank")
+    if not isinstance(shape, relax.ShapeExpr):
+        raise BuildError(
+            f"{function}: {name} is {kind}, whose extents follow from data; expected extents that"
+            " are numbers or follow from those of the arguments"
+        )
     if not is_dtype(dtype):
         raise BuildError(f"{function}: {name} has elements of {dtype}, which no array has")
     return Operand(name, tuple(map(_extent, shape.values)), dtype, role)

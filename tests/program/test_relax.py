@@ -51,3 +51,37 @@ def test_extremes_of_a_relax_module_keep_nan_on_both_sides(tmp_path):
     for results in (build_program(imported, folder=tmp_path / "p")(x, y), done.results):
         for got, want in zip(results, expected, strict=True):
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_batch_norm_in_training_takes_mean_and_variance_of_the_batch(tmp_path, training):
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((2, 3, 4, 5), "float32"))
+    others = [relax.Var(n, relax.TensorType((3,), "float32")) for n in ("w", "b", "mean", "var")]
+    with builder.function("main", [x, *others], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            norm = relax.op.nn.batch_norm(x, *others, axis=1, momentum=0.25, training=training)
+            norm = builder.emit_output(norm)
+        builder.emit_func_output(norm)
+    x, (w, b, mean) = normal(2, 3, 4, 5), normal(3, 3)
+    var = np.abs(normal(3)) + 1
+    got, moved_mean, moved_var = ext.build(builder.get(), folder=tmp_path / "p")(x, w, b, mean, var)
+    axes = (0, 2, 3)
+    of_batch = x.mean(axes), x.var(axes)
+    m, v = (s.reshape(3, 1, 1) for s in (of_batch if training else (mean, var)))
+    want = (x - m) / np.sqrt(v + 1e-5) * w.reshape(3, 1, 1) + b.reshape(3, 1, 1)
+    np.testing.assert_allclose(got, want, 1e-4, 1e-5)
+    new = of_batch if training else (mean, var)
+    np.testing.assert_allclose(moved_mean, 0.75 * mean + 0.25 * new[0], 1e-4, 1e-5)
+    np.testing.assert_allclose(moved_var, 0.75 * var + 0.25 * new[1], 1e-4, 1e-5)
+
+
+def test_results_of_extents_that_follow_from_data_are_refused_for_what_they_are():
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((6,), "float32"))
+    with builder.function("main", [x], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            y = builder.emit_output(relax.op.nonzero(x))
+        builder.emit_func_output(y)
+    with pytest.raises(BuildError, match=r"out0 is .*, whose extents follow from data; expected"):
+        from_relax(builder.get())
