@@ -197,8 +197,7 @@ def _lists_much(op: Topk) -> bool:
 
 def _suits_select(op: Topk) -> bool:
     """Whether the form that selects by digits takes an op."""
-    selective = op.order is not None and (op.keeps_pairs or op.order.strict)
-    return selective and _in_one_piece(op)
+    return op.order is not None and _in_one_piece(op)
 
 
 def _suits_batches(op: Topk, features: CpuFeatures) -> bool:

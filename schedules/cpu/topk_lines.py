@@ -31,7 +31,7 @@ class TopkLines:
         self.index_dtype = op.index_dtype
         self.lanes = config.vector_lanes
         # Else the dialect's own loops are to be followed.
-        self.is_selective = op.keeps_pairs or (op.order is not None and op.order.strict)
+        self.is_selective = op.keeps_pairs or op.order is not None
         declared = Parameters.declare(op)
         self.parameters = declared.buffers
         shapes = {

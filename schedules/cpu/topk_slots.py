@@ -3,8 +3,8 @@
 The slots hold the K first of all that was offered, by value and then by index, whatever the order
 in which it comes.  Few are kept in order, best first; many in a heap with the worst on top, so that
 an offer costs no more than log2(K) moves.  In the dialect's first form this is so where the
-comparison is plain and strict, and the inits are in order; in all other cases the slots go through
-its own loop.
+comparison is plain and the inits are in order; in all other cases the slots go through its own
+loop.
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ tiles     of longer ones every tile is sorted in shared memory, and its K first 
           round has, until one tile is left
 merge     K too large for that, or extents that are known at call time: the whole line is sorted
 
-In the dialect's first form this is what its loops select where the comparison is strict and the
+In the dialect's first form this is what its loops select where the comparison is plain and the
 inits are in order.  Whether they are is looked at, line by line; the others go through the loops.
 """
 
@@ -39,7 +39,7 @@ def topk_kernel(op: Topk, algorithm: str, shape: SortShape) -> tirx.PrimFunc:
         I.func_attr({OWN_BARRIERS: True})
         with I.sblock("root"):
             operands.declare()
-            selects = op.keeps_pairs or (op.order is not None and op.order.strict)
+            selects = op.keeps_pairs or op.order is not None
             if selects:
                 if algorithm == "network":
                     emit_network(operands, shape)

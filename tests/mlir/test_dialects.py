@@ -392,3 +392,29 @@ def test_transfers_touch_nothing_outside_whatever_the_indices(built):
         np.testing.assert_array_equal(written, want)
     (taken,) = program(np.zeros((0, 4), "f4"), 0, function="window")
     np.testing.assert_array_equal(taken, np.full((3, 4), -1))
+
+
+@pytest.mark.parametrize("predicate", ["sgt", "sge", "uge", "slt", "sle", "ule"])
+def test_topk_selects_the_first_of_equal_integers(run, predicate):
+    text = f"""
+func.func @f(%a: tensor<3x40xi32>, %v: tensor<3x5xi32>, %i: tensor<3x5xi32>)
+    -> (tensor<3x5xi32>, tensor<3x5xi32>) {{
+  %0:2 = iree_linalg_ext.topk dimension(1) ins(%a : tensor<3x40xi32>)
+      outs(%v, %i : tensor<3x5xi32>, tensor<3x5xi32>) {{
+  ^bb0(%x: i32, %y: i32):
+    %c = arith.cmpi {predicate}, %x, %y : i32
+    iree_linalg_ext.yield %c : i1
+  }} -> tensor<3x5xi32>, tensor<3x5xi32>
+  return %0#0, %0#1 : tensor<3x5xi32>, tensor<3x5xi32>
+}}
+"""
+    a = np.random.default_rng(0).integers(-4, 5, (3, 40), "int32")
+    seen = a.view("uint32") if predicate[0] == "u" else a
+    limits = np.iinfo(seen.dtype)
+    is_largest = predicate[1] == "g"
+    worst = np.full((3, 5), limits.min if is_largest else limits.max, seen.dtype).view("int32")
+    values, indices = run(text, a, worst, np.full((3, 5), 2**31 - 1, "int32"))
+    keys = seen.astype("int64")
+    order = np.argsort(-keys if is_largest else keys, axis=1, kind="stable")[:, :5]
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(values, np.take_along_axis(a, order, 1))

@@ -53,12 +53,13 @@ def test_sort_of_nothing_and_of_one():
 
 @pytest.mark.parametrize("dimension", [0, 1])
 @pytest.mark.parametrize("has_indices", [False, True])
-def test_topk_offers_each_candidate_to_each_slot(dimension, has_indices):
+@pytest.mark.parametrize("region", [np.greater, np.greater_equal], ids=["strict", "non-strict"])
+def test_topk_offers_each_candidate_to_each_slot(dimension, has_indices, region):
     shape, best = [(5, 5), (5, 5)][dimension], (3, 5) if dimension == 0 else (5, 3)
     values = RNG.integers(0, 4, shape)
     indices = RNG.integers(0, 99, shape).astype(np.int32) if has_indices else None
     init, places = RNG.integers(0, 4, best), RNG.integers(0, 99, best).astype(np.int32)
-    got = reference.topk(values, indices, init, places, dimension=dimension, region=np.greater)
+    got = reference.topk(values, indices, init, places, dimension=dimension, region=region)
     for line in range(5):
         slots = [np.take(array, line, 1 - dimension).tolist() for array in (init, places)]
         for n, v in enumerate(np.take(values, line, 1 - dimension).tolist()):

@@ -2,16 +2,22 @@
 
     for n in 0 .. N - 1:   (v, i) = (values[n], indices[n], or n)
       for k in 0 .. K - 1:
-        F = region(v, outv[k]);  R = region(outv[k], v)
+        F = goes_first(v, outv[k]);  R = goes_first(outv[k], v)
         if F: swap v, outv[k]        if F or (F == R and i < outi[k]): swap i, outi[k]
+
+    goes_first(a, b) = region(a, b) and not region(b, a)
 
 ``outv`` and ``outi`` start as the inits, which compete: for a plain top-K fill values with the
 worst value (-inf for ``>``) and indices with the largest number.  From sorted inits the results are
-the sorted K best of inits and inputs together, ties by the smaller index.  An ordered comparison
-never selects a NaN and never displaces one; the indices beside a NaN are left open.
+the sorted K best of inits and inputs together, ties by the smaller index: where the region holds
+both ways, as ``>=`` does for equal elements, they are a tie, so ``>`` and ``>=`` select the same.
+An ordered comparison never selects a NaN and never displaces one; the indices beside a NaN are left
+open.
 
 Differences to the dialect: an in/out operand is two (``output_values_init`` and
-``output_values``), and a comparator sees 16-bit floats as float32 and a bool as an int8.
+``output_values``), and a comparator sees 16-bit floats as float32 and a bool as an int8.  The text
+of the dialect's op, that of equal values the first occurrence is always selected, goes for every
+comparator; its loops select the later one for ``>=``.
 """
 
 from collections.abc import Mapping
@@ -30,6 +36,7 @@ from tvm_iree_ext.ops.order import (
     check_dimension,
     comparator,
     plain_order,
+    strict_companion,
 )
 from tvm_iree_ext.ops.regions import Region, RegionLike
 from tvm_iree_ext.ops.shapes import agree, named
@@ -74,10 +81,10 @@ class Topk(Op):
         """The element type of the output indices."""
         return self.types["output_indices"].dtype
 
-    @property
+    @cached_property
     def ranks(self) -> Region:
-        """Whether ``arg0`` goes before ``arg1``: what a candidate wins by."""
-        return self.region
+        """Whether ``arg0`` goes before ``arg1``, ties false both ways: what a candidate wins by."""
+        return strict_companion(self.name, self.region)
 
     @cached_property
     def signature(self) -> Signature:
@@ -143,8 +150,7 @@ def topk(
         dimension: the dim to select along.
         k: K, in place of ``output_values``.
         region: whether a candidate (``arg0``) wins over an output element (``arg1``): ``">"`` or
-            ``"<"``, text, or a callable over TIR expressions.  Take a strict one: with ``">="`` the
-            later of equal elements wins.
+            ``"<"``, text, or a callable over TIR expressions.  ``">="`` selects what ``">"`` does.
         dtype: element type of values given as bare shapes: any float, integer or bool.
 
     Returns:

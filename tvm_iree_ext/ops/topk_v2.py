@@ -19,15 +19,14 @@ open, and its loops select the later of equal elements for ``>=``.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tvm import tirx
 
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.operands import OperandLike, as_tensor
-from tvm_iree_ext.ops.order import comparator, strict_companion
-from tvm_iree_ext.ops.regions import Region, RegionLike
+from tvm_iree_ext.ops.order import comparator
+from tvm_iree_ext.ops.regions import RegionLike
 from tvm_iree_ext.ops.topk import INDEX_DTYPES, Topk, check_best, check_values, settle
 from tvm_iree_ext.signature import Extent, TensorType
 
@@ -58,11 +57,6 @@ class TopkV2(Topk):
     def attributes(self) -> dict[str, Any]:
         """The dimension, the comparator, and whether the output is in order."""
         return super().attributes | {"is_sorted": self.is_sorted}
-
-    @cached_property
-    def ranks(self) -> Region:
-        """The region, with ties false both ways."""
-        return strict_companion(self.name, self.region)
 
     def prim_func(self) -> tirx.PrimFunc:
         """The dialect's loops, values and indices together."""

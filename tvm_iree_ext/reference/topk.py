@@ -17,7 +17,7 @@ def topk(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The dialect's two loops: each of the inputs is offered to each output element in turn.
 
-    ``region(candidate, element)`` says whether a candidate wins.
+    ``region(candidate, element)`` says whether a candidate wins; both ways, they are a tie.
     """
     candidates = np.moveaxis(values, dimension, 0)
     best = np.moveaxis(output_values, dimension, 0).copy()
@@ -28,8 +28,9 @@ def topk(
         if indices is not None:
             index = np.moveaxis(indices, dimension, 0)[n]
         for k in range(len(best)):
-            forward, reverse = region(value, best[k]), region(best[k], value)
-            tie = np.logical_and(forward == reverse, index < where[k])
+            wins, loses = region(value, best[k]), region(best[k], value)
+            forward = np.logical_and(wins, np.logical_not(loses))
+            tie = np.logical_and(np.equal(wins, loses), index < where[k])
             moved = np.logical_or(forward, tie)
             best[k], value = np.where(forward, value, best[k]), np.where(forward, best[k], value)
             where[k], index = np.where(moved, index, where[k]), np.where(moved, where[k], index)

@@ -311,7 +311,8 @@ def test_selects_along_a_dim_that_is_not_the_innermost(dtype, has_indices, chang
 
 
 @pytest.mark.parametrize(
-    ("region", "axis"), [(">=", 1), ("<=", 0), ("abs(arg0) > abs(arg1)", 0), ("arg0 > arg1 + 3", 1)]
+    ("region", "axis"),
+    [("abs(arg0) >= abs(arg1)", 1), ("abs(arg0) > abs(arg1)", 0), ("arg0 > arg1 + 3", 1)],
 )
 def test_other_comparators_take_the_dialects_loop(region, axis):
     rng = np.random.default_rng(9)
@@ -319,6 +320,24 @@ def test_other_comparators_take_the_dialects_loop(region, axis):
     given = operands(values, 4, axis=axis)
     given["output_values_init"][:] = 0
     check(make(given, region, axis=axis), given)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("sign", ["<", ">"])
+def test_of_equal_values_the_first_is_selected_whatever_the_comparator(axis, sign):
+    values = np.random.default_rng(11).integers(-5, 6, (3, 90) if axis else (90, 3), "int32")
+    given = operands(values, 7, sign, axis=axis)
+    order = np.argsort(-values if sign == ">" else values, axis=axis, kind="stable")
+    first = np.take(order, np.arange(7), axis)
+    want = np.take_along_axis(values, first, axis), first
+    shapes = given["output_values_init"], given["output_indices_init"]
+    for region in (sign, f"{sign}=", f"arg0 * 2 {sign}= arg1 * 2"):
+        for op in (
+            ops.topk(values, *shapes, dimension=axis, region=region),
+            ops.topk_v2(values, *shapes, dimension=axis, region=region, is_sorted=True),
+        ):
+            for array, right in zip(build(op)(*given.values()), want, strict=True):
+                np.testing.assert_array_equal(array, right)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "uint64"])
@@ -363,9 +382,7 @@ def test_refuses_a_config(case):
         RULE.lower(op, TARGET, dataclasses.replace(RULE.heuristic(op, TARGET), **changes))
 
 
-@pytest.mark.parametrize(
-    ("region", "dimension"), [(">=", 1), ("abs(arg0) > abs(arg1)", 1), (">", 0)]
-)
+@pytest.mark.parametrize(("region", "dimension"), [("abs(arg0) > abs(arg1)", 1), (">", 0)])
 def test_refuses_to_select_by_digits(region, dimension):
     op = ops.topk((30, 40), k=2, dimension=dimension, region=region)
     config = dataclasses.replace(RULE.heuristic(op, TARGET), algorithm="select")

@@ -37,10 +37,24 @@ def test_forms_agree_with_the_loops(algorithm, target):
 
 
 @pytest.mark.parametrize("region", [">", ">=", "abs(arg0) > abs(arg1)"])
-def test_inits_in_any_order_and_comparators_that_are_not_strict_follow_the_loops(region):
+def test_inits_in_any_order_and_comparators_of_any_kind_follow_the_loops(region):
     given = operands(np.random.default_rng(2), 5, 20, 4, ordered=False)
     op = ops.topk(given["values"], given["output_values_init"], dimension=1, region=region)
     check(op, "rocm:gfx1100", given)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize("algorithm", ["network", "tiles", "merge"])
+def test_of_equal_values_the_first_is_selected_by_a_comparator_that_is_not_strict(
+    algorithm, target
+):
+    given = operands(np.random.default_rng(6), 3, 13 if algorithm == "network" else 70, 3, "int32")
+    given["output_values_init"][:], given["output_indices_init"][:] = -100, 2**31 - 1
+    op = ops.topk(given["values"], given["output_values_init"], dimension=1, region=">=")
+    config = LoweringConfig(algorithm=algorithm, workgroup_tile=TILE)
+    done = simulate_op(op, target, given, config).check()
+    order = np.argsort(-given["values"], axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(done.results["output_indices"], order)
 
 
 def test_a_nan_among_the_inputs_is_never_selected():
