@@ -128,7 +128,7 @@ func.func @im2col_permuted(%a: tensor<2x5x6x3xf32>) -> tensor<18x2x12xf32> {
   %0 = iree_linalg_ext.im2col strides = [1, 1] dilations = [1, 2] kernel_size = [3, 2]
       offsets = [0, 0, 0] output_sizes = [[2], [3, 4], [3, 3, 2]]
       batch_pos = [0] m_pos = [1, 2] k_pos = [3]
-      input_k_perm = [1, 2, 0] output_perm = [2, 0, 1]
+      input_k_perm = [2, 0, 1] output_perm = [2, 0, 1]
       ins(%a : tensor<2x5x6x3xf32>) outs(%e : tensor<18x2x12xf32>) -> tensor<18x2x12xf32>
   return %0 : tensor<18x2x12xf32>
 }

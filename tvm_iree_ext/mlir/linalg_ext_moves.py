@@ -333,9 +333,9 @@ class _Windows:
             found[pos] = place[number]
         m = [x for n in self.m_groups for x in delinearized(place[n], self.sizes[n])]
         k = [x for n in self.k_groups for x in delinearized(place[n], self.sizes[n])]
-        # The K coordinates belong to the input's dims but the batch, permuted.
+        # The input's dims but the batch, in the order in which K goes over them.
         inner = [pos for pos in range(rank) if pos not in self.batch_pos]
-        at = {inner[i]: k[self.input_k_perm[i]] for i in range(len(inner))}
+        at = {inner[dim]: coordinate for dim, coordinate in zip(self.input_k_perm, k, strict=True)}
         for number, pos in enumerate(self.m_pos):
             found[pos] = m[number] * self.strides[number] + at[pos] * self.dilations[number]
         for pos in self.k_pos:
