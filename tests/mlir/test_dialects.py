@@ -324,7 +324,7 @@ def test_attention_in_parts_and_custom_ops(program):
     np.testing.assert_allclose(
         out / total[..., None], weights @ v / weights.sum(-1)[..., None], rtol=1e-4, atol=1e-5
     )
-    np.testing.assert_allclose(most, scores.max(-1), rtol=1e-4)
+    np.testing.assert_allclose(most, np.log2(np.e) * scores.max(-1), rtol=1e-4)
     a, b, c = random(4, 5), random(5, 6), random(4, 6)
     np.testing.assert_allclose(
         program(a, b, c, function="custom")[0], a @ b + c, rtol=1e-4, atol=1e-5
@@ -418,3 +418,49 @@ func.func @f(%a: tensor<3x40xi32>, %v: tensor<3x5xi32>, %i: tensor<3x5xi32>)
     order = np.argsort(-keys if is_largest else keys, axis=1, kind="stable")[:, :5]
     np.testing.assert_array_equal(indices, order)
     np.testing.assert_array_equal(values, np.take_along_axis(a, order, 1))
+
+
+ONLINE = """
+func.func @NAME(%q: tensor<2x5x8xf32>, %k: tensor<2x7x8xf32>, %v: tensor<2x7x4xf32>,
+    %o: tensor<2x5x4xf32>, %m: tensor<2x5xf32>, %t: tensor<2x5xf32>)
+    -> (tensor<2x5x4xf32>, tensor<2x5xf32>, tensor<2x5xf32>) {
+  %s = arith.constant 0.5 : f32
+  %0:3 = "iree_linalg_ext.online_attention"(%q, %k, %v, %s, %o, %m, %t) <{indexing_maps = [
+        affine_map<(b, m, n, k1, k2) -> (b, m, k1)>, affine_map<(b, m, n, k1, k2) -> (b, k2, k1)>,
+        affine_map<(b, m, n, k1, k2) -> (b, k2, n)>, affine_map<(b, m, n, k1, k2) -> ()>,
+        affine_map<(b, m, n, k1, k2) -> (b, m, n)>, affine_map<(b, m, n, k1, k2) -> (b, m)>,
+        affine_map<(b, m, n, k1, k2) -> (b, m)>] CONFIG,
+        operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 1, 1, 1>}> ({
+  ^bb0(%x: f32):
+    %one = arith.constant 1.0 : f32
+    BODY
+    iree_linalg_ext.yield %y : f32
+  }) : (tensor<2x5x8xf32>, tensor<2x7x8xf32>, tensor<2x7x4xf32>, f32, tensor<2x5x4xf32>,
+        tensor<2x5xf32>, tensor<2x5xf32>)
+    -> (tensor<2x5x4xf32>, tensor<2x5xf32>, tensor<2x5xf32>)
+  return %0#0, %0#1, %0#2 : tensor<2x5x4xf32>, tensor<2x5xf32>, tensor<2x5xf32>
+}
+"""
+BASES = {"": 2.0, ", decomposition_config = {use_exp2 = true}": 2.0} | {
+    ", decomposition_config = {use_exp2 = false}": np.e
+}
+
+
+def test_online_attention_has_the_base_of_its_config_whatever_the_region(built):
+    texts, wanted = [], []
+    for config, base in BASES.items():
+        for body in ("%y = arith.mulf %x, %one : f32", ""):
+            text = ONLINE.replace("CONFIG", config).replace("NAME", f"f{len(texts)}")
+            text = text.replace("BODY", body)
+            texts.append(text if body else text.replace("yield %y", "yield %x"))
+            wanted.append(base)
+    program = built("".join(texts))
+    q, k, v, o = (random(2, *shape) for shape in ((5, 8), (7, 8), (7, 4), (5, 4)))
+    m, t = random(2, 5), np.abs(random(2, 5))
+    for number, base in enumerate(wanted):
+        scores = 0.5 * q @ k.transpose(0, 2, 1) / np.log(base)
+        most = np.maximum(m, scores.max(-1))
+        weights, kept = base ** (scores - most[..., None]), base ** (m - most)
+        want = kept[..., None] * o + weights @ v, most, kept * t + weights.sum(-1)
+        for got, right in zip(program(q, k, v, o, m, t, function=f"f{number}"), want, strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)

@@ -40,11 +40,16 @@ def _attention(scope: Scope, op: form.Operation) -> list[Value]:
     mask = scope.any_tensor(inputs[4]) if len(inputs) > 4 else None
     outs = [scope.any_tensor(one) for one in outputs]
     block = op.block()
+    # IREE's decomposition: exp2 of scores times log2(e), but where the config says otherwise.  Both
+    # give the same where neither a region nor a running maximum tells.
+    config = op.attributes.get("decomposition_config")
+    use_exp2 = config.get("use_exp2", True) if isinstance(config, dict) else True
+    in_base_2 = use_exp2 is not False and (online or not is_identity(block))
     given: dict[str, Any] = {
         "mask": None if mask is None else type_of(scope, mask),
         "scale": float(scale.value) if isinstance(scale, Number) else "operand",
         "region": None if is_identity(block) else region_of(scope, block),
-        "score_domain": "natural" if is_identity(block) else "log2",
+        "score_domain": "log2" if in_base_2 else "natural",
         "indexing_maps": [map_text(one) for one in op.attributes["indexing_maps"]],
         "output_dtype": outs[0].element.storage[0],
     }
