@@ -50,6 +50,12 @@ def test_lists_its_commands(command):
         (["frob"], "invalid choice: 'frob'"),
         (["list", "attention"], "unrecognized arguments: attention"),
         (["build", "attention", "--frob"], "unrecognized arguments: --frob"),
+        (["build", "attention"], "attention: missing a required argument: 'query'; operands are"),
+        (
+            ["build", "sort", "8xf32", "8xf32"],
+            "sort: missing a required argument: 'dimension'; operands are",
+        ),
+        (["build", "sort", "--set", "size=3"], "sort: no attribute 'size'; there are "),
     ],
 )
 def test_a_wrong_command_line_is_status_2(command, arguments, message):
@@ -94,6 +100,41 @@ def test_ctrl_c_ends_a_real_run_and_its_processes():
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=60)  # until the last process has closed its end
     assert (process.returncode, err) == (130, "tvm-iree-ext: interrupted\n")
+
+
+def test_sigterm_ends_a_real_run_and_leaves_nothing(tmp_path):
+    process = subprocess.Popen(
+        [*START, "verify", "--cases", "500"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    end = time.monotonic() + 120
+    while not list(tmp_path.glob("tvm_iree_ext-*")) and time.monotonic() < end:
+        time.sleep(0.1)
+    process.terminate()
+    _, err = process.communicate(timeout=60)  # until the last process has closed its end
+    assert (process.returncode, err) == (143, "tvm-iree-ext: ended by SIGTERM\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("shell", "message"),
+    [
+        ("{} >&-", "standard output is closed; send it to /dev/null where none is wanted"),
+        ("{} >/dev/full", "No space left on device"),
+        ("mkdir d; cd d; rmdir ../d; {}", "the working directory was deleted; change to another"),
+    ],
+    ids=["closed", "full", "deleted"],
+)
+def test_a_place_that_is_gone_is_one_line_and_status_1(tmp_path, shell, message):
+    command = f"{sys.executable} -m tvm_iree_ext.cli.main list"
+    done = subprocess.run(
+        ["bash", "-c", shell.format(command)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"tvm-iree-ext: {message}")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_reader_that_leaves_is_no_error():

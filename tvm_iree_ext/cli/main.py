@@ -1,13 +1,18 @@
 """``tvm-iree-ext``: see what is here; build, import, run, verify and draw from a shell.
 
-Exit status: 0 done, 1 the request cannot be met, 2 the command line is wrong, 130 interrupted.
+Exit status: 0 done, 1 the request cannot be met, 2 the command line is wrong, 130 interrupted,
+143 ended by SIGTERM.
 """
 
 import argparse
+import contextlib
 import importlib.metadata
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
@@ -19,6 +24,7 @@ from tvm_iree_ext.cli.gpu_table import add_gpu_table
 from tvm_iree_ext.cli.inspect import add_inspect
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
+from tvm_iree_ext.cli.operands import UsageError
 from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
 from tvm_iree_ext.cli.records import add_records
 from tvm_iree_ext.cli.simulate import add_simulate
@@ -34,10 +40,20 @@ _PACKAGES = ("tvm-iree-ext", "apache-tvm", "apache-tvm-ffi")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     args = _parse(_parser(), argv)
+    if sys.stdout is None:
+        return _complain("standard output is closed; send it to /dev/null where none is wanted")
     try:
-        status = args.run(args)
-        sys.stdout.flush()
+        os.getcwd()  # without one neither TVM nor PyTorch can be imported
+    except FileNotFoundError:
+        return _complain("the working directory was deleted; change to another one")
+    signals: list[int] = []
+    try:
+        with _sigterm_interrupts(signals):
+            status = args.run(args)
+            sys.stdout.flush()
         return status or 0
+    except UsageError as error:
+        return _complain(str(error), 2)
     except ExtError as error:
         return _complain(str(error))
     except ImportError as error:
@@ -46,15 +62,41 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141  # what a shell gives a program that SIGPIPE ended
     except OSError as error:
-        return _complain(f"{error.strerror or error}: {error.filename}")
+        where = f": {error.filename}" if error.filename else ""
+        return _complain(f"{error.strerror or error}{where}")
     except KeyboardInterrupt:
-        print(f"{PROGRAM}: interrupted", file=sys.stderr)
-        return 130
+        if signals:
+            return _complain("ended by SIGTERM", 128 + signal.SIGTERM)
+        return _complain("interrupted", 130)
 
 
-def _complain(message: str) -> int:
-    print(f"{PROGRAM}: {message}", file=sys.stderr)
-    return 1
+def _complain(message: str, status: int = 1) -> int:
+    if sys.stderr is not None:  # a print to None goes to standard output
+        print(f"{PROGRAM}: {message}", file=sys.stderr)
+    return status
+
+
+@contextlib.contextmanager
+def _sigterm_interrupts(signals: list[int]) -> Iterator[None]:
+    """Within the block the first SIGTERM does what Ctrl-C does, so that nothing is left behind.
+
+    It is added to ``signals``; later ones are not heard.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+
+    def interrupt(number: int, _frame: Any) -> None:
+        signal.signal(number, signal.SIG_IGN)
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -14,6 +14,11 @@ from typing import Any
 import tvm_iree_ext as ext
 from tvm_iree_ext.errors import OpError
 
+
+class UsageError(OpError):
+    """The words are not those that a command takes."""
+
+
 # Functions that make an op of another name: the short forms.
 _SHORT = frozenset({"matmul"})
 
@@ -49,7 +54,8 @@ def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
     """The op that the words describe.
 
     Raises:
-        OpError: for an unknown op, operand or attribute, a malformed type, and what the op refuses.
+        UsageError: for operands that are missing or too many, and unknown names.
+        OpError: for an unknown op, a malformed type, and what the op refuses.
     """
     make = op_function(op)
     parameters = inspect.signature(make).parameters
@@ -65,13 +71,16 @@ def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
     attributes = [name for name in parameters if name not in tensors]
     for word in settings:
         if (match := _NAMED.fullmatch(word)) is None:
-            raise OpError(f"{op}: {word!r} is not NAME=VALUE; names are {', '.join(attributes)}")
+            raise UsageError(f"{op}: {word!r} is not NAME=VALUE; names are {', '.join(attributes)}")
         _check_name(op, "attribute", match[1], attributes, named)
         named[match[1]] = parse_value(match[2])
     try:
         inspect.signature(make).bind(*positional, **named)
     except TypeError as error:
-        raise OpError(f"{op}: {error}; operands are {', '.join(tensors)}") from None
+        raise UsageError(
+            f"{op}: {error}; operands are {', '.join(tensors)};"
+            f" attributes, by --set, {', '.join(attributes)}"
+        ) from None
     try:
         return make(*positional, **named)
     except TypeError as error:  # JSON of a type that the op did not reckon with
@@ -80,9 +89,9 @@ def make_op(op: str, operands: Sequence[str], settings: Sequence[str]) -> Any:
 
 def _check_name(op: str, what: str, name: str, known: Sequence[str], given: dict[str, Any]) -> None:
     if name not in known:
-        raise OpError(f"{op}: no {what} {name!r}; there are {', '.join(known) or 'none'}")
+        raise UsageError(f"{op}: no {what} {name!r}; there are {', '.join(known) or 'none'}")
     if name in given:
-        raise OpError(f"{op}: {what} {name!r} came twice")
+        raise UsageError(f"{op}: {what} {name!r} came twice")
 
 
 def _tensor_parameters(make: Callable[..., Any]) -> list[str]:
