@@ -27,7 +27,8 @@ REGISTRY = (
 )
 RECORDS = ".record .record_files .tuned"
 COMPILE = (
-    ".passes .call_guard .vector_math .streams .prefetches .pipeline .linker .device .versions"
+    ".passes .call_guard .math_calls .vector_math .streams .prefetches .pipeline .linker .device"
+    " .versions"
 )
 BUILD = f"{REGISTRY} {COMPILE} {DEPLOYED} {RECORDS} .builder"
 PASSES = ".program_passes .program_lowering .program_device"
@@ -54,7 +55,8 @@ ALLOWED = {
     "catalog": ".tolerance .layout .ops .reference .expression numpy ml_dtypes",
     "registry": ".catalog .ops .reference .schedules numpy",
     "support": f"{REGISTRY} .machine .gpu_function tvm numpy",
-    "vector_math": "tvm tvm_ffi",
+    "math_calls": "tvm tvm_ffi",
+    "vector_math": ".math_calls tvm",
     "narrow_storage": "numpy tvm tvm_ffi",
     "vectorization": "tvm tvm_ffi",
     "call_guard": ".signature tvm",
@@ -76,8 +78,8 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".interrupts .passes .narrow_storage .vector_math .purity .target .layout .intrin"
-    " .linker .artifact .manifest .device.launcher tvm tvm_ffi cuda",
+    "device": ".interrupts .passes .narrow_storage .math_calls .vector_math .purity .target .layout"
+    " .intrin .linker .artifact .manifest .device.launcher tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .torch_arrays .manifest .device.launcher numpy",
     "kernel": ".interrupts .arrays .calls .gpu_function .manifest .artifact .cache .machine"

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 import tvm
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext import pipeline
 from tvm_iree_ext.target.names import make_target
-from tvm_iree_ext.vector_math import COARSE, NEGATIVE_EXP2
+from tvm_iree_ext.vector_math import COARSE, NEGATIVE_EXP2, lower_vector_math
 
 COUNT = 1 << 16
 
 
-def elementwise(function, dtype, vector=True, attributes=None, target="llvm"):
-    """A kernel ``y = function(x)`` over COUNT elements."""
+def prim_func(function, dtype, vector=True, attributes=None):
+    """``y = function(x)`` over COUNT elements."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name("main")
         I.func_attr(attributes or {})
@@ -25,9 +25,14 @@ def elementwise(function, dtype, vector=True, attributes=None, target="llvm"):
         loop = I.vectorized if vector else I.serial
         with I.sblock("root"), I.serial(0, COUNT // 16) as block, loop(0, 16) as lane:
             I.buffer_store(y, function(x[block * 16 + lane]), [block * 16 + lane])
+    return builder.get()
+
+
+def elementwise(function, dtype, vector=True, attributes=None, target="llvm"):
+    """A kernel of that."""
     pipeline.register()
     return tvm.compile(
-        tvm.IRModule({"main": builder.get()}),
+        tvm.IRModule({"main": prim_func(function, dtype, vector, attributes)}),
         target=make_target(target),
         tir_pipeline=pipeline.CPU_PIPELINE,
     )
@@ -108,11 +113,54 @@ def test_a_nan_with_any_payload_stays_nan():
 
 def test_what_a_condition_guards_stays_behind_it():
     def guarded(x):
-        return tirx.if_then_else(x > 0, tirx.exp(x), x)
+        return tirx.if_then_else(x > 0, tirx.exp(tirx.log(x) + tirx.exp2(x)), x) - tirx.tanh(x)
 
     x = np.array([-1.0, 0.0, 1.0], np.float32)
     got = run(elementwise(guarded, "float32", vector=False), x)
-    np.testing.assert_allclose(got, [-1, 0, np.e], rtol=1e-6)
+    np.testing.assert_allclose(got, [-1, 0, np.exp(2)] - np.tanh(x), rtol=1e-6)
+
+
+def test_what_is_read_under_a_condition_is_read_nowhere_else():
+    """The last elements of ``x`` are beyond its end."""
+    with IRBuilder() as builder, I.prim_func():
+        I.func_name("main")
+        x, y = (
+            I.arg(name, I.buffer((n,), "float32", align=4)) for name, n in (("x", 8), ("y", 64))
+        )
+        with I.serial(0, 64) as at:
+            value = tirx.if_then_else(at < 8, tirx.exp(x[at]), tirx.const(0, "float32"))
+            I.buffer_store(y, value, [at])
+    mod = lower_vector_math(tvm.IRModule({"main": builder.get()}))
+    s_tir.analysis.OOBChecker()(mod)
+
+
+FUNCTIONS = (
+    *("exp", "exp2", "exp10", "sigmoid", "tanh", "log", "log2", "log10", "log1p", "sin", "cos"),
+    *("tan", "sinh", "cosh", "asin", "acos", "atan", "asinh", "acosh", "atanh", "erf", "rsqrt"),
+)
+
+
+def lowered(function, dtype, depth, guarded):
+    """As code generation gets a function of a function of a function ..."""
+
+    def chain(x):
+        value = x
+        for _ in range(depth):
+            value = function(value)
+        return tirx.if_then_else(x > 0, value, x) if guarded else value
+
+    mod = tvm.IRModule({"main": prim_func(chain, dtype, vector=False)})
+    mod = tirx.transform.BindTarget(make_target("llvm").with_host("llvm"))(mod)
+    lower, finalize, _ = pipeline._cpu_pipeline()
+    return len(finalize()(lower(mod)).script())
+
+
+@pytest.mark.parametrize("guarded", [False, True], ids=["plain", "guarded"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_chain_of_functions_grows_with_its_length(name, guarded):
+    for dtype in ("float32", "float64"):
+        sizes = [lowered(getattr(tirx, name), dtype, depth, guarded) for depth in (0, 4, 8)]
+        assert sizes[2] - sizes[0] < 2.5 * (sizes[1] - sizes[0])
 
 
 def test_no_library_call_is_left():

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.target import codegen as llvm
+
+from tvm_iree_ext.math_calls import Share, replace_calls
 
 Expr: TypeAlias = ir.Expr
 
@@ -88,9 +89,6 @@ def constant(value: float, dtype: str) -> Expr:
     number = tirx.const(value, scalar)
     return tirx.Broadcast(number, int(lanes)) if lanes else number
 
-
-Share: TypeAlias = Callable[[Expr], Expr]
-"""Makes a value that is used several times cheap to repeat: a variable bound to it."""
 
 _Lowering: TypeAlias = Callable[[Expr, Share], Expr]
 
@@ -222,42 +220,6 @@ _LOWERINGS: dict[str, tuple[_Lowering, tuple[str, ...]]] = {
 }
 
 
-def _lower_statement(statement: tirx.Stmt, for_exp2: Callable[[str], _Lowering]) -> tirx.Stmt:
-    """The statement with its calls replaced, after the bindings that they need."""
-    bindings: list[tirx.Stmt] = []
-
-    def bind(value: Expr) -> Expr:
-        var = tirx.Var("v", str(value.ty.dtype))
-        bindings.append(tirx.Bind(var, value))
-        return var
-
-    def repeat(value: Expr) -> Expr:
-        return value
-
-    guarded = False
-
-    def note_guard(call: ir.Call) -> None:
-        nonlocal guarded
-        guarded = guarded or getattr(call.op, "name", "") == "tirx.if_then_else"
-
-    tvm_ffi.structural_walk(statement, (ir.Call, note_guard))
-    # What a condition guards, such as a load, must stay behind it: there values are repeated, and
-    # LLVM finds the common parts.
-    share = repeat if guarded else bind
-
-    def lower(call: ir.Call) -> Expr:
-        name = getattr(call.op, "name", "")
-        function, scalars = _LOWERINGS.get(name, (None, ()))
-        if function is None or str(call.ty.dtype).partition("x")[0] not in scalars:
-            return call
-        if name == "tirx.exp2":
-            function = for_exp2(str(call.ty.dtype))
-        return function(share(call.args[0]), share)
-
-    lowered = tvm_ffi.structural_map(statement, (ir.Call, lower))
-    return tirx.SeqStmt([*bindings, lowered]) if bindings else lowered
-
-
 @tirx.transform.prim_func_pass(opt_level=0)
 def lower_vector_math(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
@@ -266,17 +228,19 @@ def lower_vector_math(
 
     It runs last: TVM's simplifier takes (x + c) - c for x, which is not so for rounded floats.
     """
-    simple = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)
     attributes = dict(func.attrs or {})
     weights, target = attributes.get(NEGATIVE_EXP2), attributes.get("target")
     usual = exp2_of_negative if weights else exp2
     scaled = _scaled_exp2(_COARSE_EXP2 if str(weights) == COARSE else _FRACTION_EXP2)
     has_scaling = target is not None and bool(llvm.llvm_cpu_has_features("avx512dq", target))
 
-    def for_exp2(dtype: str) -> _Lowering:
-        return scaled if has_scaling and dtype == _SCALED else usual
+    def lower(call: ir.Call, share: Share) -> Expr | None:
+        dtype = str(call.ty.dtype)
+        function, scalars = _LOWERINGS.get(getattr(call.op, "name", ""), (None, ()))
+        if function is None or dtype.partition("x")[0] not in scalars:
+            return None
+        if function is exp2:
+            function = scaled if has_scaling and dtype == _SCALED else usual
+        return function(call.args[0], share)
 
-    def lower(statement: tirx.Stmt) -> tirx.Stmt:
-        return _lower_statement(statement, for_exp2)
-
-    return func.with_body(tvm_ffi.structural_map(func.body, (simple, lower)))
+    return replace_calls(func, lower)

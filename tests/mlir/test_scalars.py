@@ -5,6 +5,7 @@ import math
 import ml_dtypes
 import numpy as np
 import pytest
+from tvm import tirx
 
 from tvm_iree_ext.errors import MlirError
 
@@ -440,3 +441,48 @@ def test_long_chains_of_sums_in_64_bits_do_not_grow_the_program(built):
     a = integers("i64", 1)
     want = wrap((a.astype(object) * 3**60).tolist(), a.dtype)
     np.testing.assert_array_equal(built(text)(a)[0], want)
+
+
+CHAINED = {
+    **{f"math.{name}": "f64" for name in ("tanh", "round", "atanh", "rsqrt")},
+    **{f"arith.{name}": "f32" for name in ("maximumf", "minnumf", "divf")},
+    **{
+        f"complex.{name}": "complex<f32>"
+        for name in (
+            *("exp", "log", "sqrt", "rsqrt", "sign", "tan", "tanh", "sin", "expm1", "log1p"),
+            *("mul", "div", "pow"),
+        )
+    },
+}
+OF_TWO = ("maximumf", "minnumf", "divf", "mul", "div", "pow")
+
+
+def chained(depth):
+    """A function for each operation, of its own value, again and again."""
+    functions = []
+    for name, kind in CHAINED.items():
+        others = ", %b" if name.partition(".")[2] in OF_TWO else ""
+        steps = "\n".join(f"%x{i + 1} = {name} %x{i}{others} : {kind}" for i in range(depth))
+        maps = ", ".join(["#id"] * 3)
+        functions.append(f"""
+        func.func @{name.replace(".", "_")}(%a: tensor<64x{kind}>) -> tensor<64x{kind}> {{
+          %0 = linalg.generic {{indexing_maps = [{maps}], iterator_types = ["parallel"]}}
+              ins(%a, %a : tensor<64x{kind}>, tensor<64x{kind}>) outs(%a : tensor<64x{kind}>) {{
+          ^bb0(%x0: {kind}, %b: {kind}, %o: {kind}):
+            {steps}
+            linalg.yield %x{depth} : {kind}
+          }} -> tensor<64x{kind}>
+          return %0 : tensor<64x{kind}>
+        }}""")
+    return "#id = affine_map<(d0) -> (d0)>" + "".join(functions)
+
+
+def test_a_chain_of_operations_grows_with_its_length(imported):
+    sizes = []
+    for depth in (1, 4, 16):
+        mod = imported(chained(depth)).module
+        kernels = [f for f in mod.functions.values() if isinstance(f, tirx.PrimFunc)]
+        assert len(kernels) == len(CHAINED)
+        sizes.append(sorted(len(one.script()) for one in kernels))
+    for one, four, sixteen in zip(*sizes, strict=True):
+        assert sixteen < 8 * max(four, one)

@@ -14,14 +14,13 @@ float16 is computed in float32.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-import tvm_ffi
 from tvm import ir, tirx
 
+from tvm_iree_ext.math_calls import Share, replace_calls
 from tvm_iree_ext.vector_math import (
     EXP2_OF_NEGATIVE,
-    Share,
     constant,
     exp,
     exp2,
@@ -257,32 +256,29 @@ _LOWERINGS: dict[str, tuple[tuple[str, ...], Function]] = {
 }
 
 
-def _lower(call: ir.Call) -> Any:
-    name, arguments = str(getattr(call.op, "name", "")).removeprefix("tirx."), list(call.args)
-    if name == "call_pure_extern":
-        name = arguments.pop(0).value
+def _arguments(call: ir.Call) -> tuple[str, list[Expr]]:
+    """The name of the function that is called, and its arguments."""
+    name, arguments = str(getattr(call.op, "name", "")).partition(".")[2], list(call.args)
+    return (arguments[0].value, arguments[1:]) if name == "call_pure_extern" else (name, arguments)
+
+
+def _is_ours(call: ir.Call) -> bool:
+    return _arguments(call)[0] in _LOWERINGS
+
+
+def _lower(call: ir.Call, share: Share) -> Expr | None:
+    name, arguments = _arguments(call)
     if name not in _LOWERINGS:
-        return call
+        return None
     dtypes, function = _LOWERINGS[name]
     scalar, by, lanes = str(call.ty.dtype).partition("x")
     if scalar not in dtypes and (scalar != "float16" or "float32" not in dtypes):
-        return call
-    bound: list[tuple[Any, Expr]] = []
-
-    def share(value: Expr) -> Expr:
-        var = tirx.Var("v", str(value.ty.dtype))
-        bound.append((var, value))
-        return var
-
+        return None
     (argument,) = arguments
     if scalar == "float16":
-        argument = tirx.Cast(f"float32{by}{lanes}", argument)
-    value = function(share(argument), share)
-    if scalar == "float16":
-        value = tirx.Cast(str(call.ty.dtype), value)
-    for var, kept in reversed(bound):
-        value = tirx.Let(var, kept, value)
-    return value
+        wide = function(share(tirx.Cast(f"float32{by}{lanes}", argument)), share)
+        return tirx.Cast(str(call.ty.dtype), wide)
+    return function(argument, share)
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
@@ -293,4 +289,4 @@ def lower_amd_math(
 
     After the last simplification, which takes (x + c) - c for x, and before TVM's own lowering.
     """
-    return func.with_body(tvm_ffi.structural_map(func.body, (ir.Call, _lower)))
+    return replace_calls(func, _lower, _is_ours)

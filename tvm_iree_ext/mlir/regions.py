@@ -1,9 +1,9 @@
 """Regions of scalar operations, evaluated into TIR expressions."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, tirx
 
 from tvm_iree_ext.mlir import form
@@ -15,10 +15,10 @@ from tvm_iree_ext.mlir.scalar_math import MATH
 from tvm_iree_ext.mlir.scalars import INTEGERS, Context, Handler, on_index, results_of
 from tvm_iree_ext.mlir.values import SCALARS, TENSORS, Number, Value
 
-# TVM's passes walk expressions as trees, whose size may double with each use of a value.
+# TVM's passes walk expressions as trees, whose size may double with each use of a value, and grow
+# by more with each operation that takes an operand several times.
 _LARGE, _TOO_LARGE = 200, 20_000
 _DYNAMIC = -(2**63)  # in a list of static numbers: an operand is meant
-_OF_OP = 8  # nodes that an operation adds, about
 
 
 def _index(context: Context, op: form.Operation, operands: list[Any]) -> Any:
@@ -150,13 +150,9 @@ class Evaluator:
     def __init__(self, context: Context, outside: Callable[[form.Value], Value]) -> None:
         self.context, self.outside = context, outside
         self._held: dict[int, Any] = {}
-        self._sizes: dict[int, int] = {}
 
     def run(self, block: form.Block, arguments: Sequence[Any]) -> list[Any]:
         """What the block's terminator takes."""
-        uses = Counter(
-            id(value) for op in block.operations for own in op.walk() for value in own.operands
-        )
         for argument, held in zip(block.arguments, arguments, strict=True):
             self._held[id(argument)] = held
         *operations, last = block.operations
@@ -164,46 +160,35 @@ class Evaluator:
             if op.name == "cf.assert":  # of an index, mostly; an extract stays inside without it
                 continue
             operands = [self.held(value) for value in op.operands]
-            within = 0
             try:
-                if op.name == "scf.if":
-                    found, within = self._chosen(op)
-                else:
-                    found = self.apply(op, operands)
+                found = self._chosen(op) if op.name == "scf.if" else self.apply(op, operands)
             except Unsupported as reason:
                 raise Unsupported(f"{op.name} at {op.location}: {reason}") from None
-            size = _OF_OP + within + sum(self._sizes.get(id(value), 1) for value in op.operands)
             for result, held in zip(op.results, found, strict=True):
-                used = uses[id(result)]
-                own = size
-                if used > 1 and size > _LARGE and self.context.kernel is not None:
-                    held, own = self.context.kernel.kept(held), 1
-                elif size > _TOO_LARGE:
+                size = _nodes(held)
+                if size > _TOO_LARGE:
                     raise Unsupported(
                         f"{op.name} at {op.location}: the region's expression is too large"
                     )
-                self._held[id(result)], self._sizes[id(result)] = held, own
+                self._held[id(result)] = self.context.kept(held) if size > _LARGE else held
         return [self.held(value) for value in last.operands]
 
-    def _chosen(self, op: form.Operation) -> tuple[list[Any], int]:
-        """The results of a branch, both ways of which are computed; and the nodes that it takes."""
-        ways, size = [], 0
+    def _chosen(self, op: form.Operation) -> list[Any]:
+        """The results of a branch, both ways of which are computed."""
+        ways = []
         for region in op.regions if op.results else ():
             way = Evaluator(self.context, self.outside)
-            way._held, way._sizes = dict(self._held), dict(self._sizes)
+            way._held = dict(self._held)
             ways.append(way.run(region[0], []))
-            last = region[0].operations[-1]
-            size += sum(way._sizes.get(id(value), 1) for value in last.operands)
         if not ways:
-            return [], 0
+            return []
         condition = self.held(op.operands[0])
-        found = [
+        return [
             Pair(*(tirx.Select(condition, a, b) for a, b in zip(yes, no, strict=True)))
             if isinstance(yes, Pair)
             else tirx.Select(condition, yes, no)
             for yes, no in zip(*ways, strict=True)
         ]
-        return found, size
 
     def apply(self, op: form.Operation, operands: list[Any]) -> list[Any]:
         """What the results of an operation hold."""
@@ -226,6 +211,14 @@ class Evaluator:
         if isinstance(found, SCALARS) and self.context.kernel is not None:
             return self.context.kernel.scalar(found)
         raise Unsupported(f"uses {value.name}, which is no constant, in a region")
+
+
+def _nodes(held: Any) -> int:
+    """How many nodes an expression, or a pair of them, has as a tree."""
+    nodes: list[Any] = []
+    for part in held if isinstance(held, Pair) else (held,):
+        tvm_ffi.structural_walk(part, (ir.Expr, nodes.append))
+    return len(nodes)
 
 
 def as_argument(value: ir.Expr, kind: form.Type) -> Any:

@@ -40,8 +40,12 @@ class Context:
         if self.kernel is None or not kind.rounds_by_words or _is_plain(value):
             return kind.rounded(value)
         # Rounding takes the number several times, and a chain of it would grow so.
-        stored = kind.stored(self.kernel.kept(value))
-        return kind.loaded(self.kernel.kept(stored) if kind.bits == 8 else stored)
+        stored = kind.stored(self.kept(value))
+        return kind.loaded(self.kept(stored) if kind.bits == 8 else stored)
+
+    def kept(self, value: Any) -> Any:
+        """A value, computed once however often it is used, where that is possible."""
+        return value if self.kernel is None or _is_plain(value) else self.kernel.kept(value)
 
     def largest(self, value: Expr) -> int:
         """What the absolute value of an int64 is certain not to exceed."""
@@ -160,8 +164,7 @@ def wrapping(context: "Context", name: str, a: Expr, b: Expr, kind: Element) -> 
     p, q = context.largest(a), context.largest(b)
     if (p * q if name == "mul" else p + q) < 1 << 63:
         return exact(a, b)
-    if context.kernel is not None:  # each is used several times: a chain of sums would grow so
-        a, b = (one if _is_plain(one) else context.kernel.kept(one) for one in (a, b))
+    a, b = context.kept(a), context.kept(b)  # each is used several times: a chain would grow so
     return narrowed(_wrapping_64(name, as_unsigned(a, kind), as_unsigned(b, kind)), kind)
 
 
