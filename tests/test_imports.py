@@ -88,7 +88,8 @@ ALLOWED = {
     "program": ".control .gpu_function .kernel .arrays .complex_arrays .calls .manifest .artifact"
     " .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
-    "program_relax": ".mlir .program_passes tvm tvm_ffi",
+    "program_relax": ".mlir .program_passes .program_relax_sorts tvm tvm_ffi",
+    "program_relax_sorts": ".mlir .ops tvm",
     "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .tuned .kernel tvm",
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",

@@ -7,9 +7,10 @@ from tvm import ir, relax, tirx
 
 from tvm_iree_ext.dtypes import is_dtype
 from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.mlir.imported import EntryPoint, Imported
+from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, EntryPoint, Imported
 from tvm_iree_ext.mlir.scalar_floats import extreme
 from tvm_iree_ext.program_passes import prim_functions, relax_functions, with_functions
+from tvm_iree_ext.program_relax_sorts import Sorts
 from tvm_iree_ext.signature import Extent, Operand, Signature
 
 
@@ -22,13 +23,14 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         BuildError: for a module without functions, operands that are no tensors of known rank and
             type, and operators that TVM has no loops for.
     """
+    sorts = Sorts()
     try:
         mod = ir.transform.Sequential(
             [
                 relax.transform.ConvertToDataflow(min_size=1),
                 _normalize_by_batch,
                 relax.transform.DecomposeOpsForInference(),
-                relax.transform.LegalizeOps(),
+                relax.transform.LegalizeOps(dict(sorts.lowered())),
             ]
         )(mod)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
@@ -42,7 +44,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         points.append(EntryPoint(var.name_hint, _signature(var.name_hint, function)))
     if not points:
         raise BuildError(f"{name}: has no Relax function that is public")
-    return Imported(name, mod, tuple(points))
+    return Imported(name, mod, tuple(points), sorts.ops)
 
 
 @relax.expr_functor.mutator
@@ -81,6 +83,8 @@ def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
         name = "max" if isinstance(chosen, tirx.Max) else "min"
         return extreme(chosen.a, chosen.b, name, keeps_nan=True)
 
+    if OP_ATTRIBUTE in (function.attrs or {}):
+        return function
     body = tvm_ffi.structural_map(function.body, ((tirx.Max, tirx.Min), either))
     return function.with_body(body)
 

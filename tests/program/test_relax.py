@@ -85,3 +85,29 @@ def test_results_of_extents_that_follow_from_data_are_refused_for_what_they_are(
         builder.emit_func_output(y)
     with pytest.raises(BuildError, match=r"out0 is .*, whose extents follow from data; expected"):
         from_relax(builder.get())
+
+
+@pytest.mark.parametrize(("dtype", "descending"), [("float32", True), ("int8", False)])
+def test_sorts_of_a_relax_module_are_the_registrys(dtype, descending, tmp_path):
+    """TVM has no loops for them, and its own sort does not take every type."""
+    builder = relax.BlockBuilder()
+    rows = tirx.Var("rows", "int64")
+    x = relax.Var("x", relax.TensorType((rows, 9), dtype))
+    with builder.function("main", [x], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            ordered = builder.emit(relax.op.sort(x, axis=0, descending=descending))
+            places = builder.emit(relax.op.argsort(x, 1, descending, "int32"))
+            best = builder.emit(relax.op.topk(x, 3, axis=1, largest=descending, dtype="int64"))
+            both = [builder.emit(relax.TupleGetItem(best, i)) for i in (0, 1)]
+            given = builder.emit_output(relax.Tuple([ordered, places, *both]))
+        builder.emit_func_output(given)
+    built = ext.build(builder.get(), folder=tmp_path / "p")
+    x = np.random.default_rng(0).integers(-5, 6, (6, 9)).astype(dtype)
+    keys = -x.astype("float32") if descending else x.astype("float32")
+    order = np.argsort(keys, 1, kind="stable")
+    got = built(x)
+    np.testing.assert_array_equal(got[0], -np.sort(-x, 0) if descending else np.sort(x, 0))
+    np.testing.assert_array_equal(got[1], order)
+    np.testing.assert_array_equal(got[2], np.take_along_axis(x, order, 1)[:, :3])
+    np.testing.assert_array_equal(got[3], order[:, :3])
+    assert [str(result.dtype) for result in got[1:]] == ["int32", dtype, "int64"]

@@ -83,7 +83,7 @@ def _like(value: Value, seed: int) -> Input:
         low, high = float(np.min(value.data)), float(np.max(value.data))
     if not value.is_float:
         return Input(value.type, "whole", int(low), int(high), seed)
-    return Input(value.type, "grid", np.floor(low), np.ceil(high), seed)
+    return Input(value.type, "grid", float(np.floor(low)), float(np.ceil(high)), seed)
 
 
 def _with_input(web: Web, number: int, new: Input) -> Web:

@@ -619,7 +619,9 @@ _WRITE: dict[str, Write] = {
 
 
 def _takes(node: Node, types: Sequence[Type]) -> bool:
-    return 0 not in node.type.shape or node.op not in ("reverse", "scan")  # maps of no sign
+    """All but maps that would be below 0, and slices at the end, which MLIR refuses, of nothing."""
+    is_empty = any(0 in type.shape for type in (node.type, *types))
+    return not is_empty or node.op not in ("reverse", "scan", "slice", "pad", "dynamic_update")
 
 
 def _text(web: Web) -> str:
