@@ -9,15 +9,20 @@ import contextlib
 import hashlib
 import importlib.util
 import json
+import logging
 import os
+import secrets
 import signal
+import struct
 import tarfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tvm_iree_ext.tuning import fleet_secret
 from tvm_iree_ext.tuning.conditions import Conditions
 from tvm_iree_ext.tuning.fleet_address import DEFAULT_KEY, HOST, PORT, address
 from tvm_iree_ext.tuning.measure import Candidate, Measurer, Runner
@@ -28,6 +33,8 @@ from tvm_iree_ext.target.names import TargetLike
 from tvm_iree_ext.workers import Worker
 
 _PORTS_TRIED = 10
+_ANSWER_S = 10.0
+_TRIES = 3
 _DEVICE_S = 60.0  # to wait for a device: one whose kernel crashed is back after seconds
 
 
@@ -44,20 +51,23 @@ def serve_tracker(host: str = HOST, port: int = PORT, said: Callable[[str], None
     """
     if importlib.util.find_spec("tornado") is None:
         raise TuningError("TVM's tracker needs tornado: pip install 'tvm-iree-ext[fleet]'")
-    from tvm.rpc import base
-    from tvm.rpc.tracker import PopenTrackerServerState, TrackerCode
+    from tvm.rpc import base, tracker
 
     signal.signal(signal.SIGTERM, interrupt)
+    tracker.logger.setLevel(logging.WARNING)
     try:
-        state = PopenTrackerServerState(host, port, port + _PORTS_TRIED, silent=True)
-    except (OSError, ValueError) as error:
+        listener, at = fleet_secret.listening(host, range(port, port + _PORTS_TRIED))
+    except OSError as error:
         raise TuningError(f"no tracker at {host}:{port}: {error}") from None
-    said(f"tracker at {host}:{state.port}")
+    stop_key = secrets.token_hex()
+    thread = threading.Thread(target=tracker._tracker_server, args=(listener, stop_key))
+    thread.start()
+    said(f"tracker at {host}:{at}")
     try:
-        state.thread.join()
+        thread.join()
     except KeyboardInterrupt:
-        session = _connect((host, state.port))
-        base.sendjson(session._sock, [TrackerCode.STOP, state.stop_key])
+        session = _connect((host, at))
+        base.sendjson(session._sock, [tracker.TrackerCode.STOP, stop_key])
         base.recvjson(session._sock)
         session.close()
 
@@ -95,9 +105,20 @@ def _connect(tracker: tuple[str, int]) -> Any:
     from tvm.rpc import base
     from tvm.rpc.client import TrackerSession
 
+    class Session(TrackerSession):
+        """One that proves the secret."""
+
+        def _connect(self) -> None:
+            self._sock = fleet_secret.connector()(self._addr, timeout=1, retry_period=0.2)
+            self._sock.settimeout(_ANSWER_S)  # who wants a secret waits for it, and says nothing
+            self._sock.sendall(struct.pack("<i", base.RPC_TRACKER_MAGIC))
+            (magic,) = struct.unpack("<i", base.recvall(self._sock, 4))
+            if magic != base.RPC_TRACKER_MAGIC:
+                raise RuntimeError(f"it does not speak as one; it may want {fleet_secret.VARIABLE}")
+            self._sock.settimeout(None)
+
     try:
-        base.connect_with_retry(tracker, timeout=1, retry_period=0.2).close()
-        return TrackerSession(tracker)
+        return Session(tracker)
     except (RuntimeError, OSError) as error:
         raise TuningError(f"no tracker at {_text(tracker)}: {error}") from None
 
@@ -143,13 +164,31 @@ def _device(order: Order) -> Any:
         if time.monotonic() > end:
             raise TuningError(f"the tracker at {_text(order.tracker)} knows none")
         time.sleep(0.2)
-    tracker = _connect(order.tracker)
+    for attempt in range(_TRIES):
+        tracker = _connect(order.tracker)
+        try:
+            return _requested(tracker, order)
+        except (RuntimeError, OSError):
+            if attempt == _TRIES - 1:
+                raise
+        finally:
+            tracker.close()
+
+
+def _requested(tracker: Any, order: Order) -> Any:
+    """A session with the device that the tracker gives."""
+    from tvm import rpc
+    from tvm.rpc import base
+
     # Where the last device ends while this waits for it, nobody would answer.
     tracker._sock.settimeout(_DEVICE_S)
-    try:
-        return tracker.request(order.key, session_timeout=order.limit_s, max_retry=3)
-    finally:
-        tracker.close()
+    base.sendjson(tracker._sock, [base.TrackerCode.REQUEST, order.key, "", 1])
+    status, *given = base.recvjson(tracker._sock)
+    if status != base.TrackerCode.SUCCESS:
+        raise RuntimeError(f"the tracker gives none: {status}")
+    host, port, match_key = given[0]
+    host, port = fleet_secret.relayed((host, port))
+    return rpc.connect(host, port, match_key, session_timeout=order.limit_s)
 
 
 def _run(session: Any, order: Order) -> Result:

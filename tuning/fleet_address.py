@@ -3,11 +3,13 @@
 import contextlib
 import ipaddress
 
+from tvm_iree_ext.tuning.fleet_secret import VARIABLE, secret
+
 from tvm_iree_ext.errors import TuningError
 
 HOST = "127.0.0.1"
 PORT = 9190
-DEFAULT_KEY = "tvm_iree_ext"
+DEFAULT_KEY = "tvm_iree_ext"  # of devices; it says which are alike, and keeps nobody out
 
 
 def address(text: str) -> tuple[str, int]:
@@ -22,16 +24,16 @@ def address(text: str) -> tuple[str, int]:
     return host, int(port or PORT)
 
 
-def check_key(host: str, key: str) -> None:
-    """Make sure that a server that others can reach has a key of its own.
+def check_host(host: str) -> None:
+    """Make sure that what others can reach has a secret that they must prove.
 
     Raises:
-        TuningError: where it has not.
+        TuningError: where it has none, or one that cannot be used.
     """
-    if key == DEFAULT_KEY and not _is_loopback(host):
+    if secret() is None and not _is_loopback(host):
         raise TuningError(
-            f"a server at {host} runs what anybody sends who knows its key: give it one by --key,"
-            f" and the same to 'tune'; without one it listens at {HOST} alone"
+            f"a fleet at {host} runs what anybody sends: let {VARIABLE} name a file with a secret,"
+            f" there and where 'tune' runs; without one it listens at {HOST} alone"
         )
 
 

@@ -6,7 +6,9 @@ functions below, which are those of a worker on the user's own machine.
 """
 
 import contextlib
+import ctypes
 import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -20,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import tvm_ffi
-from tvm.rpc.server import PopenRPCServerState
+from tvm.rpc import base, server
+from tvm_iree_ext.tuning import fleet_secret
 from tvm_iree_ext.tuning.fleet import interrupt
 from tvm_iree_ext.tuning.trial import RunOrder, check_candidate, time_candidate
 
@@ -31,7 +34,8 @@ KEEP_TASK = "tvm_iree_ext.fleet.keep_task"
 RUN = "tvm_iree_ext.fleet.run"
 _WORKPATH = "tvm.rpc.server.workpath"
 
-_PORTS = (9200, 9400)
+_PORTS = range(9200, 9400)
+_PR_SET_PDEATHSIG = 1
 _RESTART_S = 0.2
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
@@ -77,7 +81,7 @@ def serve(
                     process = processes.get(number)
                     if process is not None and process.is_alive():
                         continue
-                    arguments = (tracker, key, device, host, advertise, Path(folder))
+                    arguments = (os.getpid(), tracker, key, device, host, advertise, Path(folder))
                     process = context.Process(target=_serve_one, args=arguments)
                     process.start()
                     again = " again" if number in processes else ""
@@ -95,6 +99,7 @@ def serve(
 
 
 def _serve_one(
+    parent: int,
     tracker: tuple[str, int],
     key: str,
     device: Device,
@@ -104,15 +109,27 @@ def _serve_one(
 ) -> None:
     """One server, until its thread ends: as it does when a session's process has crashed."""
     os.setpgid(0, 0)
+    end_with(parent)
+    # A session is a process, too: it ends with this one, by whatever that is ended.
+    os.register_at_fork(after_in_child=lambda: end_with(os.getppid()))
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.update(device.environment)
     register(folder)
-    state = PopenRPCServerState(
-        host, *_PORTS, tracker_addr=tracker, key=key, custom_addr=advertise, silent=True
-    )
-    state.thread.join()
-    os._exit(1)
+    server.logger.setLevel(logging.ERROR)
+    base.connect_with_retry = fleet_secret.connector()  # by which TVM's server goes to the tracker
+    listener, port = fleet_secret.listening(host, _PORTS)
+    try:
+        server._listen_loop(listener, port, key, tracker, None, advertise)
+    finally:
+        os._exit(1)
+
+
+def end_with(parent: int) -> None:
+    """Let the kernel end this process when ``parent`` has ended, were it by SIGKILL."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended meanwhile
+        os._exit(1)
 
 
 def register(folder: Path) -> None:

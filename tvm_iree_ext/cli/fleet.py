@@ -14,7 +14,8 @@ def add_fleet(commands: argparse._SubParsersAction) -> None:
         "fleet",
         help="lend machines to 'tune': TVM's RPC tracker and servers",
         description="A tracker knows servers, one for each device; 'tune' builds on its own machine"
-        " and has candidates measured by them.  All listen on loopback unless told otherwise.",
+        " and has candidates measured by them.  All listen on loopback unless told otherwise,"
+        " which needs a secret: TVM_IREE_EXT_FLEET_SECRET names a file with it, for all of them.",
     )
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     where = ext.tuning.fleet_address
@@ -29,7 +30,7 @@ def add_fleet(commands: argparse._SubParsersAction) -> None:
     server = actions.add_parser("server", help="lend the devices of this machine, until ended")
     _add_tracker(server)
     server.add_argument(
-        "--key", default=where.DEFAULT_KEY, help="what clients must know; needed with --host"
+        "--key", default=where.DEFAULT_KEY, help="which devices are alike (default: %(default)s)"
     )
     server.add_argument("--host", default=where.HOST, help="to listen at (default: %(default)s)")
     server.add_argument("--advertise", metavar="HOST", help="the address that clients are told")
@@ -53,12 +54,13 @@ def _add_tracker(parser: argparse.ArgumentParser) -> None:
 
 def run_tracker(args: argparse.Namespace) -> None:
     """Be the tracker."""
+    ext.tuning.fleet_address.check_host(args.host)
     ext.tuning.fleet.serve_tracker(args.host, args.port, _said)
 
 
 def run_server(args: argparse.Namespace) -> None:
     """Keep the servers up."""
-    ext.tuning.fleet_address.check_key(args.host, args.key)
+    ext.tuning.fleet_address.check_host(args.host)
     tracker = ext.tuning.fleet_address.address(args.tracker)
     ext.tuning.fleet.status(tracker)  # says so if there is none
     device = ext.tuning.fleet_device
