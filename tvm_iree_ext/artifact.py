@@ -10,12 +10,12 @@ import errno
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, TypeVar
 
 from tvm_iree_ext import reading
 from tvm_iree_ext.errors import ArtifactError
-from tvm_iree_ext.manifest import DeviceManifest, File, Manifest, ProgramManifest, parse
+from tvm_iree_ext.manifest import Contents, DeviceManifest, File, Manifest, ProgramManifest, parse
 from tvm_iree_ext.staging import move_over, staging, sync
 
 MANIFEST = "manifest.json"
@@ -36,7 +36,7 @@ def write(
     ``write(folder, manifest, lambda path: compile_library(mod, target, path / LIBRARY))``.
 
     Whatever happens, ``folder`` afterwards is what it was before, or the complete artifact. An
-    artifact that stands there is replaced.
+    artifact that stands there is replaced, unless its folder holds other files besides.
 
     Returns:
         ``manifest`` with the resources and the files' checksums.
@@ -93,12 +93,18 @@ def _put(made: Path, folder: Path) -> None:
 
 
 def _check_replaceable(folder: Path) -> None:
-    """Raise ArtifactError where something other than an artifact or an empty folder stands."""
+    """Raise ArtifactError where something other than an artifact or an empty folder stands.
+
+    An artifact's folder must hold its files alone, since the folder is replaced as a whole.
+    """
     problem = None
     try:
         if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
             return
-        parse(reading.content(folder / MANIFEST, _MANIFEST_BYTES))
+        manifest = parse(reading.content(folder / MANIFEST, _MANIFEST_BYTES))
+        if foreign := _not_of(manifest, folder):
+            more = f", as are {len(foreign) - 1} more" if len(foreign) > 1 else ""
+            problem = f"{foreign[0]} in it is no file of the artifact that stands there{more}"
     except NotADirectoryError:
         problem = "a file of that name exists"
     except FileNotFoundError:
@@ -109,6 +115,14 @@ def _check_replaceable(folder: Path) -> None:
         problem = str(error.strerror or error)
     if problem:
         raise ArtifactError(f"cannot write the artifact {folder}: {problem}")
+
+
+def _not_of(manifest: Contents, folder: Path) -> list[str]:
+    """What stands in an artifact's folder, directly or below, and is none of its files."""
+    files = {PurePosixPath(name) for name in (*manifest.files, MANIFEST)}
+    ours = files.union(*(file.parents for file in files))
+    names = (PurePosixPath(path.relative_to(folder).as_posix()) for path in folder.rglob("*"))
+    return sorted(str(name) for name in names if name not in ours)
 
 
 def read(folder: Path | str) -> Manifest | ProgramManifest | DeviceManifest:
@@ -134,6 +148,16 @@ def read(folder: Path | str) -> Manifest | ProgramManifest | DeviceManifest:
     for name, expected in manifest.files.items():
         _check_file(folder, name, expected)
     return manifest
+
+
+def check_unchanged(folder: Path, manifest: Manifest | ProgramManifest) -> None:
+    """Ask whether the artifact at ``folder`` is still the one whose manifest was read there.
+
+    Raises:
+        ArtifactError: when it is not; as :func:`read`.
+    """
+    if read(folder) != manifest:
+        raise ArtifactError(f"the artifact {folder} was replaced since it was loaded; load it anew")
 
 
 def _described(file: BinaryIO) -> File:

@@ -137,8 +137,8 @@ class Kernel:
         Raises:
             CallError: for arguments that do not fit; nothing was computed, ``out`` is untouched.
                 Some kernels raise it for values, too, before they write anything.
-            ArtifactError: for a kernel that was loaded lazily and does not run on this machine,
-                and for one whose manifest is wrong.
+            ArtifactError: for a kernel that was loaded lazily and does not run on this machine, or
+                whose folder was replaced or removed since; and for one whose manifest is wrong.
         """
         return self._call(arguments, out, named)
 
@@ -185,6 +185,7 @@ class Kernel:
             results, tensors = self._caller.outputs(out, result_shapes, passed)
         if not is_empty:
             if self._function is None:
+                artifact.check_unchanged(self.folder, self.manifest)
                 self._take(_open(self.folder, self.manifest))
             try:
                 self._function(*passed, *tensors)
@@ -204,10 +205,11 @@ class Kernel:
         GPU needs no runtime, and has launchers in Python and C++ instead.
 
         Raises:
-            ArtifactError: where the folder cannot be written or holds something else, where this
-                kernel's own artifact is damaged, or where the runtime at hand is of another
-                architecture than the kernel.
+            ArtifactError: where the folder cannot be written or holds anything else, where this
+                kernel's own artifact is damaged or was replaced since it was loaded, or where the
+                runtime at hand is of another architecture than the kernel.
         """
+        artifact.check_unchanged(self.folder, self.manifest)
         return export(self.folder, folder, runtime=runtime)
 
 

@@ -269,17 +269,21 @@ class Program(Mapping[str, ProgramFunction]):
         Raises:
             ArtifactError: as :meth:`Kernel.export`.
         """
+        artifact.check_unchanged(self.folder, self.manifest)
         return kernel.export(self.folder, folder, runtime=runtime)
 
-    def open(self) -> None:
-        """Load the library, unless that is done.
+    def open(self, *, is_checked: bool = False) -> None:
+        """Load the library, unless that is done; ``is_checked`` says that the files just were.
 
         Raises:
-            ArtifactError: for a program that does not run on this machine.
+            ArtifactError: for a program that does not run on this machine, and for one whose
+                folder was replaced or removed since it was loaded.
         """
         with self._lock:
             if self._executable is not None:
                 return
+            if not is_checked:
+                artifact.check_unchanged(self.folder, self.manifest)
             library = kernel.open_library(self.folder, self.manifest)
             runtime.ensure_loaded(beside=self.folder)  # the virtual machine is in it
             for name in (BYTECODE, PARAMETERS):
@@ -298,6 +302,7 @@ class Program(Mapping[str, ProgramFunction]):
         """What runs a function on a GPU."""
         with self._lock:
             if function.name not in self._on_gpu:
+                artifact.check_unchanged(self.folder, self.manifest)
                 plan = self.manifest.launch.get(function.name, {})
                 self._on_gpu[function.name] = GpuFunction(
                     self.folder, function.name, plan, inputs, function.name
@@ -371,5 +376,5 @@ def load(folder: Path | str, *, lazy: bool = False) -> "Kernel | Program":
         return kernel.load(folder, lazy=lazy)
     program = Program(folder, manifest)
     if not lazy and manifest.target.get("kind") not in DLPACK_DEVICES:
-        program.open()
+        program.open(is_checked=True)
     return program

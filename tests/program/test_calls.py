@@ -115,6 +115,22 @@ def test_constants_of_any_rank_and_type(tmp_path):
         np.testing.assert_array_equal(one.astype("float64"), other.astype("float64"))
 
 
+def test_a_lazy_program_refuses_a_folder_that_was_replaced(tmp_path):
+    folder = scaled(tmp_path).folder
+    lazy, again = load(folder, lazy=True), load(folder, lazy=True)
+    x = normal(3)
+    np.testing.assert_array_equal(again(x, 2.0), x * 2)
+    m = Maker(x=(("n",), "float32"))
+
+    def make(emit):
+        return [emit(m.nest(m.vars, ("n",), "float32", lambda r, i: r[0](i) + 1.0))]
+
+    build_program(program(m, make, [(("n",), "float32")]), folder=folder)
+    for use in (lambda: lazy(x, 2.0), lambda: again.export(tmp_path / "other")):
+        with pytest.raises(ArtifactError, match="scaled was replaced since it was loaded"):
+            use()
+
+
 def test_python_threads_call_one_program(tmp_path):
     built = scaled(tmp_path)
     x = normal(200_000)

@@ -104,6 +104,18 @@ def test_a_failure_leaves_things_as_they_were(folder, error, stands):
         assert read(folder).resources == {"code_bytes": 4}
 
 
+@pytest.mark.parametrize("name", ["results.npz", "notes/n.txt", "more/own.bin", "empty/"])
+def test_a_folder_that_holds_files_of_the_users_is_not_replaced(folder, name):
+    added = folder / name
+    added.parent.mkdir(exist_ok=True)
+    added.mkdir() if name.endswith("/") else added.write_text("precious")
+    first = name.split("/")[0] if not name.startswith("more") else name
+    with pytest.raises(ArtifactError, match=f"{first} in it is no file of the artifact that stand"):
+        write(folder, MANIFEST_OF_TWO, fill)
+    assert added.exists()
+    assert read(folder).resources == {"code_bytes": 4}
+
+
 def test_an_empty_folder_is_filled(tmp_path):
     write(tmp_path, MANIFEST_OF_TWO, fill)
     assert read(tmp_path).op == "toy.two"
@@ -432,6 +444,20 @@ def test_a_lazy_kernel_opens_its_library_at_the_first_call(copy):
     assert kernel.target == {"kind": "rocm"}
     with pytest.raises(ArtifactError, match=r"has no launch plan of toy\.scale"):
         kernel(np.ones((1, 4), "float32"), 2.0)
+
+
+def test_a_lazy_kernel_refuses_a_folder_that_is_gone_or_replaced(artifacts, tmp_path):
+    folder, x = export(artifacts.scale, tmp_path / "kernel"), np.ones((1, 4), "float32")
+    kernel = load(folder, lazy=True)
+    export(artifacts.row_sums, folder)
+    for use in (lambda: kernel(x, 2.0), lambda: kernel.export(tmp_path / "other")):
+        with pytest.raises(ArtifactError, match="kernel was replaced since it was loaded"):
+            use()
+    shutil.rmtree(folder)
+    with pytest.raises(ArtifactError, match="there is no such folder"):
+        kernel(x, 2.0)
+    export(artifacts.scale, folder)  # the same again
+    assert kernel(x, 2.0).tolist() == [[2] * 4]
 
 
 def test_a_folder_whose_kernel_changed_loads_the_new_one(artifacts, tmp_path):
