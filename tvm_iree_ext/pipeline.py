@@ -15,6 +15,7 @@ from tvm_iree_ext.prefetches import choose_caches
 from tvm_iree_ext.streams import define_streams
 from tvm_iree_ext.vector_math import lower_vector_math
 from tvm_iree_ext.vectorization import broadcast_words, compare_words_for_nan
+from tvm_iree_ext.zero_words import write_zeros
 
 CPU_PIPELINE = "tvm_iree_ext.cpu"
 
@@ -107,7 +108,7 @@ def _cpu_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
 
     def finalize() -> Any:
         ours = [lower_vector_math, keep_local_buffers_on_stack, define_streams, choose_caches]
-        return ir.transform.Sequential([*ours, finalize_host()])
+        return ir.transform.Sequential([*ours, finalize_host(), write_zeros])
 
     return _lower, finalize, finalize_device
 

@@ -26,6 +26,7 @@ from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.narrow_storage import keep_narrow_storage, reinterpret_vectors
 from tvm_iree_ext.passes import chosen
+from tvm_iree_ext.zero_words import write_zeros
 
 
 def _passes(target: Target) -> list[Any]:
@@ -143,7 +144,7 @@ def _last(target: Target) -> Any:
             share_quotients,  # which the simplifier would put back to where they were
             *([lower_amd_math] if rocm else []),
             tirx.transform.LowerIntrin(),
-            *([part_branches, fence_epilogue, memory] if rocm else []),
+            *([part_branches, fence_epilogue, memory, write_zeros] if rocm else []),
         ]
     )
 
