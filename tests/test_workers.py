@@ -17,7 +17,7 @@ from tvm_iree_ext.workers import Worker, WorkerDied, each
 
 @pytest.fixture
 def worker(tmp_path):
-    worker = Worker(limit_s=30, folder=str(tmp_path))
+    worker = Worker(limit_s=300, folder=str(tmp_path))
     yield worker
     worker.stop()
 
@@ -39,8 +39,8 @@ def test_a_hang_is_ended(tmp_path):
     worker = Worker(limit_s=0.3, folder=str(tmp_path))
     start = time.monotonic()
     with pytest.raises(WorkerDied, match=r"took more than 0\.3 s"):
-        worker.call(time.sleep, 60)
-    assert time.monotonic() - start < 10
+        worker.call(time.sleep, 3600)
+    assert time.monotonic() - start < 600  # a busy machine takes its time to start a process
 
 
 def test_a_call_that_another_thread_ends_says_so(worker):
@@ -60,10 +60,10 @@ def test_a_call_that_another_thread_ends_says_so(worker):
     worker._running, waiting = (process, Late()), threading.Event()
     with ThreadPoolExecutor(1) as threads:
         call = threads.submit(worker.call, time.sleep, 60)
-        waiting.wait(30)
+        waiting.wait(300)
         worker.stop()
         with pytest.raises(WorkerDied, match="was ended"):
-            call.result(30)
+            call.result(300)
     assert worker.call(abs, -3) == 3
 
 
@@ -88,16 +88,16 @@ def begun(monkeypatch):
 
 def test_a_process_that_is_being_started_is_stopped(worker, begun):
     starting, go_on = threading.Event(), threading.Event()
-    processes = begun(lambda: starting.set() or go_on.wait(30))
+    processes = begun(lambda: starting.set() or go_on.wait(300))
     with ThreadPoolExecutor(2) as threads:
         call = threads.submit(worker.call, time.sleep, 60)
-        starting.wait(30)
+        starting.wait(300)
         stop = threads.submit(worker.stop)
         time.sleep(0.1)  # it looks, and finds one that starts
         go_on.set()
-        stop.result(30)
+        stop.result(300)
         with pytest.raises(WorkerDied, match="was ended"):
-            call.result(30)
+            call.result(300)
     assert not processes[0].is_alive()
 
 
@@ -108,7 +108,7 @@ def test_an_interrupted_start_leaves_no_process(worker, begun):
     processes = begun(interrupt)
     with pytest.raises(KeyboardInterrupt):
         worker.start()
-    processes[0].join(30)
+    processes[0].join(300)
     assert processes[0].exitcode == 0
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
@@ -131,7 +131,7 @@ def test_results_come_in_order_whatever_dies():
         return f"{item}: {error}"
 
     items = ["1", "__import__('os')._exit(2)", "3", "4"]
-    results = list(each(eval, died, items, jobs=2, limit_s=30))
+    results = list(each(eval, died, items, jobs=2, limit_s=300))
     assert results == [1, f"{items[1]}: ended the process with status 2", 3, 4]
 
 
@@ -157,14 +157,14 @@ def test_stopping_early_starts_no_process_afterwards(monkeypatch, begun):
     def late(self, function, item):
         if item == "late":
             waiting.set()
-            go_on.wait(30)
+            go_on.wait(300)
         return call(self, function, item)
 
     monkeypatch.setattr(Worker, "call", late)
     processes = begun(lambda: None)
     results = each(eval, lambda *how: ended.append(how), ["1", "late"], 2, 30)
     assert next(results) == 1
-    waiting.wait(30)
+    waiting.wait(300)
     threading.Timer(0.2, go_on.set).start()
     results.close()
     assert [(item, str(error)) for item, error in ended] == [("late", "was ended")]
@@ -181,7 +181,7 @@ def looked_at(*args):
     print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()), flush=True)
     return spawn(*args)
 util.spawnv_passfds = looked_at
-worker = workers.Worker(limit_s=60, folder=".")
+worker = workers.Worker(limit_s=300, folder=".")
 worker.start()
 worker.end()
 """
@@ -204,5 +204,5 @@ def test_a_process_that_lost_its_gpu_answers_and_is_replaced(worker):
 
 def test_the_case_after_a_fault_has_another_process(tmp_path):
     items = [LOSES, "__import__('os').getpid()", "__import__('os').getpid()"]
-    first, second, third = each(eval, lambda item, error: str(error), items, jobs=1, limit_s=60)
+    first, second, third = each(eval, lambda item, error: str(error), items, jobs=1, limit_s=300)
     assert first != second == third

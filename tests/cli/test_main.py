@@ -91,28 +91,30 @@ def test_ctrl_c_is_one_line_and_status_130(raising):
     assert (done.status, done.err) == (130, "tvm-iree-ext: interrupted\n")
 
 
-def test_ctrl_c_ends_a_real_run_and_its_processes():
-    command = [*START, "verify", "--cases", "500"]
+def real_run(folder, **how):
+    """A command that has begun to check kernels, whose temporary files are in a folder."""
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
-    time.sleep(4)  # TVM is loaded, or kernels are being built
+        [*START, "verify", "--cases", "500"],
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how
+    )  # fmt: skip
+    end = time.monotonic() + 300
+    while not list(folder.glob("tvm_iree_ext-*")) and time.monotonic() < end:
+        time.sleep(0.1)
+    return process
+
+
+def test_ctrl_c_ends_a_real_run_and_its_processes(tmp_path):
+    process = real_run(tmp_path, start_new_session=True)
     os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate(timeout=60)  # until the last process has closed its end
+    _, err = process.communicate(timeout=300)  # until the last process has closed its end
     assert (process.returncode, err) == (130, "tvm-iree-ext: interrupted\n")
 
 
 def test_sigterm_ends_a_real_run_and_leaves_nothing(tmp_path):
-    process = subprocess.Popen(
-        [*START, "verify", "--cases", "500"],
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    end = time.monotonic() + 120
-    while not list(tmp_path.glob("tvm_iree_ext-*")) and time.monotonic() < end:
-        time.sleep(0.1)
+    process = real_run(tmp_path)
     process.terminate()
-    _, err = process.communicate(timeout=60)  # until the last process has closed its end
+    _, err = process.communicate(timeout=300)  # until the last process has closed its end
     assert (process.returncode, err) == (143, "tvm-iree-ext: ended by SIGTERM\n")
     assert list(tmp_path.iterdir()) == []
 

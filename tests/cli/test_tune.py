@@ -27,7 +27,9 @@ def test_what_is_no_time(text):
 def test_an_op_is_tuned_and_built_by_its_record(command, tmp_path, monkeypatch):
     monkeypatch.setenv(ext.record_files.VARIABLE, str(tmp_path / "records.jsonl"))
     log = tmp_path / "log.json"
+    # Time enough for all trials, and the turns at the end, on a machine that is busy.
     how = ("--effort", "quick", "--trials", "3", "--model", "none", "--log", log)
+    how += ("--time-limit", "2h")
     ran = command("tune", *SCAN, *how)
     assert ran.status == 0, ran.err
     assert ran.lines[0].startswith("measuring the heuristics; 0 trials")

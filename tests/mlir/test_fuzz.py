@@ -100,10 +100,10 @@ def test_functions_that_call_one_another_ten_times_end_soon():
         f"func.func private @f{n}() {{" + f"func.call @f{n - 1}() : () -> ()\n" * 10 + "return }"
         for n in range(1, 9)
     )
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(MlirError, match="operations, those of calls included"):
         import_program(
             f"func.func private @f0() {{ return }}\n{calls}\n"
             "func.func @main() { func.call @f8() : () -> () return }"
         )
-    assert time.monotonic() - start < 30
+    assert time.process_time() - start < 30

@@ -187,11 +187,19 @@ def test_a_resource_of_the_wrong_size_is_told_where_it_is_used():
     assert missing.why == "the file has no data of that name"
 
 
+def processor_seconds():
+    """Of this process and of the one that parses, whatever others do meanwhile."""
+    (parser,) = reader._idle
+    times = Path(f"/proc/{parser._process.pid}/stat").read_text().rpartition(")")[2].split()
+    return time.process_time() + sum(map(int, times[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def test_large_constants_come_by_bytes():
     values = np.random.default_rng(0).random(500_000, np.float32)
-    start = time.perf_counter()
+    read("module {}")  # so that the process that parses is there
+    start = processor_seconds()
     dense = resource(values.tobytes(), "tensor<500000xf32>")
-    assert time.perf_counter() - start < 5
+    assert processor_seconds() - start < 5
     np.testing.assert_array_equal(dense.values, values)
 
 
@@ -416,7 +424,7 @@ def test_a_script_without_a_main_guard_reads_and_ends(tmp_path):
         "print([name for name in sys.modules if name in ('tvm', 'iree.compiler')])\n"
     )
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, script], capture_output=True, text=True, timeout=300, check=True
     )
     assert done.stdout == "m\n[]\n"
     assert done.stderr == ""

@@ -246,7 +246,7 @@ class Builder:
         return self
 
     def go_on(self) -> str:
-        return self.process.communicate(timeout=60)[0]
+        return self.process.communicate(timeout=300)[0]
 
 
 def test_processes_that_fill_it_at_once_agree(root):

@@ -24,9 +24,9 @@ def test_a_workgroup_of_a_contraction(lowered):
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, s).astype("float16") for s in ((128, 64), (64, 128)))
     c = np.zeros((128, 128), "float32")
-    started = time.perf_counter()
+    started = time.process_time()  # others may use the machine
     done = simulate(kernel, {"lhs": a, "rhs": b, "result": c}).check()
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
     np.testing.assert_array_equal(c, a.astype("float32") @ b.astype("float32"))
     assert done.counts["NV_MMA_SYNC_F32_16x8x16_F16"] == 128 * 128 * 64 // (16 * 8 * 16)
     assert done.bank_conflicts == 0
@@ -181,9 +181,9 @@ def test_tiles_of_64_keys_of_attention(lowered):
     rng = np.random.default_rng(0)
     q, k, v = (rng.standard_normal((n, 64)).astype("float16") for n in (64, keys, keys))
     out = np.zeros((64, 64), "float32")
-    started = time.perf_counter()
+    started = time.process_time()  # others may use the machine
     done = simulate(lowered(attention(keys)), {"Q": q, "K": k, "V": v, "O": out}).check()
-    assert (time.perf_counter() - started) / 2 < 30
+    assert (time.process_time() - started) / 2 < 30
     scores = q.astype("float32") @ k.astype("float32").T / 8
     weights = np.exp(scores - scores.max(axis=1, keepdims=True))
     want = weights @ v.astype("float32") / weights.sum(axis=1, keepdims=True)

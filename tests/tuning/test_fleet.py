@@ -47,7 +47,7 @@ def tracker():
     ) as process:
         yield int(process.stdout.readline().rpartition(":")[2])
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
         assert process.returncode == 0
 
 
@@ -66,7 +66,7 @@ def servers(tracker):
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         yield process
         process.terminate()
-        process.communicate(timeout=20)
+        process.communicate(timeout=120)
         assert process.returncode == 0
 
 
@@ -80,11 +80,11 @@ def test_a_device_that_disappears_costs_its_trial(faulty, tracker, servers, tmp_
         fleet.FleetMeasurer("llvm", where, "none")
     lines = [servers.stdout.readline() for _ in range(3)]
     pids = [int(re.fullmatch(r"server \d started: process (\d+)\n", line)[1]) for line in lines]
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while devices(tracker) < 3 and time.monotonic() < end:
         time.sleep(0.1)
     algorithms = [*["right"] * 8, "crash", "wrong", "hang"]
-    with fleet.FleetMeasurer("llvm", where, "three", workers=1, time_limit_s=6) as measurer:
+    with fleet.FleetMeasurer("llvm", where, "three", workers=1, time_limit_s=15) as measurer:
         for number, algorithm in enumerate(algorithms):
             measurer.submit(number, faulty.Doubled(), LoweringConfig(algorithm=algorithm))
         results = measurer.results()
@@ -149,7 +149,7 @@ def test_only_who_proves_the_secret_is_heard_and_no_server_outlives_its_keeper(
 
     servers.kill()
     servers.wait()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 300
     while any(map(is_running, [*pids, *sessions])) and time.monotonic() < end:
         time.sleep(0.05)
     assert not any(map(is_running, [*pids, *sessions]))

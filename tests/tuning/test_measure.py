@@ -35,12 +35,12 @@ def test_every_candidate_has_a_result_whatever_it_does(faulty, tmp_path):
         "right": ("ok", ""),
         "crash": ("crashed", "ended the process by SIGSEGV"),
         "wrong": ("wrong", "y[0] is "),
-        "hang": ("timed_out", "took more than 2 s"),
+        "hang": ("timed_out", "took more than 10 s"),
         "build crash": ("crashed", "ended the process by SIGABRT"),
         "build without memory": ("out_of_memory", "the compiler ran out of memory"),
         "other": ("build_failed", "test.doubled: algorithm is 'other'"),
     }
-    with Measurer(workers=1, time_limit_s=2, memory_limit_bytes=1 << 32) as measurer:
+    with Measurer(workers=1, time_limit_s=10, memory_limit_bytes=1 << 32) as measurer:
         for name in (*expected, "right"):
             measurer.submit(name, faulty.Doubled(), algorithm(name))
         assert measurer.outstanding == 8
@@ -81,8 +81,8 @@ def test_a_killed_session_leaves_no_process(faulty, tmp_path):
         assert len(workers) == 2
         time.sleep(0.5)  # the runner is in the kernel that hangs
         session.send_signal(signal.SIGKILL)
-        session.wait(20)
-    end = time.monotonic() + 20
+        session.wait(120)
+    end = time.monotonic() + 120
     while (left := [pid for pid in workers if alive(pid)]) and time.monotonic() < end:
         time.sleep(0.05)
     assert left == []
