@@ -90,6 +90,9 @@ def _cond(values: Sequence[Value], attributes: Attributes) -> Value:
     return run_body(attributes["then" if np.all(chosen.data) else "else"], operands)
 
 
+BRANCHES = frozenset({"loop", "while", "cond"})
+"""Operations of which a program says at run time how often they run."""
+
 OPS = (
     Op("loop", _draw_loop, _loop, 0.5),
     Op("while", _draw_while, _while, 0.3),

@@ -142,7 +142,7 @@ def _draw_pad(draft: Draft) -> Drawn:
         interior.append(1 if extent > 1 and draft.chance(0.15) else 0)
     if all(one == 0 for one in low + high + interior):
         low[0] = 2
-    value = draft.one_of([0, 0, 1, 3])
+    value = draft.one_of([0, 0, 1, 1 if type.dtype == "bool" else 3])
     return [number], {"low": low, "high": high, "interior": interior, "value": value}
 
 

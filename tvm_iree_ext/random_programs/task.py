@@ -66,4 +66,5 @@ class Outcome:
             return "wrong"
         lines = [line for line in self.message.splitlines() if line.strip()]
         text = " ".join(lines[-1:] if self.kind == "foreign" else lines[:2])
+        text = text[max(text.find("Check failed"), 0) :]  # what TVM checks, not of which kernels
         return f"{self.kind}: {_VARIES.sub('N', text)[:160]}"

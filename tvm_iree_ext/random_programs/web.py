@@ -59,6 +59,9 @@ class Input:
 
     def array(self) -> np.ndarray:
         """The array: the same everywhere."""
+        return np.asarray(self._elements())
+
+    def _elements(self) -> np.ndarray:
         rng, shape = np.random.default_rng(self.seed), self.type.shape
         dtype = numpy_dtype(self.type.dtype)
         if self.fill == "permutation":

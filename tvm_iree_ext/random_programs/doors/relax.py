@@ -126,7 +126,7 @@ def _takes(node: Node, types: Sequence[Type]) -> bool:
         case "scan":
             return held["kind"] == "add" and not held["reverse"]
         case "unary":
-            return node.type.is_float or held["function"] in ("not", "neg", "abs")
+            return held["function"] in (_UNARY if node.type.is_float else ("not", "neg", "abs"))
         case "binary":
             return node.type.is_float or held["function"] not in ("div", "rem")
         case "reduce":
