@@ -259,7 +259,10 @@ class Point:
         tile = self._gathered.get(len(self.accesses))
         place = substitute(position, self._at)
         self.accesses.append(Access(buffer, place, len(notes.scopes) > 1))
-        return self._memory.load(buffer, position) if tile is None else tile[self._lane]
+        if tile is None:
+            return self._memory.load(buffer, position)
+        value = tile[self._lane]  # of registers, which hold a bool as its memory does
+        return emit.cast(value, "bool") if str(buffer.ty.dtype) == "bool" else value
 
     def _hold(self, key: list[Any], point: "Point", expression: Expr, depth: int) -> Expr:
         """A value, computed once in the scope of a depth if several places read it."""

@@ -190,3 +190,33 @@ def test_loops_whose_end_is_computed_are_refused(tmp_path):
     imported = import_program(MLIR / "control.mlir")
     with pytest.raises(BuildError, match="no loops and branches"):
         build_program(imported, "rocm:gfx942", folder=tmp_path / "program")
+
+
+CHOSEN = """
+func.func @main(%x: tensor<6x16xi1>, %y: tensor<6x16xi1>, %z: tensor<6x16xi1>)
+    -> (tensor<6x16xi1>, tensor<6x16xi1>) {
+  %e = tensor.empty() : tensor<6x16xi1>
+  %0:2 = linalg.generic {
+    indexing_maps = [
+      affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>,
+      affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>
+    ],
+    iterator_types = ["parallel", "parallel"]
+  } ins(%x, %y, %z : tensor<6x16xi1>, tensor<6x16xi1>, tensor<6x16xi1>)
+    outs(%e, %e : tensor<6x16xi1>, tensor<6x16xi1>) {
+  ^bb0(%a: i1, %b: i1, %c: i1, %d: i1, %f: i1):
+    %chosen = arith.select %a, %b, %c : i1
+    %both = arith.andi %b, %c : i1
+    linalg.yield %chosen, %both : i1, i1
+  } -> (tensor<6x16xi1>, tensor<6x16xi1>)
+  return %0#0, %0#1 : tensor<6x16xi1>, tensor<6x16xi1>
+}
+"""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_bools_that_are_read_in_runs_are_bools(target):
+    x, y, z = np.random.default_rng(0).random((3, 6, 16)) < 0.5
+    done = simulate_program(import_program(CHOSEN), target, [x, y, z]).check()
+    np.testing.assert_array_equal(done.results[0], np.where(x, y, z))
+    np.testing.assert_array_equal(done.results[1], y & z)
