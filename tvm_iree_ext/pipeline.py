@@ -12,6 +12,7 @@ from tvm_iree_ext.call_guard import guard_calls
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.passes import chosen
 from tvm_iree_ext.prefetches import choose_caches
+from tvm_iree_ext.storage_reuse import reuse_storage
 from tvm_iree_ext.streams import define_streams
 from tvm_iree_ext.vector_math import lower_vector_math
 from tvm_iree_ext.vectorization import broadcast_words, compare_words_for_nan
@@ -87,7 +88,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         compare_words_for_nan,
         tirx.transform.VectorizeLoop(True),
         broadcast_words,
-        tirx.transform.StorageRewrite(),
+        reuse_storage,
         tirx.transform.UnrollLoop(),
         tirx.transform.StmtSimplify(),
         s_tir.transform.RewriteUnsafeSelect(),

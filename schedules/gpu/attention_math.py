@@ -11,11 +11,7 @@ from tvm_iree_ext.vector_math import EXP2_OF_NEGATIVE
 
 
 def held(value: Any) -> Any:
-    """The value, computed once here.
-
-    Through a register: outside loops TVM's ``StorageRewrite`` takes no variable that is bound to
-    what was loaded.
-    """
+    """The value, computed once here, in a register."""
     cell = I.alloc_buffer((1,), str(value.ty.dtype), scope="local")
     I.buffer_store(cell, value, [0])
     return cell[0]

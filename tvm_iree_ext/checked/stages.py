@@ -24,7 +24,7 @@ _MOVING = (
     "s_tir.PlanAndUpdateBufferAllocationLocation",
     "s_tir.CompactBufferAllocation",
     "s_tir.LoopPartition",
-    "tirx.StorageRewrite",
+    "tvm_iree_ext.reuse_storage",
 )
 _VECTORS = "tirx.VectorizeLoop"
 

@@ -20,12 +20,12 @@ from tvm_iree_ext.device.broadcast_loads import broadcast_loads
 from tvm_iree_ext.device.move_words import move_words
 from tvm_iree_ext.device.permute_bytes import permute_bytes
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
-from tvm_iree_ext.device.shared_elements import count_shared_elements
 from tvm_iree_ext.device.shared_quotients import share_quotients
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.narrow_storage import keep_narrow_storage, reinterpret_vectors
 from tvm_iree_ext.passes import chosen
+from tvm_iree_ext.storage_reuse import reuse_storage
 from tvm_iree_ext.zero_words import write_zeros
 
 
@@ -61,8 +61,7 @@ def _passes(target: Target) -> list[Any]:
         tirx.transform.VectorizeLoop(True),
         s_tir.transform.InjectVirtualThread(),
         s_tir.transform.InjectDoubleBuffer(),
-        tirx.transform.StorageRewrite(),
-        *([count_shared_elements] if cuda else []),
+        reuse_storage,
         *([s_tir.transform.LowerAsyncDMA()] if cuda else []),
         s_tir.transform.HoistIfThenElse(),
         unroll_local_indexing,
