@@ -5,6 +5,7 @@ import pytest
 from relax_programs import RNG, Maker, check, normal, program
 from tvm import tirx
 
+from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.program_builder import build_program
 
 
@@ -259,3 +260,28 @@ def test_a_long_chain_that_uses_each_value_twice(length, tmp_path):
 
     x = normal(100)
     check(m, make, [((100,), "float32")], [x], [np.abs(x)], tmp_path, rtol=1e-3)
+
+
+@pytest.mark.parametrize("extents", [(4, 3), (7, 5), (9, 9)])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_overlapping_vectors_of_what_is_between_stand_where_they_were_written(
+    dtype, extents, tmp_path
+):
+    h, w = extents
+    m = Maker(x=((4, h, w), dtype))
+
+    def padded(r, c, i, j):
+        inside = tirx.all(i >= 1, i <= h, j >= 1, j <= w)
+        return tirx.if_then_else(inside, r[0](c, i - 1, j - 1), tirx.const(0, dtype))
+
+    def make(emit):
+        def absolute(r, c, i, j):
+            value = tirx.Cast("float32", r[0](c, i, j))
+            return tirx.Cast(dtype, tirx.sqrt(value * value))  # exact, and not worth repeating
+
+        a = emit(m.nest([m["x"]], (4, h, w), dtype, absolute))
+        return [emit(m.nest([a], (4, h + 2, w + 2), dtype, padded))]
+
+    built = build_program(program(m, make, [((4, h + 2, w + 2), dtype)]), folder=tmp_path / "p")
+    x = normal(4, h, w).astype(numpy_dtype(dtype))
+    np.testing.assert_array_equal(built(x), np.pad(abs(x), ((0, 0), (1, 1), (1, 1))))

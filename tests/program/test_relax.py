@@ -111,3 +111,24 @@ def test_sorts_of_a_relax_module_are_the_registrys(dtype, descending, tmp_path):
     np.testing.assert_array_equal(got[2], np.take_along_axis(x, order, 1)[:, :3])
     np.testing.assert_array_equal(got[3], order[:, :3])
     assert [str(result.dtype) for result in got[1:]] == ["int32", dtype, "int64"]
+
+
+def made(shape, dtype, emit):
+    """A module of what ``emit`` gives of one input."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(shape, dtype))
+    with builder.function("main", [x], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            y = builder.emit_output(emit(builder, x))
+        builder.emit_func_output(y)
+    return builder.get()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (3, 5), (2, 3, 64)])
+def test_a_root_is_not_taken_in_the_place_of_the_sum_that_it_is_of(shape, tmp_path):
+    """Vectors of rows overlap, and what is computed twice would be the root of a root."""
+    weight = relax.const(np.ones(shape[-1], "float32"))
+    module = made(shape, "float32", lambda b, x: relax.op.nn.rms_norm(x, weight, [-1], 1e-5))
+    x = normal(*shape)
+    want = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(ext.build(module, folder=tmp_path / "p")(x), want, rtol=1e-5)
