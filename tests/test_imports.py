@@ -81,7 +81,8 @@ ALLOWED = {
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
     "device": ".interrupts .passes .narrow_storage .storage_reuse .math_calls .vector_math .purity"
-    " .target .layout .zero_words .intrin .linker .artifact .manifest .device.launcher tvm tvm_ffi cuda",
+    " .target .layout .zero_words .intrin .linker .artifact .manifest .device.launcher tvm tvm_ffi"
+    " cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .torch_arrays .manifest .device.launcher numpy",
     "kernel": ".interrupts .arrays .calls .gpu_function .manifest .artifact .cache .machine"

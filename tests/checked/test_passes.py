@@ -103,11 +103,12 @@ def shares_what_is_live(func, _mod, _ctx):
 
 @tirx.transform.prim_func_pass(opt_level=0)
 def forgets_stores(func, _mod, _ctx):
-    """Nothing is stored to a local buffer."""
-    forgotten = allocated(func)[0]
+    """Nothing is stored to local buffers."""
+    forgotten = allocated(func)
 
     def store(node):
-        return tirx.Evaluate(tirx.const(0, "int32")) if node.buffer.same_as(forgotten) else node
+        is_forgotten = any(node.buffer.same_as(buffer) for buffer in forgotten)
+        return tirx.Evaluate(tirx.const(0, "int32")) if is_forgotten else node
 
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.BufferStore, store)))
 
