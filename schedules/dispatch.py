@@ -47,6 +47,7 @@ from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
 from tvm_iree_ext.schedules.gpu.sort import GpuSort
 from tvm_iree_ext.schedules.gpu.topk import GpuTopk
 from tvm_iree_ext.schedules.gpu.winograd import GpuWinograd
+from tvm_iree_ext.schedules.of_nothing import CpuOfNothing, GpuOfNothing
 from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.errors import ScheduleError
@@ -125,6 +126,10 @@ RULES: tuple[Rule, ...] = (
 """Every rule, the most special first."""
 
 
+OF_NOTHING: tuple[Rule, ...] = (CpuOfNothing(), GpuOfNothing())
+"""The rules for ops of which no result must be computed."""
+
+
 def choose(op: Op, target: Target) -> Rule:
     """The first rule that applies.
 
@@ -132,7 +137,7 @@ def choose(op: Op, target: Target) -> Rule:
         ScheduleError: when none does, with the reason of each.
     """
     reasons = {}
-    for rule in RULES:
+    for rule in OF_NOTHING if op.is_of_nothing else RULES:
         reason = rule.applies(op, target)
         if reason is None:
             return rule

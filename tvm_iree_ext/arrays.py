@@ -335,6 +335,16 @@ def as_tensor(array: np.ndarray) -> Any:
     return tvm_ffi.from_dlpack(capsule)
 
 
+def copy(source: Any, target: Any, item: int) -> None:
+    """Copy all elements of an array, which may be the target, as a port took both."""
+    torch = torch_module()
+    if torch is not None and isinstance(target, torch.Tensor) and not target.is_cpu:
+        target.copy_(source if isinstance(source, torch.Tensor) else torch.from_dlpack(source))
+        return
+    start, end = span(target, item)
+    ctypes.memmove(start, span(source, item)[0], end - start)
+
+
 def span(array: Any, item: int) -> tuple[int, int]:
     """The address of the first byte of a contiguous array, and of the first one behind it."""
     tensor = tvm_ffi.from_dlpack(array) if isinstance(array, np.ndarray) else array

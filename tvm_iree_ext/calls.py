@@ -8,11 +8,12 @@ import numpy as np
 from tvm_iree_ext import arrays
 from tvm_iree_ext.arrays import Port
 from tvm_iree_ext.errors import CallError
-from tvm_iree_ext.signature import Operand, Signature, shape_text
+from tvm_iree_ext.signature import Operand, Signature, extent_value, shape_text
 
 _PLANS = 256  # how many combinations of shapes are remembered as checked
 
 Shape = tuple[int, ...]
+Copies = list[tuple[int, int]] | None
 
 
 class Caller:
@@ -33,7 +34,7 @@ class Caller:
         # The input in whose place each result may be; a GPU's kernels are handed no such pair.
         self._homes = [None if gpu else one.in_place_of for one in self._results]
         self._shaped_by_out = bool(signature.result_symbols)
-        self._plans: dict[tuple[Any, ...], tuple[Any, bool]] = {}
+        self._plans: dict[tuple[Any, ...], tuple[Any, Copies]] = {}
 
     @property
     def takes_plain_arrays(self) -> bool:
@@ -81,8 +82,10 @@ class Caller:
         """The array whose kind the results have."""
         return None if self._first_array is None else arguments[self._first_array]
 
-    def plan(self, shapes: Sequence[Shape | None], out: Any) -> tuple[Sequence[Shape], bool]:
-        """The results' shapes, and whether all are empty.
+    def plan(self, shapes: Sequence[Shape | None], out: Any) -> tuple[Sequence[Shape], Copies]:
+        """The results' shapes; and where there is nothing to compute, which are of which arguments.
+
+        Of results and arguments the places, and None where there is something to compute.
 
         Raises:
             CallError: where the shapes do not fit the signature, or leave a result undefined.
@@ -103,27 +106,30 @@ class Caller:
         if found is None:
             bound = self.signature.bind(self.op, shapes)
             known = None if self._shaped_by_out else self.signature.result_shapes(bound)
-            found = self._remember(key, (known, False))
+            found = self._remember(key, (known, None))
         return found[0]
 
-    def _plan(self, key: tuple[Any, ...]) -> tuple[Sequence[Any], bool]:
+    def _plan(self, key: tuple[Any, ...]) -> tuple[Sequence[Any], Copies]:
         """As :meth:`plan`; remembered for the next call."""
         shapes = key[: len(self.arguments)]
         bound = self.signature.bind(self.op, shapes)
         self.signature.bind_results(self.op, bound, key[-1] if self._shaped_by_out else None)
         result_shapes = self.signature.result_shapes(bound)
-        is_empty = all(0 in shape for shape in result_shapes)
-        if not is_empty:
-            came = zip(self.arguments, shapes, strict=True)
-            for operand, shape in [*came, *zip(self._results, result_shapes, strict=True)]:
-                if shape is not None and 0 in shape:
-                    raise CallError(
-                        f"{self.op}: {operand.name} is empty, {shape_text(shape)}, and a result"
-                        " is not: its value is undefined"
-                    )
-        return self._remember(key, (result_shapes, is_empty))
+        if (operand := self.signature.undefined(bound)) is not None:
+            shape = tuple(extent_value(extent, bound) for extent in operand.shape)
+            raise CallError(
+                f"{self.op}: {operand.name} is empty, {shape_text(shape)}, and a result is not:"
+                " its value is undefined"
+            )
+        inits = self.signature.of_nothing(bound)
+        if inits is None:
+            return self._remember(key, (result_shapes, None))
+        arguments = [operand.name for operand in self.arguments]
+        results = [operand.name for operand in self._results]
+        pairs = [(results.index(one), arguments.index(init)) for one, init in inits.items()]
+        return self._remember(key, (result_shapes, pairs))
 
-    def _remember(self, key: tuple[Any, ...], plan: tuple[Any, bool]) -> tuple[Any, bool]:
+    def _remember(self, key: tuple[Any, ...], plan: tuple[Any, Copies]) -> tuple[Any, Copies]:
         if len(self._plans) >= _PLANS:
             self._plans.clear()
         self._plans[key] = plan

@@ -52,8 +52,9 @@ class Kernel:
       otherwise, since the result would silently have no gradient. For the same reason one with a
       forward-mode tangent is refused, and so are tensors without elements in memory: FakeTensors,
       and what transforms of ``torch.func`` pass.
-    - Where all results are empty they are returned without a call. An empty input is refused
-      where a result is not empty: the reduction over nothing has no value.
+    - Where all results are empty they are returned without a call; so is the init of a result that
+      is combined with nothing, such as that of a scatter without updates. Another empty input is
+      refused where a result is not empty: a softmax over nothing has no value.
 
     A kernel for a GPU is loaded by the driver at the first call. It takes arrays of the CPU, which
     are copied there and back, and arrays on the GPU, which are used where they are; results are
@@ -177,13 +178,15 @@ class Kernel:
         """A call for which nothing is taken for granted."""
         arguments = ordered(self.op, self._caller.arguments, arguments, named)
         shapes, passed = self._caller.inputs(arguments)
-        result_shapes, is_empty = self._caller.plan(shapes, out)
+        result_shapes, copies = self._caller.plan(shapes, out)
         if out is None:
             allocate = arrays.allocator(self._caller.like(arguments))
             results, tensors = allocate(result_shapes, self._caller.result_ports)
         else:
             results, tensors = self._caller.outputs(out, result_shapes, passed)
-        if not is_empty:
+        for result, argument in copies or ():
+            arrays.copy(passed[argument], tensors[result], self._caller.result_ports[result].item)
+        if copies is None:
             if self._function is None:
                 artifact.check_unchanged(self.folder, self.manifest)
                 self._take(_open(self.folder, self.manifest))

@@ -71,7 +71,8 @@ class Operand:
     ``scalar`` is a number passed by value (its shape is ``()``); ``result`` is written, never read;
     ``unused`` is an argument of programs that may be anything (its shape and dtype say nothing).
     ``least``, where it is given, is the least extent that each axis may have.  ``in_place_of`` is
-    the input whose memory a result may take on a CPU: it then begins as what stands there.
+    the input whose memory a result may take on a CPU: it then begins as what stands there.  Where
+    one of the extents ``over`` is 0, nothing is combined, and a result is its ``init``, an input.
     """
 
     name: str
@@ -80,6 +81,8 @@ class Operand:
     role: Role = "input"
     least: Shape = ()
     in_place_of: str = ""
+    init: str = ""
+    over: Shape = ()
 
     def __str__(self) -> str:
         if self.role == "unused":
@@ -151,6 +154,22 @@ class Signature:
                 raise CallError(f"{op}: {where} has extent {came}; expected {number} ({want})")
         return bound
 
+    def of_nothing(self, bound: Mapping[str, int]) -> dict[str, str] | None:
+        """For each result with elements its init, where there is nothing to be combined with it.
+
+        None where a result must be computed, all of them, or that cannot be: see :meth:`undefined`.
+        """
+        filled = [one for one in self.results if 0 not in _numbers(one.shape, bound)]
+        if self.results and all(one.init and 0 in _numbers(one.over, bound) for one in filled):
+            return {one.name: one.init for one in filled}
+        return None
+
+    def undefined(self, bound: Mapping[str, int]) -> Operand | None:
+        """An operand without elements, where a result has some that nothing defines then."""
+        if self.of_nothing(bound) is not None:
+            return None
+        return next((one for one in self.operands if 0 in _numbers(one.shape, bound)), None)
+
     def result_shapes(self, bound: Mapping[str, int]) -> list[tuple[int, ...]]:
         """The shapes of the results for the symbols of :meth:`bind`."""
         return [tuple(extent_value(e, bound) for e in result.shape) for result in self.results]
@@ -197,6 +216,7 @@ class Signature:
                 "role": o.role,
                 **({"least": list(o.least)} if o.least else {}),
                 **({"in_place_of": o.in_place_of} if o.in_place_of else {}),
+                **({"init": o.init, "over": list(o.over)} if o.init else {}),
             }
             for o in self.operands
         ]
@@ -213,13 +233,14 @@ class Signature:
             raise ValueError("no operand is a result")
         homes = {(o.name, o.shape, o.dtype) for o in signature.operands if o.role == "input"}
         for operand in signature.operands:
-            if (home := operand.in_place_of) and (
-                operand.role != "result" or (home, operand.shape, operand.dtype) not in homes
-            ):
-                raise ValueError(f"{operand.name} has the in_place_of {home!r}")
+            for field in ("in_place_of", "init"):
+                if (home := getattr(operand, field)) and (
+                    operand.role != "result" or (home, operand.shape, operand.dtype) not in homes
+                ):
+                    raise ValueError(f"{operand.name} has the {field} {home!r}")
         some = dict.fromkeys(signature.symbols, 1 << 30)
         for operand in signature.operands:
-            for extent in (*operand.shape, *operand.least):
+            for extent in (*operand.shape, *operand.least, *operand.over):
                 try:
                     extent_value(extent, some)
                 except (ValueError, KeyError, SyntaxError, ZeroDivisionError):
@@ -231,15 +252,15 @@ def _operand(place: int, data: Any) -> Operand:
     """An operand from what :meth:`Signature.to_json` writes for it; ValueError for all else."""
     if not isinstance(data, dict):
         raise ValueError(f"operand {place} is {data!r}")
-    fields = {"least": [], "in_place_of": "", **data}
+    fields = {"least": [], "in_place_of": "", "init": "", "over": [], **data}
     for name, is_sound in _SOUND.items():
         if name not in fields:
             raise ValueError(f"operand {place} has no {name}")
         if not is_sound(fields[name]):
             raise ValueError(f"operand {place} has the {name} {fields[name]!r}")
-    shape, least = tuple(fields["shape"]), tuple(fields["least"])
-    home = fields["in_place_of"]
-    return Operand(fields["name"], shape, fields["dtype"], fields["role"], least, home)
+    shape, least, over = (tuple(fields[name]) for name in ("shape", "least", "over"))
+    home, init = fields["in_place_of"], fields["init"]
+    return Operand(fields["name"], shape, fields["dtype"], fields["role"], least, home, init, over)
 
 
 def _is_shape(value: Any) -> bool:
@@ -255,7 +276,15 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "role": lambda value: value in get_args(Role),
     "least": _is_shape,
     "in_place_of": lambda value: isinstance(value, str),
+    "init": lambda value: isinstance(value, str),
+    "over": _is_shape,
 }
+
+
+def _numbers(extents: Shape, bound: Mapping[str, int]) -> list[int]:
+    """What extents stand for; 1 for one that is not known."""
+    known = [e for e in extents if isinstance(e, int) or bound]
+    return [extent_value(extent, bound) for extent in known] or [1]
 
 
 def _names(operands: Iterable[Operand]) -> tuple[str, ...]:

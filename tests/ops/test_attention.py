@@ -236,9 +236,9 @@ REFUSED = {
         lambda: ops.attention(Q, K, V, indexing_maps=MAPS, layout="bhsd"),
         "layout and indexing_maps came both",
     ),
-    "zero extent": (
-        lambda: ops.attention((1, 2, 0, 16), BHSD, BHSD),
-        "query axis 2 has extent 0; extents start at 1",
+    "keys without rows": (
+        lambda: ops.attention(BHSD, (1, 2, 0, 16), (1, 2, 0, 16)),
+        r"key is empty, \[1, 2, 0, 16\], and a result is not: its value is undefined",
     ),
     "huge extent": (
         lambda: ops.attention((1, 2, 2**70, 16), BHSD, BHSD),

@@ -99,7 +99,7 @@ REFUSED = {
         lambda: ops.scan((2, 3), output=np.zeros((2, 3), "int32")),
         "output has dtype int32; expected float32 as input has",
     ),
-    "zero extent": (lambda: ops.scan((0,)), "input axis 0 has extent 0; extents start at 1"),
+    "negative extent": (lambda: ops.scan((-1,)), "input axis 0 has extent -1; extents start at 0"),
     "dtype": (lambda: ops.scan((2,), dtype="c64"), "input: dtype 'c64' is unknown"),
     "region's arity": (lambda: ops.scan((2,), lambda a: a), "region takes 2 arguments"),
     "region's yield": (

@@ -99,8 +99,8 @@ REFUSED = {
         "topk: region takes 2 arguments",
     ),
     "no slot": (
-        lambda: ops.topk((9,), k=0, dimension=0),
-        "output_values axis 0 has extent 0; extents start at 1",
+        lambda: ops.topk((9,), k=-1, dimension=0),
+        "output_values axis 0 has extent -1; extents start at 0",
     ),
 }
 

@@ -93,8 +93,8 @@ REFUSED = {
         "output_values axis 0 has extent 5; expected 4 as in values",
     ),
     "no slot": (
-        lambda: ops.topk_v2((9,), k=0, dimension=0),
-        "output_values axis 0 has extent 0; extents start at 1",
+        lambda: ops.topk_v2((9,), k=-1, dimension=0),
+        "output_values axis 0 has extent -1; extents start at 0",
     ),
     "more slots than values": (
         lambda: ops.topk_v2((4, 9), (4, 10), dimension=1),

@@ -97,8 +97,8 @@ class ArgCompare(Op):
         operands += [
             Operand("init_value", line, dtype),
             Operand("init_index", line, self.index_dtype),
-            Operand("value", line, dtype, "result"),
-            Operand("index", line, self.index_dtype, "result"),
+            Operand("value", line, dtype, "result", init="init_value", over=shape),
+            Operand("index", line, self.index_dtype, "result", init="init_index", over=shape),
         ]
         return Signature(tuple(operands))
 
@@ -206,12 +206,12 @@ def of_operands(
 ) -> ArgCompare:
     """The op called ``op``, checked: what the dialects' arg_compare have in common."""
     allowed = dtypes.FLOATS + dtypes.INTEGERS
-    kind = as_tensor(op, "input_value", input_value, dtype, allowed)
+    kind = as_tensor(op, "input_value", input_value, dtype, allowed, least=0)
     check_dimension(op, dimension, len(kind.shape))
     shape = kind.shape
     index_type: str | None = None
     if input_index is not None:
-        given = as_tensor(op, "input_index", input_index, index_dtype, INDEX_DTYPES)
+        given = as_tensor(op, "input_index", input_index, index_dtype, INDEX_DTYPES, least=0)
         index_type = given.dtype
         shape = unify(op, "input_index", given, shape, index_type, "input_value's shape")
     what = f"input_value's shape without dimension {dimension}"
@@ -219,11 +219,11 @@ def of_operands(
         if operand is None:
             continue
         if name == "init_value":
-            given = as_tensor(op, name, operand, kind.dtype, allowed)
+            given = as_tensor(op, name, operand, kind.dtype, allowed, least=0)
             wanted = kind.dtype
         else:
             fallback = index_type or index_dtype
-            given = as_tensor(op, name, operand, fallback, INDEX_DTYPES)
+            given = as_tensor(op, name, operand, fallback, INDEX_DTYPES, least=0)
             wanted = index_type = index_type or given.dtype
         line = (*shape[:dimension], *shape[dimension + 1 :])
         line = unify(op, name, given, line, wanted, what)

@@ -83,9 +83,13 @@ class Attention(Op):
         results = ("output", "max", "sum") if self.online else ("output",)
         for role in ("input", "result") if self.online else ("result",):
             for result in results:
-                name = result if role == "result" else f"{result}_init"
                 kind = self.types[result]
-                operands.append(Operand(name, kind.shape, kind.dtype, role))
+                if role == "input":
+                    operands.append(Operand(f"{result}_init", kind.shape, kind.dtype))
+                    continue
+                init = f"{result}_init" if self.online else ""
+                over = tuple(self.extents[dim] for dim in self.dims["k2"]) if init else ()
+                operands.append(Operand(result, kind.shape, kind.dtype, role, init=init, over=over))
         return Signature(tuple(operands))
 
     @property
@@ -301,11 +305,13 @@ def _make(
 ) -> Attention:
     results = ("output", "max", "sum")[: len(result_dtypes)]
     types = {
-        name: as_tensor(op, name, operand, dtype, dtypes.FLOATS)
+        name: as_tensor(op, name, operand, dtype, dtypes.FLOATS, least=0)
         for name, operand in zip(_INPUTS, operands, strict=True)
     }
     if mask is not None:
-        types["mask"] = as_tensor(op, "mask", mask, "bool", dtypes.FLOATS + dtypes.INTEGERS)
+        types["mask"] = as_tensor(
+            op, "mask", mask, "bool", dtypes.FLOATS + dtypes.INTEGERS, least=0
+        )
     if score_domain not in ("natural", "log2"):
         raise OpError(f"{op}: score_domain is {score_domain!r}; expected 'natural' or 'log2'")
 
@@ -326,7 +332,7 @@ def _make(
     for name, given in zip(results, result_dtypes, strict=True):
         shape = tuple(collapsed(axis, extents) for axis in maps[name].axes)
         dtype = fallback if given is None else given
-        types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS)
+        types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS, least=0)
 
     compute = _wide(types.values())
     return Attention(
@@ -352,7 +358,7 @@ def _scale(op: str, scale: object, k1: Sequence[Extent], compute: str) -> float 
     if scale is None:
         if any(isinstance(extent, str) for extent in k1):
             raise OpError(f"{op}: scale has no default when k1 is dynamic; give it")
-        return 1.0 / math.sqrt(math.prod(resolve(extent, None) for extent in k1))
+        return 1.0 / math.sqrt(max(1, math.prod(resolve(extent, None) for extent in k1)))
     value = scale.item() if isinstance(scale, np.generic) else scale
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise OpError(f"{op}: scale is {scale!r}; expected a finite number, 'operand' or None")

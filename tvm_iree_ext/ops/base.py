@@ -9,7 +9,10 @@ from tvm import tirx
 
 import tvm_iree_ext.interrupts  # noqa: F401 - Ctrl-C stays what it is
 from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.signature import Extent, Operand, Signature, extent_value
+from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.signature import Extent, Operand, Signature, extent_value, shape_text
+
+_MOST_BYTES = 1 << 47  # of an operand: what a process can address
 
 
 class Op(ABC):
@@ -17,6 +20,31 @@ class Op(ABC):
 
     Objects are immutable.  Two ops of equal :meth:`describe` compute the same.
     """
+
+    def __post_init__(self) -> None:
+        """Check what every op is asked for.
+
+        Raises:
+            OpError: for an operand beyond all memory, and for one without elements where a result
+                has some that nothing defines.
+        """
+        for operand in self.signature.operands:
+            known = math.prod(extent for extent in operand.shape if isinstance(extent, int))
+            if known * item_bytes(operand.dtype) > _MOST_BYTES:
+                raise OpError(
+                    f"{self.name}: {operand} takes {known * item_bytes(operand.dtype)} bytes;"
+                    " expected 2**47 at most"
+                )
+        if (empty := self.signature.undefined({})) is not None:
+            raise OpError(
+                f"{self.name}: {empty.name} is empty, {shape_text(empty.shape)}, and a result"
+                " is not: its value is undefined"
+            )
+
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether results are empty, or inits, whatever else is known at call time."""
+        return self.signature.of_nothing({}) is not None
 
     name: str
     """The dialect's name, such as ``iree_linalg_ext.attention``."""
@@ -49,10 +77,15 @@ class Op(ABC):
         return sum(operand_bytes(operand, extents) for operand in self.signature.operands)
 
     def describe(self) -> dict[str, Any]:
-        """Name, operands and attributes as plain JSON values: the op's identity."""
+        """Name, operands and attributes as plain JSON values: the op's identity.
+
+        Which inits results have follows from the name, and is left out.
+        """
+        operands = self.signature.to_json()
+        implied = ("init", "over")
         return {
             "op": self.name,
-            "operands": self.signature.to_json(),
+            "operands": [{k: v for k, v in one.items() if k not in implied} for one in operands],
             "attributes": self.attributes,
         }
 

@@ -79,11 +79,17 @@ class CustomOp(Op):
             Operand(f"input{i}", kind.shape, kind.dtype, "input" if kind.shape else "scalar")
             for i, kind in enumerate(self.inputs)
         ]
-        for name, role in (("init", "input"), ("result", "result")):
-            operands += [
-                Operand(f"{name}{i}", kind.shape, kind.dtype, role)  # type: ignore[arg-type]
-                for i, kind in enumerate(self.outputs)
-            ]
+        over = tuple(
+            self.extents[f"d{dim}"]
+            for dim, kind in enumerate(self.iterator_types)
+            if kind is IteratorType.REDUCTION
+        )
+        outputs = list(enumerate(self.outputs))
+        operands += [Operand(f"init{i}", kind.shape, kind.dtype) for i, kind in outputs]
+        operands += [
+            Operand(f"result{i}", kind.shape, kind.dtype, "result", init=f"init{i}", over=over)
+            for i, kind in outputs
+        ]
         return Signature(tuple(operands))
 
     @cached_property

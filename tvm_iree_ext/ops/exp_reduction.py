@@ -82,8 +82,12 @@ class ExpReduction(Op):
         operands = [Operand(f"input{i}", one.shape, one.dtype) for i, one in enumerate(self.inputs)]
         for i, one in enumerate(self.outputs):
             operands.append(Operand(f"init{i}", one.shape, one.dtype))
+        reduced = zip(self.extents, self.iterator_types, strict=True)
+        over = tuple(extent for extent, kind in reduced if kind is IteratorType.REDUCTION)
         for i, one in enumerate(self.outputs):
-            operands.append(Operand(f"result{i}", one.shape, one.dtype, "result"))
+            operands.append(
+                Operand(f"result{i}", one.shape, one.dtype, "result", init=f"init{i}", over=over)
+            )
         return Signature(tuple(operands))
 
     @property
@@ -206,9 +210,14 @@ def exp_reduction(
         OpError: for an operand, extent, dtype, map, index or region that does not fit.
     """
     every = dtypes.FLOATS + dtypes.INTEGERS
-    ins = [as_tensor(_NAME, f"input{i}", one, dtype, every) for i, one in enumerate(inputs)]
+    ins = [
+        as_tensor(_NAME, f"input{i}", one, dtype, every, least=0) for i, one in enumerate(inputs)
+    ]
     fallback = output_dtype or _wide(ins)
-    outs = [as_tensor(_NAME, f"output{i}", one, fallback, every) for i, one in enumerate(outputs)]
+    outs = [
+        as_tensor(_NAME, f"output{i}", one, fallback, every, least=0)
+        for i, one in enumerate(outputs)
+    ]
     if not ins or not outs:
         lacking = "input; input0 are the scores" if not ins else "output; output0 is the maximum"
         raise OpError(f"{_NAME}: has no {lacking}")

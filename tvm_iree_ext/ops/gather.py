@@ -65,7 +65,11 @@ class Gather(Op):
         output = self.types["output"]
         if self.has_init:
             operands.append(Operand("output_init", output.shape, output.dtype))
-        operands.append(Operand("output", output.shape, output.dtype, "result"))
+        init = "output_init" if self.has_init else ""
+        over = self.types["source"].shape if init else ()
+        operands.append(
+            Operand("output", output.shape, output.dtype, "result", init=init, over=over)
+        )
         return Signature(tuple(operands))
 
     @property
@@ -124,7 +128,7 @@ def gather(
         OpError: for a rank, extent, dtype, dimension map or mask that does not fit.
     """
     every = dtypes.FLOATS + dtypes.INTEGERS
-    source_type = as_tensor(_NAME, "source", source, dtype, every)
+    source_type = as_tensor(_NAME, "source", source, dtype, every, least=0)
     index_type = index_tensor(_NAME, indices, index_dtype)
     check_out_of_range(_NAME, out_of_range)
     mask_type = None if mask is None else mask_tensor(_NAME, mask)
@@ -137,7 +141,7 @@ def gather(
         batch = index_type.shape[:-1] if depth_dim else index_type.shape
         output_type = TensorType(batch + source_type.shape[depth:], source_type.dtype)
     else:
-        output_type = as_tensor(_NAME, "output", output, source_type.dtype, every)
+        output_type = as_tensor(_NAME, "output", output, source_type.dtype, every, least=0)
     if output_type.dtype != source_type.dtype:
         raise OpError(
             f"{_NAME}: output has dtype {output_type.dtype};"

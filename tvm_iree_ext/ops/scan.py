@@ -78,7 +78,7 @@ class Scan(Op):
                 Operand("input", shape, dtype),
                 Operand("accumulator_init", line, dtype),
                 Operand("output", shape, dtype, "result"),
-                Operand("accumulator", line, dtype, "result"),
+                Operand("accumulator", line, dtype, "result", init="accumulator_init", over=shape),
             )
         )
 
@@ -142,7 +142,7 @@ def scan(
         OpError: for a dimension, rank, extent, dtype or region that does not fit.
     """
     allowed = dtypes.FLOATS + dtypes.INTEGERS
-    kind = as_tensor(_NAME, "input", input, dtype, allowed)
+    kind = as_tensor(_NAME, "input", input, dtype, allowed, least=0)
     rank = len(kind.shape)
     check_dimension(_NAME, dimension, rank)
     for name, value in (("inclusive", inclusive), ("reassociate", reassociate)):
@@ -150,10 +150,10 @@ def scan(
             raise OpError(f"{_NAME}: {name} is {value!r}; expected True or False")
     shape = kind.shape
     if output is not None:
-        given = as_tensor(_NAME, "output", output, kind.dtype, allowed)
+        given = as_tensor(_NAME, "output", output, kind.dtype, allowed, least=0)
         shape = unify(_NAME, "output", given, shape, kind.dtype, "input's shape")
     if accumulator is not None:
-        given = as_tensor(_NAME, "accumulator", accumulator, kind.dtype, allowed)
+        given = as_tensor(_NAME, "accumulator", accumulator, kind.dtype, allowed, least=0)
         line = (*shape[:dimension], *shape[dimension + 1 :])
         what = f"input's shape without dimension {dimension}"
         line = unify(_NAME, "accumulator", given, line, kind.dtype, what)

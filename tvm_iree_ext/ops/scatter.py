@@ -77,7 +77,17 @@ class Scatter(Op):
         ]
         original = self.types["original"]
         shape, dtype = original.shape, original.dtype
-        operands.append(Operand("result", shape, dtype, "result", in_place_of="original"))
+        operands.append(
+            Operand(
+                "result",
+                shape,
+                dtype,
+                "result",
+                in_place_of="original",
+                init="original",
+                over=self.types["updates"].shape,
+            )
+        )
         return Signature(tuple(operands))
 
     @property
@@ -143,9 +153,9 @@ def scatter(
     """
     every = dtypes.FLOATS + dtypes.INTEGERS
     types = {
-        "updates": as_tensor(_NAME, "updates", updates, dtype, every),
+        "updates": as_tensor(_NAME, "updates", updates, dtype, every, least=0),
         "indices": index_tensor(_NAME, indices, index_dtype),
-        "original": as_tensor(_NAME, "original", original, dtype, every),
+        "original": as_tensor(_NAME, "original", original, dtype, every, least=0),
     }
     element = types["original"].dtype
     if types["updates"].dtype != element:

@@ -86,7 +86,7 @@ def index_tensor(op: str, indices: OperandLike, dtype: str) -> TensorType:
     Raises:
         OpError: for another type than integers, or a scalar.
     """
-    kind = as_tensor(op, "indices", indices, dtype, INDEX_DTYPES)
+    kind = as_tensor(op, "indices", indices, dtype, INDEX_DTYPES, least=0)
     if not kind.shape:
         raise OpError(f"{op}: indices is a scalar; expected rank 1 or more")
     return kind
@@ -202,7 +202,7 @@ def mask_tensor(op: str, mask: OperandLike) -> TensorType:
     Raises:
         OpError: for another type than i1 or i8.
     """
-    return as_tensor(op, "mask", mask, "bool", MASK_DTYPES)
+    return as_tensor(op, "mask", mask, "bool", MASK_DTYPES, least=0)
 
 
 def check_mask(op: str, kind: TensorType, batch: Shape) -> None:

@@ -93,7 +93,11 @@ class Topk(Op):
         outputs = {name: kinds.pop(name) for name in self.types if name.startswith("output_")}
         named = [*kinds.items(), *((f"{name}_init", kind) for name, kind in outputs.items())]
         inputs = [Operand(name, kind.shape, kind.dtype) for name, kind in named]
-        results = [Operand(name, k.shape, k.dtype, "result") for name, k in outputs.items()]
+        over = self.types["values"].shape
+        results = [
+            Operand(name, k.shape, k.dtype, "result", init=f"{name}_init", over=over)
+            for name, k in outputs.items()
+        ]
         return Signature((*inputs, *results))
 
     @property
@@ -163,11 +167,11 @@ def topk(
     inputs, kind, dimension = check_values(_NAME, values, dimension, dtype)
     best = check_best(_NAME, inputs["values"], output_values, dimension, k)
     if indices is not None:
-        inputs["indices"] = as_tensor(_NAME, "indices", indices, "int32", ("int32",))
+        inputs["indices"] = as_tensor(_NAME, "indices", indices, "int32", ("int32",), least=0)
     if output_indices is None:
         output_indices = TensorType(best.shape, "int32")
     held = ("int32",) if indices is not None else INDEX_DTYPES
-    where = as_tensor(_NAME, "output_indices", output_indices, "int32", held)
+    where = as_tensor(_NAME, "output_indices", output_indices, "int32", held, least=0)
     types = settle(_NAME, inputs, {"output_values": best, "output_indices": where}, dimension)
     return Topk(_NAME, types, dimension, comparator(_NAME, region, [kind]))
 
@@ -176,7 +180,7 @@ def check_values(
     op: str, values: OperandLike, dimension: object, dtype: str
 ) -> tuple[dict[str, TensorType], str, int]:
     """The inputs so far, their element type, and the dim to select along."""
-    given = as_tensor(op, "values", values, dtype, dtypes.FLOATS + dtypes.INTEGERS)
+    given = as_tensor(op, "values", values, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0)
     return {"values": given}, given.dtype, check_dimension(op, dimension, len(given.shape))
 
 
@@ -190,7 +194,8 @@ def check_best(
         shape = list(values.shape)
         shape[dimension] = k if k is not None else 0
         best = TensorType(tuple(shape), values.dtype)
-    kind = as_tensor(op, "output_values", best, values.dtype, dtypes.FLOATS + dtypes.INTEGERS)
+    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    kind = as_tensor(op, "output_values", best, values.dtype, allowed, least=0)
     if kind.dtype != values.dtype:
         raise OpError(
             f"{op}: output_values has dtype {kind.dtype}; expected {values.dtype} as values"

@@ -107,12 +107,12 @@ def topk_v2(
     if not isinstance(is_sorted, bool):
         raise OpError(f"{_NAME}: is_sorted is {is_sorted!r}; expected True or False")
     if output_indices is not None:
-        where = as_tensor(_NAME, "output_indices", output_indices, "int32", INDEX_DTYPES)
+        where = as_tensor(_NAME, "output_indices", output_indices, "int32", INDEX_DTYPES, least=0)
         outputs["output_indices"] = where
     if input_indices is not None:
         if output_indices is None:
             raise OpError(f"{_NAME}: there are input_indices; expected output_indices, too")
-        given = as_tensor(_NAME, "input_indices", input_indices, where.dtype, INDEX_DTYPES)
+        given = as_tensor(_NAME, "input_indices", input_indices, where.dtype, INDEX_DTYPES, least=0)
         if given.dtype != where.dtype:
             raise OpError(
                 f"{_NAME}: output_indices has dtype {where.dtype};"
