@@ -12,6 +12,9 @@ from typing import Any
 
 from tvm_iree_ext.errors import OpError
 
+MOST_PARTS = 1000
+"""Of an expression, operations and operands together: compilers take time by their square."""
+
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -49,12 +52,12 @@ def evaluate(
     time, ``and`` and ``or`` between comparisons, calls of ``functions``, and, for several values,
     commas between them.  ``number`` makes a number's value from what Python reads.
 
-        Raises:
-            OpError: for anything else, naming it.
+    Raises:
+        OpError: for anything else, naming it, and for more than :data:`MOST_PARTS`.
     """
 
     def refuse(node: ast.AST, why: str) -> OpError:
-        return OpError(f"region {text!r}: {ast.unparse(node)!r} {why}")
+        return OpError(f"region {_shown(text)}: {_shown(ast.unparse(node))} {why}")
 
     def visit(node: ast.AST) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
@@ -79,19 +82,38 @@ def evaluate(
             return functions[node.func.id](*map(visit, node.args))
         raise refuse(node, "is not a number, an argument, arithmetic, a comparison or a call")
 
+    body = _parsed(text)
     try:
-        tree = ast.parse(text, mode="eval")
-    except SyntaxError as error:
-        raise OpError(f"region {text!r}: {error.msg}") from None
-    if isinstance(tree.body, ast.Tuple):
-        return tuple(visit(element) for element in tree.body.elts)
-    return visit(tree.body)
+        if isinstance(body, ast.Tuple):
+            return tuple(visit(element) for element in body.elts)
+        return visit(body)
+    except RecursionError:
+        raise OpError(f"region {_shown(text)} nests too deep") from None
 
 
 def parts(text: str) -> list[str]:
     """The texts between the outer commas: one for each value."""
+    body = _parsed(text)
+    return [ast.unparse(one) for one in body.elts] if isinstance(body, ast.Tuple) else [text]
+
+
+def _parsed(text: str) -> ast.expr:
+    """The tree of a text; OpError for one that is no expression, or too large a one."""
     try:
         body = ast.parse(text, mode="eval").body
     except SyntaxError as error:
-        raise OpError(f"region {text!r}: {error.msg}") from None
-    return [ast.unparse(one) for one in body.elts] if isinstance(body, ast.Tuple) else [text]
+        raise OpError(f"region {_shown(text)}: {error.msg}") from None
+    except (RecursionError, MemoryError):
+        raise OpError(f"region {_shown(text)} nests too deep") from None
+    count = sum(isinstance(node, ast.expr) for node in ast.walk(body))
+    if count > MOST_PARTS:
+        raise OpError(
+            f"region {_shown(text)} has {count} operations and operands; expected {MOST_PARTS} at"
+            " most"
+        )
+    return body
+
+
+def _shown(text: str) -> str:
+    """A text for a message, shortened."""
+    return repr(text if len(text) <= 200 else f"{text[:100]}...{text[-50:]}")

@@ -26,6 +26,7 @@ from tvm_iree_ext import dtypes, expression
 from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.ops.base import Op, operand_bytes
 from tvm_iree_ext.ops.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.region_size import check_size
 from tvm_iree_ext.ops.regions import TIR_FUNCTIONS
 from tvm_iree_ext.signature import Operand, Signature, TensorType
 
@@ -252,6 +253,7 @@ def _typed(op: str, what: str, value: Any, dtype: str) -> tvm.ir.Expr:
         if fits:
             return tirx.const(value, dtype)
     elif isinstance(value, tvm.ir.Expr):
+        check_size(op, value)
         if str(value.ty.dtype) == dtype:
             return value
         value = str(value.ty.dtype)

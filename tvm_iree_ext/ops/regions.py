@@ -17,6 +17,7 @@ from tvm import tirx
 
 from tvm_iree_ext import expression
 from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.ops.region_size import check_size
 from tvm_iree_ext.purity import is_pure
 
 RegionLike = str | Callable[..., Any]
@@ -199,6 +200,7 @@ def _region(
         body = tirx.const(body, yields)
     if not isinstance(body, tvm.ir.Expr):
         raise OpError(f"{op}: {what} {body!r}; expected a TIR expression of {yields}")
+    check_size(op, body)
     came = str(body.ty.dtype)
     if came != yields:
         raise OpError(f"{op}: {what} {came}; expected {yields}")
