@@ -43,6 +43,9 @@ def keep_narrow_storage(
     if not words and not any(dtype.startswith(_NARROW) for dtype in dtypes_of_params):
         return func
 
+    target = (func.attrs or {}).get("target")
+    rounds = target is not None and target.kind.name == "llvm"  # GPUs have the type
+
     # Children come first: a load's buffer is already that of words.
     def load(node: Any) -> Any:
         if (dtype := dtypes.get(hash(node.source))) is None:
@@ -54,7 +57,7 @@ def keep_narrow_storage(
     def store(node: Any) -> Any:
         if hash(node.buffer) not in dtypes:
             return node
-        return tirx.BufferStore(node.buffer, _as_words(node.value), node.indices)
+        return tirx.BufferStore(node.buffer, _as_words(node.value, rounds), node.indices)
 
     def call(node: Any) -> Any:
         """A pointer is to words; a value reinterpreted twice is reinterpreted once.
@@ -71,7 +74,7 @@ def keep_narrow_storage(
         if isinstance(inner, ir.Call) and inner.op.same_as(_REINTERPRET):
             return _reinterpreted(str(node.ty.dtype), inner.args[0])
         if str(inner.ty.dtype).startswith(_NARROW):
-            return _reinterpreted(str(node.ty.dtype), _as_words(inner))
+            return _reinterpreted(str(node.ty.dtype), _as_words(inner, rounds))
         return node
 
     body = tvm_ffi.structural_map(
@@ -107,6 +110,16 @@ def reinterpret_vectors(
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Broadcast, broadcast)))
 
 
+_COMPUTED = (
+    tirx.Cast,
+    tirx.Add,
+    tirx.Sub,
+    tirx.Mul,
+    tirx.Div,
+    tirx.Max,
+    tirx.Min,
+    tirx.Select,
+)
 _ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
 _IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
@@ -122,19 +135,38 @@ def _vector(dtype: str, lanes: int) -> str:
     return f"{dtype}x{lanes}" if lanes > 1 else dtype
 
 
-def _as_words(value: Any) -> Any:
+def _as_words(value: Any, rounds: bool) -> Any:
+    """What is stored for a value; with ``rounds`` TVM is not left to round what is computed."""
     dtype = DataType(str(value.ty.dtype))
     name = _vector(f"uint{dtype.bits}", dtype.lanes)
     if isinstance(value, ir.Call) and value.op.same_as(_REINTERPRET):
         return _reinterpreted(name, value.args[0])
     if isinstance(value, ir.Call) and value.op.same_as(_IF_THEN_ELSE):
         condition, *choices = value.args  # TVM cannot vectorize what is reinterpreted as a whole
-        return tirx.if_then_else(condition, *map(_as_words, choices))
+        return tirx.if_then_else(condition, *(_as_words(one, rounds) for one in choices))
     number = value.value if isinstance(value, tirx.Broadcast) else value
     if isinstance(number, tirx.FloatImm):  # which TVM would make a float32, of twice the bits
         held = np.asarray(float(number.value), numpy_dtype(str(number.ty.dtype)))
         return tirx.const(int(held.view(f"uint{dtype.bits}")), name)
+    if rounds and dtype.bits == 16 and isinstance(value, _COMPUTED):
+        return _rounded(value, dtype.lanes)
     return tirx.reinterpret(name, value)
+
+
+def _rounded(value: Any, lanes: int) -> Any:
+    """The words of a bfloat16 that TVM computes as float32, and would leave so: to nearest even."""
+    whole = value.value if isinstance(value, tirx.Cast) else value
+    kind = _vector("uint32", lanes)
+    word = tirx.reinterpret(kind, tirx.Cast(_vector("float32", lanes), whole))
+
+    def number(of: int) -> Any:
+        return tirx.const(of, kind)
+
+    upper = word >> number(16)
+    nearest = (word + number(0x7FFF) + (upper & number(1))) >> number(16)
+    is_nan = (word & number(0x7FFFFFFF)) > number(0x7F800000)
+    chosen = tirx.Select(is_nan, upper | number(0x40), nearest)
+    return tirx.Cast(_vector("uint16", lanes), chosen)
 
 
 def _reinterpreted(dtype: str, value: Any) -> Any:

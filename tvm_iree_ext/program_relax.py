@@ -5,7 +5,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from tvm_iree_ext.dtypes import is_dtype
+from tvm_iree_ext.dtypes import FLOATS, is_dtype
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, EntryPoint, Imported
 from tvm_iree_ext.mlir.scalar_floats import extreme
@@ -80,8 +80,11 @@ def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
     def either(chosen: tirx.Max | tirx.Min) -> ir.Expr:
         if "float" not in str(chosen.ty.dtype):
             return chosen
-        name = "max" if isinstance(chosen, tirx.Max) else "min"
-        return extreme(chosen.a, chosen.b, name, keeps_nan=True)
+        name, dtype = "max" if isinstance(chosen, tirx.Max) else "min", str(chosen.ty.dtype)
+        if dtype in FLOATS and dtype != "bfloat16":
+            return extreme(chosen.a, chosen.b, name, keeps_nan=True)
+        a, b = (tirx.Cast("float32", one) for one in (chosen.a, chosen.b))  # isnan takes no other
+        return tirx.Cast(dtype, extreme(a, b, name, keeps_nan=True))
 
     if OP_ATTRIBUTE in (function.attrs or {}):
         return function

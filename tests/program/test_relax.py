@@ -6,6 +6,7 @@ from relax_programs import normal
 from tvm import relax, tirx
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.dtypes import numpy_dtype
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.program_relax import from_relax
@@ -132,3 +133,30 @@ def test_a_root_is_not_taken_in_the_place_of_the_sum_that_it_is_of(shape, tmp_pa
     x = normal(*shape)
     want = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
     np.testing.assert_allclose(ext.build(module, folder=tmp_path / "p")(x), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda:sm_80"])
+def test_bfloat16_is_computed_in_float32_and_rounded(target, tmp_path):
+    """Sums, and maxima that keep NaN: TVM forgets to round what it computes in float32."""
+    builder = relax.BlockBuilder()
+    x, y = (relax.Var(name, relax.TensorType((3, 16), "bfloat16")) for name in "xy")
+    with builder.function("main", [x, y], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            total = builder.emit_output(relax.op.sum(x, axis=[1]))
+            columns = builder.emit_output(relax.op.sum(relax.op.multiply(x, y), axis=[0]))
+            larger = builder.emit_output(relax.op.maximum(x, y))
+            largest = builder.emit_output(relax.op.max(x, axis=[1]))
+        builder.emit_func_output(relax.Tuple([total, columns, larger, largest]))
+    imported = from_relax(builder.get())
+    bfloat16 = numpy_dtype("bfloat16")
+    x, y = (np.random.default_rng(s).integers(-2, 3, (3, 16)).astype(bfloat16) for s in (0, 1))
+    x[2, 5] = np.nan
+    if target == "llvm":
+        results = build_program(imported, folder=tmp_path / "p")(x, y)
+    else:
+        results = simulate_program(imported, target, [x, y]).check().results
+    wide = [one.astype("float32") for one in (x, y)]
+    expected = (wide[0].sum(1), (wide[0] * wide[1]).sum(0), np.maximum(*wide), wide[0].max(1))
+    for got, want in zip(results, expected, strict=True):
+        assert got.dtype == bfloat16
+        np.testing.assert_array_equal(got.astype("float32"), want)
