@@ -34,8 +34,8 @@ def as_on_a_device():
     compilation_pipeline.register_tir_pipeline("tvm_iree_ext.test_amd_math", passes)
 
 
-def apply(function, values):
-    """The function of an array."""
+def apply(function, values, *others):
+    """The function of an array, and of numbers."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name("main")
         x, y = (
@@ -46,7 +46,8 @@ def apply(function, values):
             if function == EXP2_OF_NEGATIVE:
                 value = tirx.call_pure_extern(str(values.dtype), function, x[at])
             else:
-                value = getattr(tirx, function)(x[at])
+                numbers = [tirx.const(number, str(values.dtype)) for number in others]
+                value = getattr(tirx, function)(x[at], *numbers)
             I.buffer_store(y, value, [at])
     kernel = tvm.compile(
         tvm.IRModule({"main": builder.get()}),
@@ -81,6 +82,10 @@ ACCURACY = [
     ("cosh", "float64", -40, 40, 8), ("erf", "float64", -7, 7, 4), ("erf", "float64", -1, 1, 4),
     ("tanh", "float32", -12, 12, 4), ("erf", "float32", -5, 5, 4), ("sinh", "float32", -40, 40, 8),
     ("cosh", "float32", -40, 40, 8), ("log1p", "float32", -0.9, 9, 4),
+    ("sin", "float32", -3, 3, 2), ("sin", "float32", 1e3, 1.001e3, 2),
+    ("sin", "float32", -1e8, 1e8, 2),
+    ("cos", "float32", -4, 4, 2), ("cos", "float32", 1e5, 1.001e5, 2), ("tan", "float32", -9, 9, 4),
+    ("tan", "float32", 1e4, 1e5, 4),
 ]  # fmt: skip
 
 
@@ -90,6 +95,24 @@ def test_within_a_few_units_in_the_last_place(function, dtype, low, high, ulps):
     want = exact(function, x)
     error = np.abs(apply(function, x) - want)
     assert float((error / np.maximum(np.abs(want), 1e-300)).max()) <= ulps * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize(
+    "exponent", [3.0, 2.0, 0.3, -1.0, -2.5, 0.0, 77.3, np.inf, -np.inf, np.nan]
+)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_powers_of_all_kinds_of_numbers(exponent, dtype):
+    """As C has them; of two signs and at the ends of the range."""
+    values = [0.3, 1, 2, 7.7, 130, 1e-3, 6e4, np.inf, 0, np.nan]
+    x = np.array(values + [-value for value in values], dtype)
+    with np.errstate(all="ignore"):
+        want = np.power(x.astype("float64"), np.dtype(dtype).type(exponent)).astype(dtype)
+    got = apply("pow", x, exponent)
+    np.testing.assert_array_max_ulp(got[~np.isnan(want)], want[~np.isnan(want)], 1)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(
+        np.signbit(got[~np.isnan(want)]), np.signbit(want[~np.isnan(want)])
+    )
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
@@ -102,6 +125,9 @@ def test_within_a_few_units_in_the_last_place(function, dtype, low, high, ulps):
         ("cosh", [np.nan, np.inf, np.inf, 1]),
         ("log1p", [np.nan, np.inf, np.nan, 0]),
         ("log", [np.nan, np.inf, np.nan, -np.inf]),
+        ("sin", [np.nan, np.nan, np.nan, 0]),
+        ("cos", [np.nan, np.nan, np.nan, 1]),
+        ("tan", [np.nan, np.nan, np.nan, 0]),
     ],
 )
 def test_ends_of_the_range(function, want, dtype):

@@ -7,8 +7,9 @@ are polynomials here, within 4 units in the last place (sinh and cosh: 8):
     erf(x)   = x P(x^2) up to 1, then 1 - exp(-x^2) G((x - 2) / (x + 2))
     log(x)   = n log 2 + 2 atanh((m - 1) / (m + 1)),  x = m 2^n with m around 1
     tanh(x)  = t / (t + 2) with t = e^2x - 1,  which is 2^n (e^r - 1) + (2^n - 1)
+    x^y      = LLVM's power of abs(x), with the sign that it has
 
-float16 is computed in float32.
+sin, cos and tan are :mod:`.amd_angles`'.  float16 is computed in float32.
 """
 
 import math
@@ -18,6 +19,7 @@ from typing import TypeAlias
 
 from tvm import ir, tirx
 
+from tvm_iree_ext.device import amd_angles
 from tvm_iree_ext.math_calls import Share, replace_calls
 from tvm_iree_ext.vector_math import (
     EXP2_OF_NEGATIVE,
@@ -239,8 +241,25 @@ def _log1p(x: Expr, share: Share) -> Expr:
     return tirx.Select(x == const(math.inf), x, value)
 
 
+def _pow(x: Expr, y: Expr, share: Share) -> Expr:
+    """LLVM's own, ``2^(y log2 x)`` by instructions, which has no power of a negative number.
+
+    Its relative error is about ``abs(y log2 x)`` units in the last place.  More would take bindings
+    in a row, for each of which TVM's analyzer takes twice as long.
+    """
+    _, const = _form(x)
+    is_whole = tirx.floor(y) == y
+    half = share(y * const(0.5))
+    is_odd = tirx.And(is_whole, tirx.floor(half) != half)
+    is_minus = tirx.reinterpret(_integer(x), x) < constant(0, _integer(x))
+    power = share(tirx.pow(share(tirx.abs(x)), y))
+    signed = tirx.Select(tirx.And(is_minus, is_odd), const(-1.0) * power, power)
+    has_none = tirx.And(x < const(0.0), x > const(-math.inf))
+    return tirx.Select(tirx.And(has_none, tirx.Not(is_whole)), const(math.nan), signed)
+
+
 _BOTH = ("float32", "float64")
-_LOWERINGS: dict[str, tuple[tuple[str, ...], Function]] = {
+_LOWERINGS: dict[str, tuple[tuple[str, ...], Callable[..., Expr]]] = {
     "exp": (("float64",), exp),
     "exp2": (("float64",), exp2),
     EXP2_OF_NEGATIVE: (_BOTH, exp2_of_negative),
@@ -253,6 +272,10 @@ _LOWERINGS: dict[str, tuple[tuple[str, ...], Function]] = {
     "sinh": (_BOTH, _sinh),
     "cosh": (_BOTH, _cosh),
     "erf": (_BOTH, _erf),
+    "sin": (("float32",), amd_angles.sin),
+    "cos": (("float32",), amd_angles.cos),
+    "tan": (("float32",), amd_angles.tan),
+    "pow": (("float32",), _pow),
 }
 
 
@@ -274,11 +297,10 @@ def _lower(call: ir.Call, share: Share) -> Expr | None:
     scalar, by, lanes = str(call.ty.dtype).partition("x")
     if scalar not in dtypes and (scalar != "float16" or "float32" not in dtypes):
         return None
-    (argument,) = arguments
     if scalar == "float16":
-        wide = function(share(tirx.Cast(f"float32{by}{lanes}", argument)), share)
-        return tirx.Cast(str(call.ty.dtype), wide)
-    return function(argument, share)
+        arguments = [share(tirx.Cast(f"float32{by}{lanes}", one)) for one in arguments]
+        return tirx.Cast(str(call.ty.dtype), function(*arguments, share))
+    return function(*arguments, share)
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
