@@ -170,3 +170,7 @@ def test_ptx_says_lanes_and_arguments():
     assert [one.size for one in reports["first"].arguments] == [128, 8, 4, 1]
     assert (reports["first"].lanes, reports["first"].registers) == (128, 40)
     assert (reports["second"].lanes, reports["second"].arguments) == (0, ())
+
+
+def test_a_name_that_llvm_made_up_is_no_disagreement(code):
+    check(code, report={"arguments": (Argument(8, "v22"), Argument(8, "y6"))})
