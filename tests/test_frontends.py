@@ -86,6 +86,30 @@ def test_what_iree_lowers_wrongly_of_jax_is_refused():
         ext.from_jax(lambda x: jax.lax.approx_min_k(x, 2), x)
 
 
+def test_products_of_unsigned_factors_are_refused_where_iree_takes_them_for_signed(tmp_path):
+    jax = needs("jax", "jax")
+    x = np.array([[200, 131], [193, 243]], "uint8")
+
+    def product(x, dtype):
+        return jax.lax.dot_general(x, x, (((1,), (1,)), ((), ())), preferred_element_type=dtype)
+
+    def convolved(x):
+        image = x.reshape(1, 1, 2, 2)
+        options = {"preferred_element_type": "int32"}
+        return jax.lax.conv_general_dilated(image, image, (1, 1), "VALID", **options)
+
+    for dtype, result in (("int32", "i32"), ("float32", "f32")):
+        with pytest.raises(MlirError, match=f"dot_general of ui8 to {result}: IREE takes the fac"):
+            ext.from_jax(lambda x, dtype=dtype: product(x, dtype), x)
+    with pytest.raises(MlirError, match="convolution of ui8 to i32"):
+        ext.from_jax(convolved, x)
+    text = jax.jit(lambda x: product(x, "int32")).lower(x).as_text("stablehlo")
+    with pytest.raises(MlirError, match="dot_general of ui8 to i32"):
+        frontends.import_lowered(text, "stablehlo")
+    program = ext.from_jax(lambda x: product(x, "uint8"), x, folder=tmp_path / "p")
+    np.testing.assert_array_equal(np.asarray(program(x)).view("uint8"), x @ x.T)
+
+
 def test_what_jax_has_lowered_already():
     jax = needs("jax", "jax")
     shape = jax.ShapeDtypeStruct((4,), np.float32)

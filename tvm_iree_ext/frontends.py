@@ -23,6 +23,10 @@ from tvm_iree_ext.target.names import TargetLike
 
 _NOT_LOWERED = "IREE does not lower it:"
 _SMALLEST = re.compile(r"custom_call @ApproxTopK.*@top_k_lt_")
+_PRODUCT = re.compile(
+    r"stablehlo\.(dot_general|dot|convolution)\b.*:"
+    r" \(tensor<(?:[\d?]+x)*(ui\d+)>, tensor<(?:[\d?]+x)*ui\d+>\) -> tensor<(?:[\d?]+x)*(\w+)>"
+)
 _MOST_LINES = 20  # of what the compiler complains
 _KEPT_WIDE = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false")
 
@@ -69,6 +73,7 @@ def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
     elif examples or named:
         raise MlirError("what is lowered already takes no arguments to trace with")
     text = lowered.as_text("stablehlo", debug_info=True)
+    _refuse_unsigned_products(text)
     if _SMALLEST.search(text):
         raise MlirError(
             "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
@@ -173,7 +178,23 @@ def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) ->
         MlirError: for what IREE does not bring to the dialects that are imported, and as
             :func:`tvm_iree_ext.mlir.program.import_program`.
     """
+    if isinstance(text, str):
+        _refuse_unsigned_products(text)
     return _import(_writes(text), dialect)
+
+
+def _refuse_unsigned_products(text: str) -> None:
+    """Refuse what IREE lowers wrongly: it widens the factors of products as if they were signed.
+
+    Raises:
+        MlirError: for a product of unsigned integers that has another element type.
+    """
+    for name, given, result in _PRODUCT.findall(text):
+        if result != given:
+            raise MlirError(
+                f"stablehlo.{name} of {given} to {result}: IREE takes the factors for signed;"
+                " convert them to the result's type before"
+            )
 
 
 def _writes(text: str | bytes) -> Callable[[Path], Path]:
