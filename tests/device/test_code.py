@@ -2,6 +2,7 @@
 
 import pytest
 from tvm import tirx
+from tvm.script import tirx as T
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
@@ -154,3 +155,46 @@ def test_functions_of_doubles_compile(function):
     op = ops.matmul((4, 8), (8, 4), dtype="float64", epilogue=f"{function}(arg0)")
     (kernel,) = inspect_op(op, "rocm:gfx942").resources.values()
     assert kernel.scratch_bytes == 0
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_a_view_of_shared_memory_that_is_taken_for_global_memory_is_refused(chip):
+    """TVM's code for AMD's GPUs does so where a view has another type; simulation does not."""
+
+    @T.prim_func
+    def kernel(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "uint32")):
+        T.launch_thread("blockIdx.x", 1)
+        lane = T.launch_thread("threadIdx.x", 64)
+        tile = T.alloc_buffer((64,), "float32", scope="shared")
+        words = T.decl_buffer((64,), "uint32", data=tile.data, scope="shared")
+        tile[lane] = x[lane]
+        y[lane] = words[63 - lane]
+
+    function = kernel.with_attr("global_symbol", "kernel")
+    with pytest.raises(
+        BuildError, match=r"an address in shared memory; .* casts it to address space"
+    ):
+        compile_device(function, make_target(f"rocm:{chip}"))
+
+
+@pytest.mark.parametrize(
+    ("cast", "refused"),
+    [
+        ("addrspacecast (ptr addrspace(3) @a to ptr addrspace(1))", "@a .* shared .* space 1,"),
+        ("addrspacecast (ptr addrspace(3) @a to ptr)", "@a .* shared .* space 0,"),
+        ("%p = addrspacecast ptr addrspace(5) %b to ptr addrspace(1)", "%b .* private .* space 1,"),
+        ("%p = addrspacecast ptr addrspace(1) %b to ptr", None),
+    ],
+)
+def test_casts_of_addresses_are_found_in_llvms_text(cast, refused):
+    if refused is None:
+        rocm.check_addresses(cast)
+        return
+    with pytest.raises(BuildError, match=refused):
+        rocm.check_addresses(cast)
+
+
+@pytest.mark.parametrize("keys", [16, 64])
+def test_attention_with_one_step_of_keys_reads_what_it_wrote(keys):
+    op = ops.attention((1, 1, 16, 16), (1, 1, keys, 16), (1, 1, keys, 16), dtype="float16")
+    assert inspect_op(op, "rocm:gfx942").binary

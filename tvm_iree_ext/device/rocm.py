@@ -89,8 +89,9 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
         made = tvm.get_global_func("target.build.rocm")(mod, target)
     except (RuntimeError, ValueError, TypeError) as error:
         raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
+    text = str(made.inspect_source("llvm"))
+    check_addresses(text)
     if exceeds_default(lanes):
-        text = str(made.inspect_source("llvm"))
         code, assembly = compile_ir(with_lanes(text, lanes, {}), target)
         if waves := whole_waves(_usage(assembly), lanes, target):
             code, assembly = compile_ir(with_lanes(text, lanes, waves), target)
@@ -98,6 +99,23 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
     else:
         assembly = str(made.inspect_source("asm"))
     return CodeObject(_linked[-1], assembly, _usage(assembly), _reports(assembly))
+
+
+_CAST = re.compile(r"addrspacecast \(?ptr addrspace\(([35])\) (\S+) to ptr(?: addrspace\((\d+)\))?")
+_MEMORIES = {"3": "shared", "5": "private"}
+
+
+def check_addresses(text: str) -> None:
+    """Refuse LLVM IR that takes an address of shared or private memory for one of another.
+
+    TVM's code of a view whose memory it does not know is such: what it reads is undefined.
+    """
+    if (cast := _CAST.search(text)) is not None:
+        space, name, other = cast.groups()
+        raise BuildError(
+            f"{name} is an address in {_MEMORIES[space]} memory; the kernel's LLVM IR casts it to"
+            f" address space {other or 0}, where nothing is"
+        )
 
 
 def _check_instructions(mod: tvm.IRModule, chip: str) -> None:
