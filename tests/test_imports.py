@@ -109,7 +109,8 @@ ALLOWED = {
     " .target numpy",
     "lean": "tvm",
     "frontends": f"{PROGRAMS} .torch_export .target jax torch iree",
-    "torch_export": ".mlir .mlir.form torch iree",
+    "torch_export": ".torch_decompositions .mlir .mlir.form torch iree",
+    "torch_decompositions": "torch",
     "fuzz": f"{PROGRAMS} .workers .limits",
     # Drawing programs, and saying what they mean, takes NumPy alone.
     "random_programs": ".tolerance .random_programs.campaign numpy",

@@ -23,7 +23,8 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     if not isinstance(module, torch.nn.Module):
         if examples:
             raise MlirError("what is exported already takes no arguments to trace with")
-        return module
+        is_program = isinstance(module, torch.export.ExportedProgram)
+        return _corrected(module.run_decompositions({})) if is_program else module
     tracing = {name: options.pop(name) for name in _OF_TRACING if name in options}
     tracing["strict"] = options.pop("strict_export", True)
     state = (*module.parameters(), *module.buffers())
@@ -31,7 +32,13 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
         traced = traced.run_decompositions(decompositions)
-    return traced
+    return _corrected(traced)
+
+
+def _corrected(program: Any) -> Any:
+    from tvm_iree_ext.torch_decompositions import replaced
+
+    return replaced(program)
 
 
 def _distinct(examples: Any, state: Sequence[Any]) -> Any:
@@ -54,7 +61,7 @@ def _distinct(examples: Any, state: Sequence[Any]) -> Any:
 
 def simpler(program: Any) -> Any:
     """An exported program of fewer, simpler operators: PyTorch's core, less some of these."""
-    return program.run_decompositions(_decompositions())
+    return _corrected(program.run_decompositions(_decompositions()))
 
 
 def _decompositions() -> Any:

@@ -1,0 +1,168 @@
+"""PyTorch's operators, beside eager PyTorch: what IREE's front end alone computes wrongly."""
+
+import pytest
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.errors import MlirError
+
+torch = pytest.importorskip(
+    "torch", reason="PyTorch is not installed: pip install 'tvm-iree-ext[pytorch]'"
+)
+pytest.importorskip(
+    "iree.turbine.aot",
+    reason="iree-turbine is not installed: pip install 'tvm-iree-ext[pytorch]'",
+    exc_type=ImportError,
+)
+F = torch.nn.functional
+NAN, INF = float("nan"), float("inf")
+NUMBERS = torch.tensor([NAN, -INF, INF, -1e30, -100, -1.5, -0.0, 0.0, 0.3, 2, 7, 1e30])
+
+
+class Several(torch.nn.Module):
+    """The results of a function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *arguments):
+        return self.function(*arguments)
+
+
+def agrees(function, *arguments, others=(), tolerance=1e-5, **options):
+    """Have a program of a function give what the function gives, for several arguments."""
+    program = ext.from_torch(Several(function), *arguments, strict_export=False, **options)
+    for given in (arguments, *others):
+        came, want = program(*given), function(*given)
+        came, want = (one if isinstance(one, tuple) else (one,) for one in (came, want))
+        for place, (one, other) in enumerate(zip(came, want, strict=True)):
+            torch.testing.assert_close(
+                one,
+                other,
+                rtol=tolerance,
+                atol=tolerance,
+                equal_nan=True,
+                msg=lambda said, place=place: f"result {place}: {said}",
+            )
+
+
+def test_numbers_that_are_none_stay_such_between_bounds():
+    def bounded(x):
+        tensor = torch.full((1,), 0.5)
+        return (
+            *(F.hardtanh(x), F.relu6(x), F.threshold(x, 0.1, 5), F.logsigmoid(x)),
+            *(x.clamp(-1, 1), x.clamp(min=0), x.clamp_max(tensor), x.clamp(1, -1)),
+            *(torch.maximum(x, x.flip(0)), torch.minimum(x.flip(0), x)),
+            *((x * 0).nan_to_num().long().clamp(1, 4), F.gelu(x.clamp(-9, 9), approximate="tanh")),
+        )
+
+    agrees(bounded, NUMBERS)
+
+
+def test_the_first_nan_is_the_place_of_the_extreme():
+    def places(x, n):
+        return (
+            *(x.argmax(), x.argmin(1, keepdim=True), x.argmax(-1), x.argmax(keepdim=True)),
+            *(x.max(0)[0], x.max(0)[1], *x.min(1, True), n.argmax(1), n.max(0)[1]),
+        )
+
+    x = torch.tensor([[1, INF, NAN, 3, NAN], [3, 2, 1, 3, -INF], [-INF] * 5])
+    agrees(places, x, torch.tensor([[3, 9, 9], [1, 1, 1]]))
+
+
+def test_constants_are_compared_as_numbers():
+    def compared(x):
+        zeros = torch.zeros_like(x)
+        return zeros == 0, zeros + 1 != 1, zeros + 2 > 1, zeros >= 0, zeros * NAN == 1, x <= 2
+
+    agrees(compared, NUMBERS)
+
+
+def test_rolls_by_any_number_of_places():
+    def rolled(x, empty):
+        return (
+            *(torch.roll(x, shift, 0) for shift in (-5, -3, 0, 4, 7)),
+            *(torch.roll(x, (1, 5), (0, 1)), torch.roll(x, 4), torch.roll(empty, 2, 0)),
+        )
+
+    agrees(rolled, torch.randn(3, 4), torch.randn(0, 4), tolerance=0)
+
+
+def test_rolls_along_an_extent_of_the_call():
+    batch = {0: torch.export.Dim("batch")}
+    agrees(
+        lambda x: (torch.roll(x, 2, 0), torch.roll(x, -4, 0)),
+        torch.randn(5, 2),
+        others=[(torch.randn(3, 2),), (torch.randn(2, 2),)],
+        tolerance=0,
+        dynamic_shapes=((batch,),),
+    )
+
+
+def test_padding_below_zero_crops():
+    def padded(x):
+        return (
+            *(F.pad(x, (-1, 2)), F.pad(x, (1, -2, -1, -1), value=3.0), F.pad(x, (-1, -1))),
+            *(F.pad(x, (-1, 1), mode=mode) for mode in ("reflect", "replicate", "circular")),
+        )
+
+    agrees(padded, torch.randn(1, 4, 5), tolerance=0)
+
+
+def test_images_are_sampled_where_pytorch_samples_them():
+    def sampled(x, grid):
+        return (
+            F.interpolate(x, size=(5, 3), mode="nearest-exact"),
+            F.grid_sample(x, grid, "nearest", padding_mode="reflection", align_corners=True),
+        )
+
+    torch.manual_seed(0)
+    agrees(sampled, torch.randn(1, 2, 4, 4), torch.rand(1, 3, 3, 2) * 3 - 1.5)
+    with pytest.raises(MlirError, match="grid_sample: bicubic; bilinear and nearest of rank 4"):
+        ext.from_torch(
+            Several(lambda x, grid: F.grid_sample(x, grid, mode="bicubic", align_corners=False)),
+            *(torch.randn(1, 2, 4, 4), torch.rand(1, 3, 3, 2)),
+            strict_export=False,
+        )
+
+
+def test_pooling_is_undone():
+    wide, places = F.max_pool2d(torch.randn(1, 2, 4, 4), 2, return_indices=True)
+    row, columns = F.max_pool1d(torch.randn(1, 2, 4), 2, return_indices=True)
+    agrees(
+        lambda a, i, b, j: (F.max_unpool2d(a, i, 2), F.max_unpool1d(b, j, 2)),
+        *(wide, places, row, columns),
+        tolerance=0,
+    )
+
+
+def test_running_sums_of_exponentials_do_not_overflow():
+    large = torch.tensor([1000.0, 2, -1000, 1001, -INF, 5])
+    none = torch.tensor([-INF, -INF, -1000.0, -1001, 2, INF])
+    agrees(lambda a, b: (a.logcumsumexp(0), b.logcumsumexp(0)), large, none)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_row_that_a_mask_leaves_nothing_of_is_zero(dtype):
+    torch.manual_seed(0)
+    q, k, v = torch.randn(3, 1, 2, 5, 4, dtype=dtype)
+    column, full = torch.zeros(1, 1, 5, 1, dtype=dtype), torch.zeros(1, 2, 5, 5, dtype=dtype)
+    column[..., 2, :] = full[:, 1, 4] = -INF
+    agrees(
+        lambda q, k, v, column, full: (
+            F.scaled_dot_product_attention(q, k, v, column),
+            F.scaled_dot_product_attention(q, k, v, full),
+            F.scaled_dot_product_attention(q, k, v, full > -1),
+            F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        ),
+        *(q, k, v, column, full),
+        tolerance=1e-12 if dtype is torch.float64 else 1e-5,
+    )
+
+
+def test_floats_wrap_in_narrow_integers():
+    def narrowed(x):
+        types = (torch.uint8, torch.int8, torch.int16, torch.uint32)
+        return tuple((x * 30000).to(dtype) for dtype in types)
+
+    agrees(narrowed, torch.tensor([0.001, 1.0, -2.0, 3.3]), tolerance=0)
