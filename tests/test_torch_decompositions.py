@@ -113,7 +113,9 @@ def test_images_are_sampled_where_pytorch_samples_them():
     def sampled(x, grid):
         return (
             F.interpolate(x, size=(5, 3), mode="nearest-exact"),
-            F.grid_sample(x, grid, "nearest", padding_mode="reflection", align_corners=True),
+            F.grid_sample(x, grid, "nearest", padding_mode="border", align_corners=True),
+            F.grid_sample(x, grid, padding_mode="reflection", align_corners=False),
+            F.grid_sample(x, grid, align_corners=False),
         )
 
     torch.manual_seed(0)
