@@ -25,6 +25,10 @@ CASES = {
         lambda n: ops.gather((n, 3), (4, 1), output=(4, 3)),
         {"output": "output_init"},
     ),
+    "map_store": (
+        lambda n: ops.map_store((n, 3), (4, 3), "arg0, arg1, arg0 < 4"),
+        {"output": "output_init"},
+    ),
     "topk": (
         lambda n: ops.topk((2, n), k=3, dimension=1),
         {"output_values": "output_values_init", "output_indices": "output_indices_init"},

@@ -94,12 +94,12 @@ class Mapped(Op):
         if self.loads:
             source = Operand("source", self.other.shape, self.dtype)
             return Signature((source, Operand("output", self.domain.shape, self.dtype, "result")))
-        shape = self.other.shape
+        shape, over = self.other.shape, self.domain.shape
         return Signature(
             (
-                Operand("input", self.domain.shape, self.dtype),
+                Operand("input", over, self.dtype),
                 Operand("output_init", shape, self.dtype),
-                Operand("output", shape, self.dtype, "result"),
+                Operand("output", shape, self.dtype, "result", init="output_init", over=over),
             )
         )
 
@@ -151,8 +151,8 @@ def map_load(
     """
     name = "iree_linalg_ext.map_load"
     every = dtypes.FLOATS + dtypes.INTEGERS
-    other = _named("source", as_tensor(name, "source", source, dtype, every))
-    domain = as_tensor(name, "output", output, other.dtype, every)
+    other = _named("source", as_tensor(name, "source", source, dtype, every, least=0))
+    domain = as_tensor(name, "output", output, other.dtype, every, least=0)
     for axis, extent in enumerate(domain.shape):
         if isinstance(extent, str) and extent not in other.shape:
             raise OpError(
@@ -180,10 +180,10 @@ def map_store(
     """
     name = "iree_linalg_ext.map_store"
     every = dtypes.FLOATS + dtypes.INTEGERS
-    domain = _named("input", as_tensor(name, "input", input, dtype, every))
+    domain = _named("input", as_tensor(name, "input", input, dtype, every, least=0))
     if not domain.shape:
         raise OpError(f"{name}: input is a scalar; expected rank 1 or more")
-    other = _named("output", as_tensor(name, "output", output, domain.dtype, every))
+    other = _named("output", as_tensor(name, "output", output, domain.dtype, every, least=0))
     _check_dtypes(name, "input", domain, other)
     return Mapped(name, domain, other, _trace(name, region, domain, other, ("output", "mask")))
 
