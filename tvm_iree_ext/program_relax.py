@@ -1,5 +1,6 @@
 """Relax modules as programs: operators become loops, tensors of functions the operands."""
 
+import itertools
 from typing import Any
 
 import tvm_ffi
@@ -93,12 +94,13 @@ def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _signature(name: str, function: relax.Function) -> Signature:
-    operands = [_operand(name, p.name, p.ty, "input") for p in function.params]
+    named = _Names()
+    operands = [_operand(name, p.name, p.ty, "input", named) for p in function.params]
     ret = function.ret_ty
     results = list(ret.fields) if isinstance(ret, relax.TupleType) else [ret]
     known = {e for operand in operands for e in operand.shape if isinstance(e, str)}
     for place, result in enumerate(results):
-        operand = _operand(name, f"out{place}", result, "result")
+        operand = _operand(name, f"out{place}", result, "result", named)
         shape = tuple(
             # What follows from no argument has a name of its own.
             e if isinstance(e, int) or e in known else f"out{place}_axis{axis}"
@@ -108,7 +110,30 @@ def _signature(name: str, function: relax.Function) -> Signature:
     return Signature(tuple(operands))
 
 
-def _operand(function: str, name: str, kind: Any, role: Any) -> Operand:
+class _Names:
+    """Names of extents: two variables that a module gives one name have different ones here."""
+
+    def __init__(self) -> None:
+        self._variables: dict[ir.Var, ir.Var] = {}
+        self._taken: set[str] = set()
+
+    def __call__(self, extent: Any) -> Extent:
+        """An extent as a number, or by its variables' names."""
+        if isinstance(extent, tirx.IntImm):
+            return int(extent)
+        return str(tvm_ffi.structural_map(extent, (ir.Var, self._renamed)))
+
+    def _renamed(self, var: ir.Var) -> ir.Var:
+        if var not in self._variables:
+            numbered = (f"{var.name}_{n}" for n in itertools.count(1))
+            names = itertools.chain([str(var.name)], numbered)
+            name = next(one for one in names if one not in self._taken)
+            self._taken.add(name)
+            self._variables[var] = tirx.Var(name, str(var.ty.dtype))
+        return self._variables[var]
+
+
+def _operand(function: str, name: str, kind: Any, role: Any, named: _Names) -> Operand:
     shape = getattr(kind, "shape", None)
     dtype = str(getattr(kind, "dtype", ""))
     if not isinstance(kind, relax.TensorType) or kind.ndim < 0:
@@ -120,8 +145,4 @@ def _operand(function: str, name: str, kind: Any, role: Any) -> Operand:
         )
     if not is_dtype(dtype):
         raise BuildError(f"{function}: {name} has elements of {dtype}, which no array has")
-    return Operand(name, tuple(map(_extent, shape.values)), dtype, role)
-
-
-def _extent(extent: Any) -> Extent:
-    return int(extent) if isinstance(extent, tirx.IntImm) else str(extent)
+    return Operand(name, tuple(map(named, shape.values)), dtype, role)

@@ -160,3 +160,18 @@ def test_bfloat16_is_computed_in_float32_and_rounded(target, tmp_path):
     for got, want in zip(results, expected, strict=True):
         assert got.dtype == bfloat16
         np.testing.assert_array_equal(got.astype("float32"), want)
+
+
+def test_two_extents_of_one_name_are_different_extents(tmp_path):
+    n, other = tirx.Var("n", "int64"), tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 3), "float32"))
+    y = relax.Var("y", relax.TensorType((other, 3), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, y]):
+        with builder.dataflow():
+            joined = builder.emit(relax.op.concat([x, y], axis=0))
+            out = builder.emit_output(relax.op.multiply(joined, joined))
+        builder.emit_func_output(out)
+    built = build_program(from_relax(builder.get()), folder=tmp_path / "p")
+    a, b = np.ones((2, 3), "float32"), np.full((5, 3), 2, "float32")
+    np.testing.assert_array_equal(built(a, b), np.concatenate([a, b]) ** 2)
