@@ -232,10 +232,10 @@ class Point:
 
     def _branch(self, expression: Expr, mutator: Any) -> Expr:
         """What is chosen by a condition, which guards all that is computed for it alone."""
-        scopes = self._notes.scopes
-        scopes.append(_Scope())
+        notes = self._notes
+        notes.scopes.append(_Scope())
         value = mutator.mutate(expression)
-        for var, bound in reversed(scopes.pop().bound):
+        for var, bound in reversed(notes.scopes.pop().bound):  # which may be another list by now
             value = tirx.Let(var, bound, value)
         return value
 

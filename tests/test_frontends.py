@@ -79,6 +79,17 @@ def test_arguments_that_a_jax_function_does_not_read_keep_their_places():
         program(x, x, x)
 
 
+@pytest.mark.parametrize("length", [13, 33])
+def test_associative_scans_of_jax(length, tmp_path):
+    """Slices that are padded and meet again, of which each level holds what the next one reads."""
+    jax = needs("jax", "jax")
+    x = np.random.default_rng(0).integers(-3, 4, length).astype("float32")
+    program = ext.from_jax(
+        lambda x: jax.lax.associative_scan(jax.lax.add, x), x, folder=tmp_path / "p"
+    )
+    np.testing.assert_array_equal(program(x), np.cumsum(x))
+
+
 def test_what_iree_lowers_wrongly_of_jax_is_refused():
     jax = needs("jax", "jax")
     x = np.ones((2, 5), "f4")
