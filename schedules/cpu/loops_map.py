@@ -124,6 +124,8 @@ class _Part:
             self.bounds = Bounds(form.axes, line, first, stop)
         look = noted(self.nest, self.memory, self.cells, within=self.bounds)
         stores = len(self.nest.stores)
+        written = [store.buffer for store in self.nest.stores]
+        self.in_place = any(access.buffer.same_as(b) for access in look.accesses for b in written)
         self.strided = Strided((), ())
         if line is not None:
             read = tuple(access.position for access in look.accesses)
@@ -150,7 +152,8 @@ class _Part:
             with emit.vector_loop(width) as lane:
                 self.at_point({**here, var: i64(place) + lane}, lane, gathered)
 
-        pieces(count, self.lanes, start, piece)
+        # What is computed from what it replaces must not be computed twice.
+        pieces(count, self.lanes, start, piece, may_overlap=not self.in_place)
 
     def _gathered(self, at: Mapping[ir.Var, Expr], lanes: int) -> Mapping[int, Any] | None:
         if not self.strided:
