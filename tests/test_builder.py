@@ -64,7 +64,9 @@ def test_the_manifest_tells_all_that_a_user_asks():
     assert manifest["provenance"] == "heuristic"
     assert manifest["config"]["algorithm"] in ("lanes", "rows")
     assert set(manifest["versions"]) == {"tvm-iree-ext", "apache-tvm", "apache-tvm-ffi"}
-    assert len(manifest["files"]["kernel.so"]) == 64
+    library = manifest["files"]["kernel.so"]
+    assert library["bytes"] == (kernel.folder / "kernel.so").stat().st_size
+    assert len(library["sha256"]) == 64
     given = ext.build(OP, config=ext.LoweringConfig.from_json(manifest["config"]))
     assert given.provenance == "given"
 

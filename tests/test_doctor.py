@@ -63,7 +63,7 @@ def test_optional_packages_are_found_by_either_name(packages):
     assert (found["tuning"].state, found["PyTorch"].state) == ("missing", "missing")
     assert "pip install 'tvm-iree-ext[mlir]'" in found["IREE's bindings"].advice
     assert "pip install xgboost" in found["tuning"].advice
-    packages(xgboost="3.1", torch="2.6", iree_base_compiler="3.13.0")
+    packages(xgboost="3.1", xgboost_cpu=None, torch="2.6", iree_base_compiler="3.13.0")
     found = by_name(examine())
     assert found["tuning"].value == "xgboost 3.1"
     assert found["PyTorch"].state == "ok"
