@@ -33,7 +33,7 @@ COMPILE = (
 BUILD = f"{REGISTRY} {COMPILE} {DEPLOYED} {RECORDS} .builder"
 PASSES = ".program_passes .program_lowering .program_device"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
-VERIFY = ".comparison .examples .checked .verify"
+VERIFY = ".comparison .examples .checked .guards .guarded_calls .verify"
 ALLOWED = {
     "errors": "",
     "dtypes": ".errors numpy ml_dtypes",
@@ -131,6 +131,8 @@ ALLOWED = {
     "recorded": ".comparison .tolerance numpy ml_dtypes",
     "examples": f"{REGISTRY} .comparison numpy ml_dtypes",
     "workers": "",
+    "guards": "numpy",
+    "guarded_calls": ".guards .artifact .kernel .runtime numpy",
     "limits": "",
     "verify": f"{BUILD} {VERIFY} .simulated .workers tvm tvm_ffi numpy ml_dtypes",
     "doctor": ".versions .cache .machine .runtime .target .linker .device tvm",

@@ -1,5 +1,7 @@
 """Random ops, shapes, dtypes and attributes against the references: the property test of each op.
 
+Arrays lie beside pages that cannot be touched: an access outside of one ends the process.
+
 A failure names the command that runs the case again.
 """
 
@@ -27,7 +29,7 @@ def test_random_cases_agree_with_the_reference(name, chunk):
     ]
     wrong = [
         f"{result.id}: {result.message}"
-        for result in verify.check(cases)
+        for result in verify.check(cases, guard=True)
         if result.status != "passed"
     ]
     assert cases

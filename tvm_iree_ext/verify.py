@@ -6,12 +6,13 @@
 2 passed, 0 failed
 """
 
+import contextlib
 import functools
 import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -33,10 +34,13 @@ from tvm_iree_ext.errors import (
 )
 from tvm_iree_ext.examples import NotSupported, read_examples
 from tvm_iree_ext.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
+from tvm_iree_ext.guarded_calls import Guard, culprit, guarded_results
+from tvm_iree_ext.kernel import Kernel
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.registry import ENTRIES, find
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.signature import Signature
 from tvm_iree_ext.simulated import simulate_op
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
@@ -70,6 +74,7 @@ class _Task:
     simulate: bool
     compiled: bool
     passes: bool
+    guard: Guard | None = None
 
 
 @dataclass(frozen=True)
@@ -163,6 +168,7 @@ def check(
     simulate: bool = False,
     compiled: bool = True,
     passes: bool = False,
+    guard: bool = False,
     jobs: int = 0,
 ) -> Iterator[Result]:
     """The result of each case in order; no failure stops the others.
@@ -178,6 +184,8 @@ def check(
             passes that move, share or retype storage: an access outside of a buffer, or a result
             that depends on memory that nobody wrote, is a failure, which names the first pass
             after which it shows.
+        guard: call the kernels of a CPU with arrays beside pages that cannot be touched, too: an
+            access outside of an array ends the process; see :mod:`tvm_iree_ext.guarded_calls`.
         jobs: how many processes build and run the cases, so that a kernel that crashes or hangs
             is a failed case; 0 means this process.
 
@@ -191,7 +199,10 @@ def check(
     _check_runs_here(resolved, simulate)
     if passes and resolved.kind.name in DLPACK_DEVICES:
         raise TargetError(f"{resolved.kind.name} is no CPU target, whose passes alone are checked")
-    tasks = [_Task(case, target_json(resolved), simulate, compiled, passes) for case in cases]
+    if guard and resolved.kind.name in DLPACK_DEVICES:
+        raise TargetError(f"{resolved.kind.name} is no CPU target, whose kernels alone are guarded")
+    how = target_json(resolved), simulate, compiled, passes, Guard() if guard else None
+    tasks = [_Task(case, *how) for case in cases]
     if jobs == 0:
         return map(_result, tasks)
     return workers.each(_result, _died, tasks, jobs, _LIMIT_S)
@@ -216,9 +227,11 @@ def check_random(
     seed: int = 0,
     index: int | None = None,
     simulate: bool = False,
+    guard: bool = False,
 ) -> Report:
     """Check kernels of random ops; see :func:`random_cases` and :func:`check`."""
-    return Report(tuple(check(random_cases(ops, count, seed, index), target, simulate=simulate)))
+    cases = random_cases(ops, count, seed, index)
+    return Report(tuple(check(cases, target, simulate=simulate, guard=guard)))
 
 
 def check_op(
@@ -261,9 +274,11 @@ def _at_least(least: int, name: str, value: int) -> None:
 
 
 def _compare(entry: OpEntry, op: Op, operands: Values, run: Run) -> str:
-    got, want = (
-        entry.settled(op, results) for results in (run(op, operands), entry.reference(op, operands))
-    )
+    return _difference(entry, op, operands, run(op, operands), entry.reference(op, operands))
+
+
+def _difference(entry: OpEntry, op: Op, operands: Values, got: Values, want: Values) -> str:
+    got, want = entry.settled(op, got), entry.settled(op, want)
     tolerance = entry.tolerance(op, operands, want)
     found = (first_difference(name, got[name], want[name], tolerance[name]) for name in want)
     return next(filter(None, found), "")
@@ -283,7 +298,7 @@ def _result(task: _Task) -> Result:
             return done.check().results
         if stage:
             return run_op(op, operands, resolved, stage)
-        return _build_and_call(op, operands, resolved, None)
+        return _build_and_call(op, operands, resolved, None, task.guard)
 
     def wrong_after(stage: str) -> str:
         try:
@@ -304,19 +319,75 @@ def _result(task: _Task) -> Result:
 
 
 def _died(task: _Task, error: workers.WorkerDied) -> Result:
-    return Result(task.case.id, task.case.op, "failed", str(error))
+    where = _culprit(task) if task.guard and not error.timed_out else ""
+    return Result(
+        task.case.id, task.case.op, "failed", f"{error}: {where}" if where else str(error)
+    )
+
+
+def _culprit(task: _Task) -> str:
+    """Which array the kernel of a case accesses where it must not; found in other processes."""
+    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
+        worker = workers.Worker(_LIMIT_S, folder)
+
+        def ends(guard: Guard) -> bool:
+            try:
+                worker.call(_result, replace(task, guard=guard))
+            except workers.WorkerDied as error:
+                return not error.timed_out
+            return False
+
+        try:
+            signature = worker.call(_signature, task.case)
+            return culprit(signature, ends) if signature else ""
+        except workers.WorkerDied:
+            return ""
+        finally:
+            worker.end()
+
+
+def _signature(case: Case) -> Signature | None:
+    """That of the first op that a case builds."""
+    asked: list[Signature] = []
+
+    def run(op: Op, operands: Values) -> dict[str, np.ndarray]:
+        asked.append(op.signature)
+        raise NotSupported("asked")
+
+    with contextlib.suppress(NotSupported):
+        case.check(run)
+    return asked[0] if asked else None
 
 
 def _build_and_call(
-    op: Op, operands: Values, target: Target, config: LoweringConfig | None
+    op: Op,
+    operands: Values,
+    target: Target,
+    config: LoweringConfig | None,
+    guard: Guard | None = None,
 ) -> dict[str, np.ndarray]:
     """The results by name, of a kernel that is built anew and not kept."""
     with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
         kernel = build(op, target, config, folder=Path(place) / "kernel")
+        if guard is not None:
+            return _guarded(kernel, op, operands, guard)
         results = kernel(*(operands[operand.name] for operand in op.signature.arguments))
     several = results if isinstance(results, tuple) else (results,)
     names = [operand.name for operand in op.signature.results]
     return dict(zip(names, several, strict=True))
+
+
+def _guarded(kernel: Kernel, op: Op, operands: Values, guard: Guard) -> dict[str, np.ndarray]:
+    """The results of guarded calls, which must not differ by where arrays are."""
+    entry, first = ENTRIES.get(op.name), None
+    for where, found in guarded_results(kernel, operands, guard):
+        named = dict(zip([one.name for one in op.signature.results], found, strict=True))
+        if first is None:
+            first = named
+        elif entry is not None and (wrong := _difference(entry, op, operands, named, first)):
+            raise ExtError(f"where {where}: {wrong}")
+    assert first is not None
+    return first
 
 
 def _check_runs_here(target: Target, simulate: bool) -> None:

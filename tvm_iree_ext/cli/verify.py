@@ -54,6 +54,12 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         " that moves, shares or retypes storage; buffers begin as noise",
     )
     parser.add_argument(
+        "--guard",
+        action="store_true",
+        help="put arrays beside pages that cannot be touched, so that an access outside of one is a"
+        " failure, which names it",
+    )
+    parser.add_argument(
         "--cases",
         type=count_from(1),
         metavar="N",
@@ -96,6 +102,7 @@ def run_verify(args: argparse.Namespace) -> int:
     results = []
     with _progress(len(cases)) as advance:
         how = {"simulate": args.simulate, "compiled": args.compiled, "passes": args.passes}
+        how["guard"] = args.guard
         for result in ext.verify.check(cases, args.target, **how, jobs=args.jobs):
             results.append(result)
             if result.status == "failed" and not args.json:
