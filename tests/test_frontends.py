@@ -121,6 +121,27 @@ def test_products_of_unsigned_factors_are_refused_where_iree_takes_them_for_sign
     np.testing.assert_array_equal(np.asarray(program(x)).view("uint8"), x @ x.T)
 
 
+@pytest.mark.parametrize("narrow", ["bool", "uint8", "uint16"])
+@pytest.mark.parametrize("wide", ["float32", "int32"])
+def test_factors_that_jax_widens_before_a_product_keep_their_sign(tmp_path, narrow, wide):
+    """IREE takes the conversion into the product, and there a bool of 1 for -1."""
+    jax = needs("jax", "jax")
+    largest = 1 if narrow == "bool" else np.iinfo(narrow).max
+    x = np.array([[largest, 0, largest], [1, largest, 0]]).astype(narrow)
+    w = np.array([[1], [2], [-3]]).astype(wide)
+
+    def product(x, w):
+        return jax.numpy.dot(x.astype(wide), w)
+
+    got = ext.from_jax(product, x, w, folder=tmp_path / "p")(x, w)
+    np.testing.assert_array_equal(np.asarray(got), x.astype(wide) @ w)
+    text = jax.jit(product).lower(x, w).as_text("stablehlo")
+    imported = frontends.import_lowered(text, "stablehlo")
+    program = ext.build_program(imported, folder=tmp_path / "q")
+    words = x.view(narrow.removeprefix("u"))  # IREE's text has no unsigned operands
+    np.testing.assert_array_equal(program(words, w), x.astype(wide) @ w)
+
+
 def test_what_jax_has_lowered_already():
     jax = needs("jax", "jax")
     shape = jax.ShapeDtypeStruct((4,), np.float32)

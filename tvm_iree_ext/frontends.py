@@ -27,6 +27,10 @@ _PRODUCT = re.compile(
     r"stablehlo\.(dot_general|dot|convolution)\b.*:"
     r" \(tensor<(?:[\d?]+x)*(ui\d+)>, tensor<(?:[\d?]+x)*ui\d+>\) -> tensor<(?:[\d?]+x)*(\w+)>"
 )
+_WIDENED = re.compile(
+    r"(%\w+) = stablehlo\.convert (%[\w#]+) : \(tensor<((?:[\d?]+x)*)(i1|ui8|ui16|ui32)>\)"
+    r" -> tensor<(?:[\d?]+x)*(\w+)>"
+)
 _MOST_LINES = 20  # of what the compiler complains
 _KEPT_WIDE = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false")
 
@@ -78,7 +82,7 @@ def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
         raise MlirError(
             "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
         )
-    return _import(_writes(text), "stablehlo", _boundaries_of_jax(lowered))
+    return _import(_writes(_widened_by_signed(text)), "stablehlo", _boundaries_of_jax(lowered))
 
 
 def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
@@ -180,6 +184,7 @@ def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) ->
     """
     if isinstance(text, str):
         _refuse_unsigned_products(text)
+        text = _widened_by_signed(text)
     return _import(_writes(text), dialect)
 
 
@@ -195,6 +200,28 @@ def _refuse_unsigned_products(text: str) -> None:
                 f"stablehlo.{name} of {given} to {result}: IREE takes the factors for signed;"
                 " convert them to the result's type before"
             )
+
+
+def _widened_by_signed(text: str) -> str:
+    """The program with bools and unsigned integers converted by way of a signed type.
+
+    IREE takes a conversion into a product that reads it, and there its operand for signed.  It
+    leaves one of a type that not all values of would survive: the type in between is such.
+    """
+
+    def twice(found: re.Match[str]) -> str:
+        result, given, shape, narrow, wide = found.groups()
+        if wide in ("i64", "ui64"):
+            between = "f64"
+        else:
+            between = "i64" if narrow == "ui32" or wide in ("i32", "ui32", "f64") else "i32"
+        name, kind = f"%signed_{result[1:]}", f"tensor<{shape}{between}>"
+        return (
+            f"{name} = stablehlo.convert {given} : (tensor<{shape}{narrow}>) -> {kind}\n"
+            f"{result} = stablehlo.convert {name} : ({kind}) -> tensor<{shape}{wide}>"
+        )
+
+    return _WIDENED.sub(twice, text)
 
 
 def _writes(text: str | bytes) -> Callable[[Path], Path]:
