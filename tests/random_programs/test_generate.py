@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.random_programs.doors.linalg import LINALG
 from tvm_iree_ext.random_programs.generate import TYPES, random_web
 from tvm_iree_ext.random_programs.values import GREATEST
 from tvm_iree_ext.random_programs.vocabulary import TABLE, meaning
@@ -79,3 +80,7 @@ def test_a_pruned_web_means_the_same(webs):
         np.testing.assert_array_equal(
             meaning(alone)[alone.results[0]].data, meaning(web)[last].data
         )
+
+
+def test_an_array_without_elements_stands_for_one_of_another_rank():
+    random_web(209, "float32", ops={op: TABLE[op] for op in TABLE if op in LINALG.ops})

@@ -165,6 +165,8 @@ class WebDraft:
         if same and self.chance(0.65):
             return int(self.one_of(same))
         number = self.pick(lambda t: t.size > 0 or type.size == 0)
+        if not self.type(number).size:  # has no element to be chosen
+            number = self.add("reshape", [number], {"shape": list(type.shape)})
         for step in (self._with_rank, self._with_extents, self._with_element):
             number = step(number, type)
         return number

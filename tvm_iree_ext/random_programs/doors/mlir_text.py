@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm_iree_ext.dtypes import FLOATS, mlir_name
+from tvm_iree_ext.random_programs.loops import body_nodes
 from tvm_iree_ext.random_programs.web import Node, Type, Web
 
 Write = Callable[["Lines", Node, Sequence[str], Sequence[Type]], str]
@@ -55,6 +56,10 @@ class Lines:
         write()
         self._depth -= 1
         self.line(tail)
+
+    def body(self, body: Mapping[str, Any], names: Sequence[str], types: Sequence[Type]) -> str:
+        """The result of a node's body, whose operations are written here."""
+        return self.nodes(body_nodes(body), names, types)[-1]
 
     def nodes(
         self, nodes: Sequence[Node], names: Sequence[str], types: Sequence[Type]

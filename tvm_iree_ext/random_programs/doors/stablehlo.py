@@ -7,7 +7,6 @@ from tvm_iree_ext.frontends import import_lowered
 from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door
 from tvm_iree_ext.random_programs.doors.mlir_text import Lines, Write
-from tvm_iree_ext.random_programs.loops import body_nodes
 from tvm_iree_ext.random_programs.scalars import largest, least
 from tvm_iree_ext.random_programs.web import Node, Type, Web
 
@@ -366,12 +365,6 @@ def _argsort(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Typ
     return _sorted(lines, node, [*names, at], [*types, places])[1]
 
 
-def _body(
-    lines: Lines, body: Mapping[str, Any], names: Sequence[str], types: Sequence[Type]
-) -> str:
-    return lines.nodes(body_nodes(body), names, types)[-1]
-
-
 def _repeated(
     lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type], count: str
 ) -> str:
@@ -390,7 +383,7 @@ def _repeated(
 
     def step() -> None:
         lines.line(f"^bb0{head}")
-        given = _body(lines, node.attributes["body"], [inside, *names[1:]], types)
+        given = lines.body(node.attributes["body"], [inside, *names[1:]], types)
         further = _op(lines, "add", [at, one], [_COUNTER, _COUNTER], _COUNTER)
         lines.line(f"stablehlo.return {further}, {given} : {kinds}")
 
@@ -413,7 +406,7 @@ def _cond(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type])
 
     def branch(which: str) -> Callable[[], None]:
         def write() -> None:
-            given = _body(lines, node.attributes[which], names[:-1], types[:-1])
+            given = lines.body(node.attributes[which], names[:-1], types[:-1])
             lines.line(f"stablehlo.return {given} : {kind}")
 
         return write
