@@ -23,6 +23,7 @@ def keep_narrow_storage(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
     """Allocate buffers of narrow floats as unsigned integers, and reinterpret what is accessed."""
+    func = func.with_body(_unbound(func.body))
     words: dict[int, Any] = {}  # by the buffers' identities
     dtypes: dict[int, str] = {}  # what the words are of
 
@@ -87,6 +88,37 @@ def keep_narrow_storage(
         ],
     )
     return func.with_body(body)
+
+
+def _unbound(body: Any) -> Any:
+    """The body with narrow floats in the places of what expressions bind.
+
+    TVM's legalization looks at what is bound neither for its type nor for what it is computed of.
+    """
+    values: dict[int, Any] = {}  # of variables, by their identities
+
+    def let(node: Any, mutator: Any) -> Any:
+        value = mutator.mutate(node.value)
+        if not _has_narrow(value):
+            return tirx.Let(node.var, value, mutator.mutate(node.body))
+        values[hash(node.var)] = value
+        return mutator.mutate(node.body)
+
+    def variable(var: Any, _mutator: Any) -> Any:
+        return values.get(hash(var), var)
+
+    return tvm_ffi.structural_mutate(body, [(tirx.Let, let), (ir.Var, variable)])
+
+
+def _has_narrow(value: Any) -> bool:
+    """Whether an expression computes with narrow floats."""
+    kinds: list[str] = []
+
+    def look(one: Any) -> None:
+        kinds.append(str(getattr(one.ty, "dtype", "")))
+
+    tvm_ffi.structural_walk(value, (ir.Expr, look))
+    return any(kind.startswith(_NARROW) for kind in kinds)
 
 
 @tirx.transform.prim_func_pass(opt_level=0)

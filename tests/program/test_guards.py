@@ -6,6 +6,8 @@ import tvm
 from relax_programs import Maker, check, normal, program
 from tvm import s_tir, tirx
 
+from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.program_lowering import Constants, scheduled_program
 from tvm_iree_ext.simulated_program import simulate_program
 from tvm_iree_ext.target.names import make_target
@@ -206,3 +208,31 @@ def test_differences_of_a_vector_with_itself(tmp_path):
 
     x = normal(8)
     check(m, make, [((8, 8), "float32")], [x], [(x * x)[:, None] - x * x], tmp_path, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["llvm", "cuda:sm_80"])
+@pytest.mark.parametrize("kind", ["bfloat16", "float32"])
+def test_what_a_branch_uses_twice_may_be_computed_of_bfloat16(kind, target, tmp_path):
+    """Two rows of zeros over ``s * s`` of ``s = x + x``."""
+    m = Maker(x=((ROWS, COLUMNS), "bfloat16"))
+    shape = (ROWS + 2, COLUMNS)
+
+    def make(emit):
+        add = lambda r, i, j: tirx.Cast(kind, r[0](i, j) + r[0](i, j))  # noqa: E731
+        s = emit(m.nest([m["x"]], (ROWS, COLUMNS), kind, add))
+
+        def square_or_none(r, i, j):
+            square = r[0](i - 2, j) * r[0](i - 2, j)
+            return tirx.if_then_else(i >= 2, square, tirx.const(0, kind))
+
+        return [emit(m.nest([s], shape, kind, square_or_none))]
+
+    x = normal(ROWS, COLUMNS).astype(numpy_dtype("bfloat16"))
+    s = (x + x).astype(numpy_dtype(kind))
+    imported = program(m, make, [(shape, kind)])
+    if target == "llvm":
+        got = build_program(imported, folder=tmp_path / "p")(x)
+    else:
+        (got,) = simulate_program(imported, target, [x]).check().results
+    want = np.pad(s * s, ((2, 0), (0, 0)))
+    np.testing.assert_array_equal(got.astype("float32"), want.astype("float32"))

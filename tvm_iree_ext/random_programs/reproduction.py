@@ -11,12 +11,15 @@ def script(web: Web, door: Door, target: str, *, simulate: bool) -> str:
     """The file: it builds the program, and prints what it gives and what it must give."""
     arrays = ",\n    ".join(map(_array, web.inputs))
     lines = ["import numpy as np", "", "import tvm_iree_ext as ext"]
+    if any(one.type.dtype == "bfloat16" for one in web.inputs):
+        lines.insert(1, "from ml_dtypes import bfloat16")
     if any(one.type.size > _MOST for one in web.inputs):
         lines.append("from tvm_iree_ext.random_programs.web import Input, Type")
+    if simulate:
+        lines.append("from tvm_iree_ext.simulated_program import simulate_program")
     lines += ["", door.written(door.text(web)), f"arrays = [\n    {arrays},\n]"]
     lines.append(f"imported = {door.call}")
     if simulate:
-        lines.insert(3, "from tvm_iree_ext.simulated_program import simulate_program")
         lines.append(f"done = simulate_program(imported, {target!r}, arrays).check()")
         lines.append("print(*done.results, sep='\\n')")
     else:
@@ -33,5 +36,5 @@ def _array(one: Input) -> str:
     array, dtype = one.array(), one.type.dtype
     values = array.astype("float64") if one.type.is_float else array
     shape = f".reshape({one.type.shape})" if 0 in one.type.shape else ""
-    name = f"ext.dtypes.numpy_dtype({dtype!r})" if dtype == "bfloat16" else repr(dtype)
+    name = "bfloat16" if dtype == "bfloat16" else repr(dtype)
     return f"np.array({values.tolist()}).astype({name}){shape}"
