@@ -13,7 +13,8 @@ from tvm.sym import Analyzer, detect_linear_equation
 from tvm_iree_ext.schedules.emit import Expr, i64, known
 from tvm_iree_ext.schedules.loops_form import Axis, loads_of
 
-_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
+from tvm_iree_ext.purity import is_guard
+
 _COMPARE = {
     tirx.LT: lambda difference: difference < 0,
     tirx.LE: lambda difference: difference <= 0,
@@ -22,11 +23,6 @@ _COMPARE = {
     tirx.EQ: lambda difference: difference == 0,
     tirx.NE: lambda difference: difference != 0,
 }
-
-
-def is_guard(call: ir.Call) -> bool:
-    """Whether a call computes one of two values, and nothing of the other."""
-    return bool(call.op.same_as(_IF_THEN_ELSE))
 
 
 def has_guard(value: Expr) -> bool:

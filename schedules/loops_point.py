@@ -26,7 +26,9 @@ from tvm_iree_ext.schedules.loops_form import (
     substitute,
     uses,
 )
-from tvm_iree_ext.schedules.loops_guards import Bounds, is_guard
+from tvm_iree_ext.schedules.loops_guards import Bounds
+
+from tvm_iree_ext.purity import is_guard
 
 # Calls that are compiled for vectors; others, of the C library for one, are not.  Of 16-bit floats
 # these are fewer.

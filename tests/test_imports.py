@@ -50,14 +50,14 @@ ALLOWED = {
     "intrin": ".layout .target tvm tvm_ffi numpy",
     "ops": ".layout .expression .purity .interrupts tvm tvm_ffi numpy ml_dtypes",
     "vector": ".layout .ops tvm tvm_ffi numpy",
-    "schedules": ".ops .vector .target .intrin .layout .call_guard .vector_math .streams"
+    "schedules": ".ops .vector .target .intrin .layout .purity .call_guard .vector_math .streams"
     " .prefetches tvm tvm_ffi numpy",
     "catalog": ".tolerance .layout .ops .reference .expression numpy ml_dtypes",
     "registry": ".catalog .ops .reference .schedules numpy",
     "support": f"{REGISTRY} .machine .gpu_function tvm numpy",
-    "math_calls": "tvm tvm_ffi",
+    "math_calls": ".purity tvm tvm_ffi",
     "vector_math": ".math_calls tvm",
-    "narrow_storage": "numpy tvm tvm_ffi",
+    "narrow_storage": ".purity numpy tvm tvm_ffi",
     "storage_reuse": ".intrin .purity tvm tvm_ffi",
     "vectorization": "tvm tvm_ffi",
     "zero_words": "tvm tvm_ffi",

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.purity import is_guard
+
 Expr: TypeAlias = ir.Expr
 
 Share: TypeAlias = Callable[[Expr], Expr]
@@ -19,8 +21,6 @@ Share: TypeAlias = Callable[[Expr], Expr]
 
 Lowering: TypeAlias = Callable[[ir.Call, Share], "Expr | None"]
 """The expression that stands for a call; None where the call may stay."""
-
-IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
 
 # TVM's own expressions for functions, by attributes of their operators, and what is none of them.
 _EXPANDED = [
@@ -89,7 +89,7 @@ class _Statement:
         return mutator.mutate(let.body)
 
     def _call(self, call: ir.Call, mutator: Any) -> Expr:
-        if call.op.same_as(IF_THEN_ELSE) and self._has_functions(call):
+        if is_guard(call) and self._has_functions(call):
             return self._branches(*call.args)
         if not self._is_function(call):
             return mutator.default_mutate(call)

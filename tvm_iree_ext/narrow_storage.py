@@ -14,6 +14,7 @@ from tvm import DataType, ir, tirx
 from tvm.ir import TensorLoad
 
 from tvm_iree_ext.dtypes import numpy_dtype
+from tvm_iree_ext.purity import is_guard
 
 _NARROW = ("bfloat16", "float8_")
 
@@ -154,7 +155,6 @@ _COMPUTED = (
 )
 _ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
-_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
 
 
 def _pointed_at(pointer: Any) -> int:
@@ -173,7 +173,7 @@ def _as_words(value: Any, rounds: bool) -> Any:
     name = _vector(f"uint{dtype.bits}", dtype.lanes)
     if isinstance(value, ir.Call) and value.op.same_as(_REINTERPRET):
         return _reinterpreted(name, value.args[0])
-    if isinstance(value, ir.Call) and value.op.same_as(_IF_THEN_ELSE):
+    if is_guard(value):
         condition, *choices = value.args  # TVM cannot vectorize what is reinterpreted as a whole
         return tirx.if_then_else(condition, *(_as_words(one, rounds) for one in choices))
     number = value.value if isinstance(value, tirx.Broadcast) else value

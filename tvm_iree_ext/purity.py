@@ -1,7 +1,11 @@
-"""Which calls of TensorIR are pure: what they give follows from their arguments alone."""
+"""Which calls of TensorIR are pure: what they give follows from their arguments alone.
+
+And which are guards: of two arguments they compute one.
+"""
 
 from tvm import ir
 
+_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")  # a name of its own: most are of ``tirx``
 _PURE = 1  # of TVM's CallEffectKind; what is above reads or writes a state
 
 
@@ -12,3 +16,8 @@ def is_pure(call: ir.Call) -> bool:
     """
     effect = call.op.get_attr("TCallEffectKind") if isinstance(call.op, ir.Op) else None
     return effect is not None and int(effect) <= _PURE
+
+
+def is_guard(value: object) -> bool:
+    """Whether a value is a call that computes one of two values, and nothing of the other."""
+    return isinstance(value, ir.Call) and bool(value.op.same_as(_IF_THEN_ELSE))

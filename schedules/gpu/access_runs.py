@@ -15,6 +15,7 @@ from tvm_iree_ext.schedules.layouts import known_factor
 
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.ops.expressions import Expr, i64
+from tvm_iree_ext.purity import is_guard
 
 _LEAST = 8  # elements side by side from which on a detour brings something
 
@@ -95,7 +96,7 @@ class _Accesses:
 
     def _chosen(self, value: Expr) -> Iterator[Expr]:
         """What a value is one of, by conditions."""
-        if isinstance(value, ir.Call) and value.op.name.endswith("if_then_else"):
+        if isinstance(value, ir.Call) and is_guard(value):
             condition, yes, no = value.args
             self.conditions.append(condition)
             yield from self._chosen(yes)

@@ -34,6 +34,7 @@ from tvm import DataType, ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.target import Target
 
+from tvm_iree_ext.purity import is_guard
 from tvm_iree_ext.target.gpu import subgroup_size
 
 # A load of a base, bytes from there in three parts, and, guarded, whether there is one, else 0.
@@ -59,7 +60,6 @@ _FLAGS = {
     False: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 2 << 28},
     True: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 3 << 28},
 }
-_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
 _EXTERN = ir.Op.get("tirx.call_extern")
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
 
@@ -237,7 +237,7 @@ class _Rewriter:
     def _call(self, call: Any) -> Any:
         if call.op.same_as(_STORAGE_SYNC) and str(call.args[0].value).startswith("shared"):
             return tirx.call_extern("int32", _BARRIER)
-        if call.op.same_as(_IF_THEN_ELSE):
+        if is_guard(call):
             return self._guarded(call)
         return call
 

@@ -11,8 +11,9 @@ import tvm_ffi
 from tvm import DataType, ir, tirx
 from tvm.ir import TensorLoad
 
+from tvm_iree_ext.purity import is_guard
+
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
-_IF_THEN_ELSE = ir.Op.get("prim.if_then_else")
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
@@ -34,7 +35,7 @@ def move_words(
     def moved(value: Any) -> Any:
         if not isinstance(value, ir.Call):
             return value
-        if value.op.same_as(_IF_THEN_ELSE):
+        if is_guard(value):
             condition, *choices = value.args
             return tirx.if_then_else(condition, *map(moved, choices))
         if not value.op.same_as(_REINTERPRET) or not isinstance(value.args[0], TensorLoad):
