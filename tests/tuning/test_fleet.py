@@ -1,6 +1,5 @@
 """A tracker and three servers on loopback, one of which is killed on the way."""
 
-import importlib
 import os
 import re
 import signal
@@ -17,7 +16,6 @@ import pytest
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.tuning import fleet, fleet_address, fleet_secret
 
-from tvm_iree_ext import cache
 from tvm_iree_ext.errors import TuningError
 
 HERE = Path(__file__).parent
@@ -49,13 +47,6 @@ def tracker():
         process.terminate()
         process.communicate(timeout=120)
         assert process.returncode == 0
-
-
-@pytest.fixture
-def faulty(monkeypatch, tmp_path):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.syspath_prepend(HERE)
-    return importlib.import_module("faulty_ops")
 
 
 @pytest.fixture

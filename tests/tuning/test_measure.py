@@ -1,6 +1,5 @@
 """Candidates that do all that a candidate can do, and sessions that are ended."""
 
-import importlib
 import os
 import signal
 import subprocess
@@ -13,17 +12,10 @@ import pytest
 from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.tuning.measure import Measurer
 
-from tvm_iree_ext import cache, ops
+from tvm_iree_ext import ops
 from tvm_iree_ext.errors import TargetError, TuningError
 
 HERE = Path(__file__).parent
-
-
-@pytest.fixture
-def faulty(monkeypatch, tmp_path):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.syspath_prepend(HERE)
-    return importlib.import_module("faulty_ops")
 
 
 def algorithm(name):
