@@ -15,7 +15,7 @@ from tvm_iree_ext.prefetches import choose_caches
 from tvm_iree_ext.storage_reuse import reuse_storage
 from tvm_iree_ext.streams import define_streams
 from tvm_iree_ext.vector_math import lower_vector_math
-from tvm_iree_ext.vectorization import broadcast_words, compare_words_for_nan
+from tvm_iree_ext.vectorization import bind_words, broadcast_words, compare_words_for_nan
 from tvm_iree_ext.zero_words import write_zeros
 
 CPU_PIPELINE = "tvm_iree_ext.cpu"
@@ -88,6 +88,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         compare_words_for_nan,
         tirx.transform.VectorizeLoop(True),
         broadcast_words,
+        bind_words,
         reuse_storage,
         tirx.transform.UnrollLoop(),
         tirx.transform.StmtSimplify(),

@@ -56,3 +56,56 @@ def broadcast_words(
         return tirx.reinterpret(f"bfloat16x{lanes}", tirx.Broadcast(word, lanes))
 
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Broadcast, broadcast)))
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def bind_words(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Let an expression bind the words of a vector, where that is computed of vectors of bools.
+
+    TVM asks for the interval of all that is bound, and has none for a comparison of vectors: it
+    fails.  It does not ask for that of reinterpreted words, which cost nothing, nor look at what
+    a ``Select`` is decided by.
+    """
+    words: dict[int, Any] = {}  # by the variables' identities, what stands for them
+
+    def let(node: tirx.Let, mutator: Any) -> Any:
+        value = mutator.mutate(node.value)
+        var = node.var
+        if _compares_vectors(value):
+            value, var, words[hash(node.var)] = _as_words(value, node.var.name)
+        return tirx.Let(var, value, mutator.mutate(node.body))
+
+    def variable(var: Any, _mutator: Any) -> Any:
+        return words.get(hash(var), var)
+
+    return func.with_body(
+        tvm_ffi.structural_mutate(func.body, [(tirx.Let, let), (ir.Var, variable)])
+    )
+
+
+def _compares_vectors(value: Any) -> bool:
+    """Whether a vector is computed of vectors of bools."""
+    kinds: list[DataType] = []
+
+    def look(expr: Any) -> None:
+        if dtype := getattr(expr.ty, "dtype", None):
+            kinds.append(DataType(str(dtype)))
+
+    tvm_ffi.structural_walk(value, (ir.Expr, look))
+    return any(kind.lanes > 1 and str(kind).startswith("bool") for kind in kinds)
+
+
+def _as_words(value: Any, name: str) -> tuple[Any, Any, Any]:
+    """The words of a vector, a variable for them, and the vector again of the variable."""
+    dtype = DataType(str(value.ty.dtype))
+    lanes = dtype.lanes
+    if str(dtype).startswith("bool"):
+        one, zero = (tirx.Broadcast(tirx.const(bit, "int8"), lanes) for bit in (1, 0))
+        var = tirx.Var(name, f"int8x{lanes}")
+        return tirx.Select(value, one, zero), var, tirx.NE(var, zero)
+    word = f"uint{dtype.bits}" if str(dtype).startswith("int") else f"int{dtype.bits}"
+    var = tirx.Var(name, f"{word}x{lanes}")
+    words = tirx.reinterpret(f"{word}x{lanes}", value)
+    return words, var, tirx.reinterpret(str(dtype), var)

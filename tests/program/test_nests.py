@@ -285,3 +285,31 @@ def test_overlapping_vectors_of_what_is_between_stand_where_they_were_written(
     built = build_program(program(m, make, [((4, h + 2, w + 2), dtype)]), folder=tmp_path / "p")
     x = normal(4, h, w).astype(numpy_dtype(dtype))
     np.testing.assert_array_equal(built(x), np.pad(abs(x), ((0, 0), (1, 1), (1, 1))))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "float32"])
+def test_a_branch_binds_vectors_that_are_computed_of_comparisons(dtype, tmp_path):
+    """TVM has no interval for what is bound, and asks for it."""
+    m = Maker(x=((2, 1, 8), "int8"), y=((2, 1, 8), "int8"))
+
+    def compared(r, i, j, k):
+        both = tirx.all(r[0](i, j, k) > r[1](i, j, k), r[1](i, j, k) > tirx.const(0, "int8"))
+        return both if dtype == "bool" else tirx.Cast(dtype, both) + tirx.const(1, dtype)
+
+    def joined(r, i, j, k):
+        first = r[0](i, 0, k)
+        return tirx.if_then_else(j < 1, first, tirx.if_then_else(j < 2, first, r[1](i, 0, k)))
+
+    def make(emit):
+        c = emit(m.nest(list(m.vars), (2, 1, 8), dtype, compared))
+        d = emit(
+            m.nest([m["x"]], (2, 1, 8), dtype, lambda r, i, j, k: tirx.Cast(dtype, r[0](i, j, k)))
+        )
+        return [emit(m.nest([c, d], (2, 3, 8), dtype, joined))]
+
+    rng = np.random.default_rng(1)
+    x, y = (rng.integers(-1, 3, (2, 1, 8)).astype("int8") for _ in range(2))
+    both = (x > y) & (y > 0)
+    first = both if dtype == "bool" else (both + 1).astype(dtype)
+    expected = np.concatenate([first, first, x.astype(dtype)], 1)
+    check(m, make, [((2, 3, 8), dtype)], [x, y], [expected], tmp_path)

@@ -23,6 +23,19 @@ def test_an_op_of_the_registry_and_a_parameter(tmp_path):
     assert built.resources["kernels"] == 1
 
 
+def test_the_beginning_of_a_product_is_no_epilogue(tmp_path):
+    """It stands at the same places, but is smaller."""
+    op = ops.matmul((2, 4, 8), (2, 8, 6))
+    m = Maker(x=((2, 4, 8), "float32"), w=((2, 8, 6), "float32"))
+
+    def make(emit):
+        y = emit(m.op("product", op, list(m.vars), (2, 4, 6), "float32"))
+        return [emit(m.nest([y], (1, 4, 6), "float32", lambda r, b, i, j: r[0](b, i, j)))]
+
+    x, w = normal(2, 4, 8), normal(2, 8, 6)
+    check(m, make, [((1, 4, 6), "float32")], [x, w], [(x @ w)[:1]], tmp_path)
+
+
 @pytest.mark.parametrize("rows", [30, "rows"])
 def test_contractions_take_in_moves_and_epilogues(rows, tmp_path):
     """bias(relu(x @ broadcast(transpose(w)))) is one kernel, which reads w as it is."""
