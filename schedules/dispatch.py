@@ -47,7 +47,7 @@ from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
 from tvm_iree_ext.schedules.gpu.sort import GpuSort
 from tvm_iree_ext.schedules.gpu.topk import GpuTopk
 from tvm_iree_ext.schedules.gpu.winograd import GpuWinograd
-from tvm_iree_ext.schedules.of_nothing import CpuOfNothing, GpuOfNothing
+from tvm_iree_ext.schedules.of_nothing import CpuOfNothing, GpuOfNothing, OrOfNothing
 from tvm_iree_ext.schedules.space import Space
 
 from tvm_iree_ext.errors import ScheduleError
@@ -140,7 +140,7 @@ def choose(op: Op, target: Target) -> Rule:
     for rule in OF_NOTHING if op.is_of_nothing else RULES:
         reason = rule.applies(op, target)
         if reason is None:
-            return rule
+            return OrOfNothing(rule) if op.signature.sums_over else rule
         reasons[rule] = f"{rule.name}: {reason}"
     # Rules for other ops have nothing to say, where there are rules for this one.
     near = [reason for rule, reason in reasons.items() if isinstance(op, rule.lowers)]

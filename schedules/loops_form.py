@@ -4,6 +4,7 @@ Imported programs consist of such functions, and TVM's fusion of them: nests one
 hand each other elements through buffers of the function's own.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -12,6 +13,8 @@ import tvm_ffi
 from tvm import ir, s_tir, tirx
 from tvm.sym import Analyzer, detect_linear_equation
 from tvm_iree_ext.schedules.emit import Expr, i64, known, product, row_major
+
+from tvm_iree_ext.purity import is_guard
 
 Store: TypeAlias = Any  # a tirx.BufferStore
 
@@ -67,7 +70,7 @@ class Form:
 
 
 def form_of(function: tirx.PrimFunc) -> Form | None:
-    """The form of a function; None for one of other statements."""
+    """The form of a function, without loops that are never entered; None for other statements."""
     body, buffers = function.body, []
     if isinstance(body, s_tir.SBlockRealize) and not body.block.iter_vars:
         buffers = list(body.block.alloc_buffers)
@@ -76,10 +79,49 @@ def form_of(function: tirx.PrimFunc) -> Form | None:
     if any(len(buffer.ty.strides) or str(buffer.ty.dtype) == "handle" for buffer in typed):
         return None
     statements = list(body.seq) if isinstance(body, tirx.SeqStmt) else [body]
-    nests = [_nest(statement) for statement in statements]
-    if any(nest is None for nest in nests):
+    statements = [one for one in statements if not _is_nothing(one)]
+    found = [_nest(statement) for statement in statements]
+    nests = [nest for nest in found if nest is not None]
+    if len(nests) < len(found):
         return None
-    return Form(tuple(nest for nest in nests if nest is not None), tuple(buffers))
+    empty = {buffer for buffer in typed if any(known(extent) == 0 for extent in buffer.ty.shape)}
+    entered = (_entered(nest, empty) for nest in nests)
+    kept = (buffer for buffer in buffers if buffer not in empty)
+    return Form(tuple(nest for nest in entered if nest is not None), tuple(kept))
+
+
+def _is_nothing(statement: Any) -> bool:
+    return isinstance(statement, tirx.Evaluate) and isinstance(statement.value, tirx.IntImm)
+
+
+def _entered(nest: Nest, empty: set[ir.Var]) -> Nest | None:
+    """The nest with what runs of it: a reduction of no terms is its init.
+
+    What reads a buffer without elements is of no value to anybody.
+    """
+    if any(axis.count == 0 for axis in nest.spatial):
+        return None
+    if any(axis.count == 0 for axis in nest.reduced):
+        return Nest(tuple(nest.spatial), nest.init)
+    if not empty:
+        return nest
+
+    def guarded(call: ir.Call) -> Expr:
+        return call.args[2] if is_guard(call) and empty & {*loads_of(call.args[1])} else call
+
+    def load(node: ir.TensorLoad) -> Expr:
+        return tirx.const(0, str(node.ty.dtype)) if node.source in empty else node
+
+    def without(node: Any) -> Any:
+        chosen = tvm_ffi.structural_map(node, (ir.Call, guarded))
+        return tvm_ffi.structural_map(chosen, (ir.TensorLoad, load))
+
+    return dataclasses.replace(
+        nest,
+        stores=tuple(map(without, nest.stores)),
+        init=tuple(map(without, nest.init)),
+        cells={cell: without(value) for cell, value in nest.cells.items()},
+    )
 
 
 def _nest(statement: Any) -> Nest | None:

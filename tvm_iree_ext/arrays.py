@@ -7,6 +7,7 @@ One for a GPU also takes arrays there, aligned to the widest access.
 
 import ctypes
 import functools
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -313,6 +314,15 @@ def _as_numpy(tensor: Any, port: Port) -> np.ndarray:
     strides = tuple(port.item * stride for stride in tensor.strides)
     memory = _Memory(tensor, tensor.data_ptr(), tensor.shape, strides, port.item)
     return np.asarray(memory).view(port.numpy)
+
+
+def empty_tensor(shape: Shape, dtype: str) -> Any:
+    """An array without elements with the strides that TVM asks for; NumPy's are all 0."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    kind = numpy_dtype(dtype)
+    memory = np.zeros(1, kind)
+    steps = [kind.itemsize * stride for stride in strides]
+    return as_tensor(np.lib.stride_tricks.as_strided(memory, shape, steps))
 
 
 def as_tensor(array: np.ndarray) -> Any:

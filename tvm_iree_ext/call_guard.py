@@ -15,6 +15,7 @@ from tvm import DataType, ir, tirx
 from tvm_iree_ext.signature import Operand, Signature
 
 _HOMES = "tvm_iree_ext.homes"  # of the PrimFunc: for each parameter one of these, or a place
+_MAY_BE_EMPTY = "tvm_iree_ext.may_be_empty"  # of the PrimFunc: whether each parameter may be
 _SCALAR, _INPUT, _RESULT = -3, -2, -1
 _UNION_VALUE = 15  # kTVMFFIAnyUnionValue of TVM's TVMStructFieldKind
 _ANY_BYTES = 16  # of a TVMFFIAny
@@ -33,7 +34,9 @@ def guarded(mod: ir.IRModule, entry: str, signature: Signature) -> ir.IRModule:
         return names.index(operand.in_place_of) if operand.in_place_of else _RESULT
 
     homes = [home(operand) for operand in signature.operands]
-    function = mod[entry].with_attr(_HOMES, homes)
+    sums_over = {0, *signature.sums_over}
+    may_be_empty = [not sums_over.isdisjoint(operand.shape) for operand in signature.operands]
+    function = mod[entry].with_attrs({_HOMES: homes, _MAY_BE_EMPTY: may_be_empty})
     return ir.IRModule({**mod.functions, mod.get_global_var(entry): function}, attrs=mod.attrs)
 
 
@@ -65,9 +68,11 @@ def guard_calls(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
     """Put the checks at the entry of a guarded function; before ``MakePackedAPI``."""
-    if func.attrs is None or (given := func.attrs.get(_HOMES)) is None:
+    if func.attrs is None or _HOMES not in func.attrs:
         return func
-    homes = [int(home) for home in given]
+    homes, may_be_empty = (
+        [int(one) for one in func.attrs[name]] for name in (_HOMES, _MAY_BE_EMPTY)
+    )
     statements: list[Any] = []
 
     def bind(value: Any) -> Any:
@@ -96,7 +101,8 @@ def guard_calls(
     zero = tirx.const(0, "int64")
     for place, buffer in arrays.items():
         size, item = sizes[place]
-        need(tirx.NE(size, zero), f"{buffer.name} is empty")
+        if not may_be_empty[place]:
+            need(tirx.NE(size, zero), f"{buffer.name} is empty")
         aligned = tirx.EQ(tirx.bitwise_and(starts[place], item - 1), zero)
         need(aligned, f"{buffer.name} is misaligned")
     for place, other in itertools.product(arrays, arrays):

@@ -95,6 +95,25 @@ class Caller:
             key = (*key, _shapes_of(out))
         return self._plans.get(key) or self._plan(key)
 
+    def for_library(
+        self,
+        passed: list[Any],
+        tensors: list[Any],
+        shapes: Sequence[Shape | None],
+        result_shapes: Sequence[Shape],
+    ) -> tuple[list[Any], list[Any]]:
+        """The arrays, others in place of those without elements, whose strides TVM refuses."""
+        if not any(shape and 0 in shape for shape in (*shapes, *result_shapes)):
+            return passed, tensors
+
+        def taken(ports: Sequence[Port], values: list[Any], shapes: Sequence[Any]) -> list[Any]:
+            return [
+                arrays.empty_tensor(shape, port.dtype) if 0 in (shape or ()) else value
+                for port, value, shape in zip(ports, values, shapes, strict=True)
+            ]
+
+        return taken(self._ports, passed, shapes), taken(self.result_ports, tensors, result_shapes)
+
     def result_shapes(self, shapes: Sequence[Shape | None]) -> Sequence[Shape] | None:
         """The results' shapes; None where the program must have run to know them.
 

@@ -190,6 +190,8 @@ class Kernel:
             if self._function is None:
                 artifact.check_unchanged(self.folder, self.manifest)
                 self._take(_open(self.folder, self.manifest))
+            if not isinstance(self._function, GpuFunction):
+                passed, tensors = self._caller.for_library(passed, tensors, shapes, result_shapes)
             try:
                 self._function(*passed, *tensors)
             except CallError:

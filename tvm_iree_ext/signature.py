@@ -72,7 +72,8 @@ class Operand:
     ``unused`` is an argument of programs that may be anything (its shape and dtype say nothing).
     ``least``, where it is given, is the least extent that each axis may have.  ``in_place_of`` is
     the input whose memory a result may take on a CPU: it then begins as what stands there.  Where
-    one of the extents ``over`` is 0, nothing is combined, and a result is its ``init``, an input.
+    one of the extents ``over`` is 0, nothing is combined, and a result is its ``init``, an input;
+    without one it is computed all the same, as of a sum without terms.
     """
 
     name: str
@@ -164,9 +165,28 @@ class Signature:
             return {one.name: one.init for one in filled}
         return None
 
+    @property
+    def sums_over(self) -> tuple[str, ...]:
+        """The names of extents that may be 0 where a result is none, and no init, and not empty."""
+        summed = [one for one in self.results if not one.init]
+        names = dict.fromkeys(e for one in summed for e in one.over if isinstance(e, str))
+        many = dict.fromkeys(self.symbols, 1 << 30)
+
+        def is_filled(result: Operand, name: str) -> bool:
+            return name in result.over and 0 not in _numbers(result.shape, {**many, name: 0})
+
+        def is_taken(name: str) -> bool:
+            pairs = (
+                pair for one in self.operands for pair in zip(one.shape, one.least, strict=False)
+            )
+            return not any(e == name and type(least) is int and least for e, least in pairs)
+
+        taken = filter(is_taken, names)
+        return tuple(name for name in taken if any(is_filled(one, name) for one in summed))
+
     def undefined(self, bound: Mapping[str, int]) -> Operand | None:
         """An operand without elements, where a result has some that nothing defines then."""
-        if self.of_nothing(bound) is not None:
+        if all(0 in _numbers((*one.shape, *one.over), bound) for one in self.results):
             return None
         return next((one for one in self.operands if 0 in _numbers(one.shape, bound)), None)
 
@@ -199,7 +219,10 @@ class Signature:
                     bound.setdefault(str(want), came)
         for operand in self.operands:
             for axis, (extent, least) in enumerate(zip(operand.shape, operand.least, strict=False)):
-                came, needed = extent_value(extent, bound), extent_value(least, bound)
+                try:
+                    came, needed = extent_value(extent, bound), extent_value(least, bound)
+                except ZeroDivisionError:
+                    raise CallError(f"{op}: {operand.name} has tiles of extent 0") from None
                 if came < needed:
                     raise CallError(
                         f"{op}: {operand.name} axis {axis} has extent {came};"
@@ -216,7 +239,8 @@ class Signature:
                 "role": o.role,
                 **({"least": list(o.least)} if o.least else {}),
                 **({"in_place_of": o.in_place_of} if o.in_place_of else {}),
-                **({"init": o.init, "over": list(o.over)} if o.init else {}),
+                **({"init": o.init} if o.init else {}),
+                **({"over": list(o.over)} if o.over else {}),
             }
             for o in self.operands
         ]

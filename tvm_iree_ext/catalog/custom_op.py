@@ -147,7 +147,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     magnitudes = _evaluate(op, operands, lambda array: np.abs(array.astype(np.float64)))
     terms = sum(max(np.shape(operands[o.name]), default=1) for o in op.signature.arguments)
     return {
-        name: Tolerance(terms * dtypes.eps(kind) * float(np.max(array)), 0.0)
+        name: Tolerance(terms * dtypes.eps(kind) * float(np.max(array, initial=0.0)), 0.0)
         for name, array in magnitudes.items()
     }
 

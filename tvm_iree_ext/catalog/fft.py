@@ -32,13 +32,13 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
     """Of one butterfly: a rounded factor, two products, two sums, and the result's own rounding."""
     assert isinstance(op, Fft)
     largest = max(
-        float(np.max(np.abs(np.asarray(operands[f"{part}_init"], np.float64))))
+        float(np.max(np.abs(np.asarray(operands[f"{part}_init"], np.float64)), initial=0.0))
         for part in ("real", "imag")
     )
     factor = 1.0
     if op.coefficients is not None:
         factor = max(
-            float(np.max(np.abs(np.asarray(operands[f"{part}_coeff"], np.float64))))
+            float(np.max(np.abs(np.asarray(operands[f"{part}_coeff"], np.float64)), initial=0.0))
             for part in ("real", "imag")
         )
     allowed = 4.0 * dtypes.eps(op.compute_dtype) * largest * (1.0 + 2.0 * factor)

@@ -7,6 +7,7 @@ its barriers itself; the simulator tells where one is missing.
 
 from typing import Any
 
+import tvm_ffi
 from tvm import ir, s_tir, tirx
 
 from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
@@ -17,14 +18,24 @@ def add_barriers(scope: str) -> Any:
     add = s_tir.transform.ThreadSync(scope)
 
     def added(mod: ir.IRModule, _context: Any) -> ir.IRModule:
-        marked = {var: func for var, func in mod.functions.items() if _is_marked(func)}
-        rest = {var: func for var, func in mod.functions.items() if var not in marked}
-        changed = add(ir.IRModule(rest, attrs=mod.attrs))
-        for var, func in marked.items():
-            changed[var] = func
-        return changed
+        functions = {
+            var: func if _is_marked(func) else _by_kernel(add, var, func)
+            for var, func in mod.functions.items()
+        }
+        return ir.IRModule(functions, attrs=mod.attrs)
 
     return ir.transform.module_pass(added, opt_level=0, name="tvm_iree_ext.add_barriers")
+
+
+def _by_kernel(add: Any, var: Any, func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with each kernel changed by itself: TVM refuses one that the host chooses."""
+
+    def launch(node: tirx.AttrStmt, mutator: Any) -> Any:
+        if node.attr_key != "thread_extent":
+            return mutator.default_mutate(node)
+        return add(ir.IRModule({var: func.with_body(node)}))[var].body
+
+    return func.with_body(tvm_ffi.structural_mutate(func.body, [(tirx.AttrStmt, launch)]))
 
 
 def _is_marked(func: Any) -> bool:

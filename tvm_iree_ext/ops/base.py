@@ -43,8 +43,9 @@ class Op(ABC):
 
     @property
     def is_of_nothing(self) -> bool:
-        """Whether results are empty, or inits, whatever else is known at call time."""
-        return self.signature.of_nothing({}) is not None
+        """Whether results are empty, inits or made of nothing, whatever is known at call time."""
+        extents = (e for one in self.signature.operands for e in (*one.shape, *one.over))
+        return any(type(extent) is int and extent == 0 for extent in extents)
 
     name: str
     """The dialect's name, such as ``iree_linalg_ext.attention``."""

@@ -63,12 +63,13 @@ class Contraction(Op):
     @cached_property
     def signature(self) -> Signature:
         """``lhs, rhs, prologue0, ..., [init,] operand0, ..., result``."""
-        return Signature(
-            tuple(
-                Operand(name, kind.shape, kind.dtype, "result" if name == "result" else "input")
-                for name, kind in self.types.items()
-            )
-        )
+        operands = [Operand(n, kind.shape, kind.dtype) for n, kind in self.types.items()]
+        kind = self.types["result"]
+        is_init = self.epilogue is None and self.types.get("init") == kind
+        over = tuple(self.extents[dim] for dim in self.dims("lhs", "rhs"))
+        init = "init" if is_init and over else ""
+        operands[-1] = Operand("result", kind.shape, kind.dtype, "result", init=init, over=over)
+        return Signature(tuple(operands))
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -178,18 +179,20 @@ def contraction(
         raise OpError(f"{_NAME}: has {count} operands for a prologue, and no prologue")
     every = dtypes.FLOATS + dtypes.INTEGERS
     types = {
-        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, dtypes.FLOATS if made else FACTORS),
-        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, (*FACTORS, "uint8") if made else FACTORS),
+        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, dtypes.FLOATS if made else FACTORS, least=0),
+        "rhs": as_tensor(
+            _NAME, "rhs", rhs, dtype, (*FACTORS, "uint8") if made else FACTORS, least=0
+        ),
     }
     whole = _whole(types)
     result = _result_dtype({**types, "rhs": types["lhs" if made else "rhs"]}, result_dtype)
     beside = {
-        f"prologue{i}": as_tensor(_NAME, f"prologue{i}", one, dtype, every)
+        f"prologue{i}": as_tensor(_NAME, f"prologue{i}", one, dtype, every, least=0)
         for i, one in enumerate(prologue_operands)
     }
     types |= beside
     others = {
-        f"operand{i}": as_tensor(_NAME, f"operand{i}", one, dtype, every)
+        f"operand{i}": as_tensor(_NAME, f"operand{i}", one, dtype, every, least=0)
         for i, one in enumerate(operands)
     }
     if others and epilogue is None:
@@ -200,7 +203,7 @@ def contraction(
     if init is not None:
         sums = _accumulator({**types, **others, **scalar})
         allowed = ("int32",) if whole else dtypes.FLOATS
-        types["init"] = as_tensor(_NAME, "init", init, sums, allowed)
+        types["init"] = as_tensor(_NAME, "init", init, sums, allowed, least=0)
         maps = {
             **{name: maps.pop(name) for name in list(types)[:-1]},
             "init": maps["result"],
@@ -251,10 +254,12 @@ def matmul(
     """
     every = dtypes.FLOATS + dtypes.INTEGERS
     given = {
-        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, FACTORS),
-        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, FACTORS),
+        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, FACTORS, least=0),
+        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, FACTORS, least=0),
     }
-    others = [as_tensor(_NAME, f"operand{i}", o, dtype, every) for i, o in enumerate(operands)]
+    others = [
+        as_tensor(_NAME, f"operand{i}", o, dtype, every, least=0) for i, o in enumerate(operands)
+    ]
     batches: dict[str, tuple[Extent, ...]] = {}
     for name, kind in given.items():
         if not kind.shape:

@@ -125,7 +125,7 @@ class Conv2d(Op):
         """``input, filter, operand0, ..., result``."""
         names = any(isinstance(extent, str) for extent in self.image)
         least = tuple(
-            max(1, spread - sum(pads))
+            max(0, spread - sum(pads))
             for spread, pads in zip(self.spread, self.padding, strict=True)
         )
         rows, columns = self.kernel
@@ -136,7 +136,7 @@ class Conv2d(Op):
                     "input",
                     self.in_layout(self.image),
                     self.dtype,
-                    least=self.in_layout((1, *least, 1)) if names else (),
+                    least=self.in_layout((0, *least, 0)) if names else (),
                 ),
                 Operand(
                     "filter",
@@ -144,7 +144,13 @@ class Conv2d(Op):
                     self.dtype,
                 ),
                 *(Operand(name, kind.shape, kind.dtype) for name, kind in self.others.items()),
-                Operand("result", self.in_layout(self.output), self.result_dtype, "result"),
+                Operand(
+                    "result",
+                    self.in_layout(self.output),
+                    self.result_dtype,
+                    "result",
+                    over=self.image[1:],
+                ),
             )
         )
 
@@ -250,6 +256,8 @@ def conv_2d(
     rows, columns, seen, filters = (
         int(taps.shape[axis]) for axis in ((0, 1, 2, 3) if last else (2, 3, 1, 0))
     )
+    if not rows * columns:
+        raise OpError(f"{_NAME}: filter has {rows} x {columns} taps; expected one at least")
     groups = _number("groups", groups, 1)
     if c % groups or filters % groups:
         raise OpError(
@@ -321,7 +329,7 @@ def _winograd_obstacle(op: Conv2d) -> str:
 
 
 def _operand(name: str, operand: OperandLike, dtype: str) -> TensorType:
-    kind = as_tensor(_NAME, name, operand, dtype, _DTYPES)
+    kind = as_tensor(_NAME, name, operand, dtype, _DTYPES, least=0)
     if len(kind.shape) != 4:
         raise OpError(f"{_NAME}: {name} has rank {len(kind.shape)}; expected 4")
     return kind

@@ -42,7 +42,7 @@ def _canonical(op: "Conv2d", parameters: Parameters) -> None:
                 I.buffer_store(sums, tirx.const(0, dtype), at)
             row = y * op.strides[0] + kh * op.dilations[0] - op.padding[0][0]
             column = x * op.strides[1] + kw * op.dilations[1] - op.padding[1][0]
-            channel = tirx.floordiv(f, const(op.group_filters)) * op.group_channels + c
+            channel = tirx.floordiv(f, const(max(1, op.group_filters))) * op.group_channels + c
             inside = tirx.all(row >= 0, row < rows, column >= 0, column < columns)
             value = tirx.if_then_else(
                 inside, source[placed(n, row, column, channel)], tirx.const(0, op.dtype)

@@ -42,7 +42,7 @@ def with_epilogue(
     result = op.in_layout(op.output)
     for number, given in enumerate(operands):
         name = f"operand{number}"
-        kind = as_tensor(op.name, name, given, dtype, floats + dtypes.INTEGERS)
+        kind = as_tensor(op.name, name, given, dtype, floats + dtypes.INTEGERS, least=0)
         types[name], maps[name] = _broadcast(op, name, kind, result)
     region = None
     if epilogue is not None:

@@ -149,8 +149,13 @@ def custom_op(
         OpError: for operands, maps or a region that do not fit.
     """
     allowed = dtypes.FLOATS + dtypes.INTEGERS
-    ins = [as_tensor(_NAME, f"input{i}", one, dtype, allowed) for i, one in enumerate(inputs)]
-    outs = [as_tensor(_NAME, f"output{i}", one, dtype, allowed) for i, one in enumerate(outputs)]
+    ins = [
+        as_tensor(_NAME, f"input{i}", one, dtype, allowed, least=0) for i, one in enumerate(inputs)
+    ]
+    outs = [
+        as_tensor(_NAME, f"output{i}", one, dtype, allowed, least=0)
+        for i, one in enumerate(outputs)
+    ]
     if not outs:
         raise OpError(f"{_NAME}: has no output; expected at least one")
     for i, kind in enumerate(outs):

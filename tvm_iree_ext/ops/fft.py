@@ -118,7 +118,7 @@ def fft(
         OpError: for a rank, extent, dtype or stage that does not fit.
     """
     types = {
-        name: as_tensor(_NAME, name, operand, dtype, dtypes.FLOATS)
+        name: as_tensor(_NAME, name, operand, dtype, dtypes.FLOATS, least=0)
         for name, operand in zip(_PARTS, (real, imag), strict=True)
     }
     shape = _common_shape(types)

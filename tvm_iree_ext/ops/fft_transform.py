@@ -132,12 +132,12 @@ def fft_transform(
         if value not in get_args(allowed):
             known = ", ".join(map(repr, get_args(allowed)))
             raise OpError(f"{_NAME}: {name} is {value!r}; expected one of {known}")
-    first = as_tensor(_NAME, "real", real, dtype, dtypes.FLOATS)
+    first = as_tensor(_NAME, "real", real, dtype, dtypes.FLOATS, least=0)
     shape = first.shape
     if imag is not None:
         if kind == "real_to_complex":
             raise OpError(f"{_NAME}: imag came for real_to_complex; its input is real alone")
-        shape = _common_shape(first, as_tensor(_NAME, "imag", imag, dtype, dtypes.FLOATS))
+        shape = _common_shape(first, as_tensor(_NAME, "imag", imag, dtype, dtypes.FLOATS, least=0))
     rank = len(shape)
     if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
         raise OpError(f"{_NAME}: axis is {axis!r}; expected one of real {shape_text(shape)}")
@@ -148,6 +148,8 @@ def fft_transform(
         raise OpError(
             f"{_NAME}: real axis {axis} has extent {extent!r}; the transformed axis is static"
         )
+    if extent == 0:
+        raise OpError(f"{_NAME}: real axis {axis} has extent 0; there is no transform of no points")
     return FftTransform(shape, first.dtype, kind, axis, _length(kind, axis, extent, length), norm)
 
 

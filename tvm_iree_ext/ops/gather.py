@@ -66,7 +66,7 @@ class Gather(Op):
         if self.has_init:
             operands.append(Operand("output_init", output.shape, output.dtype))
         init = "output_init" if self.has_init else ""
-        over = self.types["source"].shape if init else ()
+        over = self.types["source"].shape
         operands.append(
             Operand("output", output.shape, output.dtype, "result", init=init, over=over)
         )

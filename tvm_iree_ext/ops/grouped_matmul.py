@@ -59,12 +59,10 @@ class GroupedMatmul(Op):
     @cached_property
     def signature(self) -> Signature:
         """``lhs, rhs, offsets, operand0, ..., result``."""
-        return Signature(
-            tuple(
-                Operand(name, kind.shape, kind.dtype, "result" if name == "result" else "input")
-                for name, kind in self.types.items()
-            )
-        )
+        operands = [Operand(n, kind.shape, kind.dtype) for n, kind in self.types.items()]
+        kind, over = self.types["result"], (self.full.extents[G], self.full.extents[K])
+        operands[-1] = Operand("result", kind.shape, kind.dtype, "result", over=over)
+        return Signature(tuple(operands))
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -111,13 +109,13 @@ def grouped_matmul(
         OpError: as there, and for operands of other ranks, or another number of offsets.
     """
     types = {
-        name: as_tensor(_NAME, name, given, dtype, FACTORS)
+        name: as_tensor(_NAME, name, given, dtype, FACTORS, least=0)
         for name, given in (("lhs", lhs), ("rhs", rhs))
     }
     for name, rank in (("lhs", 2), ("rhs", 3)):
         if (came := len(types[name].shape)) != rank:
             raise OpError(f"{_NAME}: {name} has rank {came}; expected {rank}")
-    kind = as_tensor(_NAME, "offsets", offsets, "int32", ("int32", "int64"))
+    kind = as_tensor(_NAME, "offsets", offsets, "int32", ("int32", "int64"), least=0)
     groups, columns = types["rhs"].shape[0], types["rhs"].shape[1 if transpose_rhs else 2]
     if len(kind.shape) != 1 or kind.shape[0] not in (groups, "?"):
         raise OpError(
@@ -126,7 +124,9 @@ def grouped_matmul(
         )
     wide = (groups, types["lhs"].shape[0], columns)
     every = dtypes.FLOATS + dtypes.INTEGERS
-    others = [as_tensor(_NAME, f"operand{i}", o, dtype, every) for i, o in enumerate(operands)]
+    others = [
+        as_tensor(_NAME, f"operand{i}", o, dtype, every, least=0) for i, o in enumerate(operands)
+    ]
     maps = [
         IndexingMap(4, ((M,), (K,))),
         IndexingMap(4, ((G,), (N,), (K,)) if transpose_rhs else ((G,), (K,), (N,))),

@@ -78,7 +78,9 @@ class Im2col(Op):
             (
                 Operand("input", self.input.shape, self.input.dtype, least=self._least()),
                 *(Operand(name, (), "int64", "scalar") for name in self.scalars),
-                Operand("result", self.output.shape, self.output.dtype, "result"),
+                Operand(
+                    "result", self.output.shape, self.output.dtype, "result", over=self.input.shape
+                ),
             )
         )
 
@@ -89,7 +91,7 @@ class Im2col(Op):
         spans = dict(zip(self.m_pos, self.kernel_size, strict=True))
         dilation = dict(zip(self.m_pos, self.dilations, strict=True))
         return tuple(
-            1 + (spans.get(dim, 1) - 1) * dilation.get(dim, 1)
+            1 + (spans[dim] - 1) * dilation[dim] if dim in spans else 0
             for dim in range(len(self.input.shape))
         )
 
@@ -165,7 +167,7 @@ def im2col(
     Raises:
         OpError: for a rank, extent, dtype, dim, or length of a list that does not fit.
     """
-    kind = named_extents(as_tensor(_NAME, "input", input, dtype, _DTYPES), "d")
+    kind = named_extents(as_tensor(_NAME, "input", input, dtype, _DTYPES, least=0), "d")
     rank = len(kind.shape)
     kernel_size, m_pos = tuple(kernel_size), tuple(m_pos)
     strides = (1,) * len(kernel_size) if strides is None else tuple(strides)
@@ -278,7 +280,7 @@ def _output_shape(op: Im2col, given: Sequence[Extent] | None) -> Shape:
             )
         return _whole(op)
     shape = named_extents(
-        as_tensor(_NAME, "output_shape", tuple(given), op.input.dtype, _DTYPES), "o"
+        as_tensor(_NAME, "output_shape", tuple(given), op.input.dtype, _DTYPES, least=0), "o"
     ).shape
     if len(shape) != len(batch) + sum(counts):
         raise OpError(
@@ -341,6 +343,8 @@ def _canonical(op: Im2col, parameters: Parameters) -> None:
     def delinearize(flat: ir.Expr, basis: Sequence[Any]) -> list[ir.Expr]:
         found: list[ir.Expr] = []
         for extent in reversed(basis[1:]):
+            if isinstance(extent, tirx.IntImm) and int(extent) == 0:
+                extent = tirx.const(1, "int64")  # nothing is read
             found.insert(0, tirx.floormod(flat, extent))
             flat = tirx.floordiv(flat, extent)
         return [flat, *found]

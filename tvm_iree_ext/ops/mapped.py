@@ -93,7 +93,8 @@ class Mapped(Op):
         """``source, output``, or ``input, output_init, output``."""
         if self.loads:
             source = Operand("source", self.other.shape, self.dtype)
-            return Signature((source, Operand("output", self.domain.shape, self.dtype, "result")))
+            shape, over = self.domain.shape, self.other.shape
+            return Signature((source, Operand("output", shape, self.dtype, "result", over=over)))
         shape, over = self.other.shape, self.domain.shape
         return Signature(
             (

@@ -1,4 +1,4 @@
-"""Ops of operands without elements: their results are empty, or inits as they came."""
+"""Ops of operands without elements: results are empty, inits as they came, or sums of no terms."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +15,7 @@ from tvm_iree_ext.signature import Signature
 
 @dataclass(frozen=True, eq=False)
 class OfNothing(Op):
-    """What is left of an op: copies of inits."""
+    """What is left of an op: copies of inits, or its canonical TensorIR, of whose loops few run."""
 
     of: Op
 
@@ -35,18 +35,18 @@ class OfNothing(Op):
         return self.of.attributes
 
     @property
-    def inits(self) -> dict[str, str]:
-        """For each result with elements its init."""
-        found = self.signature.of_nothing({})
-        assert found is not None
-        return found
+    def inits(self) -> dict[str, str] | None:
+        """For each result with elements its init; None where a result has none."""
+        return self.signature.of_nothing({})
 
     def flops(self, extents: Any = None) -> int:
         """None."""
         return 0
 
     def prim_func(self) -> tirx.PrimFunc:
-        """A block for each result with elements."""
+        """A block for each result with elements, where they are inits."""
+        if self.inits is None:
+            return self.of.prim_func()
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             parameters = Parameters.declare(self)
             with I.sblock("root"):

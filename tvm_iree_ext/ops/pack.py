@@ -91,7 +91,15 @@ class Packing(Op):
         if self.padding == "operand":
             operands.append(Operand("padding_value", (), source.dtype, "scalar"))
         operands.append(
-            Operand("result", result.shape, result.dtype, "result", least if self.packs else ())
+            Operand(
+                "result",
+                result.shape,
+                result.dtype,
+                "result",
+                least if self.packs else (),
+                # Calls see to it that what is unpacked of nothing is empty: see ``least``.
+                over=tuple(e for e in source.shape if self.packs or isinstance(e, int)),
+            )
         )
         return Signature(tuple(operands))
 
@@ -162,7 +170,7 @@ def pack(
             not fit.
     """
     op = "iree_linalg_ext.pack"
-    unpacked = named_extents(as_tensor(op, "input", input, dtype, _DTYPES), "d")
+    unpacked = named_extents(as_tensor(op, "input", input, dtype, _DTYPES, least=0), "d")
     rank = len(unpacked.shape)
     positions, tiles, order = _tiling(op, rank, inner_dims_pos, inner_tiles, outer_dims_perm)
     by_dim = dict(zip(positions, tiles, strict=True))
@@ -177,7 +185,7 @@ def pack(
     outer = tuple(ceildiv(unpacked.shape[dim], by_dim.get(dim, 1)) for dim in order)
     packed = (*outer, *tiles)
     if output_shape is not None:
-        kind = as_tensor(op, "output_shape", tuple(output_shape), unpacked.dtype, _DTYPES)
+        kind = as_tensor(op, "output_shape", tuple(output_shape), unpacked.dtype, _DTYPES, least=0)
         packed = _packed_shape(op, "output_shape", kind.shape, outer, tiles)
     return Packing(
         name=op,
@@ -213,9 +221,9 @@ def unpack(
         OpError: as :func:`pack`.
     """
     op = "iree_linalg_ext.unpack"
-    packed = as_tensor(op, "input", input, dtype, _DTYPES)
+    packed = as_tensor(op, "input", input, dtype, _DTYPES, least=0)
     unpacked = named_extents(
-        as_tensor(op, "output_shape", tuple(output_shape), packed.dtype, _DTYPES), "d"
+        as_tensor(op, "output_shape", tuple(output_shape), packed.dtype, _DTYPES, least=0), "d"
     )
     rank = len(unpacked.shape)
     positions, tiles, order = _tiling(op, rank, inner_dims_pos, inner_tiles, outer_dims_perm)

@@ -133,7 +133,7 @@ def to_layout(
     if operand_kind == "vector":
         kind = as_vector(_NAME, "input", input, dtype, allowed)
     else:
-        kind = named_extents(as_tensor(_NAME, "input", input, dtype, allowed), "input")
+        kind = named_extents(as_tensor(_NAME, "input", input, dtype, allowed, least=0), "input")
     nested = as_layout(_NAME, layout)
     try:
         nested.check_shape(kind.shape, exact=operand_kind != "tensor", op=_NAME)

@@ -130,7 +130,9 @@ class Transfer(Op):
             operands.append(Operand("mask", shape, "bool"))
         if self.padding == "operand":
             operands.append(Operand("padding", (), self.dtype, "scalar"))
-        operands.append(Operand("result", vector if self.gathers else base, self.dtype, "result"))
+        over = base if self.gathers and self.out_of_range != "unchecked" else ()
+        shape = vector if self.gathers else base
+        operands.append(Operand("result", shape, self.dtype, "result", over=over))
         return Signature(tuple(operands))
 
     @property
@@ -208,7 +210,7 @@ def transfer_gather(
         OpError: for maps, ranks, extents, dtypes, offsets or a padding that do not fit.
     """
     op = "iree_vector_ext.transfer_gather"
-    base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS)
+    base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0)
     fill = check_padding(op, "padding", padding, base_type.dtype)
     parts = (result, index_vecs, mask, indexing_maps, offsets, index_dtype)
     return _made(op, "result", base_type, *parts, fill, out_of_range)
@@ -234,7 +236,7 @@ def transfer_scatter(
         OpError: as there, and where two positions of the vector are certain to write one element.
     """
     op = "iree_vector_ext.transfer_scatter"
-    base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS)
+    base_type = as_tensor(op, "base", base, dtype, dtypes.FLOATS + dtypes.INTEGERS, least=0)
     parts = (vector, index_vecs, mask, indexing_maps, offsets, index_dtype)
     made = _made(op, "vector", base_type, *parts, None, out_of_range)
     written = {f"d{dim}" for dim in made.maps[0].dims}

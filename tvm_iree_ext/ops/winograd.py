@@ -112,7 +112,7 @@ class Winograd(Op):
         least: Shape = ()
         if self.kind == "input" and any(isinstance(e, str) for e in self.input.shape):
             spatial = () if self.is_tile else self.dims
-            least = tuple(_M if d in spatial else 1 for d in range(len(self.input.shape)))
+            least = tuple(_M if d in spatial else 0 for d in range(len(self.input.shape)))
         return Signature(
             (
                 Operand("input", self.input.shape, self.input.dtype, least=least),
@@ -189,6 +189,8 @@ def winograd_input_transform(
                 raise OpError(f"{op}: input axis {axis} has extent {extent}; a tile has {tile}")
             if isinstance(extent, str):
                 raise OpError(f"{op}: input axis {axis} is dynamic; a tile's extents are numbers")
+            if extent == 0:
+                raise OpError(f"{op}: input axis {axis} has extent 0; a tile has some")
         shape = (tile, tile)
     else:
         n, h, w, c = _plane(source.shape, dims)
@@ -294,7 +296,7 @@ def _check_dims(
 
 
 def _operand(op: str, operand: OperandLike, dtype: str, ranks: tuple[int, int]) -> TensorType:
-    kind = named_extents(as_tensor(op, "input", operand, dtype, dtypes.FLOATS), "d")
+    kind = named_extents(as_tensor(op, "input", operand, dtype, dtypes.FLOATS, least=0), "d")
     if len(kind.shape) not in ranks:
         raise OpError(
             f"{op}: input {shape_text(kind.shape)} has rank {len(kind.shape)};"

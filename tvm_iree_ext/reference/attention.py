@@ -134,7 +134,7 @@ def online_attention(
     score = scores(operands, maps, scale, region, score_domain, visible)
     axes = tuple(range(score.ndim - len(keys), score.ndim))
     with np.errstate(invalid="ignore"):
-        maximum = np.maximum(state["max"], score.max(axis=axes))
+        maximum = np.maximum(state["max"], score.max(axis=axes, initial=-np.inf))
         shrink = base ** (state["max"] - maximum)
         weights = base ** (score - maximum.reshape([*maximum.shape, *([1] * len(keys))]))
         total = shrink * state["sum"] + weights.sum(axis=axes)

@@ -50,7 +50,7 @@ def exp_reduction(
     rows, scores = output_dims[0], inputs[0].astype(np.float64)
     reduced = tuple(axis for axis, dim in enumerate(input_dims[0]) if dim not in rows)
     kept = [dim for dim in input_dims[0] if dim in rows]
-    largest = _aligned(scores.max(axis=reduced), kept, rows)
+    largest = _aligned(scores.max(axis=reduced, initial=-np.inf), kept, rows)
     old = inits[0].astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         maximum = np.maximum(old, largest)

@@ -24,7 +24,8 @@ def scan(
     wide = compute_dtype or input.dtype
     x = np.moveaxis(input, dimension, 0)
     output = np.empty_like(x)
-    output[0] = x[0] if inclusive else accumulator
+    if len(x):
+        output[0] = x[0] if inclusive else accumulator
     with np.errstate(all="ignore"):
         for i in range(1, len(x)):
             element = x[i] if inclusive else x[i - 1]
