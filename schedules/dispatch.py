@@ -140,7 +140,7 @@ def choose(op: Op, target: Target) -> Rule:
     for rule in OF_NOTHING if op.is_of_nothing else RULES:
         reason = rule.applies(op, target)
         if reason is None:
-            return OrOfNothing(rule) if op.signature.sums_over else rule
+            return OrOfNothing(rule) if op.signature.may_be_0 else rule
         reasons[rule] = f"{rule.name}: {reason}"
     # Rules for other ops have nothing to say, where there are rules for this one.
     near = [reason for rule, reason in reasons.items() if isinstance(op, rule.lowers)]

@@ -81,8 +81,10 @@ class OrOfNothing:
         variable = module.get_global_var(op.entry)
         function = module[variable]
         _, schedule_loops = _FORMS[target.kind.name]
-        for name in op.signature.sums_over:
-            of_nothing = schedule_loops(_without(op.prim_func(), name), target, op.entry)
+        for name in op.signature.may_be_0:
+            of_nothing = schedule_loops(
+                _without(OfNothing(op, name).prim_func(), name), target, op.entry
+            )
             function = _either(function, of_nothing, name)
         return ir.IRModule({**module.functions, variable: function}, attrs=module.attrs)
 

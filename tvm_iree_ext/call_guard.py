@@ -34,8 +34,8 @@ def guarded(mod: ir.IRModule, entry: str, signature: Signature) -> ir.IRModule:
         return names.index(operand.in_place_of) if operand.in_place_of else _RESULT
 
     homes = [home(operand) for operand in signature.operands]
-    sums_over = {0, *signature.sums_over}
-    may_be_empty = [not sums_over.isdisjoint(operand.shape) for operand in signature.operands]
+    zeros = {0, *signature.may_be_0}
+    may_be_empty = [not zeros.isdisjoint(operand.shape) for operand in signature.operands]
     function = mod[entry].with_attrs({_HOMES: homes, _MAY_BE_EMPTY: may_be_empty})
     return ir.IRModule({**mod.functions, mod.get_global_var(entry): function}, attrs=mod.attrs)
 

@@ -166,23 +166,25 @@ class Signature:
         return None
 
     @property
-    def sums_over(self) -> tuple[str, ...]:
-        """The names of extents that may be 0 where a result is none, and no init, and not empty."""
-        summed = [one for one in self.results if not one.init]
-        names = dict.fromkeys(e for one in summed for e in one.over if isinstance(e, str))
-        many = dict.fromkeys(self.symbols, 1 << 30)
+    def may_be_0(self) -> tuple[str, ...]:
+        """The names of extents that may be 0 while a result has elements."""
+        refused = {
+            extent
+            for one in self.operands
+            for extent, least in zip(one.shape, one.least, strict=False)
+            if isinstance(least, int) and least > 0
+        }
+        names = dict.fromkeys(e for one in self.results for e in one.over if isinstance(e, str))
+        return tuple(e for e in names if e not in refused and self._is_filled(self.without(e)))
 
-        def is_filled(result: Operand, name: str) -> bool:
-            return name in result.over and 0 not in _numbers(result.shape, {**many, name: 0})
+    def without(self, extent: str) -> dict[str, int]:
+        """Values of the symbols, one of which is 0, and others as large as they may be."""
+        return {**dict.fromkeys(self.symbols, 1 << 30), extent: 0}
 
-        def is_taken(name: str) -> bool:
-            pairs = (
-                pair for one in self.operands for pair in zip(one.shape, one.least, strict=False)
-            )
-            return not any(e == name and type(least) is int and least for e, least in pairs)
-
-        taken = filter(is_taken, names)
-        return tuple(name for name in taken if any(is_filled(one, name) for one in summed))
+    def _is_filled(self, bound: Mapping[str, int]) -> bool:
+        """Whether a result has elements, and all those that do are defined."""
+        filled = [one for one in self.results if 0 not in _numbers(one.shape, bound)]
+        return bool(filled) and all(0 in _numbers(one.over, bound) for one in filled)
 
     def undefined(self, bound: Mapping[str, int]) -> Operand | None:
         """An operand without elements, where a result has some that nothing defines then."""

@@ -18,6 +18,8 @@ class OfNothing(Op):
     """What is left of an op: copies of inits, or its canonical TensorIR, of whose loops few run."""
 
     of: Op
+    extent: str = ""
+    """One that turns out to be 0, where none is known to be."""
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -37,7 +39,8 @@ class OfNothing(Op):
     @property
     def inits(self) -> dict[str, str] | None:
         """For each result with elements its init; None where a result has none."""
-        return self.signature.of_nothing({})
+        known = self.signature.without(self.extent) if self.extent else {}
+        return self.signature.of_nothing(known)
 
     def flops(self, extents: Any = None) -> int:
         """None."""
