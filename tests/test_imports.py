@@ -31,7 +31,7 @@ COMPILE = (
     " .versions"
 )
 BUILD = f"{REGISTRY} {COMPILE} {DEPLOYED} {RECORDS} .builder"
-PASSES = ".program_passes .program_lowering .program_device"
+PASSES = ".program_passes .program_extents .program_lowering .program_device"
 PROGRAMS = ".mlir .mlir.form .mlir.reader .program_builder .program"
 VERIFY = ".comparison .examples .checked .guards .guarded_calls .verify"
 ALLOWED = {
@@ -91,13 +91,14 @@ ALLOWED = {
     "program": ".control .gpu_function .kernel .arrays .complex_arrays .calls .manifest .artifact"
     " .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
+    "program_extents": ".program_passes tvm tvm_ffi",
     "program_relax": ".mlir .program_passes .program_relax_sorts tvm tvm_ffi",
     "program_relax_sorts": ".mlir .ops tvm",
     "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .tuned .kernel tvm",
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",
-    "program_lowering": ".program .program_passes .program_contractions .program_sorts .manifest"
-    " .mlir .ops .schedules .tuned tvm tvm_ffi numpy",
+    "program_lowering": ".program .program_passes .program_extents .program_contractions"
+    " .program_sorts .manifest .mlir .ops .schedules .tuned tvm tvm_ffi numpy",
     "program_plan": ".program_passes .device .manifest tvm",
     "program_device": ".program .program_lowering .program_passes .program_plan .artifact .manifest"
     " .device .target tvm",

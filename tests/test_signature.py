@@ -21,7 +21,15 @@ CROPPED = Signature(
 
 @pytest.mark.parametrize(
     ("extent", "value"),
-    [(5, 5), ("n", 13), ("ceildiv(n, 8)", 2), ("6 * n", 78), ("ceildiv(n - 2, 6) + n // 2", 8)],
+    [
+        (5, 5),
+        ("n", 13),
+        ("ceildiv(n, 8)", 2),
+        ("6 * n", 78),
+        ("ceildiv(n - 2, 6) + n // 2", 8),
+        ("max(0, n - 14) + min(n, 5) % 3", 2),
+        ("n + -3", 10),
+    ],
 )
 def test_an_extent_may_be_arithmetic_of_names(extent, value):
     assert extent_value(extent, {"n": 13}) == value

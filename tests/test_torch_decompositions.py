@@ -109,6 +109,47 @@ def test_padding_below_zero_crops():
     agrees(padded, torch.randn(1, 4, 5), tolerance=0)
 
 
+ROWS = torch.export.Dim("rows", min=4, max=4096)
+
+
+def agrees_of_any_rows(function, tolerance=1e-5):
+    """Have a program of a function give what the function gives, of several numbers of rows."""
+    torch.manual_seed(0)
+    first, *others = (torch.randn(rows, 6) for rows in (5, 4, 9))
+    agrees(
+        function,
+        first,
+        others=[(one,) for one in others],
+        tolerance=tolerance,
+        dynamic_shapes=(({0: ROWS},),),
+    )
+
+
+def test_slices_of_any_rows():
+    def sliced(x):
+        return (
+            *(x[1:], x[:-1], x[1:] - x[:-1], x[::2], x[1:-1] + x[2:], x[-2:]),
+            *(torch.cat([x[1:], x[:1]]) * x, F.pad(x, (1, -2, -1, 2)), F.pad(x, (0, 0, 1, -3))),
+        )
+
+    agrees_of_any_rows(sliced, tolerance=0)
+
+
+def test_moves_and_masks_of_any_rows():
+    def moved(x):
+        y, z = x.clone(), x.clone()
+        y[x > 0] = 0
+        z[x[:, 0] > 0] = 1
+        return y, z, torch.roll(x, 1, 0), torch.roll(x, -7, 0), torch.roll(x, (2, 1), (1, 0))
+
+    agrees_of_any_rows(moved, tolerance=0)
+
+
+def test_numbers_that_are_not_zero_are_counted():
+    numbers = torch.tensor([[0, 1, 255], [0, 0, 7]], dtype=torch.uint8)
+    agrees(lambda x: (x.count_nonzero(), x.count_nonzero(1)), numbers)
+
+
 def test_images_are_sampled_where_pytorch_samples_them():
     def sampled(x, grid):
         return (

@@ -1,6 +1,6 @@
 """One call's arrays, checked against a signature and brought into the form that a library takes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ class Caller:
         found = self._plans.get(key)
         if found is None:
             bound = self.signature.bind(self.op, shapes)
-            known = None if self._shaped_by_out else self.signature.result_shapes(bound)
+            known = None if self._shaped_by_out else self._result_shapes(bound)
             found = self._remember(key, (known, None))
         return found[0]
 
@@ -133,7 +133,7 @@ class Caller:
         shapes = key[: len(self.arguments)]
         bound = self.signature.bind(self.op, shapes)
         self.signature.bind_results(self.op, bound, key[-1] if self._shaped_by_out else None)
-        result_shapes = self.signature.result_shapes(bound)
+        result_shapes = self._result_shapes(bound)
         if (operand := self.signature.undefined(bound)) is not None:
             shape = tuple(extent_value(extent, bound) for extent in operand.shape)
             raise CallError(
@@ -147,6 +147,18 @@ class Caller:
         results = [operand.name for operand in self._results]
         pairs = [(results.index(one), arguments.index(init)) for one, init in inits.items()]
         return self._remember(key, (result_shapes, pairs))
+
+    def _result_shapes(self, bound: Mapping[str, int]) -> list[Shape]:
+        """The results' shapes, where no extent that follows from others is below 0."""
+        shapes = self.signature.result_shapes(bound)
+        for operand, shape in zip(self._results, shapes, strict=True):
+            for axis, extent in enumerate(shape):
+                if extent < 0:
+                    raise CallError(
+                        f"{self.op}: {operand.name} axis {axis} would have extent {extent}"
+                        f" ({operand.shape[axis]}); expected one from 0"
+                    )
+        return shapes
 
     def _remember(self, key: tuple[Any, ...], plan: tuple[Any, Copies]) -> tuple[Any, Copies]:
         if len(self._plans) >= _PLANS:

@@ -16,6 +16,7 @@ from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, Imported
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.program import ALIGNMENT
 from tvm_iree_ext.program_contractions import AroundContractions
+from tvm_iree_ext.program_extents import extents_first
 from tvm_iree_ext.program_passes import OPAQUE, prim_functions, relax_functions, with_functions
 from tvm_iree_ext.program_sorts import SortByKeys
 from tvm_iree_ext.schedules.dispatch import schedule_loops
@@ -78,7 +79,7 @@ def _fused(imported: Imported) -> tuple[ir.IRModule, dict[str, Op]]:
     mod = SortByKeys(imported.module, ops).run()
     mod = AroundContractions(mod, ops).run()
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
-    return program_passes.fuse(with_functions(mod, private), entries), ops
+    return extents_first(program_passes.fuse(with_functions(mod, private), entries)), ops
 
 
 def scheduled_program(

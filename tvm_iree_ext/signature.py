@@ -2,8 +2,8 @@
 
 An extent is an ``int``, or a name for one that is known when the kernel is called; one name
 stands for one extent in all operands.  An extent may also be an expression over names, such as
-``ceildiv(rows, 8)``, which stand alone in some argument.  No TVM here: a deployed kernel checks its
-call with this.
+``ceildiv(rows, 8)`` or ``max(0, rows - 1)``, which stand alone in some argument.  No TVM here: a
+deployed kernel checks its call with this.
 """
 
 import ast
@@ -30,11 +30,16 @@ _ARITHMETIC: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
 }
+Calls = Mapping[str, Callable[[Any, Any], Any]]
+_OF_NUMBERS: Calls = {"ceildiv": lambda a, b: -(-a // b), "max": max, "min": min}
 
 
-def evaluate(extent: Extent, values: Mapping[str, Any], ceildiv: Callable[[Any, Any], Any]) -> Any:
+def evaluate(extent: Extent, values: Mapping[str, Any], calls: Calls = _OF_NUMBERS) -> Any:
     """What an extent stands for, by the values of names: numbers, or a compiler's expressions.
+
+    ``calls`` are the functions of such: ``ceildiv``, ``max`` and ``min``.
 
     Raises:
         KeyError: for a name without a value.
@@ -52,8 +57,10 @@ def evaluate(extent: Extent, values: Mapping[str, Any], ceildiv: Callable[[Any, 
                 return values[name]
             case ast.BinOp(left, op, right) if type(op) in _ARITHMETIC:
                 return _ARITHMETIC[type(op)](visit(left), visit(right))
-            case ast.Call(ast.Name("ceildiv"), [a, b]):
-                return ceildiv(visit(a), visit(b))
+            case ast.UnaryOp(ast.USub(), ast.Constant(int(value))):
+                return -value
+            case ast.Call(ast.Name(name), [a, b]) if name in calls:
+                return calls[name](visit(a), visit(b))
         raise ValueError(f"extent {extent!r}: {ast.unparse(node)} is no arithmetic of extents")
 
     return visit(ast.parse(extent, mode="eval").body)
@@ -61,7 +68,7 @@ def evaluate(extent: Extent, values: Mapping[str, Any], ceildiv: Callable[[Any, 
 
 def extent_value(extent: Extent, values: Mapping[str, int]) -> int:
     """The number that an extent stands for; KeyError for a name without a value."""
-    return int(evaluate(extent, values, lambda a, b: -(-a // b)))
+    return int(evaluate(extent, values))
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.errors import CallError, MlirError
 
 STATIC = """
 func.func @collapse(%a: tensor<2x3x4xf32>) -> tensor<6x4xf32> {
@@ -72,6 +72,24 @@ func.func @bitcast(%a: tensor<4xf32>) -> tensor<4xi32> {
   %0 = tensor.bitcast %a : tensor<4xf32> to tensor<4xi32>
   return %0 : tensor<4xi32>
 }
+func.func @crop(%a: tensor<5x4x6xf32>) -> tensor<5x3x2xf32> {
+  %v = arith.constant 0.0 : f32
+  %0 = tensor.pad %a low[-2, 1, -1] high[2, -2, -3] {
+  ^bb0(%i: index, %j: index, %k: index):
+    tensor.yield %v : f32
+  } : tensor<5x4x6xf32> to tensor<5x3x2xf32>
+  return %0 : tensor<5x3x2xf32>
+}
+func.func @parts(%a: tensor<3x4xcomplex<f32>>) -> (tensor<3x4x2xf32>, tensor<24xi32>) {
+  %0 = iree_tensor_ext.bitcast %a : tensor<3x4xcomplex<f32>> -> tensor<3x4x2xf32>
+  %1 = iree_tensor_ext.bitcast %a : tensor<3x4xcomplex<f32>> -> tensor<24xi32>
+  return %0, %1 : tensor<3x4x2xf32>, tensor<24xi32>
+}
+func.func @joined(%a: tensor<2x3x2xf32>) -> (tensor<2x3xcomplex<f32>>, tensor<12xi32>) {
+  %0 = iree_tensor_ext.bitcast %a : tensor<2x3x2xf32> -> tensor<2x3xcomplex<f32>>
+  %1 = iree_tensor_ext.bitcast %a : tensor<2x3x2xf32> -> tensor<12xi32>
+  return %0, %1 : tensor<2x3xcomplex<f32>>, tensor<12xi32>
+}
 func.func @empty() -> tensor<2xf32> {
   %0 = tensor.empty() : tensor<2xf32>
   return %0 : tensor<2xf32>
@@ -120,6 +138,50 @@ def test_pads_and_joins(static):
     np.testing.assert_array_equal(static(b, c, function="concat")[0], np.hstack([b, c, b]))
 
 
+def test_padding_below_zero_crops(static):
+    a = np.arange(120, dtype="f4").reshape(5, 4, 6)
+    want = np.pad(a[2:, :2, 1:3], [(0, 2), (1, 0), (0, 0)])
+    np.testing.assert_array_equal(static(a, function="crop")[0], want)
+
+
+def test_parts_of_complex_numbers_stand_along_the_last_axis(static):
+    floats = np.arange(24, dtype="f4")
+    numbers = floats.view("c8").reshape(3, 4)
+    parts, words = static(numbers, function="parts")
+    np.testing.assert_array_equal(parts, floats.reshape(3, 4, 2))
+    np.testing.assert_array_equal(words, floats.view("i4"))
+    joined, words = static(floats[:12].reshape(2, 3, 2), function="joined")
+    np.testing.assert_array_equal(joined, numbers.reshape(4, 3)[:2])
+    np.testing.assert_array_equal(words, floats[:12].view("i4"))
+
+
+def test_a_bitcast_to_elements_of_another_width_is_refused(imported):
+    text = """
+    func.func @f(%a: tensor<8xi8>) -> tensor<2xi32> {
+      %0 = iree_tensor_ext.bitcast %a : tensor<8xi8> -> tensor<2xi32>
+      return %0 : tensor<2xi32>
+    }
+    """
+    with pytest.raises(MlirError, match="of int8 to int32; types of as many bits are supported"):
+        imported(text)
+
+
+def test_padding_below_no_elements_is_refused(imported):
+    text = """
+    func.func @f(%a: tensor<?x3xf32>) -> tensor<?x?xf32> {
+      %v = arith.constant 0.0 : f32
+      %n = arith.constant -4 : index
+      %0 = tensor.pad %a low[0, %n] high[0, 0] {
+      ^bb0(%i: index, %j: index):
+        tensor.yield %v : f32
+      } : tensor<?x3xf32> to tensor<?x?xf32>
+      return %0 : tensor<?x?xf32>
+    }
+    """
+    with pytest.raises(MlirError, match="padding by -4 and 0 of the extent 3"):
+        imported(text)
+
+
 def test_elements(static):
     want = np.add.outer(10 * np.arange(3), np.arange(4))
     np.testing.assert_array_equal(static(function="generate")[0], want)
@@ -162,6 +224,51 @@ func.func @widen(%a: tensor<?x3xf32>) -> tensor<?x5xf32> {
     tensor.yield %v : f32
   } : tensor<?x3xf32> to tensor<?x5xf32>
   return %0 : tensor<?x5xf32>
+}
+func.func @moved(%a: tensor<?x3xf32>) -> (tensor<?x2xf32>, tensor<?x3xf32>) {
+  %v = arith.constant 0.0 : f32
+  %0 = tensor.pad %a low[-1, -2] high[1, 1] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %v : f32
+  } : tensor<?x3xf32> to tensor<?x2xf32>
+  %1 = tensor.pad %a low[1, 0] high[-3, 0] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %v : f32
+  } : tensor<?x3xf32> to tensor<?x3xf32>
+  return %0, %1 : tensor<?x2xf32>, tensor<?x3xf32>
+}
+func.func @without_first(%a: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %m1 = arith.constant -1 : index
+  %n = tensor.dim %a, %c0 : tensor<?xf32>
+  %first = arith.minsi %n, %c1 : index
+  %rest = arith.subi %n, %first : index
+  %m = arith.maxsi %rest, %c0 : index
+  %0 = tensor.extract_slice %a[%first] [%m] [1] : tensor<?xf32> to tensor<?xf32>
+  %last = arith.addi %n, %m1 : index
+  %below = arith.cmpi slt, %last, %c0 : index
+  %end = arith.select %below, %m1, %last : index
+  %p = arith.maxsi %end, %c0 : index
+  %1 = tensor.extract_slice %a[0] [%p] [1] : tensor<?xf32> to tensor<?xf32>
+  %2 = arith.subf %0, %1 : tensor<?xf32>
+  return %0, %2 : tensor<?xf32>, tensor<?xf32>
+}
+func.func @upto_count(%a: tensor<?xi64>) -> (tensor<?xi64>, tensor<?xi64>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %k = tensor.extract %a[%c0] : tensor<?xi64>
+  %n = arith.index_cast %k : i64 to index
+  %more = arith.addi %n, %c1 : index
+  %0 = tensor.extract_slice %a[0] [%n] [1] : tensor<?xi64> to tensor<?xi64>
+  %1 = tensor.pad %0 low[0] high[1] {
+  ^bb0(%i: index):
+    %v = arith.constant 7 : i64
+    tensor.yield %v : i64
+  } : tensor<?xi64> to tensor<?xi64>
+  %b = tensor.extract_slice %a[1] [%n] [1] : tensor<?xi64> to tensor<?xi64>
+  %2 = arith.addi %0, %b : tensor<?xi64>
+  return %1, %2 : tensor<?xi64>, tensor<?xi64>
 }
 func.func @put(%a: tensor<3xf32>, %b: tensor<?xf32>, %at: index) -> tensor<?xf32> {
   %0 = tensor.insert_slice %a into %b[%at] [3] [1] : tensor<3xf32> into tensor<?xf32>
@@ -216,6 +323,33 @@ def test_dynamic_extents(dynamic):
     assert count == 6
     np.testing.assert_array_equal(extents, [2, 3])
     np.testing.assert_array_equal(dynamic(np.int64(5), function="upto")[0], np.arange(5))
+
+
+def test_padding_below_zero_crops_extents_of_a_call(dynamic):
+    for rows in (3, 5):
+        a = np.arange(3.0 * rows, dtype="f4").reshape(rows, 3)
+        shifted, cropped = dynamic(a, function="moved")
+        np.testing.assert_array_equal(shifted, np.pad(a[1:, 2:], [(0, 1), (0, 1)]))
+        np.testing.assert_array_equal(cropped, np.pad(a, [(1, 0), (0, 0)])[: rows - 2])
+    with pytest.raises(CallError, match=r"moved: result1 axis 0 would have extent -1 \(.* - 2\)"):
+        dynamic(a[:1], function="moved")
+
+
+def test_a_result_may_be_shorter_than_an_argument_and_never_below_zero(dynamic):
+    results = dynamic.built["without_first"].signature.results
+    assert [operand.shape for operand in results] == [("max(0, (arg0_0 - 1))",)] * 2
+    for count in (5, 1, 0):
+        a = np.arange(count, dtype="f4") ** 2
+        rest, differences = dynamic(a, function="without_first")
+        np.testing.assert_array_equal(rest, a[1:])
+        np.testing.assert_array_equal(differences, np.diff(a))
+
+
+def test_extents_that_data_says_are_known_before_what_has_them(dynamic):
+    a = np.array([3, 10, 20, 30, 40])
+    results = dynamic(a, function="upto_count")
+    np.testing.assert_array_equal(results[0], [3, 10, 20, 7])
+    np.testing.assert_array_equal(results[1], a[:3] + a[1:4])
 
 
 def test_places_that_only_data_decides_stay_inside(dynamic):

@@ -72,9 +72,7 @@ class Outlined:
 
     def own_extent(self) -> tirx.Var:
         """An extent that may be another in each run."""
-        found = tirx.Var(f"n{len(self.function.extents)}", "int64")
-        self.function.extents.append(found)
-        return found
+        return self.function.extent_of_argument(f"n{len(self.function.extents)}")
 
     def outer(self, one: Any) -> Any | None:
         """An extent from inside, outside; None where only a run tells."""

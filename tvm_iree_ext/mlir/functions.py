@@ -8,16 +8,16 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from tvm import relax, tirx
+from tvm import relax
 
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.bitcasts import bitcast
 from tvm_iree_ext.mlir.boundary import Boundary, Given, seen
 from tvm_iree_ext.mlir.elements import Element, element
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.kernel import tensor_type
 from tvm_iree_ext.mlir.scalars import kind_of
 from tvm_iree_ext.mlir.scope import Program, Scope, read_back
-from tvm_iree_ext.mlir.tensors import bitcast
 from tvm_iree_ext.mlir.values import (
     SCALARS,
     TENSORS,
@@ -150,10 +150,9 @@ def _argument(
     inner = element(kind.dtype)
     own = seen(inner, given.type.dtype if given.type else None, name)
     shape = tuple(
-        one if one is not None else tirx.Var(f"{name}_{axis}", "int64")
+        one if one is not None else scope.function.extent_of_argument(f"{name}_{axis}")
         for axis, one in enumerate(getattr(kind, "shape", ()))
     )
-    scope.function.extents += [one for one in shape if isinstance(one, tirx.Var)]
     names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
     parts = tuple(
         relax.Var(part, tensor_type(shape, dtype))

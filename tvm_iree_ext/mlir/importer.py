@@ -7,6 +7,7 @@ from tvm import relax
 
 from tvm_iree_ext.errors import ExtError, MlirError
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.bitcasts import bitcast
 from tvm_iree_ext.mlir.boundary import Boundary, seen
 from tvm_iree_ext.mlir.elements import Element
 from tvm_iree_ext.mlir.errors import UNFORESEEN, Unsupported
@@ -28,7 +29,6 @@ from tvm_iree_ext.mlir.regions import SCALAR_OPS
 from tvm_iree_ext.mlir.scope import Dependent, Function, Program, Scope
 from tvm_iree_ext.mlir.symbols import scalar
 from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported
-from tvm_iree_ext.mlir.tensors import bitcast
 from tvm_iree_ext.mlir.values import Failed, Other, Tensor, Value, extent_text
 from tvm_iree_ext.signature import Operand, Signature
 
@@ -226,8 +226,16 @@ def _perform(scope: Scope, op: form.Operation) -> Any:
 
 
 def _signature(function: Function, arguments: list[Argument], results: list[Tensor]) -> Signature:
+    names: dict[str, str] = {}  # of extents that no argument tells
+
+    def text(one: Any) -> int | str:
+        one = function.in_terms(one)
+        if isinstance(one, int) or function.is_said(one):
+            return extent_text(one)
+        return names.setdefault(str(one), f"extent{len(names)}")
+
     def shape(of: Argument | Tensor) -> tuple[int | str, ...]:
-        return tuple(extent_text(function.in_terms(one)) for one in of.shape)
+        return tuple(map(text, of.shape))
 
     operands = [
         Operand(one.name, (), "bool", "unused")

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, OPAQUE = 0, 1, 2, 3, 4, 8
 """TVM's OpPatternKind: what Relax fuses by."""
 
-_MOST_EXTENT = 1 << 47  # no tensor in memory has more elements
+MOST_EXTENT = 1 << 47  # no tensor in memory has more elements
 Body = Callable[[Mapping[int, Any]], None]
 
 
@@ -179,7 +179,7 @@ class Kernel:
         self._scalars.clear()
         for dim, variable in at.items():
             number = plain(extents[dim])
-            most = number if isinstance(number, int) else _MOST_EXTENT
+            most = number if isinstance(number, int) else MOST_EXTENT
             bounds = Range.from_min_extent(tirx.const(0, "int64"), tirx.const(most, "int64"))
             self.context.analyzer.bind(variable, bounds, True)
 

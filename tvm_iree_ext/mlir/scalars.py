@@ -330,14 +330,14 @@ def _integer_extreme(choose: Any, read: Any) -> Handler:
     return handler
 
 
-_INTEGER_PREDICATES = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+INTEGER_PREDICATES = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
 def _cmpi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
     predicate, kind = int(op.attributes["predicate"]), kind_of(op.operands[0])
-    if predicate < len(_INTEGER_PREDICATES):
+    if predicate < len(INTEGER_PREDICATES):
         a, b = (as_signed(one, kind) for one in operands)
-        return _INTEGER_PREDICATES[predicate](a, b)
+        return INTEGER_PREDICATES[predicate](a, b)
     a, b = operands if predicate < 8 else reversed(operands)  # ult, ule, ugt, uge
     return _unsigned_less(a, b, kind, predicate in (6, 8))
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import tvm_ffi
 from tvm import ir, relax, sym, tirx
-from tvm.ir import IRModule
+from tvm.ir import IRModule, Range
 
 from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.elements import Element, element
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE
-from tvm_iree_ext.mlir.kernel import ELEMENTWISE, OPAQUE, Kernel, tensor_type
+from tvm_iree_ext.mlir.kernel import ELEMENTWISE, MOST_EXTENT, OPAQUE, Kernel, tensor_type
 from tvm_iree_ext.mlir.scalars import kind_of
 from tvm_iree_ext.mlir.values import (
     SCALARS,
@@ -175,7 +175,17 @@ class Function:
     def extent_of_run(self) -> tirx.Var:
         """An extent that only a run tells."""
         self.found += 1
-        return tirx.Var(f"found{self.found}", "int64")
+        return self.bounded(tirx.Var(f"found{self.found}", "int64"))
+
+    def extent_of_argument(self, name: str) -> tirx.Var:
+        """An extent that a call tells."""
+        self.extents.append(self.bounded(tirx.Var(name, "int64")))
+        return self.extents[-1]
+
+    def bounded(self, variable: tirx.Var) -> tirx.Var:
+        """The extent of some tensor, which is not below 0."""
+        self.analyzer.bind(variable, Range(0, MOST_EXTENT))
+        return variable
 
     def in_terms(self, one: Any) -> Any:
         """An extent by those of the arguments' that are not settled by others."""
@@ -195,18 +205,18 @@ class Function:
                 return True
             for own in reversed(self.extents):
                 for one, other in ((a, b), (b, a)):
-                    if own.same_as(one) and self._is_said(other, own):
+                    if own.same_as(one) and self.is_said(other, own):
                         self.settled[own] = other
                         self.settled = {v: self.in_terms(e) for v, e in self.settled.items()}
                         return True
         return False
 
-    def _is_said(self, one: Any, own: tirx.Var) -> bool:
+    def is_said(self, one: Any, own: tirx.Var | None = None) -> bool:
         """Whether the arguments' extents say an extent, ``own`` left out."""
         used: list[tirx.Var] = []
         if not isinstance(one, int):
             tvm_ffi.structural_walk(one, (ir.Var, used.append))
-        known = [known for known in self.extents if not known.same_as(own)]
+        known = [known for known in self.extents if own is None or not known.same_as(own)]
         if not all(any(var.same_as(one) for one in known) for var in used):
             return False
         try:
@@ -307,7 +317,8 @@ class Scope:
         """An extent in its simplest form, by which equal ones are known."""
         if isinstance(one, int):
             return one
-        return plain(self.function.analyzer.simplify(extent(self.function.in_terms(one))))
+        found = self.function.analyzer.simplify(extent(self.function.in_terms(one)))
+        return plain(tvm_ffi.structural_map(found, ((tirx.Max, tirx.Min), _sorted)))
 
     def same(self, a: Any, b: Any) -> bool:
         """Whether two extents are certainly equal."""
@@ -450,6 +461,11 @@ class Dependent(Exception):
 
 def _identical(a: Any, b: Any) -> bool:
     return a == b if isinstance(a, int) and isinstance(b, int) else str(a) == str(b)
+
+
+def _sorted(extreme: Any) -> Any:
+    """The larger or smaller of two, which TVM leaves as they come, in one order."""
+    return type(extreme)(*sorted((extreme.a, extreme.b), key=str))
 
 
 def _place(at: Any) -> list[Any]:

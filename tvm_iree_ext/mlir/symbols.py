@@ -9,9 +9,9 @@ from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.elements import Element, Pair
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.regions import SCALAR_OPS, Evaluator, affine
-from tvm_iree_ext.mlir.scalars import Context, kind_of
+from tvm_iree_ext.mlir.scalars import INTEGER_PREDICATES, Context, kind_of
 from tvm_iree_ext.mlir.scope import Scope
-from tvm_iree_ext.mlir.values import Number, Symbol, Value, extent, plain
+from tvm_iree_ext.mlir.values import Applied, Number, Symbol, Value, extent, plain
 
 
 def _divisible(plain_division: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,17 +48,24 @@ _OF_EXTENTS: dict[str, Callable[..., Any]] = {
 
 def on_extents(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> Value | None:
     """The result of arithmetic on extents; None for what is none."""
+    if op.name == "arith.select" and isinstance(operands[0], Applied):
+        return _choice(scope, kind_of(op.results[0]), operands[0], operands[1:])
     if len(op.results) != 1 or not all(isinstance(one, Number | Symbol) for one in operands):
         return None
     if not any(isinstance(one, Symbol) for one in operands):
         return None
     kind = kind_of(op.results[0])
-    if not kind.is_integer or kind.bits < 32:
-        return None
     values: list[Any] = list(operands)
-    given = [
-        extent(plain(int(one.value) if isinstance(one, Number) else one.value)) for one in values
-    ]
+    if op.name == "arith.select":
+        return values[1] if values[0].value else values[2]
+    is_comparison = op.name == "arith.cmpi"
+    if not is_comparison and (not kind.is_integer or kind.bits < 32):
+        return None
+    given = [_extent(one) for one in values]
+    if is_comparison:
+        found = _comparison(op, given)
+        known = scope.simple(found) if found is not None else None
+        return Number(kind, bool(known)) if isinstance(known, int) else None
     if op.name in ("affine.apply", "affine.min", "affine.max"):
         one = op.attributes["map"]
         parts = [affine(result, given[: one.dims], given[one.dims :]) for result in one.results]
@@ -70,8 +77,42 @@ def on_extents(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> V
         found = compute(*given) if compute is not None else None
     if found is None:
         return None
+    return _simple(scope, kind, found)
+
+
+def _simple(scope: Scope, kind: Element, found: Any) -> Value:
     simple = scope.simple(found)
     return Number(kind, simple) if isinstance(simple, int) else Symbol(kind, simple)
+
+
+def _extent(value: Any) -> Any:
+    return extent(plain(int(value.value) if isinstance(value, Number) else value.value))
+
+
+def _comparison(op: form.Operation, given: Sequence[Any]) -> Any | None:
+    """Whether extents compare so; None for a comparison of unsigned numbers."""
+    predicate = int(op.attributes["predicate"])
+    return INTEGER_PREDICATES[predicate](*given) if predicate < len(INTEGER_PREDICATES) else None
+
+
+def _choice(scope: Scope, kind: Element, condition: Applied, ways: Sequence[Value]) -> Value | None:
+    """The extent that is chosen by a comparison of extents, where one formula gives both.
+
+    ``n < 0 ? 0 : n`` is ``max(n, 0)``.
+    """
+    compared, analyzer = condition.operation, scope.function.analyzer
+    of_extents = all(isinstance(one, Number | Symbol) for one in (*condition.operands, *ways))
+    if compared.name != "arith.cmpi" or not of_extents:
+        return None
+    holds = _comparison(compared, [_extent(one) for one in condition.operands])
+    a, b = map(_extent, ways)
+    for found in (a, b, tirx.max(a, b), tirx.min(a, b)) if holds is not None else ():
+        with analyzer.constraint_scope(holds):
+            is_first = analyzer.can_prove_equal(found, a)
+        with analyzer.constraint_scope(analyzer.simplify(tirx.Not(holds))):
+            if is_first and analyzer.can_prove_equal(found, b):
+                return _simple(scope, kind, found)
+    return None
 
 
 def on_numbers(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> list[Value] | None:

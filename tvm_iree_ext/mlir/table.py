@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.arg_extremes import arg_extreme, note_counting
+from tvm_iree_ext.mlir.bitcasts import BITCASTS
 from tvm_iree_ext.mlir.checks import CHECKS
 from tvm_iree_ext.mlir.contractions import CONVOLUTIONS, contraction
 from tvm_iree_ext.mlir.control import SCF
@@ -42,6 +43,7 @@ HANDLERS: dict[str, Handler] = {
     **NAMED,
     **CONVOLUTIONS,
     **TENSORS,
+    **BITCASTS,
     **SLICES,
     **LINALG_EXT,
     **MOVES,

@@ -7,12 +7,11 @@ import numpy as np
 from tvm import relax, tirx
 
 from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.elements import Element, Expr, element
+from tvm_iree_ext.mlir.elements import Expr, element
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.generic import outside
-from tvm_iree_ext.mlir.kernel import ELEMENTWISE, INJECTIVE, OPAQUE, Kernel
-from tvm_iree_ext.mlir.scalar_floats import from_pattern, pattern_of
-from tvm_iree_ext.mlir.scalars import kind_of, on_index, tensor_kind
+from tvm_iree_ext.mlir.kernel import INJECTIVE, OPAQUE, Kernel
+from tvm_iree_ext.mlir.scalars import on_index, tensor_kind
 from tvm_iree_ext.mlir.scope import Scope
 from tvm_iree_ext.mlir.values import (
     AnyTensor,
@@ -177,9 +176,9 @@ def _pad(scope: Scope, op: form.Operation) -> Value:
     shape = []
     for own, before, after in zip(value.shape, low, high, strict=True):
         ends = [as_extent(scope, one, "padding") for one in (before, after)]
-        if any(isinstance(one, int) and one < 0 for one in ends):
-            raise Unsupported("padding below 0; tensor.extract_slice crops")
         shape.append(scope.simple(own + ends[0] + ends[1]))
+        if isinstance(shape[-1], int) and shape[-1] < 0:
+            raise Unsupported(f"padding by {ends[0]} and {ends[1]} of the extent {own}")
     block = op.block()
     captured = [scope.value(one) for one in outside([block])]
     zero = tirx.const(0, "int64")
@@ -189,9 +188,8 @@ def _pad(scope: Scope, op: form.Operation) -> Value:
         for axis, (index, before) in enumerate(zip(at, low, strict=True)):
             own = on_index(kernel.context, "sub", index, kernel.scalar(before))
             place.append(own)
-            if isinstance(plain(shape[axis]), int) and plain(shape[axis]) == plain(
-                value.shape[axis]
-            ):
+            is_kept = isinstance(before, Number) and before.value == 0
+            if is_kept and scope.same(shape[axis], value.shape[axis]):
                 continue
             inside = tirx.And(zero <= own, own < kernel.extent(value.shape[axis]))
             condition = inside if condition is None else tirx.And(condition, inside)
@@ -217,7 +215,8 @@ def _zeros(scope: Scope, block: form.Block, low: Any, high: Any) -> list[tuple[i
     pairs = list(zip(low, high, strict=True))
     if not all(isinstance(one, Number) for pair in pairs for one in pair):
         return None
-    return [(int(a.value), int(b.value)) for a, b in pairs]
+    numbers = [(int(a.value), int(b.value)) for a, b in pairs]
+    return numbers if all(one >= 0 for pair in numbers for one in pair) else None
 
 
 def _concat(scope: Scope, op: form.Operation) -> Value:
@@ -365,27 +364,9 @@ def _extract(scope: Scope, op: form.Operation) -> Value:
     return found
 
 
-def _bitcast(scope: Scope, op: form.Operation) -> Value:
-    return bitcast(scope, scope.any_tensor(op.operands[0]), kind_of(op.results[0]))
-
-
-def bitcast(scope: Scope, value: AnyTensor, own: Element) -> Tensor:
-    """The same bits as a tensor of another element type of as many."""
-    if own.storage == value.element.storage:
-        tensor = scope.tensor(value)
-        return Tensor(tensor.shape, own, tensor.parts)
-
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
-        pattern = pattern_of(kernel.element(value, at), value.element)
-        return kernel.as_parts(from_pattern(pattern, own), own)
-
-    return moved(scope, "tensor.bitcast", [value], value.shape, own, part, ELEMENTWISE)
-
-
 TENSORS = {
     "flow.tensor.reshape": _flow_reshape,
     "flow.tensor.tie_shape": _tied,
-    "tensor.bitcast": _bitcast,
     "tensor.cast": _cast,
     "tensor.collapse_shape": _collapse,
     "tensor.concat": _concat,

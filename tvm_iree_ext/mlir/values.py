@@ -108,6 +108,15 @@ TENSORS = (Tensor, Splat, Empty, Constant)
 SCALARS = (Number, Symbol, Applied)
 
 
+_SIGNS = {
+    tirx.Add: "+",
+    tirx.Sub: "-",
+    tirx.Mul: "*",
+    tirx.FloorDiv: "//",
+    tirx.FloorMod: "%",
+}
+
+
 def extent(value: Any) -> Expr:
     """An extent as an expression."""
     return tirx.const(value, "int64") if isinstance(value, int) else value
@@ -122,7 +131,7 @@ def extent_text(value: Any) -> int | str:
     """An extent as a signature writes it.
 
     Raises:
-        Unsupported: for what is no sum, product or quotient of arguments' extents.
+        Unsupported: for what is no arithmetic of a signature.
     """
     number = plain(value)
     return number if isinstance(number, int) else _text(number)
@@ -134,9 +143,11 @@ def _text(value: Any) -> str:
             return str(value.name)
         case tirx.IntImm():
             return str(int(value))
-        case tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.FloorDiv():
-            sign = {tirx.Add: "+", tirx.Sub: "-", tirx.Mul: "*", tirx.FloorDiv: "//"}[type(value)]
-            return f"({_text(value.a)} {sign} {_text(value.b)})"
+        case tirx.Max() | tirx.Min():
+            name = "max" if isinstance(value, tirx.Max) else "min"
+            return f"{name}({_text(value.a)}, {_text(value.b)})"
+    if sign := _SIGNS.get(type(value)):
+        return f"({_text(value.a)} {sign} {_text(value.b)})"
     raise Unsupported(f"a result with the extent {value}, which a signature cannot say")
 
 

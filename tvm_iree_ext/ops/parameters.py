@@ -11,6 +11,8 @@ from tvm_iree_ext.dtypes import item_bytes
 from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.signature import Extent, evaluate
 
+_CALLS = {"ceildiv": tirx.ceildiv, "max": tirx.max, "min": tirx.min}
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -37,7 +39,7 @@ class Parameters:
                 var = tirx.Var(operand.name, passed_dtype(operand.dtype))
                 scalars[operand.name] = I.arg(operand.name, var)
                 continue
-            extents = (evaluate(e, symbols, tirx.ceildiv) for e in operand.shape)
+            extents = (evaluate(e, symbols, _CALLS) for e in operand.shape)
             shape = [as_index(extent, index_dtype) for extent in extents]
             align_bytes = max(align, item_bytes(operand.dtype))
             buffer = I.buffer(shape, operand.dtype, align=align_bytes)
@@ -46,7 +48,7 @@ class Parameters:
 
     def extent(self, extent: Extent) -> int | ir.Expr:
         """An extent as a number, where it is one, or an expression over the symbols."""
-        return evaluate(extent, self.symbols, tirx.ceildiv)
+        return evaluate(extent, self.symbols, _CALLS)
 
 
 def passed_dtype(dtype: str) -> str:

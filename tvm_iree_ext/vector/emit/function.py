@@ -69,7 +69,9 @@ class _Parameters:
 
     def _place(self, operand: Operand, name: str) -> Place:
         shape: list[Index] = [
-            extent if isinstance(extent, int) else evaluate(extent, self.symbols, _ceildiv)
+            extent
+            if isinstance(extent, int)
+            else evaluate(extent, self.symbols, {"ceildiv": _ceildiv})
             for extent in operand.shape
         ]
         dtype = held_in_memory(operand.dtype)
