@@ -53,8 +53,8 @@ class Kernel:
       forward-mode tangent is refused, and so are tensors without elements in memory: FakeTensors,
       and what transforms of ``torch.func`` pass.
     - Where all results are empty they are returned without a call; so is the init of a result that
-      is combined with nothing, such as that of a scatter without updates. Another empty input is
-      refused where a result is not empty: a softmax over nothing has no value.
+      is combined with nothing, such as that of a scatter without updates. A sum without terms is 0.
+      What has no value where an input is empty, such as a softmax over nothing, is refused.
 
     A kernel for a GPU is loaded by the driver at the first call. It takes arrays of the CPU, which
     are copied there and back, and arrays on the GPU, which are used where they are; results are
