@@ -142,6 +142,20 @@ def test_factors_that_jax_widens_before_a_product_keep_their_sign(tmp_path, narr
     np.testing.assert_array_equal(program(words, w), x.astype(wide) @ w)
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_products_of_bytes_and_halves_are_summed_as_exactly_as_by_jax(tmp_path, kind):
+    jax = needs("jax", "jax")
+    rng = np.random.default_rng(0)
+    x = rng.integers(-100, 100, (4, 4096)).astype("int8")
+    y = jax.numpy.asarray(rng.standard_normal((4096, 4)), kind)
+    exact = x.astype("float64") @ np.asarray(y, "float64")
+    ours = ext.from_jax(jax.numpy.matmul, x, y, folder=tmp_path / "p")(x, np.asarray(y))
+    theirs = jax.jit(jax.numpy.matmul)(x, y)
+    errors = [np.abs(np.asarray(one, "float64") - exact).max() for one in (ours, theirs)]
+    assert ours.dtype == theirs.dtype
+    assert errors[0] <= 1.01 * errors[1]
+
+
 def test_what_jax_has_lowered_already():
     jax = needs("jax", "jax")
     shape = jax.ShapeDtypeStruct((4,), np.float32)

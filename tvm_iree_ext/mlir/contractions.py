@@ -14,12 +14,16 @@ from tvm_iree_ext.mlir.scope import Scope
 from tvm_iree_ext.mlir.tensors import reshaped
 from tvm_iree_ext.mlir.values import TENSORS, AnyTensor, Number, Splat, Value, plain
 
-_WIDEN = ("arith.extf", "arith.extsi")
+_WIDEN = ("arith.extf", "arith.extsi", "arith.sitofp")
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
 def is_sum_of_products(block: form.Block) -> bool:
-    """Whether a region yields its last argument plus the product of the two others, widened."""
+    """Whether a region yields its last argument plus the product of the two others, converted.
+
+    All conversions are to wider types, or of signed integers, to floats that may not hold all of
+    them: those of bytes alone are certain to be exact.
+    """
     if len(block.arguments) != 3 or any(op.name == "linalg.index" for op in block.operations):
         return False
     made = {id(op.results[0]): op for op in block.operations[:-1] if op.results}
@@ -56,8 +60,8 @@ def is_zero(value: AnyTensor) -> bool:
 def _types_fit(factors: Sequence[AnyTensor], result: AnyTensor) -> bool:
     kinds = [one.element for one in factors]
     floats = ("float16", "bfloat16", "float32", "float64")
-    if all(kind.name in floats for kind in kinds):
-        return result.element.name in floats
+    if any(kind.name in floats for kind in kinds):
+        return result.element.name in floats and all(k.name in (*floats, "int8") for k in kinds)
     return all(kind.name == "int8" for kind in kinds) and result.element.name == "int32"
 
 
