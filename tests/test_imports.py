@@ -60,13 +60,14 @@ ALLOWED = {
     "narrow_storage": ".purity numpy tvm tvm_ffi",
     "storage_reuse": ".intrin .purity tvm tvm_ffi",
     "vectorization": "tvm tvm_ffi",
+    "flattening": "tvm tvm_ffi",
     "zero_words": "tvm tvm_ffi",
     "call_guard": ".signature tvm",
     "streams": "tvm tvm_ffi",
     "prefetches": ".target tvm tvm_ffi",
     "passes": "",
-    "pipeline": ".call_guard .vector_math .vectorization .narrow_storage .storage_reuse .streams"
-    " .prefetches .passes .zero_words tvm tvm_ffi",
+    "pipeline": ".call_guard .vector_math .vectorization .flattening .narrow_storage .storage_reuse"
+    " .streams .prefetches .passes .zero_words tvm tvm_ffi",
     "checked": ".passes .prefetches .linker .builder .ops .target tvm tvm_ffi numpy",
     "linker": ".interrupts .target .machine .staging .versions tvm tvm_ffi",
     "staging": "",
@@ -80,9 +81,9 @@ ALLOWED = {
     "artifact": ".manifest .staging",
     "calls": ".arrays numpy",
     "cache": ".artifact .staging",
-    "device": ".interrupts .passes .narrow_storage .storage_reuse .math_calls .vector_math .purity"
-    " .target .layout .zero_words .intrin .linker .artifact .manifest .device.launcher tvm tvm_ffi"
-    " cuda",
+    "device": ".interrupts .passes .flattening .narrow_storage .storage_reuse .math_calls"
+    " .vector_math .purity .target .layout .zero_words .intrin .linker .artifact .manifest"
+    " .device.launcher tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .torch_arrays .manifest .device.launcher numpy",
     "kernel": ".interrupts .arrays .calls .gpu_function .manifest .artifact .cache .machine"

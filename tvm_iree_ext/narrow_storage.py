@@ -144,6 +144,7 @@ def reinterpret_vectors(
 
 
 _COMPUTED = (
+    ir.Call,  # of a function, such as exp
     tirx.Cast,
     tirx.Add,
     tirx.Sub,

@@ -9,6 +9,7 @@ from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.tirx import compilation_pipeline
 
 from tvm_iree_ext.call_guard import guard_calls
+from tvm_iree_ext.flattening import flatten_buffers
 from tvm_iree_ext.narrow_storage import keep_narrow_storage
 from tvm_iree_ext.passes import chosen
 from tvm_iree_ext.prefetches import choose_caches
@@ -81,7 +82,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         s_tir.transform.LowerMatchBuffer(),
         s_tir.transform.LowerOpaqueBlock(),
         keep_narrow_storage,
-        tirx.transform.FlattenBuffer(),
+        flatten_buffers,
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),

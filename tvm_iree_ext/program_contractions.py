@@ -199,6 +199,8 @@ def _with_epilogue(
     if not _is_elementwise(store.value, loads):
         return None
     axes = op.maps["result"].axes
+    if len(store.indices) != len(axes):  # sums of another rank are read at other places
+        return None
     others: list[ir.TensorLoad] = []
     maps: list[IndexingMap] = []
     for load in loads:

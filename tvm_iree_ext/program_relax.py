@@ -36,7 +36,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         )(mod)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
         raise BuildError(f"{name}: TVM cannot lower the module: {error}") from error
-    mod = with_functions(mod, {v: _keeping_nan(f) for v, f in prim_functions(mod).items()})
+    mod = with_functions(mod, {v: _like_numpy(f) for v, f in prim_functions(mod).items()})
     points = []
     for var, function in relax_functions(mod).items():
         if "global_symbol" not in (function.attrs or {}):
@@ -72,10 +72,12 @@ def _normalize_by_batch(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.
     return mutator.builder_.get()
 
 
-def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with a NaN for the larger and smaller of floats of which one is NaN.
+def _like_numpy(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with extremes and truth as NumPy and PyTorch have them, too.
 
-    So NumPy and PyTorch, too; TVM's own drop it in another operand on a CPU than on a GPU.
+    The larger and smaller of floats of which one is NaN is NaN: TVM's own drop it in another
+    operand on a CPU than on a GPU.  What is not 0 is true: TVM takes no constant but 0 and 1 for
+    a bool.
     """
 
     def either(chosen: tirx.Max | tirx.Min) -> ir.Expr:
@@ -87,9 +89,17 @@ def _keeping_nan(function: tirx.PrimFunc) -> tirx.PrimFunc:
         a, b = (tirx.Cast("float32", one) for one in (chosen.a, chosen.b))  # isnan takes no other
         return tirx.Cast(dtype, extreme(a, b, name, keeps_nan=True))
 
+    def truth(cast: tirx.Cast) -> ir.Expr:
+        kind = str(cast.value.ty.dtype)
+        if str(cast.ty.dtype) != "bool" or kind == "bool":
+            return cast
+        return tirx.NE(cast.value, tirx.const(0, kind))
+
     if OP_ATTRIBUTE in (function.attrs or {}):
         return function
-    body = tvm_ffi.structural_map(function.body, ((tirx.Max, tirx.Min), either))
+    body = tvm_ffi.structural_map(
+        function.body, [((tirx.Max, tirx.Min), either), (tirx.Cast, truth)]
+    )
     return function.with_body(body)
 
 

@@ -36,6 +36,24 @@ def test_the_beginning_of_a_product_is_no_epilogue(tmp_path):
     check(m, make, [((1, 4, 6), "float32")], [x, w], [(x @ w)[:1]], tmp_path)
 
 
+def test_elements_of_a_product_that_are_gathered_are_no_epilogue(tmp_path):
+    """Its sums are read at places that another operand says, and the result has another rank."""
+    op = ops.matmul((4, 8), (8, 6))
+    m = Maker(x=((4, 8), "float32"), w=((8, 6), "float32"), at=((3, 5), "int32"))
+
+    def gathered(r, i, j, k):
+        return r[0](i, tirx.min(tirx.max(r[1](j, k), 0), 5))
+
+    def make(emit):
+        x, w, at = m.vars
+        y = emit(m.op("product", op, [x, w], (4, 6), "float32"))
+        return [emit(m.nest([y, at], (4, 3, 5), "float32", gathered))]
+
+    x, w = normal(4, 8), normal(8, 6)
+    at = np.random.default_rng(0).integers(0, 6, (3, 5)).astype("int32")
+    check(m, make, [((4, 3, 5), "float32")], [x, w, at], [(x @ w)[:, at]], tmp_path)
+
+
 @pytest.mark.parametrize("rows", [30, "rows"])
 def test_contractions_take_in_moves_and_epilogues(rows, tmp_path):
     """bias(relu(x @ broadcast(transpose(w)))) is one kernel, which reads w as it is."""

@@ -1,5 +1,7 @@
 """Relax modules as programs."""
 
+import math
+
 import numpy as np
 import pytest
 from relax_programs import normal
@@ -160,6 +162,50 @@ def test_bfloat16_is_computed_in_float32_and_rounded(target, tmp_path):
     for got, want in zip(results, expected, strict=True):
         assert got.dtype == bfloat16
         np.testing.assert_array_equal(got.astype("float32"), want)
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh", "sqrt", "erf", "floor", "abs"])
+def test_functions_of_bfloat16_that_are_used_twice_are_rounded(name, tmp_path):
+    function = getattr(relax.op, name)
+
+    def emit(builder, x):
+        value = builder.emit(function(x))
+        return relax.op.add(value, value)
+
+    x = abs(normal(3, 21)).astype(numpy_dtype("bfloat16"))
+    got = ext.build(made((3, 21), "bfloat16", emit), folder=tmp_path / "p")(x)
+    wide = x.astype("float64")
+    known = {"sigmoid": lambda v: 1 / (1 + np.exp(-v)), "erf": np.vectorize(math.erf)}
+    want = known.get(name, getattr(np, name, None))(wide) * 2
+    np.testing.assert_allclose(got.astype("float64"), want, rtol=2**-7)
+
+
+def test_what_is_not_0_is_true(tmp_path):
+    """A constant, too: TVM takes none but 0 and 1 for a bool."""
+
+    def emit(builder, x):
+        three = builder.emit(relax.op.full([4], relax.const(3, "int32"), "int32"))
+        return relax.op.logical_and(relax.op.astype(three, "bool"), relax.op.astype(x, "bool"))
+
+    x = np.array([0, 2, -1, 0], "int8")
+    got = ext.build(made((4,), "int8", emit), folder=tmp_path / "p")(x)
+    np.testing.assert_array_equal(got, x != 0)
+
+
+@pytest.mark.parametrize("extents", [(2, 1), (34, 17)])
+def test_a_reshape_that_is_read_backwards_or_from_the_middle(extents, tmp_path):
+    """TVM's own flattening loses the sign, and a row, where iterators are divided."""
+    rows, columns = extents
+    count = rows * columns
+
+    def emit(builder, x):
+        flat = builder.emit(relax.op.reshape(x, [count]))
+        first = builder.emit(relax.op.strided_slice(flat, [0], [count // 3], [count], [1]))
+        return relax.op.flip(relax.op.reshape(first, [1, count - count // 3]), 1)
+
+    x = normal(*extents)
+    got = ext.build(made(extents, "float32", emit), folder=tmp_path / "p")(x)
+    np.testing.assert_array_equal(got, x.reshape(-1)[count // 3 :][None, ::-1])
 
 
 def test_two_extents_of_one_name_are_different_extents(tmp_path):

@@ -25,6 +25,15 @@ def test_sums_of_multiples_of_a_quarter_are_exact_in_any_order():
     assert "expected" in said
 
 
+def test_a_sum_is_exact_only_where_all_partial_sums_are():
+    """Multiples of 1/256 add up to a whole number, which says nothing of the sums on the way."""
+    x = np.array([5 + 1 / 256, 5 - 1 / 256, 2.0])
+    for kind in ("reduce", "scan"):
+        said = {"axes": [0]} if kind == "reduce" else {"axis": 0, "reverse": False}
+        total = apply(kind, [of(x, "float16")], {"kind": "add", **said})
+        assert np.ravel(total.error)[-1] > 0
+
+
 def test_sums_of_other_numbers_have_a_bound_that_every_order_keeps():
     x = RNG.uniform(-2, 2, 40).astype("float32")
     total = apply("reduce", [of(x)], {"kind": "add", "axes": [0]})

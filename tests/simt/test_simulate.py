@@ -1,5 +1,7 @@
 """What kernels compute in the simulator, and that right ones give no finding."""
 
+import math
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -177,12 +179,12 @@ def test_arithmetic_rounds_and_wraps_as_the_type_does(lowered, dtype):
 
 def test_functions_of_the_library(lowered):
     @T.prim_func(s_tir=True)
-    def many(A: T.Buffer((32,), "float32"), B: T.Buffer((8, 32), "float32")):
+    def many(A: T.Buffer((32,), "float32"), B: T.Buffer((11, 32), "float32")):
         for tx in T.thread_binding(32, "threadIdx.x"):
             with T.sblock("B"):
                 v = T.axis.spatial(32, tx)
                 T.reads(A[v])
-                T.writes(B[0:8, v])
+                T.writes(B[0:11, v])
                 B[0, v] = T.exp(A[v])
                 B[1, v] = T.log(A[v])
                 B[2, v] = T.tanh(A[v])
@@ -190,10 +192,13 @@ def test_functions_of_the_library(lowered):
                 B[4, v] = T.erf(A[v])
                 B[5, v] = T.rsqrt(A[v])
                 B[6, v] = T.floor(A[v]) + T.Cast("float32", T.popcount(T.Cast("int32", A[v])))
+                B[8, v] = T.call_pure_extern("float32", "expm1f", A[v])
+                B[9, v] = T.call_pure_extern("float32", "cbrtf", A[v])
+                B[10, v] = T.call_pure_extern("float32", "erfcf", A[v])
                 B[7, v] = T.pow(A[v], T.float32(0.5)) + T.max(A[v], T.float32(1))
 
     a = np.linspace(0.25, 9, 32).astype("float32")
-    b = np.zeros((8, 32), "float32")
+    b = np.zeros((11, 32), "float32")
     simulate(lowered(many), [a, b]).check()
     np.testing.assert_allclose(b[0], np.exp(a), rtol=1e-6)
     np.testing.assert_allclose(b[1], np.log(a), rtol=1e-5, atol=1e-6)
@@ -203,6 +208,9 @@ def test_functions_of_the_library(lowered):
         b[6], np.floor(a) + [int(value).bit_count() for value in a], rtol=1e-6
     )
     np.testing.assert_allclose(b[7], np.sqrt(a) + np.maximum(a, 1), rtol=1e-6)
+    np.testing.assert_allclose(b[8], np.expm1(a), rtol=1e-6)
+    np.testing.assert_allclose(b[9], np.cbrt(a), rtol=1e-6)
+    np.testing.assert_allclose(b[10], np.vectorize(math.erfc)(a), rtol=1e-6)
 
 
 def test_copies_in_flight_feed_a_pipeline(lowered, cases):

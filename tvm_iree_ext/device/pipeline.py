@@ -23,6 +23,7 @@ from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
 from tvm_iree_ext.device.shared_quotients import share_quotients
 from tvm_iree_ext.device.swizzle import swizzle_shared
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.flattening import flatten_buffers
 from tvm_iree_ext.narrow_storage import keep_narrow_storage, reinterpret_vectors
 from tvm_iree_ext.passes import chosen
 from tvm_iree_ext.storage_reuse import reuse_storage
@@ -54,7 +55,7 @@ def _passes(target: Target) -> list[Any]:
         swizzle_shared,
         keep_narrow_storage,
         *([move_words] if cuda else []),
-        tirx.transform.FlattenBuffer(),
+        flatten_buffers,
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),

@@ -11,6 +11,7 @@ from tvm_iree_ext.random_programs.values import (
     apart,
     exactly,
     moved,
+    steps_of,
     summed,
 )
 from tvm_iree_ext.random_programs.web import Type
@@ -76,12 +77,12 @@ def _scatter(values: Sequence[Value], attributes: Attributes) -> Value:
         np.maximum.at(data, at, updates.data)
         np.maximum.at(error, at, updates.error)
         return Value(value.dtype, data, error)
-    sizes = np.abs(data)
+    sizes, step = np.abs(data), steps_of(data, updates.data)
     with np.errstate(over="ignore"):
         np.add.at(data, at, updates.data)
         np.add.at(sizes, at, np.abs(updates.data))
     np.add.at(error, at, updates.error)
-    return summed(value.dtype, data, error, sizes, len(at) + 1)
+    return summed(value.dtype, data, error, sizes, len(at) + 1, step)
 
 
 def _draw_dynamic_slice(draft: Draft) -> Drawn:

@@ -12,6 +12,7 @@ from tvm_iree_ext.random_programs.values import (
     apart,
     exactly,
     rounded,
+    steps_of,
     summed,
 )
 
@@ -42,7 +43,8 @@ def reduced(value: Value, kind: str, axes: tuple[int, ...]) -> Value:
     if kind == "add":
         terms = int(np.prod([data.shape[axis] for axis in axes]))
         total = np.sum(data, axes, dtype=data.dtype)
-        return summed(dtype, total, np.sum(error, axes), np.sum(np.abs(data), axes), terms)
+        sizes = np.sum(np.abs(data), axes)
+        return summed(dtype, total, np.sum(error, axes), sizes, terms, steps_of(data))
     if 0 in (data.shape[axis] for axis in axes):
         raise Unsuited("the largest of nothing")
     extreme = np.max if kind == "max" else np.min
@@ -87,7 +89,8 @@ def _scan(values: Sequence[Value], attributes: Attributes) -> Value:
     if kind == "add":
         total = np.cumsum(data, axis, dtype=data.dtype)
         sizes = np.cumsum(np.abs(data), axis, dtype=data.dtype)
-        found = summed(value.dtype, total, np.cumsum(error, axis), sizes, data.shape[axis])
+        errors, terms = np.cumsum(error, axis), data.shape[axis]
+        found = summed(value.dtype, total, errors, sizes, terms, steps_of(data))
     else:
         extreme = np.maximum if kind == "max" else np.minimum
         most = np.maximum.accumulate(error, axis)
@@ -205,7 +208,8 @@ def _dot(values: Sequence[Value], attributes: Attributes) -> Value:
     x, y = np.abs(a.data), np.abs(b.data)
     error = product(x, b.error) + product(a.error, y) + product(a.error, b.error)
     terms = int(np.prod([a.data.shape[axis] for axis, _ in attributes["contract"]]))
-    return summed(dtype, total, error, product(x, y), terms + 1)
+    step = steps_of(x) * steps_of(y)
+    return summed(dtype, total, error, product(x, y), terms + 1, step)
 
 
 OPS = (

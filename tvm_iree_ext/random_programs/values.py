@@ -82,17 +82,28 @@ def _fits(dtype: str, data: np.ndarray) -> np.ndarray:
         return data.astype(numpy_dtype(dtype)).astype("float64") == data
 
 
-def summed(dtype: str, data: np.ndarray, error: np.ndarray, sizes: np.ndarray, terms: int) -> Value:
-    """A sum of ``terms`` in any order, of which ``sizes`` is the sum of absolute values."""
+def summed(
+    dtype: str, data: np.ndarray, error: np.ndarray, sizes: np.ndarray, terms: int, step: int
+) -> Value:
+    """A sum of ``terms`` in any order, of which ``sizes`` is the sum of absolute values.
+
+    It is exact where the terms are multiples of 1/``step``, and the type holds all multiples up to
+    the largest; a step of 0 says that they are of none.
+    """
     if dtype not in FLOATS:
         return rounded(dtype, data, error)
-    whole = data.size and any(
-        np.all(data * step == np.round(data * step)) and np.max(sizes) * step <= 2 ** digits(dtype)
-        for step in (1, 4, 16)
-    )
+    whole = step and data.size and np.max(sizes) * step <= 2 ** digits(dtype)
     if whole and not error.any():
         return checked(Value(dtype, np.asarray(data, "float64"), np.zeros(np.shape(data))))
     return rounded(dtype, data, error + terms * rounding(dtype)[0] * sizes, 1.5)
+
+
+def steps_of(*arrays: np.ndarray) -> int:
+    """The steps of 1 in which these numbers lie, at most 256; 0 where they lie in none."""
+    for step in (1, 4, 16, 64, 256):
+        if all(np.all(array * step == np.round(array * step)) for array in arrays):
+            return step
+    return 0
 
 
 def checked(value: Value) -> Value:

@@ -10,6 +10,7 @@ import numpy as np
 from tvm_iree_ext.simt.values import Value, apply, bits, cast, choose, plain, rows, stacked
 
 _erf = np.frompyfunc(math.erf, 1, 1)
+_erfc = np.frompyfunc(math.erfc, 1, 1)
 
 
 def _of_type(function: Callable[[Any], Any]) -> Callable[[Value], Value]:
@@ -42,6 +43,8 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "log2": np.log2,
     "log10": np.log10,
     "log1p": np.log1p,
+    "expm1": np.expm1,
+    "cbrt": np.cbrt,
     "sqrt": np.sqrt,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "rcp": lambda x: 1 / x,
@@ -58,6 +61,7 @@ _PLAIN: dict[str, Callable[[Any], Any]] = {
     "acosh": np.arccosh,
     "atanh": np.arctanh,
     "erf": lambda x: np.asarray(_erf(x), x.dtype),
+    "erfc": lambda x: np.asarray(_erfc(x), x.dtype),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
     "floor": np.floor,
     "ceil": np.ceil,
