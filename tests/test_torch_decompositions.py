@@ -145,6 +145,14 @@ def test_moves_and_masks_of_any_rows():
     agrees_of_any_rows(moved, tolerance=0)
 
 
+def test_what_data_says_the_length_of_is_as_long():
+    agrees(
+        lambda x: (torch.bincount(x, minlength=8), (x > 3).nonzero()),
+        torch.tensor([1, 0, 5, 5, 2]),
+        others=[(torch.tensor([11, 11, 0, 0, 0]),)],
+    )
+
+
 def test_numbers_that_are_not_zero_are_counted():
     numbers = torch.tensor([[0, 1, 255], [0, 0, 7]], dtype=torch.uint8)
     agrees(lambda x: (x.count_nonzero(), x.count_nonzero(1)), numbers)

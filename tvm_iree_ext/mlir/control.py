@@ -15,6 +15,7 @@ from typing import Any
 from tvm import ir, relax, tirx
 
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.asserts import ASSERT, asserted
 from tvm_iree_ext.mlir.elements import Element
 from tvm_iree_ext.mlir.errors import Unsupported
 from tvm_iree_ext.mlir.functions import MOST_DEPTH, materialised
@@ -169,15 +170,19 @@ def _run(
             computed: list[relax.Var] = []
             try:
                 values = scope.program.run_block(inside, block)
-                for place, (operand, value) in enumerate(
-                    zip(block.operations[-1].operands, values, strict=True)
-                ):
-                    tensor = materialised(inside, value)
-                    made.results.append(tensor)
-                    if place >= yielded and id(operand) in places:
+                made.results = [materialised(inside, value) for value in values]
+                operands = block.operations[-1].operands
+                kept = [
+                    place >= yielded and id(operand) in places
+                    for place, operand in enumerate(operands)
+                ]
+                own = [one for one, is_kept in zip(made.results, kept, strict=True) if not is_kept]
+                rest = iter(asserted(inside, own))
+                for operand, is_kept in zip(operands, kept, strict=True):
+                    if is_kept:
                         made.ports += places[id(operand)]
                         continue
-                    for part in tensor.parts:
+                    for part in next(rest).parts:
                         computed.append(builder.emit_output(part))
                         made.ports.append(-len(computed))
             except Dependent:
@@ -340,8 +345,9 @@ def _switch(scope: Scope, op: form.Operation) -> list[Value]:
 
 def _nothing(op: form.Operation) -> list[Value]:
     """A branch without results does nothing but to assert, or to check."""
-    if any(inner.name.startswith("check.") for inner in op.walk()):
-        raise Unsupported("with a check inside")
+    for inner in op.walk():
+        if inner.name == ASSERT or inner.name.startswith("check."):
+            raise Unsupported(f"without results, with {inner.name} inside")
     return []
 
 

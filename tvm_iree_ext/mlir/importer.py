@@ -7,6 +7,7 @@ from tvm import relax
 
 from tvm_iree_ext.errors import ExtError, MlirError
 from tvm_iree_ext.mlir import form
+from tvm_iree_ext.mlir.asserts import asserted
 from tvm_iree_ext.mlir.bitcasts import bitcast
 from tvm_iree_ext.mlir.boundary import Boundary, seen
 from tvm_iree_ext.mlir.elements import Element
@@ -126,7 +127,7 @@ def _function(
             try:
                 for argument in arguments:
                     argument.define(scope)
-                results = _results(scope, op, boundary)
+                results = asserted(scope, _results(scope, op, boundary))
                 for expected in function.checks:
                     checks.append(expected.check(len(results)))
                     results += expected.tensors

@@ -142,6 +142,7 @@ class Function:
     parameters: dict[str, relax.Var] = field(default_factory=dict)
     analyzer: sym.Analyzer = field(default_factory=sym.Analyzer)
     checks: list[Any] = field(default_factory=list)
+    asserts: list[tuple[Scalar, str]] = field(default_factory=list)  # conditions and messages
     padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
     elements: dict[int, tuple[Value, tuple[Scalar, ...]]] = field(default_factory=dict)  # by id
     in_place: set[int] = field(default_factory=set)  # operations, by id, that may write so

@@ -5,6 +5,7 @@ from typing import Any
 
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.arg_extremes import arg_extreme, note_counting
+from tvm_iree_ext.mlir.asserts import ASSERTS
 from tvm_iree_ext.mlir.bitcasts import BITCASTS
 from tvm_iree_ext.mlir.checks import CHECKS
 from tvm_iree_ext.mlir.contractions import CONVOLUTIONS, contraction
@@ -50,6 +51,7 @@ HANDLERS: dict[str, Handler] = {
     **VECTOR_EXT,
     **CALLS,
     **CHECKS,
+    **ASSERTS,
     **SCF,
 }
 
