@@ -93,8 +93,11 @@ ALLOWED = {
     " .runtime numpy tvm_ffi",
     "program_passes": "tvm tvm_ffi numpy",
     "program_extents": ".program_passes tvm tvm_ffi",
-    "program_relax": ".mlir .program_passes .program_relax_sorts tvm tvm_ffi",
-    "program_relax_sorts": ".mlir .ops tvm",
+    "program_relax": ".mlir .program_passes .program_relax_ops .program_relax_scans"
+    " .program_relax_sorts tvm tvm_ffi",
+    "program_relax_ops": ".mlir .ops tvm",
+    "program_relax_scans": ".program_relax_ops .ops tvm",
+    "program_relax_sorts": ".program_relax_ops .ops tvm",
     "building": f"{PROGRAMS} .program_relax .builder .ops .schedules .target .tuned .kernel tvm",
     "program_contractions": ".ops .mlir .schedules tvm tvm_ffi",
     "program_sorts": ".ops .mlir tvm tvm_ffi",

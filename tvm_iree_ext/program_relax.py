@@ -11,6 +11,8 @@ from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, EntryPoint, Imported
 from tvm_iree_ext.mlir.scalar_floats import extreme
 from tvm_iree_ext.program_passes import prim_functions, relax_functions, with_functions
+from tvm_iree_ext.program_relax_ops import OpCalls
+from tvm_iree_ext.program_relax_scans import Scans
 from tvm_iree_ext.program_relax_sorts import Sorts
 from tvm_iree_ext.signature import Extent, Operand, Signature
 
@@ -24,14 +26,15 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         BuildError: for a module without functions, operands that are no tensors of known rank and
             type, and operators that TVM has no loops for.
     """
-    sorts = Sorts()
+    calls = OpCalls()
+    lowered = {**Sorts(calls).lowered(), **Scans(calls).lowered()}
     try:
         mod = ir.transform.Sequential(
             [
                 relax.transform.ConvertToDataflow(min_size=1),
                 _normalize_by_batch,
                 relax.transform.DecomposeOpsForInference(),
-                relax.transform.LegalizeOps(dict(sorts.lowered())),
+                relax.transform.LegalizeOps(lowered),
             ]
         )(mod)
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
@@ -45,7 +48,7 @@ def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:
         points.append(EntryPoint(var.name_hint, _signature(var.name_hint, function)))
     if not points:
         raise BuildError(f"{name}: has no Relax function that is public")
-    return Imported(name, mod, tuple(points), sorts.ops)
+    return Imported(name, mod, tuple(points), calls.ops)
 
 
 @relax.expr_functor.mutator

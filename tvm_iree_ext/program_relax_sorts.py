@@ -1,23 +1,19 @@
 """Sorts of Relax as the registry's op: TVM has no loops for them, but calls of its own library."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import ir, relax, te, tirx, topi
 
-from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE
-from tvm_iree_ext.ops.base import Op
 from tvm_iree_ext.ops.sort import sort
-from tvm_iree_ext.signature import TensorType
-
-Lower = Callable[[relax.BlockBuilder, relax.Call], ir.Expr]
+from tvm_iree_ext.program_relax_ops import Lower, OpCalls, operand_types
 
 
 class Sorts:
-    """What ``LegalizeOps`` makes of sorts; ``ops`` are those of the registry that it called."""
+    """What ``LegalizeOps`` makes of sorts, by ``calls`` of ops."""
 
-    def __init__(self) -> None:
-        self.ops: dict[str, Op] = {}
+    def __init__(self, calls: OpCalls) -> None:
+        self._calls = calls
 
     def lowered(self) -> Mapping[str, Lower]:
         """How each operator of Relax is lowered, by its name."""
@@ -58,22 +54,10 @@ class Sorts:
         descending: bool,
     ) -> list[ir.Expr]:
         """The operands, sorted stably by the first."""
-        types = [
-            TensorType(tuple(map(_extent, one.ty.shape.values)), str(one.ty.dtype))
-            for one in operands
-        ]
+        types = operand_types(operands)
         dimension = int(axis) % len(types[0].shape)
         op = sort(*types, dimension=dimension, region=">" if descending else "<")
-        key = f"{op.entry}_{len(self.ops)}"
-        self.ops[key] = op
-        function = op.prim_func().with_attr(OP_ATTRIBUTE, key).without_attr("global_symbol")
-        called = relax.call_tir(
-            builder.add_func(function, key), list(operands), [one.ty for one in operands]
-        )
-        given = builder.emit(called)
-        if len(operands) == 1:
-            return [given]
-        return [builder.emit(relax.TupleGetItem(given, i)) for i in range(len(operands))]
+        return self._calls(builder, op, operands, [one.ty for one in operands])
 
 
 def _places(builder: relax.BlockBuilder, x: ir.Expr, axis: Any, dtype: str) -> ir.Expr:
@@ -84,7 +68,3 @@ def _places(builder: relax.BlockBuilder, x: ir.Expr, axis: Any, dtype: str) -> i
         return te.compute(of.shape, lambda *i: tirx.Cast(dtype, i[at]), name="places")
 
     return builder.emit_te(places, x)
-
-
-def _extent(extent: Any) -> int | str:
-    return int(extent) if isinstance(extent, tirx.IntImm) else str(extent)

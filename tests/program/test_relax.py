@@ -116,6 +116,42 @@ def test_sorts_of_a_relax_module_are_the_registrys(dtype, descending, tmp_path):
     assert [str(result.dtype) for result in got[1:]] == ["int32", dtype, "int64"]
 
 
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_running_sums_and_products_of_a_relax_module_are_the_registrys(exclusive, tmp_path):
+    builder = relax.BlockBuilder()
+    rows = tirx.Var("rows", "int64")
+    x = relax.Var("x", relax.TensorType((rows, 9), "int8"))
+    y = relax.Var("y", relax.TensorType((3, rows), "float32"))
+    z = relax.Var("z", relax.TensorType((3, 2), "bool"))
+    with builder.function("main", [x, y, z], attrs={"global_symbol": "main"}):
+        with builder.dataflow():
+            wide = builder.emit(relax.op.cumsum(x, 0, "int32", exclusive))
+            product = builder.emit(relax.op.cumprod(y, -1, exclusive=exclusive))
+            some = builder.emit(relax.op.cumsum(z, 0, exclusive=exclusive))
+            flat = builder.emit(relax.op.cumsum(x, None, "int64", exclusive))
+            given = builder.emit_output(relax.Tuple([wide, product, some, flat]))
+        builder.emit_func_output(given)
+    built = ext.build(builder.get(), folder=tmp_path / "p")
+    rng = np.random.default_rng(0)
+
+    def running(combine, a, axis):
+        if not exclusive:
+            return combine.accumulate(a, axis)
+        first = np.full_like(a.take([0], axis), combine.identity)
+        return combine.accumulate(np.concatenate([first, a], axis), axis).take(
+            range(a.shape[axis]), axis
+        )
+
+    for rows in (5, 1):
+        a = rng.integers(-128, 128, (rows, 9)).astype("int8")
+        b, c = rng.uniform(0.5, 1.5, (3, rows)).astype("float32"), rng.random((3, 2)) < 0.5
+        got = built(a, b, c)
+        np.testing.assert_array_equal(got[0], running(np.add, a.astype("int32"), 0))
+        np.testing.assert_allclose(got[1], running(np.multiply, b, 1), 1e-6)
+        np.testing.assert_array_equal(got[2], running(np.logical_or, c, 0))
+        np.testing.assert_array_equal(got[3], running(np.add, a.astype("int64").reshape(-1), 0))
+
+
 def made(shape, dtype, emit):
     """A module of what ``emit`` gives of one input."""
     builder = relax.BlockBuilder()
