@@ -68,7 +68,7 @@ ALLOWED = {
     "passes": "",
     "pipeline": ".call_guard .vector_math .vectorization .flattening .narrow_storage .storage_reuse"
     " .streams .prefetches .passes .zero_words tvm tvm_ffi",
-    "checked": ".passes .prefetches .linker .builder .ops .target tvm tvm_ffi numpy",
+    "checked": ".staging .passes .prefetches .linker .builder .ops .target tvm tvm_ffi numpy",
     "linker": ".interrupts .target .machine .staging .versions tvm tvm_ffi",
     "staging": "",
     "machine": "",
@@ -83,11 +83,11 @@ ALLOWED = {
     "cache": ".artifact .staging",
     "device": ".interrupts .passes .flattening .narrow_storage .storage_reuse .math_calls"
     " .vector_math .purity .target .layout .zero_words .intrin .linker .artifact .manifest"
-    " .device.launcher tvm tvm_ffi cuda",
+    " .device.launcher .staging tvm tvm_ffi cuda",
     "device.launcher": "numpy",
     "gpu_function": ".arrays .torch_arrays .manifest .device.launcher numpy",
     "kernel": ".interrupts .arrays .calls .gpu_function .manifest .artifact .cache .machine"
-    " .runtime numpy tvm_ffi",
+    " .staging .runtime numpy tvm_ffi",
     "control": ".arrays numpy tvm_ffi",
     "program": ".control .gpu_function .kernel .arrays .complex_arrays .calls .manifest .artifact"
     " .runtime numpy tvm_ffi",
@@ -109,20 +109,20 @@ ALLOWED = {
     "program_builder": f"{BUILD} {PASSES} .mlir tvm tvm_ffi numpy",
     # Starting checks needs no TVM: only the processes that do them.
     "program_checks": ".mlir .mlir.form .mlir.reader .program_trials .lean .workers .limits"
-    " .target",
+    " .staging .target",
     "program_trials": f"{PROGRAMS} .checked .simulated_program .comparison .tolerance .recorded"
     " .target numpy",
     "lean": "tvm",
-    "frontends": f"{PROGRAMS} .torch_export .target jax torch iree",
+    "frontends": f"{PROGRAMS} .staging .torch_export .target jax torch iree",
     "torch_export": ".torch_decompositions .mlir .mlir.form torch iree",
     "torch_decompositions": "torch",
     "fuzz": f"{PROGRAMS} .workers .limits",
     # Drawing programs, and saying what they mean, takes NumPy alone.
     "random_programs": ".tolerance .random_programs.campaign numpy",
     "random_programs.campaign": ".random_programs .random_programs.trial .random_programs.doors"
-    " .workers .limits .lean",
+    " .staging .workers .limits .lean",
     "random_programs.reproduction": ".random_programs .random_programs.doors",
-    "random_programs.trial": f"{PROGRAMS} .random_programs .random_programs.doors"
+    "random_programs.trial": f"{PROGRAMS} .staging .random_programs .random_programs.doors"
     " .random_programs.reproduction .simulated_program .recorded numpy",
     "random_programs.doors": f"{PROGRAMS} .random_programs .frontends .program_relax tvm numpy"
     " ml_dtypes jax torch",
@@ -135,7 +135,7 @@ ALLOWED = {
     "tolerance": "",
     "recorded": ".comparison .tolerance numpy ml_dtypes",
     "examples": f"{REGISTRY} .comparison numpy ml_dtypes",
-    "workers": "",
+    "workers": ".staging",
     "guards": "numpy",
     "guarded_calls": ".guards .artifact .kernel .runtime numpy",
     "limits": "",

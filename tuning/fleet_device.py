@@ -13,7 +13,6 @@ import multiprocessing
 import os
 import signal
 import tarfile
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from tvm_iree_ext.tuning.fleet import interrupt
 from tvm_iree_ext.tuning.trial import RunOrder, check_candidate, time_candidate
 
 from tvm_iree_ext.errors import TuningError
+from tvm_iree_ext.staging import scratch
 
 HAS_TASK = "tvm_iree_ext.fleet.has_task"
 KEEP_TASK = "tvm_iree_ext.fleet.keep_task"
@@ -73,7 +73,7 @@ def serve(
     """
     signal.signal(signal.SIGTERM, interrupt)
     context = multiprocessing.get_context("fork")  # of a process that has imported everything
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-fleet-") as folder:
+    with scratch() as folder:
         processes: dict[int, Any] = {}
         try:
             while True:
@@ -81,7 +81,7 @@ def serve(
                     process = processes.get(number)
                     if process is not None and process.is_alive():
                         continue
-                    arguments = (os.getpid(), tracker, key, device, host, advertise, Path(folder))
+                    arguments = (os.getpid(), tracker, key, device, host, advertise, folder)
                     process = context.Process(target=_serve_one, args=arguments)
                     process.start()
                     again = " again" if number in processes else ""

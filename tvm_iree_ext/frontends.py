@@ -6,7 +6,6 @@ asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pyto
 """
 
 import re
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +18,7 @@ from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.mlir.program import import_program
 from tvm_iree_ext.program import Program
 from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.staging import scratch
 from tvm_iree_ext.target.names import TargetLike
 
 _NOT_LOWERED = "IREE does not lower it:"
@@ -243,8 +243,7 @@ def _import(
         from iree.compiler import tools
     except ImportError as error:
         raise _absent("IREE's compiler", "mlir", error) from None
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
-        place = Path(folder)
+    with scratch() as place:
         result = place / "input.mlir"
         try:
             tools.compile_file(

@@ -2,7 +2,6 @@
 
 import functools
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from tvm_iree_ext.errors import KERNEL_ERROR, ArtifactError, CallError
 from tvm_iree_ext.gpu_function import DLPACK_DEVICES, GpuFunction
 from tvm_iree_ext.manifest import Contents, DeviceManifest, Manifest
 from tvm_iree_ext.signature import Signature, shape_text
+from tvm_iree_ext.staging import scratch
 
 # What a compiled kernel raises for values that it refuses, such as indices out of range.
 tvm_ffi.register_error(KERNEL_ERROR, CallError)
@@ -316,7 +316,7 @@ def _load_module(library: Path, checksum: str) -> Any:
     """
     if _opened.setdefault(str(library), checksum) == checksum:
         return tvm_ffi.load_module(library, keep_module_alive=False)
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
+    with scratch() as place:
         copy = shutil.copy(library, place)
         return tvm_ffi.load_module(copy, keep_module_alive=False)
 

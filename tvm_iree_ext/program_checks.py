@@ -4,7 +4,6 @@ Each is read, imported, built and run in a process that it cannot take others do
 is ended after a time limit.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from tvm_iree_ext import lean, limits, workers
 from tvm_iree_ext.errors import ExtError, MlirError, RecordError
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.reader import read
+from tvm_iree_ext.staging import scratch
 
 if TYPE_CHECKING:
     from tvm_iree_ext.target.names import TargetLike
@@ -158,8 +158,8 @@ def _checked(task: _Program | _Function) -> Outcome:
     lean.import_tvm()
     limits.limit_memory(limits.machine_memory())  # so that the system need not end others
     try:
-        with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
-            wrong = task.differences(Path(place) / "program")
+        with scratch() as place:
+            wrong = task.differences(place / "program")
     except ExtError as error:
         return Outcome(task.name, _line(str(error)))
     except Exception as error:  # TVM and NumPy raise any kind; the others must still run

@@ -3,15 +3,19 @@
 A folder is filled inside a temporary one beside the place where it will stand, synced, and renamed.
 Whoever fills one holds a lock on a file in it, so that what a killed process left behind can be
 told from what a living one is filling, and is removed by the next.
+Scratch folders are held so, too.
 """
 
 import contextlib
 import ctypes
 import fcntl
+import functools
 import os
 import re
 import secrets
 import shutil
+import stat
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,6 +36,30 @@ def staging(parent: Path) -> Iterator[Path]:
         OSError: where ``parent`` cannot be written.
     """
     remove_abandoned(parent)
+    with _held_folder(parent) as folder:
+        yield folder
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder among the system's temporary ones, removed at the end with what is in it.
+
+    The first that a process makes removes those of processes that were killed.
+    """
+    parent = Path(tempfile.gettempdir())
+    _sweep(parent)
+    with _held_folder(parent) as folder:
+        yield folder
+
+
+@functools.cache
+def _sweep(parent: Path) -> None:
+    with contextlib.suppress(OSError):  # a folder that cannot be listed can be written
+        remove_abandoned(parent)
+
+
+@contextlib.contextmanager
+def _held_folder(parent: Path) -> Iterator[Path]:
     folder, lock = _locked_folder(parent)
     try:
         yield folder
@@ -49,7 +77,7 @@ def remove_abandoned(parent: Path) -> None:
         OSError: where ``parent`` cannot be read.
     """
     for folder in parent.iterdir():
-        if not _NAME.fullmatch(folder.name):
+        if not _NAME.fullmatch(folder.name) or not _is_own(folder):
             continue
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NONBLOCK)
@@ -64,6 +92,15 @@ def remove_abandoned(parent: Path) -> None:
             pass  # being filled, or there are no locks
         finally:
             os.close(lock)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether it is a folder of this user's: others may put links where temporary files are."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def remove(path: Path) -> None:
@@ -128,7 +165,7 @@ def _exchange(one: Path, other: Path) -> bool:
 def _locked_folder(parent: Path) -> tuple[Path, int]:
     while True:
         folder = parent / f"{_PREFIX}{secrets.token_hex(6)}"
-        folder.mkdir()
+        folder.mkdir(mode=0o700)
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # taken for abandoned in the instant before the lock was made

@@ -8,7 +8,6 @@
 
 import contextlib
 import functools
-import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -42,6 +41,7 @@ from tvm_iree_ext.schedules.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.signature import Signature
 from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.staging import scratch
 from tvm_iree_ext.target.host import obstacle
 from tvm_iree_ext.target.names import TargetLike, make_target, target_json
 
@@ -327,8 +327,8 @@ def _died(task: _Task, error: workers.WorkerDied) -> Result:
 
 def _culprit(task: _Task) -> str:
     """Which array the kernel of a case accesses where it must not; found in other processes."""
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
-        worker = workers.Worker(_LIMIT_S, folder)
+    with scratch() as folder:
+        worker = workers.Worker(_LIMIT_S, str(folder))
 
         def ends(guard: Guard) -> bool:
             try:
@@ -367,8 +367,8 @@ def _build_and_call(
     guard: Guard | None = None,
 ) -> dict[str, np.ndarray]:
     """The results by name, of a kernel that is built anew and not kept."""
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
-        kernel = build(op, target, config, folder=Path(place) / "kernel")
+    with scratch() as place:
+        kernel = build(op, target, config, folder=place / "kernel")
         if guard is not None:
             return _guarded(kernel, op, operands, guard)
         results = kernel(*(operands[operand.name] for operand in op.signature.arguments))

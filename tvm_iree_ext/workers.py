@@ -14,6 +14,8 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
+from tvm_iree_ext.staging import scratch
+
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
@@ -215,8 +217,8 @@ def each(
         finally:
             free.put(worker)
 
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
-        workers = [Worker(limit_s, folder) for _ in range(jobs)]
+    with scratch() as folder:
+        workers = [Worker(limit_s, str(folder)) for _ in range(jobs)]
         for worker in workers:
             free.put(worker)
         threads = ThreadPoolExecutor(jobs)

@@ -4,7 +4,6 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import timeit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from tvm_iree_ext import builder, cache, ops
 from tvm_iree_ext.artifact import LIBRARY
 from tvm_iree_ext.bench.footprint import extra_bytes
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.staging import scratch
 
 MEMORY_SHAPE = (1, 16, 2048, 128)
 TINY_SHAPE = (1, 1, 1, 16)
@@ -105,9 +105,9 @@ def measure_costs(
     progress("build")
     fresh, cached = [], []
     for _ in range(repeats):
-        with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
-            fresh.append(_in_new_process(_BUILD, place)[1])
-            cached.append(_in_new_process(_BUILD, place)[1])
+        with scratch() as place:
+            fresh.append(_in_new_process(_BUILD, str(place))[1])
+            cached.append(_in_new_process(_BUILD, str(place))[1])
     warm, again = _builds_here(repeats)
     progress("call")
     bare, out, allocating = _call_us()
@@ -147,8 +147,8 @@ def _builds_here(repeats: int) -> tuple[list[float], list[float]]:
     warm, again = [], []
     try:
         for _ in range(repeats):
-            with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
-                os.environ[cache.VARIABLE] = place
+            with scratch() as place:
+                os.environ[cache.VARIABLE] = str(place)
                 warm.append(timeit.timeit(lambda: builder.build(op), number=1))
                 again.append(timeit.timeit(lambda: builder.build(op), number=1))
     finally:

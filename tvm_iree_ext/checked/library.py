@@ -3,11 +3,11 @@
 import ctypes
 import functools
 import subprocess
-import tempfile
 from pathlib import Path
 
 from tvm_iree_ext.errors import BuildError
 from tvm_iree_ext.linker import find_linker
+from tvm_iree_ext.staging import scratch
 
 INDEX = "tvm_iree_ext_index"
 """The function that checks ``(index, span, extent, access)`` and gives an index to go on with."""
@@ -32,8 +32,8 @@ def load() -> ctypes.CDLL:
         BuildError: where there is no C compiler.
     """
     source = Path(__file__).with_name("checks.c")
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
-        library = Path(place) / "checks.so"
+    with scratch() as place:
+        library = place / "checks.so"
         command = [*find_linker(), "-O1", "-o", str(library), str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

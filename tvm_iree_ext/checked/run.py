@@ -1,9 +1,7 @@
 """Checked kernels and programs, built and called; and which pass is at fault."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ from tvm_iree_ext.checked import library
 from tvm_iree_ext.checked.stages import LAST, SCHEDULED, STAGES, cut_after
 from tvm_iree_ext.errors import SimulationError
 from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.staging import scratch
 from tvm_iree_ext.target.names import TargetLike
 
 
@@ -47,9 +46,9 @@ def run_op(
             nobody wrote.
         ExtError: when the kernel cannot be built or called.
     """
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as place:
+    with scratch() as place:
         with checks_after(stage):
-            kernel = build(op, target, folder=Path(place) / "kernel")
+            kernel = build(op, target, folder=place / "kernel")
         arguments = [operands[operand.name] for operand in op.signature.arguments]
         results = results_twice(kernel, arguments)
     return dict(zip((operand.name for operand in op.signature.results), results, strict=True))

@@ -15,15 +15,14 @@ Kernels of at most 256 lanes keep what TVM said, and their code.
 
 import json
 import re
-import tempfile
 from collections.abc import Mapping
 from math import ceil
-from pathlib import Path
 
 import tvm
 from tvm.target import Target
 
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.staging import scratch
 from tvm_iree_ext.target.gpu import gpu_chip, occupancy, subgroup_size
 
 _SAID_BY_TVM = 256
@@ -97,8 +96,8 @@ def compile_ir(text: str, target: Target) -> tuple[bytes, str]:
     described = {key: options[key] for key in ("mtriple", "mcpu", "mattr") if key in options}
     flag = json.dumps({"kind": "llvm", **described}).replace('"', r"\22")
     text += _FLAG.format(flag=flag)
-    with tempfile.TemporaryDirectory() as folder:
-        source, code, assembly = (Path(folder, f"kernel.{kind}") for kind in ("ll", "o", "s"))
+    with scratch() as folder:
+        source, code, assembly = (folder / f"kernel.{kind}" for kind in ("ll", "o", "s"))
         source.write_text(text)
         try:
             module = tvm.get_global_func("ffi.Module.load_from_file.ll")(str(source), "ll")

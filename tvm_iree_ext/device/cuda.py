@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -20,6 +19,7 @@ from typing import Any
 
 from tvm_iree_ext.device.contract import Argument, KernelReport
 from tvm_iree_ext.errors import BuildError
+from tvm_iree_ext.staging import scratch
 
 # What generated code takes for granted and NVRTC does not declare.
 _PREAMBLE = """\
@@ -143,8 +143,8 @@ def assemble(ptx: str, arch: str) -> Assembled:
     tool = find_tool("ptxas")
     if tool is None:
         raise BuildError("no ptxas: pip install 'tvm-iree-ext[cuda]', or set CUDA_HOME")
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+    with scratch() as folder:
+        source, target = folder / "kernel.ptx", folder / "kernel.cubin"
         source.write_text(ptx)
         said = _run([tool, "-v", f"-arch={arch}", str(source), "-o", str(target)], arch)
         return Assembled(target.read_bytes(), _usage(said))
@@ -159,8 +159,8 @@ def disassemble(cubin: bytes) -> str:
     tool = find_tool("nvdisasm")
     if tool is None:
         raise BuildError("no nvdisasm: pip install 'tvm-iree-ext[cuda]', or set CUDA_HOME")
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "kernel.cubin")
+    with scratch() as folder:
+        path = folder / "kernel.cubin"
         path.write_bytes(cubin)
         return _run([tool, "-c", str(path)], "this cubin")
 

@@ -6,14 +6,12 @@ libraries, for which our kernels need a few lines of LLVM IR (:mod:`.intrin.amd`
 """
 
 import atexit
+import contextlib
 import functools
 import re
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import tvm
 import tvm_ffi
@@ -27,6 +25,7 @@ from tvm_iree_ext.errors import BuildError, TargetError
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
 from tvm_iree_ext.intrin.atomics import atomic_definitions
 from tvm_iree_ext.linker import find_lld
+from tvm_iree_ext.staging import scratch
 from tvm_iree_ext.target.mma import Mma
 from tvm_iree_ext.target.mma_table import mma_table
 
@@ -45,9 +44,10 @@ class CodeObject:
 
 @functools.cache
 def _register_callbacks() -> None:
-    folder = tempfile.mkdtemp(prefix="tvm-iree-ext-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    library = Path(folder, "functions.ll")
+    held = contextlib.ExitStack()
+    folder = held.enter_context(scratch())
+    atexit.register(held.close)
+    library = folder / "functions.ll"
     texts = (bfloat_definitions(mma_table().values()), memory_definitions(), atomic_definitions())
     library.write_text("".join(f"{text}\n" for text in texts))
     tvm_ffi.register_global_func(
@@ -57,8 +57,8 @@ def _register_callbacks() -> None:
 
 
 def _link(code: bytearray) -> bytearray:
-    with tempfile.TemporaryDirectory() as folder:
-        source, target = Path(folder, "kernel.o"), Path(folder, "kernel.hsaco")
+    with scratch() as folder:
+        source, target = folder / "kernel.o", folder / "kernel.hsaco"
         source.write_bytes(bytes(code))
         command = [*find_lld(), "--no-undefined", "-shared", str(source), "-o", str(target)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)

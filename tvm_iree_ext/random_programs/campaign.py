@@ -1,7 +1,6 @@
 """Many programs, each in a process that may end; what fails is made small."""
 
 import json
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ from tvm_iree_ext.random_programs.doors.doors import check_door
 from tvm_iree_ext.random_programs.generate import TYPES
 from tvm_iree_ext.random_programs.task import Kind, Outcome, Recipe, Setting, Task
 from tvm_iree_ext.random_programs.web import Web
+from tvm_iree_ext.staging import scratch
 
 LIMIT_S = 120.0
 """For one program; none takes a tenth of it, of a CPU that is its own."""
@@ -97,8 +97,8 @@ def run(
     left = [one for one in programs if (setting, one) not in before]
     tasks = (Task(one, setting) for one in _until(left, minutes))
     tried = workers.each(_limited, _died, tasks, jobs, limit_s) if jobs else map(_tried, tasks)
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
-        worker = workers.Worker(limit_s, folder)
+    with scratch() as folder:
+        worker = workers.Worker(limit_s, str(folder))
         call: Call = worker.call if jobs else _here
         try:
             for recipe, outcome in zip(left, tried, strict=False):

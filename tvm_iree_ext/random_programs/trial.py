@@ -1,8 +1,6 @@
 """One program tried at one door, in this process."""
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,7 @@ from tvm_iree_ext.random_programs.web import Web
 from tvm_iree_ext.recorded import as_operand
 from tvm_iree_ext.signature import Signature
 from tvm_iree_ext.simulated_program import main_point, simulate_program
+from tvm_iree_ext.staging import scratch
 
 
 def web_of(task: Task) -> Web:
@@ -81,8 +80,8 @@ def run(imported: Imported, web: Web, setting: Setting) -> Sequence[np.ndarray]:
     if setting.simulate:
         given = _arguments(main_point(imported).signature, web)
         return simulate_program(imported, setting.target, given).check().results
-    with tempfile.TemporaryDirectory(prefix="tvm_iree_ext-") as folder:
-        main = build_program(imported, setting.target, folder=Path(folder) / "program").main
+    with scratch() as folder:
+        main = build_program(imported, setting.target, folder=folder / "program").main
         results: Any = main(*_arguments(main.signature, web))
     several = results if isinstance(results, tuple) else (results,)
     return [np.asarray(one) for one in several]
