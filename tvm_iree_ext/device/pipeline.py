@@ -17,6 +17,7 @@ from tvm_iree_ext.device.amd_math import lower_amd_math
 from tvm_iree_ext.device.amd_memory import rewrite_memory
 from tvm_iree_ext.device.barriers import add_barriers
 from tvm_iree_ext.device.broadcast_loads import broadcast_loads
+from tvm_iree_ext.device.merged_shared import merge_shared
 from tvm_iree_ext.device.move_words import move_words
 from tvm_iree_ext.device.permute_bytes import permute_bytes
 from tvm_iree_ext.device.privatize import privatize_local, unroll_local_indexing
@@ -83,7 +84,7 @@ def _passes(target: Target) -> list[Any]:
         s_tir.transform.InferFragment(),
         s_tir.transform.LowerThreadAllreduce(),
         *([s_tir.transform.InjectPTXAsyncCopy()] if cuda else []),
-        s_tir.transform.MergeSharedMemoryAllocations(),
+        merge_shared,
         tirx.transform.SplitHostDevice(),
     ]
 
@@ -99,8 +100,8 @@ def _target_of(mod: ir.IRModule) -> Target:
 
 @ir.transform.module_pass(opt_level=0)
 def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
-    packed = [tirx.transform.MakePackedAPI(), *_storage_passes()]
-    return ir.transform.Sequential([*chosen(_passes(_target_of(mod))), *packed])(mod)
+    before = [*chosen(_passes(_target_of(mod))), tirx.transform.MakePackedAPI()]
+    return ir.transform.Sequential([*before, *chosen(_storage_passes())])(mod)
 
 
 def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
@@ -113,7 +114,7 @@ def lower_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModul
     """
     lowered = _applied(_lower, mod, target)
     kernels = tirx.transform.Filter(lambda func: func.attrs["target"].kind.name == target.kind.name)
-    return _explained(_last(target), kernels(lowered), target)
+    return _explained(ir.transform.Sequential(chosen(_last(target))), kernels(lowered), target)
 
 
 def lower_with_host(
@@ -127,26 +128,26 @@ def lower_with_host(
     split = _applied(ir.transform.Sequential(chosen(_passes(target))), mod, target)
     hosts = tirx.transform.Filter(lambda func: "calling_conv" not in func.attrs)(split)
     kernels = tirx.transform.Filter(lambda func: "calling_conv" in func.attrs)(split)
-    last = ir.transform.Sequential([*_storage_passes(), _last(target)])
-    return hosts, _explained(last, kernels, target)
+    last = chosen([*_storage_passes(), *_last(target)])
+    return hosts, _explained(ir.transform.Sequential(last), kernels, target)
 
 
-def _last(target: Target) -> Any:
+def _last(target: Target) -> list[Any]:
     """What stands right before code generation."""
     rocm = target.kind.name == "rocm"
     memory = tirx.transform.prim_func_pass(
-        lambda func, _mod, _ctx: rewrite_memory(func, target), opt_level=0
+        lambda func, _mod, _ctx: rewrite_memory(func, target),
+        opt_level=0,
+        name="tvm_iree_ext.rewrite_memory",
     )
-    return ir.transform.Sequential(
-        [
-            tirx.transform.LowerWarpMemory(),
-            tirx.transform.StmtSimplify(),
-            share_quotients,  # which the simplifier would put back to where they were
-            *([lower_amd_math] if rocm else []),
-            tirx.transform.LowerIntrin(),
-            *([part_branches, fence_epilogue, memory, write_zeros] if rocm else []),
-        ]
-    )
+    return [
+        tirx.transform.LowerWarpMemory(),
+        tirx.transform.StmtSimplify(),
+        share_quotients,  # which the simplifier would put back to where they were
+        *([lower_amd_math] if rocm else []),
+        tirx.transform.LowerIntrin(),
+        *([part_branches, fence_epilogue, memory, write_zeros] if rocm else []),
+    ]
 
 
 def _applied(passes: Any, mod: ir.IRModule | tirx.PrimFunc, target: Target) -> ir.IRModule:
