@@ -68,7 +68,7 @@ ALLOWED = {
     "passes": "",
     "pipeline": ".call_guard .vector_math .vectorization .flattening .narrow_storage .storage_reuse"
     " .streams .prefetches .passes .zero_words tvm tvm_ffi",
-    "checked": ".staging .passes .prefetches .linker .builder .ops .target tvm tvm_ffi numpy",
+    "checked": ".staging .passes .prefetches .linker .builder .ops .target .simt tvm tvm_ffi numpy",
     "linker": ".interrupts .target .machine .staging .versions tvm tvm_ffi",
     "staging": "",
     "machine": "",

@@ -21,9 +21,11 @@ from tvm.target import Target
 from tvm_iree_ext import workers
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.catalog.entry import OpEntry, Run, Values
+from tvm_iree_ext.checked.device_run import first_wrong_on_device
 from tvm_iree_ext.checked.run import first_wrong, run_op
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import (
+    BuildError,
     CallError,
     ExtError,
     OpError,
@@ -183,7 +185,8 @@ def check(
         passes: build the kernels of a CPU with checks in them, after the schedule and after the
             passes that move, share or retype storage: an access outside of a buffer, or a result
             that depends on memory that nobody wrote, is a failure, which names the first pass
-            after which it shows.
+            after which it shows.  Those of a GPU are simulated so, after each such pass that
+            changes them, and not compiled.
         guard: call the kernels of a CPU with arrays beside pages that cannot be touched, too: an
             access outside of an array ends the process; see :mod:`tvm_iree_ext.guarded_calls`.
         jobs: how many processes build and run the cases, so that a kernel that crashes or hangs
@@ -191,14 +194,14 @@ def check(
 
     Raises:
         TargetError: for a target that is unknown or does not run here, or is no GPU and simulated,
-            or no CPU and its passes are checked.
+            or no CPU and guarded.
         ExtError: for jobs below 0.
     """
     _at_least(0, "jobs", jobs)
     resolved = make_target(target)
-    _check_runs_here(resolved, simulate)
     if passes and resolved.kind.name in DLPACK_DEVICES:
-        raise TargetError(f"{resolved.kind.name} is no CPU target, whose passes alone are checked")
+        simulate, compiled = True, False
+    _check_runs_here(resolved, simulate)
     if guard and resolved.kind.name in DLPACK_DEVICES:
         raise TargetError(f"{resolved.kind.name} is no CPU target, whose kernels alone are guarded")
     how = target_json(resolved), simulate, compiled, passes, Guard() if guard else None
@@ -300,14 +303,17 @@ def _result(task: _Task) -> Result:
             return run_op(op, operands, resolved, stage)
         return _build_and_call(op, operands, resolved, None, task.guard)
 
-    def wrong_after(stage: str) -> str:
+    def wrong_after(stage: str = "") -> str:
         try:
             return case.check(functools.partial(run, stage=stage))
-        except SimulationError as error:
+        except (SimulationError, BuildError) as error:
             return str(error)
 
     try:
-        wrong = first_wrong(wrong_after) if task.passes else case.check(run)
+        if not task.passes:
+            wrong = case.check(run)
+        else:
+            wrong = (first_wrong_on_device if task.simulate else first_wrong)(wrong_after)
     except NotSupported as error:
         return Result(case.id, case.op, "unsupported", str(error))
     except ExtError as error:

@@ -12,7 +12,7 @@ from tvm_iree_ext import ops, pipeline, verify
 from tvm_iree_ext.builder import build
 from tvm_iree_ext.checked.run import checks_after, first_wrong, results_twice, run_op
 from tvm_iree_ext.checked.stages import LAST, SCHEDULED, STAGES, cut_after
-from tvm_iree_ext.errors import OpError, SimulationError, TargetError
+from tvm_iree_ext.errors import OpError, SimulationError
 from tvm_iree_ext.linker import compile_library
 from tvm_iree_ext.passes import chosen
 from tvm_iree_ext.program_checks import check_programs
@@ -242,9 +242,7 @@ def test_random_cases_are_right_after_the_schedule_and_after_all_passes():
     assert not failed
 
 
-def test_gpus_and_unknown_stages_are_refused():
-    with pytest.raises(TargetError, match="cuda is no CPU target, whose passes alone are checked"):
-        verify.check([], "cuda:sm_80", simulate=True, passes=True)
+def test_unknown_stages_are_refused():
     with pytest.raises(OpError, match="stage is 'none'; expected one of the schedule, "):
         cut_after("none")
 

@@ -56,6 +56,32 @@ def check_accesses(
     return func.with_body(body)
 
 
+@tirx.transform.prim_func_pass(opt_level=0, name="tvm_iree_ext.check_indices")
+def check_indices(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """Check every index of buffers of several dimensions, which a flat one forgets.
+
+    Of those of one dimension the simulator checks them.
+    """
+
+    def load(node: Any, mutator: Any) -> Any:
+        indices = [mutator.mutate(index) for index in node.indices]
+        if len(indices) > 1:
+            indices = _checked(node.source, indices, "the load", node)
+        return tirx.BufferLoad(node.source, indices)
+
+    def store(node: Any, mutator: Any) -> Any:
+        indices = [mutator.mutate(index) for index in node.indices]
+        value = mutator.mutate(node.value)
+        if len(indices) > 1:
+            indices = _checked(node.buffer, indices, "the store to", node)
+        return tirx.BufferStore(node.buffer, value, indices)
+
+    body = tvm_ffi.structural_mutate(func.body, [(TensorLoad, load), (tirx.BufferStore, store)])
+    return func.with_body(body)
+
+
 def _checked(buffer: Any, indices: Sequence[Any], what: str, node: Any) -> list[Any]:
     """The indices, each of which is one that the buffer has, or is noted.
 
@@ -84,6 +110,10 @@ def _checked_index(index: Any, extent: Any, access: str) -> Any:
 
 
 def _call(index: Any, span: Any, extent: Any, access: str) -> Any:
+    if all(isinstance(each, int | tirx.IntImm) for each in (index, span, extent)):
+        first, last = int(index), int(index) + int(span)
+        if first >= 0 and last < int(extent):
+            return index
     number = tirx.const(number_of(access), "int64")
     arguments = [tirx.Cast("int64", one) for one in (index, span, extent)]
     return tirx.Cast(str(index.ty.dtype), tirx.call_extern("int64", INDEX, *arguments, number))

@@ -16,12 +16,20 @@ NOISE = "tvm_iree_ext_noise"
 """The function that fills memory: ``(address, bytes)``."""
 
 _accesses: list[str] = []  # what was checked in this process, by number
+_numbers: dict[str, int] = {}
 
 
 def number_of(access: str) -> int:
     """The number by which a kernel names an access."""
-    _accesses.append(access)
-    return len(_accesses) - 1
+    if access not in _numbers:
+        _numbers[access] = len(_accesses)
+        _accesses.append(access)
+    return _numbers[access]
+
+
+def access_of(number: int) -> str:
+    """The access of a number."""
+    return _accesses[number]
 
 
 @functools.cache
@@ -53,7 +61,7 @@ def finding() -> str:
     is_there, access, index, extent = _finding()
     if not is_there:
         return ""
-    return f"index {index} is outside of 0..{extent - 1} in {_accesses[access]}"
+    return f"index {index} is outside of 0..{extent - 1} in {access_of(access)}"
 
 
 def _finding() -> "ctypes.Array[ctypes.c_int64]":

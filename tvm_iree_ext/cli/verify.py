@@ -50,8 +50,9 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--passes",
         action="store_true",
-        help="check every access of the kernels of a CPU, after the schedule and after each pass"
-        " that moves, shares or retypes storage; buffers begin as noise",
+        help="check every access of kernels, after the schedule and after each pass that moves,"
+        " shares or retypes storage; buffers begin as noise. Those of a GPU are simulated so, and"
+        " not compiled",
     )
     parser.add_argument(
         "--guard",

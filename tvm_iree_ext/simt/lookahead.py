@@ -23,6 +23,7 @@ class Uses:
     Attributes:
         units: bytes of the smallest element that it is read or written as.
         aliased: what is read or written as several types.
+        by_lane: what is private to a lane and has an index that differs from lane to lane.
         loaded, stored: what the kernel reads, and what it writes.
         warpgroups: whether the kernel has instructions that read shared memory asynchronously.
         barriers: whether it makes barriers in shared memory.
@@ -30,6 +31,7 @@ class Uses:
 
     units: dict[Any, int]
     aliased: set[Any]
+    by_lane: set[Any]
     loaded: set[Any]
     stored: set[Any]
     warpgroups: bool
@@ -45,6 +47,8 @@ def look_ahead(body: Any) -> Uses:
     addressed: Counter = Counter()  # how often a memory's address is taken, and only to read
     only_read: Counter = Counter()
     names: set[str] = set()
+    threads: set[Any] = set()
+    by_lane: set[Any] = set()
 
     def declared(buffer: Any, data: Any) -> None:
         base = buffer if data is None else base_of(data)
@@ -52,11 +56,23 @@ def look_ahead(body: Any) -> Uses:
         root[buffer] = base
         types.setdefault(base, set()).add(element_type(str(buffer.dtype)))
 
+    def thread(node: Any) -> None:
+        if node.attr_key == "thread_extent" and str(node.node.thread_tag).startswith("threadIdx"):
+            threads.add(node.node.var)
+
+    def indexed(buffer: Any, indices: Any) -> None:
+        if buffer.scope() == "local" and buffer not in by_lane:
+            used = (var for index in indices for var in tirx.analysis.undefined_vars(index))
+            if any(var in threads for var in used):
+                by_lane.add(buffer)
+
     def store(node: Any) -> None:
         stored.add(root.get(node.buffer, node.buffer))
+        indexed(node.buffer, node.indices)
 
     def load(node: Any) -> None:
         loaded.add(root.get(node.source, node.source))
+        indexed(node.source, node.indices)
 
     def by_pointer(node: Any) -> None:
         name = operator_name(node)
@@ -77,6 +93,7 @@ def look_ahead(body: Any) -> Uses:
                 )
 
     walk = tvm_ffi.structural_walk
+    walk(body, (tirx.AttrStmt, thread))
     walk(body, (tirx.AllocBuffer, lambda node: declared(node.buffer, None)))
     walk(body, (tirx.DeclBuffer, lambda node: declared(node.buffer, node.data)))
     walk(body, (tirx.BufferStore, store))
@@ -88,7 +105,7 @@ def look_ahead(body: Any) -> Uses:
     aliased = {base for base, kinds in types.items() if len(kinds) > 1}
     warpgroups = any(name.startswith("ptx.wgmma") for name in names)
     barriers = "ptx.mbarrier_init" in names
-    return Uses(units, aliased, loaded, stored, warpgroups, barriers)
+    return Uses(units, aliased, by_lane, loaded, stored, warpgroups, barriers)
 
 
 def base_of(data: Any) -> Any:

@@ -165,5 +165,14 @@ class LaneView:
     ) -> None:
         """Store at another index in every lane."""
         at = self.lane_index(rt, index, mask, statement)
-        for element in np.unique(at[rt.active(mask)]):
-            self.set(rt, int(element), value, (at == element) & rt.active(mask))
+        active = np.flatnonzero(rt.active(mask))
+        places = at[active]
+        number, bad, _ = parts(value)
+        self.array[active, places] = np.broadcast_to(np.asarray(number, self.dtype), (rt.lanes,))[
+            active
+        ]
+        if not self.memory.complete or np.any(bad):
+            good: Any = np.logical_not(np.broadcast_to(bad, (rt.lanes,)))
+            valid = self.memory.valid.reshape(rt.lanes, -1, self.dtype.itemsize)
+            valid[active, places] = good[active][:, None]
+            self.memory.complete = False

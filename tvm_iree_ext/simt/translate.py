@@ -280,13 +280,13 @@ class _Statements:
                 self.values.view(memory, str(element)), "view", dtype
             )
         elif scope == "local":
-            if not isinstance(size, int):
-                raise SimulationError(f"local buffer {name}: its size is not a constant: {size}")
             text = self.emitter.name(name)
-            if buffer in self.uses.aliased:
-                self.emitter.line(f"{text} = rt.lane_bytes({name!r}, {size * element.itemsize})")
+            known = isinstance(size, int)
+            if buffer in self.uses.aliased or buffer in self.uses.by_lane or not known:
+                bytes_of = size * element.itemsize if known else f"{size} * {element.itemsize}"
+                self.emitter.line(f"{text} = rt.lane_bytes({name!r}, {bytes_of})")
                 self.values.pointers[buffer] = text
-                self._lane_view(buffer, text, dtype, size)
+                self._lane_view(buffer, text, dtype, size if known else 0)
             else:
                 kind = self.values.dtype(element)
                 self.emitter.line(f"{text} = rt.registers({name!r}, {size}, {kind})")
