@@ -3,7 +3,9 @@
 Stockham's form: before a stage of radix r, transforms of length m are done; butterfly j of n / r
 takes elements j + q n / r, turns them, transforms them in registers, and leaves results c at
 (j - j mod m) r + j mod m + c m.  The first stage reads what the caller loads, the last one gives
-the caller its results, and those between alternate between two parts of shared memory.
+the caller its results.  Those between alternate between two parts of shared memory; or one part is
+enough, where each lane has one butterfly and so can read all of it before any lane writes: another
+barrier takes less than half the workgroups that a chip has room for.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +16,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import Index, i64
+from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.fft_codelets import Point, Registers, dft
 from tvm_iree_ext.schedules.fft_roots import unit_roots
 from tvm_iree_ext.schedules.gpu.attention_math import held
@@ -76,19 +78,29 @@ class Pass:
         tile = self.lines
         with workgroup(emit.ceil_div(count, tile), self.shape) as (number, lane):
             first = I.Bind(wide(number) * tile)
-            shared = self._shared_memory() if len(self.radices) > 1 else []
+            shared = self._shared_memory(1 if self._is_in_place(count) else 2)
             done = 1
             for stage, radix in enumerate(self.radices):
-                source = None if stage == 0 else shared[(stage - 1) % 2]
-                target = None if stage == len(self.radices) - 1 else shared[stage % 2]
+                source = None if stage == 0 else shared[(stage - 1) % len(shared)]
+                target = None if stage == len(self.radices) - 1 else shared[stage % len(shared)]
                 self._stage(radix, done, (first, count, lane), source, target, roots, load, store)
                 if target is not None:
                     wait()
                 done *= radix
 
-    def _shared_memory(self) -> list[list[Any]]:
+    def _is_in_place(self, count: Index) -> bool:
+        """Whether every lane has one butterfly of each stage but the first and the last."""
+        between = (self.length // radix * self.lines for radix in self.radices[1:-1])
+        return self._is_whole(count) and all(total == self.shape.lanes for total in between)
+
+    def _is_whole(self, count: Index) -> bool:
+        """Whether all workgroups have all of their lines."""
+        number = known(count)
+        return number is not None and number % self.lines == 0
+
+    def _shared_memory(self, sides: int) -> list[list[Any]]:
         found = []
-        for side in range(min(2, len(self.radices) - 1)):
+        for side in range(min(sides, len(self.radices) - 1)):
             parts = []
             for part in ("real", "imag"):
                 extent = (self.length * self.lines,)
@@ -121,8 +133,7 @@ class Pass:
                 else:
                     line, j = I.Bind(number // butterflies), I.Bind(number % butterflies)
                 whole = I.Bind(first + wide(line))
-                exists = whole < i64(count)
-                with I.If(exists), I.Then():
+                with where(None if self._is_whole(count) else whole < i64(count)):
                     registers = Registers(1, self.dtype)
                     within = I.Bind(j % done) if done > 1 else tirx.const(0, "int32")
                     points = []
@@ -139,7 +150,10 @@ class Pass:
                             point = registers.multiply(point, root)
                         points.append(point)
                     begin = I.Bind((j - within) * radix + within)
-                    for c, value in enumerate(dft(registers, points)):
+                    values = dft(registers, points)
+                    if source is not None and source is target:
+                        wait()
+                    for c, value in enumerate(values):
                         at = begin + c * done
                         if target is None:
                             store(whole, wide(at), value)

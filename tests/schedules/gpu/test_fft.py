@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from tvm_iree_ext.schedules.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.fft import GpuFftTransform
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.errors import ScheduleError
 from tvm_iree_ext.signature import TensorType
 from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.target.names import make_target
 
 SMALL = LoweringConfig(
     algorithm="stockham",
@@ -38,6 +40,18 @@ def check(op, target, seed, config=None, **sizes):
 def test_lines_longer_than_shared_memory_take_several_passes(length, kernels, target):
     op = ops.fft_transform(TensorType((3, length), "float32"))
     assert len(check(op, target, length, SMALL).simulations) == kernels
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize(("lines", "parts"), [(8, 2), (7, 4)])
+def test_lanes_with_one_butterfly_exchange_inside_one_part_of_shared_memory(lines, parts, target):
+    """Real and imaginary parts each; a workgroup that lacks lines has lanes at no barrier."""
+    tiles = {"elements": 256, "lanes": 64}
+    config = LoweringConfig("stockham", workgroup_tile=tiles, register_tile={"radix": 4})
+    op = ops.fft_transform(TensorType((lines, 64), "float32"))
+    check(op, target, lines, config)  # the simulator tells of races, too
+    text = GpuFftTransform().lower(op, make_target(target), config).script()
+    assert text.count('scope="shared"') + text.count("alloc_shared") == parts
 
 
 @pytest.mark.parametrize("kind", ["inverse", "real_to_complex", "complex_to_real"])
