@@ -115,7 +115,10 @@ ALLOWED = {
     "lean": "tvm",
     "frontends": f"{PROGRAMS} .staging .torch_export .target jax torch iree",
     "torch_export": ".torch_decompositions .mlir .mlir.form torch iree",
-    "torch_decompositions": "torch",
+    "torch_decompositions": ".torch_complex .torch_orders .torch_transforms torch",
+    "torch_complex": "torch",
+    "torch_orders": "torch",
+    "torch_transforms": "torch",
     "fuzz": f"{PROGRAMS} .workers .limits",
     # Drawing programs, and saying what they mean, takes NumPy alone.
     "random_programs": ".tolerance .random_programs.campaign numpy",

@@ -153,6 +153,67 @@ def test_what_data_says_the_length_of_is_as_long():
     )
 
 
+def test_transforms_of_lines_and_images():
+    def transformed(x):
+        line = torch.fft.fft(x, norm="ortho")
+        return (
+            *(torch.view_as_real(line), torch.fft.rfft(x).imag, torch.fft.rfft2(x).abs()),
+            *(torch.fft.irfft(line, n=5, dim=0), torch.fft.hfft(line), (line * line.conj()).real),
+        )
+
+    torch.manual_seed(0)
+    agrees(transformed, torch.randn(4, 6))
+
+
+def test_transforms_of_any_rows():
+    def transformed(x):
+        return torch.fft.rfft(x).real, torch.view_as_real(torch.fft.fft(x))
+
+    torch.manual_seed(0)
+    agrees_of_any_rows(transformed, tolerance=1e-4)
+
+
+def test_the_length_of_a_complex_number_is_no_square_that_overflows():
+    parts = torch.tensor([[3.0, 4], [0, 0], [1e30, 1e30], [-INF, NAN], [NAN, 1], [0, -2]])
+    agrees(lambda x: (torch.view_as_complex(x).abs(), torch.view_as_complex(x).angle()), parts)
+
+
+def test_sorts_that_are_stable_and_running_extremes():
+    def ordered(n, x):
+        return (
+            *n.sort(dim=0, stable=True, descending=True),
+            *(torch.argsort(x, stable=True), *x.sort(dim=0, descending=True, stable=True)),
+            *(*x.cummax(1), *n.cummin(0)),
+            *((x > 0).all(dim=(0, 1)), (n > 1).any(dim=(1, 0))),
+        )
+
+    numbers = torch.tensor([[2, 0, 1, 0, 2], [0, 0, 1, 1, 2], [2, 1, 1, 0, 0]])
+    odd = torch.tensor([[1, NAN, 3, 3, -0.0], [0, -0.0, 2, NAN, INF], [1, 1, -INF, 2, 2]])
+    agrees(ordered, numbers, odd, tolerance=0)
+
+
+def test_rows_are_reduced_where_an_index_says():
+    def reduced(x, source, index):
+        ways = [(way, own) for way in ("prod", "mean", "amax", "amin") for own in (True, False)]
+        return tuple(x.index_reduce(0, index, source, w, include_self=own) for w, own in ways)
+
+    torch.manual_seed(0)
+    agrees(reduced, torch.randn(5, 3), torch.randn(4, 3), torch.tensor([0, 4, 2, 0]))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "target"), [(torch.float32, torch.uint16), (torch.uint64, torch.int32)], ids=str
+)
+def test_conversions_that_end_the_compiler_are_refused(dtype, target):
+    said = f"^a conversion of {dtype} to {target} ends IREE's compiler; int32 and int64".replace(
+        "torch.", ""
+    )
+    with pytest.raises(MlirError, match=said + "[^\n]*$"):
+        ext.from_torch(
+            Several(lambda x: x.to(target)), torch.ones(3).to(dtype), strict_export=False
+        )
+
+
 def test_numbers_that_are_not_zero_are_counted():
     numbers = torch.tensor([[0, 1, 255], [0, 0, 7]], dtype=torch.uint8)
     agrees(lambda x: (x.count_nonzero(), x.count_nonzero(1)), numbers)

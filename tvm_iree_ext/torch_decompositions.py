@@ -1,4 +1,4 @@
-"""PyTorch's operators that IREE's front end computes wrongly, by others that it computes right.
+"""PyTorch's operators that IREE's front end computes wrongly or ends at, by others that it takes.
 
 A function of the table takes an operator's arguments, and gives what it gives; where these are
 harmless, by that operator itself.  Replaced nodes are traced anew, once: what a function calls
@@ -12,20 +12,31 @@ import torch
 import torch.nn.functional as F
 
 from tvm_iree_ext.errors import MlirError
+from tvm_iree_ext.torch_complex import COMPLEX
+from tvm_iree_ext.torch_orders import ORDERS
+from tvm_iree_ext.torch_transforms import TRANSFORMS, by_three
 
 aten = torch.ops.aten
-TABLE: dict[Any, Callable[..., Any]] = {}
+TABLE: dict[Any, Callable[..., Any]] = {**COMPLEX, **ORDERS, **TRANSFORMS}
 
 
 def replaced(program: Any) -> Any:
-    """An exported program without the operators of the table."""
+    """An exported program without the operators of the table.
+
+    Raises:
+        MlirError: for an operator that no other stands for, in one sentence.
+    """
+    program = by_three(program)
     graphs = [
         one.graph for one in program.graph_module.modules() if isinstance(one, torch.fx.GraphModule)
     ]
     nodes = [node for graph in graphs for node in graph.nodes if node.target in TABLE]
     for node in nodes:
         node.target = TABLE[node.target]
-    return program.run_decompositions({}) if nodes else program
+    try:
+        return program.run_decompositions({}) if nodes else program
+    except MlirError as error:
+        raise MlirError(str(error).partition("\n\nWhile executing")[0]) from None
 
 
 def _of(*operators: Any) -> Callable[[Any], Any]:
@@ -305,6 +316,13 @@ def _log_of_sum(a: Any, b: Any) -> Any:
 def converted(x: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
     """Floats beyond a narrow integer type wrap, as they do in PyTorch."""
     dtype = dtype or x.dtype
+    for wide in (torch.uint16, torch.uint64):
+        if wide in (x.dtype, dtype) and x.dtype is not dtype:
+            raise MlirError(
+                f"a conversion of {str(x.dtype).removeprefix('torch.')} to"
+                f" {str(dtype).removeprefix('torch.')} ends IREE's compiler; int32 and int64"
+                " are supported"
+            )
     narrow = (torch.uint8, torch.int8, torch.int16, torch.uint32)
     if x.is_floating_point() and dtype in narrow:
         x = x.to(torch.int64)
