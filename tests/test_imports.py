@@ -110,8 +110,8 @@ ALLOWED = {
     # Starting checks needs no TVM: only the processes that do them.
     "program_checks": ".mlir .mlir.form .mlir.reader .program_trials .lean .workers .limits"
     " .staging .target",
-    "program_trials": f"{PROGRAMS} .checked .simulated_program .comparison .tolerance .recorded"
-    " .target numpy",
+    "program_trials": f"{PROGRAMS} .guarded_programs .checked .simulated_program .comparison"
+    " .tolerance .recorded .target numpy",
     "lean": "tvm",
     "frontends": f"{PROGRAMS} .staging .torch_export .target jax torch iree",
     "torch_export": ".torch_decompositions .mlir .mlir.form torch iree",
@@ -125,8 +125,8 @@ ALLOWED = {
     "random_programs.campaign": ".random_programs .random_programs.trial .random_programs.doors"
     " .staging .workers .limits .lean",
     "random_programs.reproduction": ".random_programs .random_programs.doors",
-    "random_programs.trial": f"{PROGRAMS} .staging .random_programs .random_programs.doors"
-    " .random_programs.reproduction .simulated_program .recorded numpy",
+    "random_programs.trial": f"{PROGRAMS} .checked .guarded_programs .staging .random_programs"
+    " .random_programs.doors .random_programs.reproduction .simulated_program .recorded numpy",
     "random_programs.doors": f"{PROGRAMS} .random_programs .frontends .program_relax tvm numpy"
     " ml_dtypes jax torch",
     # Reading what was tuned is below building; writing it is tuning's.
@@ -140,6 +140,7 @@ ALLOWED = {
     "examples": f"{REGISTRY} .comparison numpy ml_dtypes",
     "workers": ".staging",
     "guards": "numpy",
+    "guarded_programs": ".guards .passes .artifact .arrays .runtime .program tvm tvm_ffi numpy",
     "guarded_calls": ".guards .artifact .kernel .runtime numpy",
     "limits": "",
     "verify": f"{BUILD} {VERIFY} .simulated .workers tvm tvm_ffi numpy ml_dtypes",

@@ -295,8 +295,12 @@ class Program(Mapping[str, ProgramFunction]):
                 executable = read((self.folder / BYTECODE).read_bytes())
             except (RuntimeError, ValueError) as error:
                 raise ArtifactError(f"{self.folder / BYTECODE} does not load: {error}") from error
-            executable.import_module(library)
+            self.link(executable, library)
             self._executable = executable
+
+    def link(self, executable: Any, library: Any) -> None:
+        """Let the virtual machine find the kernels."""
+        executable.import_module(library)
 
     def gpu_function(self, function: Function, inputs: int) -> GpuFunction:
         """What runs a function on a GPU."""

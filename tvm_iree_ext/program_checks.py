@@ -49,6 +49,7 @@ def check_programs(
     *,
     simulate: bool = False,
     passes: bool = False,
+    guard: bool = False,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
 ) -> Iterator[Outcome]:
@@ -57,7 +58,9 @@ def check_programs(
     The results are compared with the file's, at the tolerance of their element types or as a
     ``NAME.json`` says: see :func:`tvm_iree_ext.recorded.read_expectation`.  With ``simulate``
     kernels for a GPU run on the simulator, whose findings are failures.  With ``passes`` those of a
-    CPU are checked stage by stage, as :func:`tvm_iree_ext.verify.check` does.
+    CPU are checked stage by stage, as :func:`tvm_iree_ext.verify.check` does, and with both those
+    of a GPU.  With ``guard`` a CPU's kernels are called with arrays beside pages that cannot be
+    touched.
 
     Raises:
         RecordError: for a folder that cannot be read or has no ``.mlir``.
@@ -69,7 +72,7 @@ def check_programs(
         raise RecordError(f"cannot read {folder}: {error.strerror or error}") from None
     if not files:
         raise RecordError(f"{folder} has no .mlir file")
-    tasks = [_Program(path, _portable(target), simulate, passes) for path in files]
+    tasks = [_Program(path, _portable(target), simulate, passes, guard) for path in files]
     return workers.each(_checked, _died, tasks, jobs, limit_s)
 
 
@@ -116,6 +119,7 @@ class _Program:
     target: Portable
     simulate: bool
     passes: bool
+    guard: bool
 
     @property
     def name(self) -> str:
@@ -125,7 +129,12 @@ class _Program:
         from tvm_iree_ext import program_trials
 
         return program_trials.of_file(
-            self.path, self.target, folder, simulate=self.simulate, passes=self.passes
+            self.path,
+            self.target,
+            folder,
+            simulate=self.simulate,
+            passes=self.passes,
+            guard=self.guard,
         )
 
 
@@ -164,7 +173,7 @@ def _checked(task: _Program | _Function) -> Outcome:
         return Outcome(task.name, _line(str(error)))
     except Exception as error:  # TVM and NumPy raise any kind; the others must still run
         return Outcome(task.name, _line(f"{type(error).__name__}: {error}"))
-    return Outcome(task.name, "; ".join(wrong))
+    return Outcome(task.name, _line("; ".join(wrong)))
 
 
 def _line(text: str) -> str:

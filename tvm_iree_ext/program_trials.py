@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import recorded
+from tvm_iree_ext.checked.device_run import first_wrong_on_device
 from tvm_iree_ext.checked.run import checks_after, first_wrong, results_twice
 from tvm_iree_ext.comparison import first_difference
 from tvm_iree_ext.errors import SimulationError
+from tvm_iree_ext.guarded_programs import guarded_results
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.imported import Check
 from tvm_iree_ext.mlir.importer import import_module
@@ -21,22 +23,31 @@ from tvm_iree_ext.tolerance import EXACT, Tolerance
 
 
 def of_file(
-    path: Path, target: TargetLike, folder: Path, *, simulate: bool, passes: bool
+    path: Path, target: TargetLike, folder: Path, *, simulate: bool, passes: bool, guard: bool
 ) -> Sequence[str]:
     """Build a file in a folder and run it on the arrays beside it; what is wrong, for messages.
 
     Simulated, nothing is built, and what the simulator finds is wrong, too.  With ``passes`` so is
-    what is found by checks in the kernels, stage by stage.
+    what is found by checks in the kernels, stage by stage; with ``guard`` arrays of kernels lie
+    beside pages that cannot be touched.
     """
     arrays = recorded.read_arrays(path.with_suffix(".npz"))
     settings = path.with_suffix(".json")
     expectation = recorded.read_expectation(settings) if settings.exists() else None
     imported = import_program(path)
-    if simulate:
+
+    def simulated() -> str:
         signature = main_point(imported).signature
         given = recorded.arguments("main", signature, arrays)
-        results: Any = simulate_program(imported, target, given).check().results
-        return recorded.differences(signature, results, arrays, expectation)
+        try:
+            done = simulate_program(imported, target, given).check()
+        except SimulationError as error:
+            return str(error)
+        return "; ".join(recorded.differences(signature, done.results, arrays, expectation))
+
+    if simulate:
+        wrong = first_wrong_on_device(simulated) if passes else simulated()
+        return [wrong] if wrong else []
 
     def wrong_after(stage: str) -> str:
         with checks_after(stage):
@@ -53,6 +64,14 @@ def of_file(
     if passes:
         wrong = first_wrong(wrong_after)
         return [wrong] if wrong else []
+    if guard:
+        guarded = guarded_results(
+            lambda: build_program(imported, target, folder=folder),
+            lambda program: recorded.arguments(program.main.name, program.main.signature, arrays),
+        )
+        signature = main_point(imported).signature
+        every = (recorded.differences(signature, one, arrays, expectation) for one in guarded)
+        return next(filter(None, every), [])
     main = build_program(imported, target, folder=folder).main
     results = _several(main(*recorded.arguments(main.name, main.signature, arrays)))
     return recorded.differences(main.signature, results, arrays, expectation)

@@ -17,6 +17,9 @@ from tvm.target import codegen as llvm
 from tvm_iree_ext.checked.library import INDEX, NOISE, number_of
 from tvm_iree_ext.prefetches import PREFETCH
 
+_EXTERN = ir.Op.get("tirx.call_extern")
+_ADDRESS_OF = ir.Op.get("tirx.address_of")
+_MASKED = "tvm_iree_ext_compress_"
 _INTRINSIC = ir.Op.get("tirx.call_llvm_intrin")
 
 
@@ -41,6 +44,9 @@ def check_accesses(
     def call(node: Any, mutator: Any) -> Any:
         if node.op.same_as(_INTRINSIC) and int(node.args[0]) == prefetch:
             return node
+        if _is_masked(node):
+            arguments = [one if _is_address(one) else mutator.mutate(one) for one in node.args]
+            return ir.Call(node.op, arguments, ret_ty=node.ty)
         return mutator.default_mutate(node)
 
     def sequence(node: Any, mutator: Any) -> Any:
@@ -80,6 +86,15 @@ def check_indices(
 
     body = tvm_ffi.structural_mutate(func.body, [(TensorLoad, load), (tirx.BufferStore, store)])
     return func.with_body(body)
+
+
+def _is_masked(call: Any) -> bool:
+    """Whether a call is of one of our functions that touch the lanes of a mask, by its address."""
+    return call.op.same_as(_EXTERN) and str(call.args[0].value).startswith(_MASKED)
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, ir.Call) and value.op.same_as(_ADDRESS_OF)
 
 
 def _checked(buffer: Any, indices: Sequence[Any], what: str, node: Any) -> list[Any]:

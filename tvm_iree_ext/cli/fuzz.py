@@ -118,6 +118,17 @@ def _add_programs(kinds: argparse._SubParsersAction) -> None:
         help="run kernels for a GPU, such as cuda:sm_80 or rocm:gfx942, on the simulator",
     )
     parser.add_argument(
+        "--passes",
+        action="store_true",
+        help="check the kernels of each stage by stage, as verify does",
+    )
+    parser.add_argument(
+        "--guard",
+        action="store_true",
+        help="call the kernels of each once more, with arrays and workspaces beside pages that"
+        " cannot be touched; results and workspaces are noise at first",
+    )
+    parser.add_argument(
         "--jobs", type=count_from(1), default=1, metavar="J", help="processes (default: 1)"
     )
     parser.add_argument(
@@ -145,7 +156,7 @@ def _add_programs(kinds: argparse._SubParsersAction) -> None:
 def run_programs(args: argparse.Namespace) -> int:
     """Try the programs, and print what is wrong, what is refused, and counts."""
     programs = ext.random_programs
-    setting = programs.Setting(args.door, args.target, args.simulate)
+    setting = programs.Setting(args.door, args.target, args.simulate, args.passes, args.guard)
     recipes = programs.recipes(args.types, args.count, args.seed, args.ops)
     counts, refused, told = Counter[str](), Counter[str](), time.monotonic()
     results = programs.run(

@@ -141,8 +141,13 @@ def add_check_programs(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--passes",
         action="store_true",
-        help="check every access of the kernels of a CPU, after the schedule and after each pass"
-        " that moves, shares or retypes storage; buffers begin as noise",
+        help="check every access of kernels, after the schedule and after each pass that moves,"
+        " shares or retypes storage; buffers begin as noise. Those of a GPU need --simulate",
+    )
+    parser.add_argument(
+        "--guard",
+        action="store_true",
+        help="put the arrays and workspaces of a CPU's kernels beside pages that cannot be touched",
     )
     _add_limits(parser)
     parser.set_defaults(run=run_check_programs)
@@ -156,6 +161,7 @@ def run_check_programs(args: argparse.Namespace) -> int:
             args.target,
             simulate=args.simulate,
             passes=args.passes,
+            guard=args.guard,
             jobs=args.jobs,
             limit_s=args.limit,
         )

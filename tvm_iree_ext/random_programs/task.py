@@ -31,11 +31,17 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where programs are tried: a door, and a target, which may be simulated."""
+    """Where programs are tried: a door, and a target, which may be simulated.
+
+    ``passes``: stage by stage of the passes; ``guard``: with arrays beside pages that cannot be
+    touched.
+    """
 
     door: str
     target: str = "llvm"
     simulate: bool = False
+    passes: bool = False
+    guard: bool = False
 
 
 @dataclass(frozen=True)

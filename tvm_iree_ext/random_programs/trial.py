@@ -1,13 +1,18 @@
 """One program tried at one door, in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from tvm_iree_ext.checked.device_run import first_wrong_on_device
+from tvm_iree_ext.checked.run import checks_after, first_wrong, results_twice
 from tvm_iree_ext.errors import BuildError, ExtError, SimulationError
+from tvm_iree_ext.guarded_programs import guarded_results
 from tvm_iree_ext.mlir.errors import UNFORESEEN
 from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.program import Program
 from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.random_programs import oracle, reproduction
 from tvm_iree_ext.random_programs.doors.doors import find_door
@@ -43,7 +48,7 @@ def tried(task: Task) -> Outcome:
     web, door = web_of(task), find_door(task.setting.door)
     wanted = oracle.expected(web)
     try:
-        given = run(door.read(door.text(web), web), web, task.setting)
+        said = _wrong(door.read(door.text(web), web), web, task.setting, wanted)
     except SimulationError as error:
         return Outcome("wrong", str(error), web)
     except BuildError as error:
@@ -52,8 +57,38 @@ def tried(task: Task) -> Outcome:
         return Outcome("foreign" if UNFORESEEN in str(error) else "refused", str(error), web)
     except Exception as error:  # what is looked for
         return Outcome("foreign", f"{type(error).__name__}: {error}", web)
-    said = oracle.difference(wanted, given)
     return Outcome("wrong", said, web) if said else Outcome("right", "", web)
+
+
+def _wrong(imported: Imported, web: Web, setting: Setting, wanted: Any) -> str:
+    """What is wrong with an imported program's results, by all that a setting asks for."""
+
+    def checked(call: Callable[[], Sequence[np.ndarray]]) -> str:
+        try:
+            return oracle.difference(wanted, call())
+        except SimulationError as error:
+            return str(error)
+
+    def wrong_after(stage: str) -> str:
+        with checks_after(stage), _built(imported, setting) as program:
+            main = program.main
+            return checked(lambda: results_twice(main, _arguments(main.signature, web)))
+
+    if setting.passes and setting.simulate:
+        wrong = first_wrong_on_device(lambda: checked(lambda: run(imported, web, setting)))
+    elif setting.passes:
+        wrong = first_wrong(wrong_after)
+    else:
+        wrong = oracle.difference(wanted, run(imported, web, setting))
+    if wrong or not setting.guard:
+        return wrong
+    with scratch() as folder:
+        guarded = guarded_results(
+            lambda: build_program(imported, setting.target, folder=folder / "program"),
+            lambda program: _arguments(program.main.signature, web),
+        )
+        differences = (oracle.difference(wanted, results) for results in guarded)
+        return next(filter(None, differences), "")
 
 
 def beside(task: Task) -> str:
@@ -80,11 +115,17 @@ def run(imported: Imported, web: Web, setting: Setting) -> Sequence[np.ndarray]:
     if setting.simulate:
         given = _arguments(main_point(imported).signature, web)
         return simulate_program(imported, setting.target, given).check().results
-    with scratch() as folder:
-        main = build_program(imported, setting.target, folder=folder / "program").main
-        results: Any = main(*_arguments(main.signature, web))
+    with _built(imported, setting) as program:
+        results: Any = program.main(*_arguments(program.main.signature, web))
     several = results if isinstance(results, tuple) else (results,)
     return [np.asarray(one) for one in several]
+
+
+@contextmanager
+def _built(imported: Imported, setting: Setting) -> Iterator[Program]:
+    """The program, in a folder that does not last."""
+    with scratch() as folder:
+        yield build_program(imported, setting.target, folder=folder / "program")
 
 
 def _arguments(signature: Signature, web: Web) -> list[Any]:
