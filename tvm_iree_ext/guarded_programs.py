@@ -129,7 +129,7 @@ class _Guarded(Program):
         placed: list[Any] = []
         targets: list[tuple[np.ndarray, np.ndarray]] = []
         for operand, use in zip(operands, uses, strict=True):
-            if not isinstance(operand, tvm_ffi.Tensor):
+            if not isinstance(operand, tvm_ffi.Tensor) or 0 in operand.shape:
                 placed.append(operand)
                 continue
             array = _memory(operand)
