@@ -247,11 +247,11 @@ def test_unknown_stages_are_refused():
         cut_after("none")
 
 
-def test_recorded_programs_are_right_after_the_schedule_and_after_all_passes(root, tmp_path):
+@pytest.mark.parametrize("how", [{"passes": True}, {"guard": True}], ids=["passes", "guard"])
+def test_recorded_programs_are_right_stage_by_stage_and_with_guarded_arrays(root, tmp_path, how):
     for name in ("argmax", "sdpa_causal", "embedding"):
         for suffix in (".mlir", ".npz"):
             path = root / "tests" / "data" / "ir" / f"{name}{suffix}"
             (tmp_path / path.name).write_bytes(path.read_bytes())
-    assert [
-        str(one) for one in check_programs(tmp_path, passes=True, limit_s=600.0) if not one.passed
-    ] == []
+    outcomes = check_programs(tmp_path, **how, limit_s=600.0)
+    assert [str(one) for one in outcomes if not one.passed] == []
