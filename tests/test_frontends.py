@@ -8,6 +8,7 @@ import pytest
 import tvm_iree_ext as ext
 from tvm_iree_ext import frontends
 from tvm_iree_ext.errors import CallError, MlirError
+from tvm_iree_ext.mlir import reader
 
 
 def needs(module, extra):
@@ -332,6 +333,19 @@ module @m {
 def test_says_what_iree_does_not_lower():
     with pytest.raises(MlirError, match=r"(?s)IREE does not lower it:.*'oops' is unknown"):
         frontends.import_lowered("module { oops }", "stablehlo")
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "said"),
+    [
+        ("COMPILER_MEMORY", 1 << 20, r"^IREE's compiler takes more than the 1 MB that it may$"),
+        ("COMPILER_LIMIT_S", 0.001, r"^IREE's compiler takes more than 0\.001 s$"),
+    ],
+)
+def test_says_which_limit_the_compiler_is_beyond(monkeypatch, limit, value, said):
+    monkeypatch.setattr(reader, limit, value)
+    with pytest.raises(MlirError, match=said):
+        frontends.import_lowered("module {}", "stablehlo")
 
 
 @pytest.mark.parametrize(

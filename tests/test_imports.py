@@ -113,10 +113,11 @@ ALLOWED = {
     "program_trials": f"{PROGRAMS} .guarded_programs .checked .simulated_program .comparison"
     " .tolerance .recorded .target numpy",
     "lean": "tvm",
-    "frontends": f"{PROGRAMS} .staging .torch_export .target jax torch iree",
+    "frontends": f"{PROGRAMS} .mlir.compiler .staging .torch_export .target jax torch iree",
     "torch_export": ".torch_decompositions .mlir .mlir.form torch iree",
-    "torch_decompositions": ".torch_complex .torch_orders .torch_transforms torch",
+    "torch_decompositions": ".torch_complex .torch_masks .torch_orders .torch_transforms torch",
     "torch_complex": "torch",
+    "torch_masks": "torch",
     "torch_orders": "torch",
     "torch_transforms": "torch",
     "fuzz": f"{PROGRAMS} .workers .limits",
@@ -164,6 +165,7 @@ ALLOWED = {
     "mlir.wire": ".mlir.form numpy ml_dtypes",
     "mlir.reader": ".mlir.form .mlir.wire",
     "mlir.native": "iree",
+    "mlir.compiler": ".limits .mlir.reader iree",
     "mlir.translate": ".mlir.form .mlir.native numpy ml_dtypes iree",
     "mlir.reader_process": ".limits .mlir.form .mlir.wire .mlir.translate iree",
     "tuning": f"{BUILD} {VERIFY} .lazy .lean .workers .limits .inspected .bench .simt .mlir"

@@ -153,6 +153,15 @@ def test_what_data_says_the_length_of_is_as_long():
     )
 
 
+def test_what_a_mask_takes_is_as_long_as_data_says():
+    def taken(x, y):
+        return x[x > 0] * 2, y.masked_select(x[0] > 0), x[x[:, 0] > 0], y[:, x > 0], y[[1], x > 0]
+
+    torch.manual_seed(0)
+    x, y = torch.randn(3, 4), torch.randn(2, 3, 4)
+    agrees(taken, x, y, others=[(-x, y), (-x.abs(), y)], tolerance=0)
+
+
 def test_transforms_of_lines_and_images():
     def transformed(x):
         line = torch.fft.fft(x, norm="ortho")
@@ -178,7 +187,10 @@ def test_the_length_of_a_complex_number_is_no_square_that_overflows():
     agrees(lambda x: (torch.view_as_complex(x).abs(), torch.view_as_complex(x).angle()), parts)
 
 
-def test_sorts_that_are_stable_and_running_extremes():
+ODD = torch.tensor([[1, NAN, 3, 3, -0.0], [0, -0.0, 2, NAN, INF], [1, 1, -INF, 2, 2]])
+
+
+def test_sorts_and_running_extremes():
     def ordered(n, x):
         return (
             *n.sort(dim=0, stable=True, descending=True),
@@ -188,8 +200,23 @@ def test_sorts_that_are_stable_and_running_extremes():
         )
 
     numbers = torch.tensor([[2, 0, 1, 0, 2], [0, 0, 1, 1, 2], [2, 1, 1, 0, 0]])
-    odd = torch.tensor([[1, NAN, 3, 3, -0.0], [0, -0.0, 2, NAN, INF], [1, 1, -INF, 2, 2]])
-    agrees(ordered, numbers, odd, tolerance=0)
+    agrees(ordered, numbers, ODD, tolerance=0)
+
+
+def test_a_number_that_is_none_is_the_largest_of_all():
+    def ordered(x, distinct):
+        values, places = x.topk(3)
+        return (
+            *(values, x.gather(1, places), x.sort(0, True)[0], x.double().sort()[0]),
+            *(torch.msort(x.half()), x.bfloat16().topk(2, 0, largest=False)[0]),
+            *(
+                distinct.topk(2, sorted=False)[0].sort()[0],
+                torch.argsort(distinct),
+                *distinct.sort(0, True),
+            ),
+        )
+
+    agrees(ordered, ODD, torch.tensor([[1, NAN, INF], [NAN, -1, 0], [2, -INF, 3]]), tolerance=0)
 
 
 def test_rows_are_reduced_where_an_index_says():

@@ -14,6 +14,7 @@ from tvm_iree_ext import torch_export
 from tvm_iree_ext.errors import MlirError
 from tvm_iree_ext.mlir import form
 from tvm_iree_ext.mlir.boundary import Boundary, Given
+from tvm_iree_ext.mlir.compiler import NOT_LOWERED, lower
 from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.mlir.program import import_program
 from tvm_iree_ext.program import Program
@@ -21,7 +22,6 @@ from tvm_iree_ext.program_builder import build_program
 from tvm_iree_ext.staging import scratch
 from tvm_iree_ext.target.names import TargetLike
 
-_NOT_LOWERED = "IREE does not lower it:"
 _SMALLEST = re.compile(r"custom_call @ApproxTopK.*@top_k_lt_")
 _PRODUCT = re.compile(
     r"stablehlo\.(dot_general|dot|convolution)\b.*:"
@@ -31,8 +31,6 @@ _WIDENED = re.compile(
     r"(%\w+) = stablehlo\.convert (%[\w#]+) : \(tensor<((?:[\d?]+x)*)(i1|ui8|ui16|ui32)>\)"
     r" -> tensor<(?:[\d?]+x)*(\w+)>"
 )
-_MOST_LINES = 20  # of what the compiler complains
-_KEPT_WIDE = ("--iree-input-demote-f64-to-f32=false", "--iree-input-demote-i64-to-i32=false")
 
 
 def from_jax(
@@ -147,7 +145,7 @@ def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
     try:
         return _import_exported(traced, options)
     except MlirError as reason:
-        if not str(reason).startswith(_NOT_LOWERED) or not hasattr(traced, "run_decompositions"):
+        if not str(reason).startswith(NOT_LOWERED) or not hasattr(traced, "run_decompositions"):
             raise
         try:
             return _import_exported(torch_export.simpler(traced), options)
@@ -162,7 +160,7 @@ def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
         try:
             output = aot.export(exported, **options)
         except (LookupError, TypeError, ValueError, RuntimeError, AssertionError) as error:
-            what = f"{_NOT_LOWERED} {type(error).__name__}: {error}"
+            what = f"{NOT_LOWERED} {type(error).__name__}: {error}"
             raise MlirError(what) from error
 
     def write(place: Path) -> Path:
@@ -239,25 +237,9 @@ def _import(
     write: Callable[[Path], Path], dialect: str, boundaries: Mapping[str, Boundary] | None = None
 ) -> Imported:
     """Import what is written; of its functions those that have boundaries, where any has."""
-    try:
-        from iree.compiler import tools
-    except ImportError as error:
-        raise _absent("IREE's compiler", "mlir", error) from None
     with scratch() as place:
-        result = place / "input.mlir"
-        try:
-            tools.compile_file(
-                str(write(place)),
-                input_type=dialect,
-                output_file=str(result),
-                output_format=tools.OutputFormat.MLIR_TEXT,
-                extra_args=["--compile-to=input", *_KEPT_WIDE],
-            )
-        except tools.CompilerToolError as error:
-            said = str(error).partition("Diagnostics:")[2].partition("Invoked with:")[0]
-            lines = [line for line in said.splitlines() if line.strip()][:_MOST_LINES]
-            raise MlirError("\n".join([_NOT_LOWERED, *lines])) from None
-        return import_program(result.read_bytes(), only=boundaries, boundaries=boundaries)
+        lowered = lower(write(place), dialect)
+    return import_program(lowered, only=boundaries, boundaries=boundaries)
 
 
 def _absent(what: str, extra: str, error: ImportError) -> MlirError:

@@ -1,4 +1,4 @@
-"""Limits of this process: what runs hostile or unknown input sets them on itself."""
+"""Limits of processes: what runs hostile or unknown input sets them on itself, or on its child."""
 
 import contextlib
 import os
@@ -19,6 +19,16 @@ def limit_memory(more_bytes: int) -> None:
 def lift_memory_limit() -> None:
     """Let it take what the system gives."""
     set_limit(resource.RLIMIT_AS, resource.RLIM_INFINITY)
+
+
+def limit_child(process: int, data_bytes: int) -> None:
+    """Let another process take so much memory that it can write to, and leave no core file.
+
+    Only Linux sets another's limits.
+    """
+    with contextlib.suppress(AttributeError, OSError):
+        resource.prlimit(process, resource.RLIMIT_DATA, (data_bytes, data_bytes))
+        resource.prlimit(process, resource.RLIMIT_CORE, (0, 0))
 
 
 def limit_seconds(more_s: int) -> None:

@@ -13,11 +13,12 @@ import torch.nn.functional as F
 
 from tvm_iree_ext.errors import MlirError
 from tvm_iree_ext.torch_complex import COMPLEX
+from tvm_iree_ext.torch_masks import MASKS
 from tvm_iree_ext.torch_orders import ORDERS
 from tvm_iree_ext.torch_transforms import TRANSFORMS, by_three
 
 aten = torch.ops.aten
-TABLE: dict[Any, Callable[..., Any]] = {**COMPLEX, **ORDERS, **TRANSFORMS}
+TABLE: dict[Any, Callable[..., Any]] = {**COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
 
 
 def replaced(program: Any) -> Any:

@@ -10,7 +10,7 @@ from tvm_iree_ext.errors import MlirError
 aten = torch.ops.aten
 
 
-def sort(x: Any, *, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+def sort(x: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
     """The registry's sort is stable; NaN is the largest, which IREE's comparisons do not know."""
     if not x.is_floating_point() or not x.dim():
         return torch.sort(x, dim, descending)
@@ -27,9 +27,24 @@ def _ordered(x: Any) -> Any:
     return torch.where(x.isnan(), most, torch.where(bits < 0, bits ^ most, bits))
 
 
-def argsort(x: Any, *, stable: bool, dim: int = -1, descending: bool = False) -> Any:
+def argsort(x: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
     """Likewise."""
-    return sort(x, dim=dim, descending=descending)[1]
+    return sort(x, dim, descending)[1]
+
+
+def msort(x: Any) -> Any:
+    """Likewise."""
+    return sort(x, 0)[0]
+
+
+def topk(
+    x: Any, k: int, dim: int = -1, largest: bool = True, is_sorted: bool = True, **named: Any
+) -> Any:
+    """Likewise; IREE has none that is not sorted."""
+    if not x.is_floating_point() or not x.dim():
+        return torch.topk(x, k, dim, largest)
+    places = torch.topk(_ordered(x), k, dim, largest)[1]
+    return x.gather(dim, places), places
 
 
 def _running(name: str, is_later: Callable[[Any, Any], Any]) -> Callable[[Any, int], Any]:
@@ -74,8 +89,12 @@ def index_reduce(
 
 
 ORDERS: dict[Any, Callable[..., Any]] = {
+    aten.sort.default: sort,
     aten.sort.stable: sort,
+    aten.argsort.default: argsort,
     aten.argsort.stable: argsort,
+    aten.msort.default: msort,
+    aten.topk.default: topk,
     aten.cummax.default: _running("cummax", torch.ge),
     aten.cummin.default: _running("cummin", torch.le),
     aten.index_reduce.default: index_reduce,

@@ -34,7 +34,9 @@ _CHILD = (
     " main({descriptor})"
 )
 # For a text of so many bytes, the parser may take so much memory, and what comes of it as much.
-_BASE_MEMORY, _MEMORY_PER_BYTE = 2 << 30, 40
+_BASE_MEMORY, MEMORY_PER_BYTE = 2 << 30, 40
+COMPILER_MEMORY, COMPILER_LIMIT_S = 4 << 30, 600.0
+"""Of IREE's compiler, before the text: it has a thread, and a stack, for each core."""
 
 
 def read(
@@ -60,7 +62,7 @@ def read(
     if b"\0" in text and not text.startswith(_BYTECODE):
         line = text[: text.index(b"\0")].count(b"\n") + 1
         raise MlirError(f"{name}:{line}: a null byte; MLIR's text has none")
-    memory = _BASE_MEMORY + _MEMORY_PER_BYTE * len(text)
+    memory = _BASE_MEMORY + MEMORY_PER_BYTE * len(text)
     with _borrowed() as process:
         kind, said = process.ask((text, memory, max(1, int(limit_s))), name, limit_s)
     if kind == "module" and isinstance(said, form.Module):
