@@ -23,16 +23,22 @@ def _divisible(plain_division: Callable[..., Any]) -> Callable[..., Any]:
     return divide
 
 
+def _toward_zero(a: Any, b: Any) -> Any:
+    """The quotient; a signature has no division but by floor."""
+    zero = tirx.const(0, "int64")
+    return tirx.floordiv(tirx.max(a, zero), b) - tirx.floordiv(tirx.max(zero - a, zero), b)
+
+
 _OF_EXTENTS: dict[str, Callable[..., Any]] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,
-    "arith.divsi": _divisible(tirx.floordiv),
+    "arith.divsi": _divisible(_toward_zero),
     "arith.divui": _divisible(tirx.floordiv),
     "arith.floordivsi": _divisible(tirx.floordiv),
     "arith.ceildivsi": _divisible(lambda a, b: tirx.floordiv(a + (b - 1), b)),
     "arith.ceildivui": _divisible(lambda a, b: tirx.floordiv(a + (b - 1), b)),
-    "arith.remsi": _divisible(tirx.floormod),
+    "arith.remsi": _divisible(lambda a, b: a - _toward_zero(a, b) * b),
     "arith.remui": _divisible(tirx.floormod),
     "arith.minsi": tirx.min,
     "arith.minui": tirx.min,
@@ -62,6 +68,8 @@ def on_extents(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> V
     if not is_comparison and (not kind.is_integer or kind.bits < 32):
         return None
     given = [_extent(one) for one in values]
+    if op.name.endswith("ui") and not all(_is_natural(scope, one) for one in given):
+        return None
     if is_comparison:
         found = _comparison(op, given)
         known = scope.simple(found) if found is not None else None
@@ -83,6 +91,11 @@ def on_extents(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> V
 def _simple(scope: Scope, kind: Element, found: Any) -> Value:
     simple = scope.simple(found)
     return Number(kind, simple) if isinstance(simple, int) else Symbol(kind, simple)
+
+
+def _is_natural(scope: Scope, one: Any) -> bool:
+    """Whether a number is certainly not below 0, so that it is the same where it is unsigned."""
+    return bool(scope.function.analyzer.can_prove(one >= tirx.const(0, "int64")))
 
 
 def _extent(value: Any) -> Any:

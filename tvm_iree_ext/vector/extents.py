@@ -61,12 +61,17 @@ def formula(value: Value, axis: int) -> Extent:
     return symbol(*told) if isinstance(told, tuple) else _expression(told)
 
 
+def _toward_zero(a: Extent, b: Extent) -> str:
+    is_natural = a.isidentifier() if isinstance(a, str) else a >= 0
+    return f"({a} // {b})" if is_natural else f"((max({a}, 0) // {b}) - (max(0 - {a}, 0) // {b}))"
+
+
 _FORMULAS: dict[str, Callable[[Extent, Extent], str]] = {
     "arith.addi": lambda a, b: f"({a} + {b})",
     "arith.subi": lambda a, b: f"({a} - {b})",
     "arith.muli": lambda a, b: f"({a} * {b})",
     "arith.floordivsi": lambda a, b: f"({a} // {b})",
-    "arith.divsi": lambda a, b: f"({a} // {b})",
+    "arith.divsi": _toward_zero,
     "arith.ceildivsi": lambda a, b: f"ceildiv({a}, {b})",
 }
 

@@ -148,6 +148,14 @@ def test_tiles_of_a_dynamic_tensor_in_parallel(agree):
     agree([(b.program, {"x": floats(n, 3)}) for n in (1, 4, 7)])
 
 
+def test_extents_of_results_are_divided_toward_zero(agree):
+    with vector.program("halves") as b:
+        x = b.argument("x", vector.tensor(("n",)))
+        half = b.elementwise("divsi", b.dim(x, 0) - 5, b.index(2)) + 2
+        b.returns(b.fill(1.0, b.empty([half])))
+    agree([(b.program, {"x": floats(n)}) for n in (1, 2, 4, 8)])
+
+
 def test_a_result_that_stays_needed_is_not_overwritten(agree):
     with vector.program("kept") as b:
         x = b.argument("x", vector.tensor((4,)))

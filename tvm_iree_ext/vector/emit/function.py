@@ -69,9 +69,7 @@ class _Parameters:
 
     def _place(self, operand: Operand, name: str) -> Place:
         shape: list[Index] = [
-            extent
-            if isinstance(extent, int)
-            else evaluate(extent, self.symbols, {"ceildiv": _ceildiv})
+            extent if isinstance(extent, int) else evaluate(extent, self.symbols, _CALLS)
             for extent in operand.shape
         ]
         dtype = held_in_memory(operand.dtype)
@@ -81,6 +79,9 @@ class _Parameters:
 
 def _ceildiv(a: Expr, b: Index) -> Expr:
     return tirx.floordiv(a + i64(b) - i64(1), i64(b))
+
+
+_CALLS = {"ceildiv": _ceildiv, "max": tirx.max}
 
 
 def _outputs(program: Program, aliases: Aliases, parameters: _Parameters) -> dict[int, Place]:
