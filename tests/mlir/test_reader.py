@@ -362,7 +362,7 @@ def test_nesting_that_parses_has_a_limit():
 
 def test_memory_has_a_limit(monkeypatch):
     monkeypatch.setattr(reader, "_BASE_MEMORY", 64 << 20)
-    monkeypatch.setattr(reader, "_MEMORY_PER_BYTE", 0)
+    monkeypatch.setattr(reader, "MEMORY_PER_BYTE", 0)
     text = "\n".join(f"%a{i} = arith.constant {i} : i32" for i in range(200_000))
     with pytest.raises(MlirError, match=r"<text>: (it takes more than|IREE's parser)"):
         read(f"func.func @f() {{\n{text}\nreturn }}")
