@@ -28,19 +28,19 @@ def _ordered(x: Any) -> Any:
 
 
 def argsort(x: Any, dim: int = -1, descending: bool = False, *, stable: Any = None) -> Any:
-    """Likewise."""
+    """The places of a sort, as :func:`sort` orders NaN."""
     return sort(x, dim, descending)[1]
 
 
 def msort(x: Any) -> Any:
-    """Likewise."""
+    """A sort along the first axis, as :func:`sort` orders NaN."""
     return sort(x, 0)[0]
 
 
 def topk(
     x: Any, k: int, dim: int = -1, largest: bool = True, is_sorted: bool = True, **named: Any
 ) -> Any:
-    """Likewise; IREE has none that is not sorted."""
+    """The first of a sort, sorted whether asked or not: IREE has no other; NaN is the largest."""
     if not x.is_floating_point() or not x.dim():
         return torch.topk(x, k, dim, largest)
     places = torch.topk(_ordered(x), k, dim, largest)[1]
