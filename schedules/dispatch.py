@@ -4,54 +4,54 @@ from typing import Any, Protocol
 
 from tvm import ir, tirx
 from tvm.target import Target
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.arg_compare import CpuArgCompare
-from tvm_iree_ext.schedules.cpu.attention import CpuAttention
-from tvm_iree_ext.schedules.cpu.contraction import CpuContraction
-from tvm_iree_ext.schedules.cpu.conv_2d import CpuConv2d
-from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
-from tvm_iree_ext.schedules.cpu.distribution import CpuDistribution, CpuToLayout
-from tvm_iree_ext.schedules.cpu.exp_reduction import CpuExpReduction
-from tvm_iree_ext.schedules.cpu.fft import CpuFft, CpuFftTransform
-from tvm_iree_ext.schedules.cpu.gather import CpuGather
-from tvm_iree_ext.schedules.cpu.grouped_matmul import CpuGroupedMatmul
-from tvm_iree_ext.schedules.cpu.im2col import CpuIm2col
-from tvm_iree_ext.schedules.cpu.loops import schedule_loops as cpu_loops
-from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
-from tvm_iree_ext.schedules.cpu.pack import CpuPack
-from tvm_iree_ext.schedules.cpu.scan import CpuScan
-from tvm_iree_ext.schedules.cpu.scatter import CpuScatter
-from tvm_iree_ext.schedules.cpu.sort import CpuSort
-from tvm_iree_ext.schedules.cpu.topk import CpuTopk
-from tvm_iree_ext.schedules.cpu.transfer import CpuTransfer
-from tvm_iree_ext.schedules.cpu.vector_program import CpuVectorProgram
-from tvm_iree_ext.schedules.cpu.winograd import CpuWinograd
-from tvm_iree_ext.schedules.gpu.arg_compare import GpuArgCompare
-from tvm_iree_ext.schedules.gpu.attention import GpuAttention
-from tvm_iree_ext.schedules.gpu.contraction import GpuContraction
-from tvm_iree_ext.schedules.gpu.conv_2d import GpuConv2d
-from tvm_iree_ext.schedules.gpu.custom_op import GpuCustomOp
-from tvm_iree_ext.schedules.gpu.data_movement import (
+
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.space import Space
+from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_rule import CpuArgCompare
+from tvm_iree_ext.schedules.cpu.attention.attention_rule import CpuAttention
+from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import CpuContraction
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_rule import CpuConv2d
+from tvm_iree_ext.schedules.cpu.custom_op_rule import CpuCustomOp
+from tvm_iree_ext.schedules.cpu.distribution_rule import CpuDistribution, CpuToLayout
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_rule import CpuExpReduction
+from tvm_iree_ext.schedules.cpu.fft.fft_rule import CpuFft, CpuFftTransform
+from tvm_iree_ext.schedules.cpu.grouped_matmul_rule import CpuGroupedMatmul
+from tvm_iree_ext.schedules.cpu.im2col_rule import CpuIm2col
+from tvm_iree_ext.schedules.cpu.loops.loops_schedule import schedule_loops as cpu_loops
+from tvm_iree_ext.schedules.cpu.mapped_rule import CpuMapped
+from tvm_iree_ext.schedules.cpu.pack.pack_rule import CpuPack
+from tvm_iree_ext.schedules.cpu.scan.scan_rule import CpuScan
+from tvm_iree_ext.schedules.cpu.slices.gather_rule import CpuGather
+from tvm_iree_ext.schedules.cpu.slices.scatter_rule import CpuScatter
+from tvm_iree_ext.schedules.cpu.sort.sort_rule import CpuSort
+from tvm_iree_ext.schedules.cpu.topk.topk_rule import CpuTopk
+from tvm_iree_ext.schedules.cpu.transfer_rule import CpuTransfer
+from tvm_iree_ext.schedules.cpu.vector_program_rule import CpuVectorProgram
+from tvm_iree_ext.schedules.cpu.winograd.winograd_rule import CpuWinograd
+from tvm_iree_ext.schedules.empty_operands_rule import CpuOfNothing, GpuOfNothing, OrOfNothing
+from tvm_iree_ext.schedules.gpu.arg_compare_rule import GpuArgCompare
+from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
+from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
+from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_rule import GpuConv2d
+from tvm_iree_ext.schedules.gpu.custom_op_rule import GpuCustomOp
+from tvm_iree_ext.schedules.gpu.data_movement_rules import (
     GpuDataMovement,
     GpuGather,
     GpuIm2col,
     GpuMapped,
     GpuTransfer,
 )
-from tvm_iree_ext.schedules.gpu.exp_reduction import GpuExpReduction
-from tvm_iree_ext.schedules.gpu.fft import GpuFft, GpuFftTransform
-from tvm_iree_ext.schedules.gpu.grouped_matmul import GpuGroupedMatmul
-from tvm_iree_ext.schedules.gpu.loops import schedule_loops as gpu_loops
-from tvm_iree_ext.schedules.gpu.scan import GpuScan
-from tvm_iree_ext.schedules.gpu.scatter import GpuScatter
-from tvm_iree_ext.schedules.gpu.sort import GpuSort
-from tvm_iree_ext.schedules.gpu.topk import GpuTopk
-from tvm_iree_ext.schedules.gpu.winograd import GpuWinograd
-from tvm_iree_ext.schedules.of_nothing import CpuOfNothing, GpuOfNothing, OrOfNothing
-from tvm_iree_ext.schedules.space import Space
-
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.schedules.gpu.exp_reduction.exp_reduction_rule import GpuExpReduction
+from tvm_iree_ext.schedules.gpu.fft.fft_rule import GpuFft, GpuFftTransform
+from tvm_iree_ext.schedules.gpu.grouped_matmul_rule import GpuGroupedMatmul
+from tvm_iree_ext.schedules.gpu.loops.loops_schedule import schedule_loops as gpu_loops
+from tvm_iree_ext.schedules.gpu.scan.scan_rule import GpuScan
+from tvm_iree_ext.schedules.gpu.slices.scatter_rule import GpuScatter
+from tvm_iree_ext.schedules.gpu.sort.sort_rule import GpuSort
+from tvm_iree_ext.schedules.gpu.topk.topk_rule import GpuTopk
+from tvm_iree_ext.schedules.gpu.winograd_rule import GpuWinograd
 
 
 class Rule(Protocol):

@@ -186,7 +186,7 @@ def run(place: Path) -> list[str]:
     """All steps; returns what is wrong."""
     step("import TVM")
     import tvm_iree_ext as ext
-    from tvm_iree_ext.errors import ExtError
+    from tvm_iree_ext.base.errors import ExtError
 
     processors = ext.available_processors()
     step("measure the multiply-add peak")

@@ -73,7 +73,7 @@ def test_optional_packages_are_found_by_either_name(packages):
 def test_no_linker_is_named_with_the_cure(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr("tvm_iree_ext.linker.importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("tvm_iree_ext.codegen.linker.importlib.util.find_spec", lambda name: None)
     found = examine()
     linker = by_name(found)["linker"]
     assert (linker.state, linker.needed) == ("missing", True)

@@ -124,7 +124,7 @@ def test_the_type_checker_sees_the_mapped_folders(root, tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").touch()
     (tmp_path / PACKAGE / "errors.py").write_text("WHERE: str = 'here'\n")
-    planted = "from tvm_iree_ext.errors import WHERE\nNUMBER: int = WHERE\n"
+    planted = "from tvm_iree_ext.base.errors import WHERE\nNUMBER: int = WHERE\n"
     for folder in ("schedules/cpu", "tuning"):
         (tmp_path / folder / "planted.py").write_text(planted)
     command = [sys.executable, root / "scripts" / "typecheck.py", "--root", tmp_path]

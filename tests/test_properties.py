@@ -7,8 +7,8 @@ A failure names the command that runs the case again.
 
 import pytest
 
-from tvm_iree_ext import verify
 from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.verify import kernel_checks
 
 # Cases per op; the more ways there are to ask for an op, the more of them.  For all of one op's
 # options in all pairs: ``tvm-iree-ext verify --op attention --cases 500``.
@@ -25,11 +25,11 @@ def test_random_cases_agree_with_the_reference(name, chunk):
     cases = [
         case
         for index in range(chunk, COUNT[name], CHUNKS)
-        for case in verify.random_cases([name], seed=1, index=index)
+        for case in kernel_checks.random_cases([name], seed=1, index=index)
     ]
     wrong = [
         f"{result.id}: {result.message}"
-        for result in verify.check(cases, guard=True)
+        for result in kernel_checks.check(cases, guard=True)
         if result.status != "passed"
     ]
     assert cases

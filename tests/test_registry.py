@@ -5,15 +5,16 @@ import re
 import numpy as np
 import pytest
 from tvm import ir
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.dispatch import choose
 
-from tvm_iree_ext import ops, support, verify
+from tvm_iree_ext import ops, support
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.bench import SUBJECTS, SUITES
-from tvm_iree_ext.errors import OpError
 from tvm_iree_ext.registry import ENTRIES, find
-from tvm_iree_ext.signature import Signature
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.verify import kernel_checks
 
 entries = pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 
@@ -77,7 +78,7 @@ class Canonical:
 @entries
 def test_the_canonical_function_computes_the_op(entry, monkeypatch):
     monkeypatch.setattr("tvm_iree_ext.schedules.dispatch.RULES", (Canonical(),))
-    report = verify.check_random([entry.name], count=5, seed=7)
+    report = kernel_checks.check_random([entry.name], count=5, seed=7)
     assert [result for result in report.results if result.status != "passed"] == []
 
 

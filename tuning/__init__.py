@@ -2,18 +2,19 @@
 
 from typing import TYPE_CHECKING
 
-from tvm_iree_ext.lazy import on_demand
+from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
-    from tvm_iree_ext.tuning import display, fleet, fleet_address, fleet_device, report
-    from tvm_iree_ext.tuning.fleet import FleetMeasurer
-    from tvm_iree_ext.tuning.measure import Measurement, Measurer
-    from tvm_iree_ext.tuning.records import Database, best
+    from tvm_iree_ext.tuning import display, report
+    from tvm_iree_ext.tuning.base.record_database import Database, best
+    from tvm_iree_ext.tuning.base.task import EFFORTS, Task
+    from tvm_iree_ext.tuning.fleet import fleet_address, fleet_device, fleet_measurer
+    from tvm_iree_ext.tuning.fleet.fleet_measurer import FleetMeasurer
+    from tvm_iree_ext.tuning.measuring.measurer import Measurement, Measurer
     from tvm_iree_ext.tuning.session import Session, tune
-    from tvm_iree_ext.tuning.static_cost import static_cost
-    from tvm_iree_ext.tuning.static_measure import StaticMeasurer
+    from tvm_iree_ext.tuning.static.static_cost import static_cost
+    from tvm_iree_ext.tuning.static.static_measurer import StaticMeasurer
     from tvm_iree_ext.tuning.suites import SUITES, program_tasks, suite
-    from tvm_iree_ext.tuning.task import EFFORTS, Task
 
 __all__ = [
     "EFFORTS",
@@ -27,9 +28,9 @@ __all__ = [
     "Task",
     "best",
     "display",
-    "fleet",
     "fleet_address",
     "fleet_device",
+    "fleet_measurer",
     "program_tasks",
     "report",
     "static_cost",
@@ -38,18 +39,21 @@ __all__ = [
 ]
 
 _HOME = {
-    "EFFORTS": "task",
+    "EFFORTS": "base.task",
     "SUITES": "suites",
-    "Database": "records",
-    "FleetMeasurer": "fleet",
-    "Measurement": "measure",
-    "Measurer": "measure",
+    "Database": "base.record_database",
+    "FleetMeasurer": "fleet.fleet_measurer",
+    "Measurement": "measuring.measurer",
+    "Measurer": "measuring.measurer",
     "Session": "session",
-    "StaticMeasurer": "static_measure",
-    "Task": "task",
-    "best": "records",
+    "StaticMeasurer": "static.static_measurer",
+    "Task": "base.task",
+    "best": "base.record_database",
+    "fleet_address": "fleet.fleet_address",
+    "fleet_device": "fleet.fleet_device",
+    "fleet_measurer": "fleet.fleet_measurer",
     "program_tasks": "suites",
-    "static_cost": "static_cost",
+    "static_cost": "static.static_cost",
     "suite": "suites",
     "tune": "session",
 }

@@ -9,13 +9,12 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.records.record_files import PathLike
+from tvm_iree_ext.runtime.manifest import installed_versions
+from tvm_iree_ext.targets.names import target_json
 from tvm_iree_ext.tuning.session import Session
 from tvm_iree_ext.tuning.tuner import Tuner
-
-from tvm_iree_ext.errors import TuningError
-from tvm_iree_ext.manifest import installed_versions
-from tvm_iree_ext.record_files import PathLike
-from tvm_iree_ext.target.names import target_json
 
 _INCHES = (8.0, 4.5)
 

@@ -16,17 +16,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.tuning.cost_model import Model
-from tvm_iree_ext.tuning.records import Database
-from tvm_iree_ext.tuning.task import EFFORTS, Effort, Task
+from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.records.record_files import PathLike, user_records
+from tvm_iree_ext.runtime import tvm_runtime
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.targets.names import TargetLike, make_target
+from tvm_iree_ext.tuning.base.record_database import Database
+from tvm_iree_ext.tuning.base.task import EFFORTS, Effort, Task
+from tvm_iree_ext.tuning.search.cost_model import Model
 from tvm_iree_ext.tuning.tuner import Tuner
-
-from tvm_iree_ext import runtime
-from tvm_iree_ext.errors import TuningError
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.record_files import PathLike, user_records
-from tvm_iree_ext.target.names import TargetLike, make_target
 
 # What a config must save to be kept, and how many of the turns it may lose: chance alone would let
 # one of thirty through.
@@ -45,7 +44,7 @@ Ended = Literal["trials", "time", "stopped"]
 
 
 class Measured(Protocol):
-    """What a measurer gives: see :class:`tvm_iree_ext.tuning.measure.Measurement`."""
+    """What a measurer gives: see :class:`tvm_iree_ext.tuning.measuring.measurer.Measurement`."""
 
     candidate_id: Any
     status: Any
@@ -208,10 +207,10 @@ def _check(tasks: Sequence[Task], trials: int | None, time_limit_s: float | None
 
 
 def _here(target: TargetLike, seed: int) -> Callable[[], AbstractContextManager[Any]]:
-    from tvm_iree_ext.tuning.measure import Measurer
+    from tvm_iree_ext.tuning.measuring.measurer import Measurer
 
     # Builders stand still while a kernel is timed: so they may be as many as there are processors.
-    return lambda: Measurer(target, workers=runtime.available_processors(), seed=seed)
+    return lambda: Measurer(target, workers=tvm_runtime.available_processors(), seed=seed)
 
 
 class _Run:

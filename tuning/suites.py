@@ -3,12 +3,11 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from tvm_iree_ext.tuning.task import Task
-
 from tvm_iree_ext import mlir, ops
-from tvm_iree_ext.errors import TuningError
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.program_lowering import program_ops
+from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs.program_lowering import program_ops
+from tvm_iree_ext.tuning.base.task import Task
 
 
 def _heads(count: int, length: int, width: int, dtype: str = "float32") -> Op:

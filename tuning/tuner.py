@@ -14,16 +14,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm.target import Target
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.dispatch import choose
-from tvm_iree_ext.schedules.space import Decisions
-from tvm_iree_ext.tuning.cost_model import Model
-from tvm_iree_ext.tuning.records import Database
-from tvm_iree_ext.tuning.search import make_search
-from tvm_iree_ext.tuning.task import Task
 
-from tvm_iree_ext.record import Record, Status
-from tvm_iree_ext.target.names import target_json
+from tvm_iree_ext.records.record import Record, Status
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.space import Decisions
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.targets.names import target_json
+from tvm_iree_ext.tuning.base.record_database import Database
+from tvm_iree_ext.tuning.base.task import Task
+from tvm_iree_ext.tuning.search.cost_model import Model
+from tvm_iree_ext.tuning.search.search import make_search
 
 _BATCH = 8
 

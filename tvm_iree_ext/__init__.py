@@ -11,43 +11,38 @@ alone, can use :func:`load`.
 
 from typing import TYPE_CHECKING
 
-from tvm_iree_ext.lazy import on_demand
+from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from tvm_iree_ext import (
         bench,
         doctor,
         frontends,
-        fuzz,
-        gpu_sweep,
-        gpu_table,
-        inspected,
+        inspection,
         layout,
         mlir,
         ops,
         program_checks,
         random_programs,
-        record,
-        record_files,
-        recorded,
+        records,
         reference,
         registry,
-        simt,
-        simulated,
+        simulator,
         support,
         tuning,
         vector,
         verify,
     )
-    from tvm_iree_ext.building import build
-    from tvm_iree_ext.example_programs import vector_stages
-    from tvm_iree_ext.frontends import from_jax, from_torch
-    from tvm_iree_ext.kernel import Kernel
-    from tvm_iree_ext.program import Program, load
-    from tvm_iree_ext.program_builder import build_program
-    from tvm_iree_ext.runtime import available_processors, set_num_threads, threads
-    from tvm_iree_ext.schedules.config import LoweringConfig
-    from tvm_iree_ext.signature import TensorType
+    from tvm_iree_ext.api import build
+    from tvm_iree_ext.base import errors
+    from tvm_iree_ext.base.signature import TensorType
+    from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
+    from tvm_iree_ext.programs.program_build import build_program
+    from tvm_iree_ext.runtime.kernel import Kernel
+    from tvm_iree_ext.runtime.program import Program, load
+    from tvm_iree_ext.runtime.tvm_runtime import available_processors, set_num_threads, threads
+    from tvm_iree_ext.schedules.base.config import LoweringConfig
+    from tvm_iree_ext.vector.stages_for_target import vector_stages
 
 __all__ = [
     "Kernel",
@@ -59,27 +54,22 @@ __all__ = [
     "build",
     "build_program",
     "doctor",
+    "errors",
     "from_jax",
     "from_torch",
     "frontends",
-    "fuzz",
-    "gpu_sweep",
-    "gpu_table",
-    "inspected",
+    "inspection",
     "layout",
     "load",
     "mlir",
     "ops",
     "program_checks",
     "random_programs",
-    "record",
-    "record_files",
-    "recorded",
+    "records",
     "reference",
     "registry",
     "set_num_threads",
-    "simt",
-    "simulated",
+    "simulator",
     "support",
     "threads",
     "tuning",
@@ -89,20 +79,20 @@ __all__ = [
 ]
 
 _HOME = {
-    "Kernel": "kernel",
-    "LoweringConfig": "schedules.config",
-    "Program": "program",
-    "TensorType": "signature",
-    "available_processors": "runtime",
-    "build": "building",
-    "build_program": "program_builder",
-    "from_jax": "frontends",
-    "from_torch": "frontends",
-    "load": "program",
-    "set_num_threads": "runtime",
-    "threads": "runtime",
-    "vector_stages": "example_programs",
+    "Kernel": "runtime.kernel",
+    "LoweringConfig": "schedules.base.config",
+    "Program": "runtime.program",
+    "TensorType": "base.signature",
+    "available_processors": "runtime.tvm_runtime",
+    "build": "api",
+    "build_program": "programs.program_build",
+    "errors": "base.errors",
+    "from_jax": "frontends.jax_and_torch",
+    "from_torch": "frontends.jax_and_torch",
+    "load": "runtime.program",
+    "set_num_threads": "runtime.tvm_runtime",
+    "threads": "runtime.tvm_runtime",
+    "vector_stages": "vector.stages_for_target",
 }
-
 
 __getattr__, __dir__ = on_demand(globals(), __all__, _HOME)

@@ -13,9 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tvm_iree_ext import cache, versions
-from tvm_iree_ext.errors import ExtError
-from tvm_iree_ext.machine import this_machine
+from tvm_iree_ext.base import versions
+from tvm_iree_ext.base.errors import ExtError
+from tvm_iree_ext.runtime import cache
+from tvm_iree_ext.runtime.machine import this_machine
 
 State = Literal["ok", "missing", "wrong"]
 
@@ -112,8 +113,8 @@ def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
 
 
 def _cpu() -> Finding:
-    from tvm_iree_ext.target.cpu import cpu_features
-    from tvm_iree_ext.target.host import host, vector_extensions
+    from tvm_iree_ext.targets.cpu import cpu_features
+    from tvm_iree_ext.targets.host import host, vector_extensions
 
     target = host()
     vectors = cpu_features(target)
@@ -123,7 +124,7 @@ def _cpu() -> Finding:
 
 
 def _threads() -> Finding:
-    from tvm_iree_ext import runtime
+    from tvm_iree_ext.runtime import tvm_runtime
 
     names = (
         "TVM_NUM_THREADS",
@@ -133,8 +134,8 @@ def _threads() -> Finding:
     )
     given = [f"{name}={os.environ[name]}" for name in names if name in os.environ]
     value = (
-        f"{os.cpu_count()} logical processors, {runtime.available_processors()} for this process;"
-        f" parallel kernels use {runtime.num_threads()} threads"
+        f"{os.cpu_count()} logical processors, {tvm_runtime.available_processors()} for this"
+        f" process; parallel kernels use {tvm_runtime.num_threads()} threads"
     )
     return Finding("threads", "ok", f"{value} ({', '.join(given)})" if given else value)
 
@@ -144,7 +145,7 @@ def _other_triple() -> str:
 
 
 def _linker(name: str, triple: str, *, needed: bool = False) -> Finding:
-    from tvm_iree_ext.linker import find_linker
+    from tvm_iree_ext.codegen.linker import find_linker
 
     purpose = f"for {triple}" if triple else "for this machine"
     try:
@@ -186,7 +187,7 @@ def _installed(name: str, packages: tuple[str, ...], advice: str) -> Finding:
 
 def _cuda() -> Finding:
     """What compiles GPU kernels here, which needs no GPU, and whether there is one."""
-    from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
+    from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 
     tools = {"NVRTC": not nvrtc_obstacle()}
     tools |= {name: find_tool(name) is not None for name in ("ptxas", "nvdisasm")}
@@ -199,7 +200,7 @@ def _cuda() -> Finding:
 
 
 def _rocm() -> Finding:
-    from tvm_iree_ext.linker import find_lld
+    from tvm_iree_ext.codegen.linker import find_lld
 
     device = _device("/dev/kfd")
     try:

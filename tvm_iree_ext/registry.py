@@ -1,12 +1,13 @@
 """The one table of ops: commands, tests, docs and the tuner read it."""
 
+from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.catalog.arg_compare import ARG_COMPARE, VECTOR_ARG_COMPARE
 from tvm_iree_ext.catalog.attention import ATTENTION, ONLINE_ATTENTION
+from tvm_iree_ext.catalog.base.entry import OpEntry
 from tvm_iree_ext.catalog.contraction import CONTRACTION
 from tvm_iree_ext.catalog.conv_2d import CONV_2D
 from tvm_iree_ext.catalog.custom_op import CUSTOM_OP
 from tvm_iree_ext.catalog.distribution import TO_LAYOUT, TO_SIMD, TO_SIMT
-from tvm_iree_ext.catalog.entry import OpEntry
 from tvm_iree_ext.catalog.exp_reduction import EXP_REDUCTION
 from tvm_iree_ext.catalog.fft import FFT
 from tvm_iree_ext.catalog.fft_transform import FFT_TRANSFORM
@@ -20,7 +21,6 @@ from tvm_iree_ext.catalog.sort import SORT
 from tvm_iree_ext.catalog.topk import TOPK, TOPK_V2
 from tvm_iree_ext.catalog.transfer import TRANSFER_GATHER, TRANSFER_SCATTER
 from tvm_iree_ext.catalog.winograd import WINOGRAD_FILTER, WINOGRAD_INPUT, WINOGRAD_OUTPUT
-from tvm_iree_ext.errors import OpError
 
 ENTRIES: dict[str, OpEntry] = {
     entry.name: entry

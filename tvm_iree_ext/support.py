@@ -5,14 +5,14 @@ from typing import Literal
 import numpy as np
 from tvm.target import Target
 
-from tvm_iree_ext.catalog.entry import OpEntry
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
-from tvm_iree_ext.machine import this_machine
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.catalog.base.entry import OpEntry
 from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, chip_of, gpu_obstacle
+from tvm_iree_ext.runtime.machine import this_machine
 from tvm_iree_ext.schedules.dispatch import choose
-from tvm_iree_ext.target.host import obstacle
-from tvm_iree_ext.target.names import make_target, target_json
+from tvm_iree_ext.targets.host import obstacle
+from tvm_iree_ext.targets.names import make_target, target_json
 
 Support = Literal["runs", "compiles", "no"]
 """``compiles``: a kernel can be built and exported here, and is run elsewhere."""

@@ -7,10 +7,8 @@ import pytest
 
 from tvm_iree_ext import bench
 from tvm_iree_ext.bench import suites
-from tvm_iree_ext.bench.attention import (
-    attention_case,
-)
-from tvm_iree_ext.bench.peaks import Peaks
+from tvm_iree_ext.bench.cases.attention import attention_case
+from tvm_iree_ext.bench.measure.peaks import Peaks
 from tvm_iree_ext.cli.bench import add_bench
 
 

@@ -9,12 +9,10 @@ import shlex
 import pytest
 
 from tvm_iree_ext import bench
+from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.bench import suites
-from tvm_iree_ext.bench.attention import (
-    attention_case,
-)
+from tvm_iree_ext.bench.cases.attention import attention_case
 from tvm_iree_ext.cli.bench import add_bench
-from tvm_iree_ext.errors import ExtError
 
 
 def test_the_command_prints_the_table_and_writes_the_files(command, tiny, tmp_path):
@@ -52,7 +50,7 @@ def test_the_command_times_odd_sizes(command, monkeypatch, tiny, tmp_path):
 
 
 def test_the_command_prints_growth(command, monkeypatch, tmp_path):
-    monkeypatch.setattr("tvm_iree_ext.bench.growth.DOUBLINGS", 1)
+    monkeypatch.setattr("tvm_iree_ext.bench.measure.growth.DOUBLINGS", 1)
     file = tmp_path / "growth.md"
     status, text = command(
         "growth", "--cases", "linalg_ext.scan", "--threads", 1, "--markdown", file

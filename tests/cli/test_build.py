@@ -3,9 +3,10 @@ import json
 import numpy as np
 import pytest
 
-from tvm_iree_ext import artifact, load
+from tvm_iree_ext import load
+from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.cli.build import read_config
-from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.runtime import artifact
 
 TYPES = ["1x2x4x8xf32", "1x2x16x8xf32", "1x2x16x8xf32"]
 

@@ -1,7 +1,7 @@
 """fuzz texts and fuzz programs, as a user types them."""
 
-from tvm_iree_ext.random_programs import campaign
-from tvm_iree_ext.random_programs.task import Outcome, Recipe
+from tvm_iree_ext.random_programs.trials import campaign
+from tvm_iree_ext.random_programs.trials.task import Outcome, Recipe
 
 
 def test_texts_are_tried_and_shown(command, root):

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.cli.layout import add_layout
-from tvm_iree_ext.errors import LayoutError
 from tvm_iree_ext.layout import NestedLayout, svg_picture
 
 ROWS = NestedLayout((1, 1), (1, 1), (1, 1), (4, 1), (1, 4), (0, 0), (1, 0))

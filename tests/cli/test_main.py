@@ -8,8 +8,8 @@ import time
 
 import pytest
 
+from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.cli import main as cli
-from tvm_iree_ext.errors import OpError
 
 START = [sys.executable, "-m", "tvm_iree_ext.cli.main"]
 

@@ -2,8 +2,8 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import TensorType
+from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.cli.operands import make_op, parse_type, parse_value
-from tvm_iree_ext.errors import OpError
 
 TYPES = ["1x2x16x8xf32"] * 3
 

@@ -5,13 +5,13 @@ import json
 import pytest
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.record import Record
+from tvm_iree_ext.records.record import Record
 
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
     """The user's file, with two records of an op and a failure."""
-    monkeypatch.setenv(ext.record_files.VARIABLE, str(tmp_path / "mine.jsonl"))
+    monkeypatch.setenv(ext.records.record_files.VARIABLE, str(tmp_path / "mine.jsonl"))
     database = ext.tuning.Database(tmp_path / "mine.jsonl")
     op, target = ext.ops.scan((4, 64), dimension=1), {"kind": "llvm", "mcpu": "znver4"}
     for splits in (1, 2):
@@ -47,7 +47,7 @@ def test_files_are_put_in_order(command, mine, tmp_path):
 
 
 def test_what_is_not_there_is_said(command, tmp_path, monkeypatch):
-    monkeypatch.setenv(ext.record_files.VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setenv(ext.records.record_files.VARIABLE, str(tmp_path / "none"))
     assert "nothing was tuned yet" in command("records", "show").err
     assert "there is no" in command("records", "prune").err
     assert command("records", "show", "none_such").status == 1

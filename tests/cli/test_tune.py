@@ -25,7 +25,7 @@ def test_what_is_no_time(text):
 
 
 def test_an_op_is_tuned_and_built_by_its_record(command, tmp_path, monkeypatch):
-    monkeypatch.setenv(ext.record_files.VARIABLE, str(tmp_path / "records.jsonl"))
+    monkeypatch.setenv(ext.records.record_files.VARIABLE, str(tmp_path / "records.jsonl"))
     log = tmp_path / "log.json"
     # Time enough for all trials, and the turns at the end, on a machine that is busy.
     how = ("--effort", "quick", "--trials", "3", "--model", "none", "--log", log)

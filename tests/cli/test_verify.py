@@ -136,7 +136,7 @@ def test_kernels_for_a_gpu_are_simulated(command):
 
 
 def test_what_is_simulated_and_does_not_compile_is_a_failure(command, monkeypatch):
-    monkeypatch.setattr("tvm_iree_ext.linker._lld", lambda: [])
+    monkeypatch.setattr("tvm_iree_ext.codegen.linker._lld", lambda: [])
     case = ("verify", "--op", "pack", "--cases", 1, "--target", "rocm:gfx942", "--simulate")
     done = command(*case, "--jobs", 0)
     assert done.status == 1

@@ -4,13 +4,13 @@ import doctest
 
 import pytest
 
-from tvm_iree_ext import cache
+from tvm_iree_ext.runtime import cache
 
 # Pages whose snippets another test runs, with what they need.
 ELSEWHERE = {
     "deploy.md": "tests/runtime/test_deploy.py",
-    "jax.md": "tests/test_frontends.py",
-    "pytorch.md": "tests/test_frontends.py",
+    "jax.md": "tests/frontends/test_jax_and_torch.py",
+    "pytorch.md": "tests/frontends/test_jax_and_torch.py",
 }
 
 

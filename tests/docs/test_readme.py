@@ -9,7 +9,7 @@ import shlex
 import pytest
 
 from tvm_iree_ext.cli.main import main
-from tvm_iree_ext.machine import this_machine
+from tvm_iree_ext.runtime.machine import this_machine
 
 README = "README.md"
 
@@ -78,7 +78,7 @@ def test_links_lead_somewhere(text, root):
 
 
 def test_versions_are_those_that_are_required(text):
-    from tvm_iree_ext.versions import PAIR
+    from tvm_iree_ext.base.versions import PAIR
 
     numbers = {name: re.search(r"\d[\d.]*\d", wanted)[0] for name, wanted in PAIR.items()}
     for name, number in numbers.items():

@@ -3,7 +3,7 @@
 import pytest
 
 from tvm_iree_ext.intrin.fragments import fragment_lanes, fragment_shape, held, packed, place, run
-from tvm_iree_ext.target.mma_table import mma_kind, mma_table
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 
 ROWS = [row for row in mma_table().values() if row.kind not in ("opaque", "virtual_sparse")]
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from tvm_iree_ext.device.code import compile_device
-from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
-from tvm_iree_ext.intrin.sample import tile_product
-from tvm_iree_ext.target.gpu import chip_names
-from tvm_iree_ext.target.mma_table import mma_kind, mma_table
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
+from tvm_iree_ext.codegen.gpu.device_code import compile_device
+from tvm_iree_ext.simulator.runs.sample_mma import tile_product
+from tvm_iree_ext.targets.gpu import chip_names
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
+from tvm_iree_ext.targets.names import make_target
 
 ROWS = [row for row in mma_table().values() if row.kind not in ("warpgroup", "opaque")]
 AMD = [row for row in ROWS if row.vendor == "amd"]
@@ -79,7 +79,9 @@ def test_amd_from_shared_memory_column_major(name, transposed):
 
 @pytest.mark.parametrize("row", NVIDIA, ids=lambda row: row.name)
 def test_cuda_source(row, monkeypatch):
-    monkeypatch.setattr("tvm_iree_ext.device.code.nvrtc_obstacle", lambda: "no NVRTC here")
+    monkeypatch.setattr(
+        "tvm_iree_ext.codegen.gpu.device_code.nvrtc_obstacle", lambda: "no NVRTC here"
+    )
     target = make_target(f"cuda:{chip_of(row)}")
     code = compile_device(tile_product(row.name), target)
     assert row.ptx in code.source

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from tvm import s_tir
 
-from tvm_iree_ext.errors import TargetError
+from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.intrin import amd
-from tvm_iree_ext.intrin.mma import mma_intrins
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form, matrices
-from tvm_iree_ext.target.mma import dtype_bits
-from tvm_iree_ext.target.mma_table import mma_table
+from tvm_iree_ext.intrin.tensor_intrins import mma_intrins
+from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits
+from tvm_iree_ext.targets.mma.mma_table import mma_table
 
 
 def test_examples_hold():

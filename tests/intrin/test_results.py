@@ -3,17 +3,17 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from sample_wgmma import warpgroup_product
 
-from tvm_iree_ext.device.pipeline import lower_device
+from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form
-from tvm_iree_ext.intrin.sample import tile_product
-from tvm_iree_ext.intrin.sample_wgmma import warpgroup_product
 from tvm_iree_ext.intrin.swizzles import with_swizzles
-from tvm_iree_ext.simt import device_functions, simulate
-from tvm_iree_ext.target.gpu import chip_names
-from tvm_iree_ext.target.mma import tvm_dtype
-from tvm_iree_ext.target.mma_table import mma_kind, mma_table
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.simulator import device_functions, simulate
+from tvm_iree_ext.simulator.runs.sample_mma import tile_product
+from tvm_iree_ext.targets.gpu import chip_names
+from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
+from tvm_iree_ext.targets.names import make_target
 
 ROWS = [row for row in mma_table().values() if row.kind not in ("warpgroup", "opaque")]
 STEPS = 2

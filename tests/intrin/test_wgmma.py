@@ -4,16 +4,16 @@ import re
 
 import numpy as np
 import pytest
+from sample_wgmma import warpgroup_product
 
-from tvm_iree_ext.device.code import compile_device
-from tvm_iree_ext.device.cuda import find_tool, nvrtc_obstacle
-from tvm_iree_ext.errors import TargetError
-from tvm_iree_ext.intrin.sample_wgmma import warpgroup_product
+from tvm_iree_ext.base.errors import TargetError
+from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
+from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.intrin.wgmma import SharedOperand, wgmma_intrins
 from tvm_iree_ext.layout.analysis import Placement
-from tvm_iree_ext.target.mma_table import mma_kind, mma_kinds
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
+from tvm_iree_ext.targets.names import make_target
 
 HOPPER = make_target("cuda:sm_90a")
 KINDS = mma_kinds("sm_90a", ("warpgroup",))
@@ -97,7 +97,9 @@ def test_kinds_of_one_subgroup_are_refused():
 @pytest.mark.parametrize("mma", KINDS, ids=lambda mma: mma.name)
 @pytest.mark.parametrize("lhs_in_registers", [False, True])
 def test_cuda_source(mma, lhs_in_registers, monkeypatch):
-    monkeypatch.setattr("tvm_iree_ext.device.code.nvrtc_obstacle", lambda: "no NVRTC here")
+    monkeypatch.setattr(
+        "tvm_iree_ext.codegen.gpu.device_code.nvrtc_obstacle", lambda: "no NVRTC here"
+    )
     made = warpgroup_product(mma.name, lhs_in_registers=lhs_in_registers)
     source = compile_device(with_swizzles(*made), HOPPER).source
     assert mma.ptx in source

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout import Movement, NestedLayout, analyse_conversion, to_simt
 from tvm_iree_ext.layout.conversion import equal_but_for_batch_and_outer
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout import NestedLayout, coordinates, owner_map, to_simd, to_simt
 
 DOCUMENTED = NestedLayout((2, 1), (2, 4), (1, 1), (16, 4), (1, 4), (1, 0), (1, 16))

@@ -8,7 +8,7 @@ import pytest
 
 import tvm_iree_ext.layout
 from tvm_iree_ext.layout import NestedLayout, svg_picture
-from tvm_iree_ext.target.mma_table import mma_kind
+from tvm_iree_ext.targets.mma.mma_table import mma_kind
 
 MODULES = [
     f"tvm_iree_ext.layout.{found.name}"

@@ -2,10 +2,10 @@ from random import Random
 
 import numpy as np
 import pytest
+from random_layout import random_pair
 
 from tvm_iree_ext.layout import Movement, NestedLayout, analyse_conversion, to_simt
 from tvm_iree_ext.layout.exchange import NOTHING, exchange, perform
-from tvm_iree_ext.layout.random_layout import random_pair
 
 
 def parts(layout, hardware):

@@ -7,6 +7,7 @@ from random import Random
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from random_layout import factor_again, random_layout, random_pair
 
 from tvm_iree_ext.layout import (
     Movement,
@@ -24,7 +25,6 @@ from tvm_iree_ext.layout import (
 )
 from tvm_iree_ext.layout.conversion import equal_but_for_batch_and_outer
 from tvm_iree_ext.layout.ownership import first_lanes, first_subgroups
-from tvm_iree_ext.layout.random_layout import factor_again, random_layout, random_pair
 
 
 def law(*strategies):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout import Digits, NestedLayout
 
 # the layout of IREE's documentation: 64x64 over 2 subgroups of 64 lanes

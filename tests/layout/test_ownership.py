@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout import NestedLayout, owner_map, owners, replication
 from tvm_iree_ext.layout.ownership import id_digits, lane_parts, subgroup_parts
 

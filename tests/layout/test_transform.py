@@ -1,6 +1,6 @@
 import pytest
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout import (
     NestedLayout,
     apply,

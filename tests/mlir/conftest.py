@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvm_iree_ext.mlir.imported import Imported
 from tvm_iree_ext.mlir.importer import import_module
-from tvm_iree_ext.mlir.reader import read
-from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.mlir.reading.reader import read
+from tvm_iree_ext.programs.program_build import build_program
 
 
 class Built:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.program_builder import build_program
+from tvm_iree_ext.programs.program_build import build_program
 
 # Ordered as JAX orders floats, NaN last and -0 equal to 0, by integers of their bits.
 BY_BITS = """

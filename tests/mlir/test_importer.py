@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import CallError, MlirError
+from tvm_iree_ext.base.errors import CallError, MlirError
 
 DATA = Path(__file__).parents[1] / "data" / "ir"
 PROGRAMS = sorted(path.stem for path in DATA.glob("*.mlir"))

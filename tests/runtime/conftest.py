@@ -11,11 +11,11 @@ import tvm
 from tvm.script import tirx as T
 from tvm.target import Target
 
-from tvm_iree_ext.artifact import LIBRARY, write
-from tvm_iree_ext.kernel import load
-from tvm_iree_ext.linker import compile_library
-from tvm_iree_ext.manifest import Manifest
-from tvm_iree_ext.signature import Operand, Signature
+from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.codegen.linker import compile_library
+from tvm_iree_ext.runtime.artifact import LIBRARY, write
+from tvm_iree_ext.runtime.kernel import load
+from tvm_iree_ext.runtime.manifest import Manifest
 
 
 @T.prim_func(s_tir=True)

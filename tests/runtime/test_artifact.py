@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from odd_values import mutations
 
-from tvm_iree_ext import machine
-from tvm_iree_ext.artifact import LIBRARY, MANIFEST, read, write
-from tvm_iree_ext.errors import ArtifactError
-from tvm_iree_ext.kernel import export, load
-from tvm_iree_ext.manifest import Manifest, sealed
-from tvm_iree_ext.signature import Operand, Signature
+from tvm_iree_ext.base.errors import ArtifactError
+from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.runtime import machine
+from tvm_iree_ext.runtime.artifact import LIBRARY, MANIFEST, read, write
+from tvm_iree_ext.runtime.kernel import export, load
+from tvm_iree_ext.runtime.manifest import Manifest, sealed
 
 SIGNATURE = Signature((Operand("x", ("n", 2), "float32"), Operand("y", ("n",), "f32", "result")))
 MAPS = Path("/proc/self/maps")
@@ -79,7 +79,7 @@ def test_an_artifact_is_replaced(folder):
 
 
 def test_an_artifact_is_replaced_in_two_steps_where_one_will_not_do(folder, monkeypatch):
-    monkeypatch.setattr("tvm_iree_ext.staging._exchange", lambda one, other: False)
+    monkeypatch.setattr("tvm_iree_ext.base.atomic_folder._exchange", lambda one, other: False)
     write(folder, MANIFEST_OF_TWO, lambda place: (place / "other").touch())
     assert sorted(os.listdir(folder)) == [MANIFEST, "other"]
     assert os.listdir(folder.parent) == [folder.name]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tvm_iree_ext import cache
-from tvm_iree_ext.artifact import LIBRARY, MANIFEST, read, write
-from tvm_iree_ext.errors import BuildError
-from tvm_iree_ext.manifest import Manifest
-from tvm_iree_ext.signature import Operand, Signature
+from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.runtime import cache
+from tvm_iree_ext.runtime.artifact import LIBRARY, MANIFEST, read, write
+from tvm_iree_ext.runtime.manifest import Manifest
 
 KEY = cache.key({"op": "toy"})
 SIGNATURE = Signature((Operand("y", (4,), "float32", "result"),))
@@ -214,9 +214,9 @@ BUILDER = f"""
 import sys
 from pathlib import Path
 from tvm_iree_ext import cache
-from tvm_iree_ext.artifact import LIBRARY, read, write
-from tvm_iree_ext.manifest import Manifest
-from tvm_iree_ext.signature import Operand, Signature
+from tvm_iree_ext.runtime.artifact import LIBRARY, read, write
+from tvm_iree_ext.runtime.manifest import Manifest
+from tvm_iree_ext.base.signature import Operand, Signature
 
 def make(folder):
     signature = Signature((Operand("y", (4,), "float32", "result"),))

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tvm_iree_ext.artifact import LIBRARY
-from tvm_iree_ext.cache import VARIABLE
-from tvm_iree_ext.errors import ArtifactError
-from tvm_iree_ext.kernel import export, load
-from tvm_iree_ext.machine import library_machine, this_machine
-from tvm_iree_ext.runtime import RUNTIME_LIBRARY, find_runtime
+from tvm_iree_ext.base.errors import ArtifactError
+from tvm_iree_ext.runtime.artifact import LIBRARY
+from tvm_iree_ext.runtime.cache import VARIABLE
+from tvm_iree_ext.runtime.kernel import export, load
+from tvm_iree_ext.runtime.machine import library_machine, this_machine
+from tvm_iree_ext.runtime.tvm_runtime import RUNTIME_LIBRARY, find_runtime
 
 ARM = {"mtriple": "aarch64-linux-gnu", "mcpu": "neoverse-n1"}
 
@@ -63,8 +63,8 @@ except ModuleNotFoundError:
 else:
     raise SystemExit("there is a tvm")
 import numpy as np
-from tvm_iree_ext.errors import ArtifactError
-from tvm_iree_ext.kernel import load
+from tvm_iree_ext.base.errors import ArtifactError
+from tvm_iree_ext.runtime.kernel import load
 try:
     kernel = load(sys.argv[1])
 except ArtifactError as error:
@@ -143,7 +143,7 @@ def page(root) -> dict[str, str]:
     text = (root / "docs" / "deploy.md").read_text(encoding="utf-8")
     blocks = re.findall(r"^```\w+\n((?:#|//) (\w+\.\w+).*?)^```$", text, re.MULTILINE | re.DOTALL)
     snippets = {name: code for code, name in blocks}
-    on_gpu = {"gpu.py", "multiply.cpp", "multiply.sh"}  # run by tests/device/test_launch.py
+    on_gpu = {"gpu.py", "multiply.cpp", "multiply.sh"}  # run by tests/runtime/launch/test_launch.py
     run_here = {"attend.cpp", "compile.sh", "cross.py", "export.py", "load.py"}
     assert snippets.keys() == run_here | on_gpu
     return {name: snippets[name] for name in run_here}

@@ -5,14 +5,14 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
-from tvm_iree_ext.calls import Caller
+from tvm_iree_ext.base.comparison import first_difference
+from tvm_iree_ext.base.errors import CallError, OpError, ScheduleError
 from tvm_iree_ext.catalog.custom_op import FORMS
-from tvm_iree_ext.comparison import first_difference
-from tvm_iree_ext.errors import CallError, OpError, ScheduleError
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.registry import ENTRIES
-from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.runtime.calls import Caller
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 
 LINES = NestedLayout(
     subgroup_tile=(1, 1), batch_tile=(1, 1), outer_tile=(1, 1), thread_tile=(8, 8),

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tvm
 
-from tvm_iree_ext.errors import CallError
+from tvm_iree_ext.base.errors import CallError
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 X = np.arange(12, dtype="float32").reshape(3, 4)

@@ -5,8 +5,8 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
-from tvm_iree_ext.errors import CallError, OpError
-from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.base.errors import CallError, OpError
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 
 ONLINE = (("b", 2, "m", 8), ("b", 2, "k", 8), ("b", 2, "k", 4))
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 import tvm_iree_ext
-from tvm_iree_ext import schedules, staging, tuning
-from tvm_iree_ext.staging import scratch
+from tvm_iree_ext import schedules, tuning
+from tvm_iree_ext.base import atomic_folder
+from tvm_iree_ext.base.atomic_folder import scratch
 
 KILLED = """
 import os, signal
-from tvm_iree_ext.staging import scratch
+from tvm_iree_ext.base.atomic_folder import scratch
 with scratch() as folder:
     (folder / "kernel.so").write_text("code")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -27,7 +28,7 @@ def temporary(tmp_path, monkeypatch):
     """A folder in which this process and those that it starts have their temporary ones."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    staging._sweep.cache_clear()
+    atomic_folder._sweep.cache_clear()
     return tmp_path
 
 
@@ -54,7 +55,7 @@ def test_the_next_process_removes_what_a_killed_one_left(temporary):
 
 def test_scratch_folders_of_living_processes_stay(temporary):
     with scratch() as folder:
-        other = "from tvm_iree_ext.staging import scratch\nwith scratch(): pass"
+        other = "from tvm_iree_ext.base.atomic_folder import scratch\nwith scratch(): pass"
         subprocess.run([sys.executable, "-c", other], check=True)
         assert folder.exists()
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tvm_iree_ext import runtime
-from tvm_iree_ext.kernel import load
+from tvm_iree_ext.runtime import tvm_runtime
+from tvm_iree_ext.runtime.kernel import load
 
 
 def test_a_parallel_kernel_is_right_when_called_from_many_threads(toys):
@@ -30,7 +30,9 @@ def test_a_parallel_kernel_is_right_when_called_from_many_threads(toys):
     assert [set(result.tolist()) for result in results] == [{100.0 * n} for n in range(8)]
 
 
-needs_two = pytest.mark.skipif(runtime.available_processors() < 2, reason="needs two processors")
+needs_two = pytest.mark.skipif(
+    tvm_runtime.available_processors() < 2, reason="needs two processors"
+)
 
 
 def worker_seconds() -> float:
@@ -65,8 +67,8 @@ def test_a_kernel_uses_as_many_threads_as_it_is_told(toys, count):
             toys.row_sums(x)
         return (worker_seconds() - workers) / (time.thread_time() - caller)
 
-    with runtime.threads(count):
-        assert runtime.num_threads() == count
+    with tvm_runtime.threads(count):
+        assert tvm_runtime.num_threads() == count
         toys.row_sums(x)
         # On a busy machine a worker may get no time for a while, or spin from before.
         assert any((workers_share() > 1 / 3) == (count == 2) for _ in range(10))
@@ -76,7 +78,7 @@ FORK = """
 import os, signal, sys, threading, time
 import numpy as np
 from tvm_iree_ext import runtime
-from tvm_iree_ext.kernel import load
+from tvm_iree_ext.runtime.kernel import load
 kernel, x = load(sys.argv[1]), np.ones((64, 64), "float32")
 kernel(x)
 time.sleep(float(sys.argv[2]))
@@ -121,18 +123,18 @@ def test_a_pickled_lazy_kernel_stays_lazy(artifacts):
 
 
 def test_refuses_thread_counts_that_it_cannot_give(toys):
-    before = runtime.num_threads()
+    before = tvm_runtime.num_threads()
     with pytest.raises(ValueError, match="the number of threads is 0; it starts at 1"):
-        runtime.set_num_threads(0)
+        tvm_runtime.set_num_threads(0)
     with pytest.raises(ValueError, match="this thread's pool has fewer: set TVM_NUM_THREADS to"):
-        runtime.set_num_threads(100_000)
-    assert runtime.num_threads() == before
+        tvm_runtime.set_num_threads(100_000)
+    assert tvm_runtime.num_threads() == before
 
 
 THREADS = """
 import os, sys, numpy as np
 from tvm_iree_ext import runtime
-from tvm_iree_ext.kernel import load
+from tvm_iree_ext.runtime.kernel import load
 before = os.sched_getaffinity(0)
 kernel = load(sys.argv[1])
 kernel(np.ones((64, 64), "float32"))
@@ -146,13 +148,13 @@ def test_a_fresh_process_uses_every_processor_and_pins_no_thread(artifacts, pyth
     unset = {"TVM_NUM_THREADS": "", "OMP_NUM_THREADS": ""}
     code = "import os\nfor name in " + repr(list(unset)) + ": os.environ.pop(name)\n" + THREADS
     count = int(python(code, artifacts.row_sums, **unset))
-    assert count == runtime.available_processors()
+    assert count == tvm_runtime.available_processors()
 
 
 ENDING_THREADS = """
 import os, resource, sys, threading, time
 import numpy as np
-from tvm_iree_ext.kernel import load
+from tvm_iree_ext.runtime.kernel import load
 kernel, x = load(sys.argv[1]), np.ones((64, 64), "float32")
 threads = lambda: len(os.listdir("/proc/self/task"))
 alive = threads()

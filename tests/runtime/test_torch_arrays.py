@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.errors import CallError
+from tvm_iree_ext.base.errors import CallError
 
 
 class OnlyDLPack:

@@ -1,12 +1,12 @@
 """Rules are chosen by what they can do, and configs survive being written down."""
 
 import pytest
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.dispatch import RULES, choose
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import RULES, choose
+from tvm_iree_ext.targets.names import make_target
 
 SHAPE = (1, 2, 64, 32)
 

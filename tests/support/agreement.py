@@ -1,8 +1,8 @@
 """Kernels beside references."""
 
 from tvm_iree_ext import registry
-from tvm_iree_ext.builder import build
-from tvm_iree_ext.comparison import first_difference
+from tvm_iree_ext.base.comparison import first_difference
+from tvm_iree_ext.building.kernel_build import build
 
 
 def check(op, *arguments, kernel=None, config=None):

@@ -6,11 +6,11 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.script import tirx as T
-from tvm_iree_ext.schedules import dispatch
-from tvm_iree_ext.schedules.config import LoweringConfig
 
-from tvm_iree_ext import verify
-from tvm_iree_ext.signature import Operand, Signature
+from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.schedules import dispatch
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.verify import kernel_checks
 
 COUNT = 1000
 SIGNATURE = Signature(
@@ -63,7 +63,7 @@ class OneTooFar:
 
 
 @dataclasses.dataclass(frozen=True)
-class Planted(verify.RandomCase):
+class Planted(kernel_checks.RandomCase):
     """A random case whose kernel is of :class:`OneTooFar`."""
 
     def check(self, run):

@@ -4,14 +4,14 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from tvm_iree_ext import pipeline
-from tvm_iree_ext.guarded_programs import guarded_results
-from tvm_iree_ext.passes import chosen
-from tvm_iree_ext.program_builder import build_program
-from tvm_iree_ext.random_programs import trial
+from tvm_iree_ext.access_checks.guarded_programs import guarded_results
+from tvm_iree_ext.base.atomic_folder import scratch
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.codegen.pass_seam import chosen
+from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.random_programs.doors.doors import find_door
-from tvm_iree_ext.random_programs.task import Task
-from tvm_iree_ext.staging import scratch
+from tvm_iree_ext.random_programs.trials import trial
+from tvm_iree_ext.random_programs.trials.task import Task
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
@@ -26,7 +26,9 @@ def loads_the_next(func, _mod, _ctx):
 
 def guarded(task: Task) -> str:
     """Guarded calls of a task's program, in this process, which never builds rightly again."""
-    pipeline.chosen = lambda every: (lambda own: [own[0], loads_the_next, *own[1:]])(chosen(every))
+    cpu_pipeline.chosen = lambda every: (lambda own: [own[0], loads_the_next, *own[1:]])(
+        chosen(every)
+    )
     web = trial.web_of(task)
     door = find_door(task.setting.door)
     imported = door.read(door.text(web), web)

@@ -3,9 +3,9 @@
 import os
 import time
 
-from tvm_iree_ext.random_programs.generate import random_web
-from tvm_iree_ext.random_programs.task import Outcome, Recipe
-from tvm_iree_ext.random_programs.vocabulary import TABLE
+from tvm_iree_ext.random_programs.drawing.generate import random_web
+from tvm_iree_ext.random_programs.drawing.vocabulary import TABLE
+from tvm_iree_ext.random_programs.trials.task import Outcome, Recipe
 
 
 def crash(task):

@@ -7,10 +7,10 @@ from tvm import ir, relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.mlir.imported import OP_ATTRIBUTE, EntryPoint, Imported
-from tvm_iree_ext.program_builder import build_program
-from tvm_iree_ext.signature import Operand, Signature
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, EntryPoint, Imported
+from tvm_iree_ext.programs.program_build import build_program
 
 RNG = np.random.default_rng(1)
 

@@ -3,10 +3,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tvm_iree_ext.schedules import dispatch
 
-from tvm_iree_ext import cache
 from tvm_iree_ext.registry import ENTRIES
+from tvm_iree_ext.runtime import cache
+from tvm_iree_ext.schedules import dispatch
 
 HERE = Path(__file__).parent
 

@@ -8,12 +8,12 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-from tvm_iree_ext.tuning.records import Database
-from tvm_iree_ext.tuning.session import tune
-from tvm_iree_ext.tuning.task import Task
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.errors import TuningError
+from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.tuning.base.record_database import Database
+from tvm_iree_ext.tuning.base.task import Task
+from tvm_iree_ext.tuning.session import tune
 
 OP = ext.ops.topk((4, 3000), dimension=1, k=8)
 

@@ -1,11 +1,11 @@
 """Suites and programs as tasks."""
 
 import pytest
-from tvm_iree_ext.schedules.dispatch import choose
-from tvm_iree_ext.tuning.suites import SUITES, program_tasks, suite
 
-from tvm_iree_ext.errors import TuningError
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.base.errors import TuningError
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.tuning.suites import SUITES, program_tasks, suite
 
 
 @pytest.mark.parametrize("name", SUITES)

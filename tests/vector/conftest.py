@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 import tvm
 
-from tvm_iree_ext import arrays, pipeline, vector
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext import vector
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.runtime import arrays
+from tvm_iree_ext.targets.names import make_target
 
 _MARGIN, _CANARY = 4096, 0xA5
 """Bytes before and behind each array, and what is in them."""
@@ -30,7 +32,7 @@ def compiled():
     """``compiled([(program, inputs), ...])``: the results of each by name, built all at once."""
 
     def run(pairs):
-        pipeline.register()
+        cpu_pipeline.register()
         names = {id(program): f"f{i}" for i, (program, _) in enumerate(pairs)}
         functions = {
             names[id(program)]: program.prim_func().with_attr("global_symbol", names[id(program)])
@@ -39,7 +41,7 @@ def compiled():
         library = tvm.compile(
             tvm.IRModule(functions),
             target=make_target("llvm"),
-            tir_pipeline=pipeline.CPU_PIPELINE,
+            tir_pipeline=cpu_pipeline.CPU_PIPELINE,
         )
         found = []
         for program, inputs in pairs:

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from tvm_iree_ext import verify
-from tvm_iree_ext.examples import ExampleCase, PatternCase, Rejection, read_examples
 from tvm_iree_ext.vector import cases
-from tvm_iree_ext.vector.errors import REMEDIES
+from tvm_iree_ext.vector.ir.vector_errors import REMEDIES
+from tvm_iree_ext.verify import kernel_checks
+from tvm_iree_ext.verify.spec_examples import ExampleCase, PatternCase, Rejection, read_examples
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_every_case_gives_what_is_expected_or_is_refused(file, compiled):
 
 
 def test_verify_builds_and_runs_them(file):
-    report = verify.check_examples(file, ops=["vector.fma", "vector.scatter"])
+    report = kernel_checks.check_examples(file, ops=["vector.fma", "vector.scatter"])
     assert str(report) == "6 passed, 0 failed"
 
 

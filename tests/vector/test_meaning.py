@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext import vector
-from tvm_iree_ext.errors import CallError
+from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.vector import AffineMap, VectorError
-from tvm_iree_ext.vector.fused import fused_multiply_add, narrowed
-from tvm_iree_ext.vector.kinds import combine
+from tvm_iree_ext.vector.ir.combining_kinds import combine
+from tvm_iree_ext.vector.ir.rounding import fused_multiply_add, narrowed
 
 RNG = np.random.default_rng(0)
 

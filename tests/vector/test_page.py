@@ -2,8 +2,8 @@
 
 import re
 
-from tvm_iree_ext.vector.definition import DEFINITIONS
-from tvm_iree_ext.vector.errors import REMEDIES
+from tvm_iree_ext.vector.ir.definition import DEFINITIONS
+from tvm_iree_ext.vector.ir.vector_errors import REMEDIES
 
 
 def test_the_page_names_every_op_and_every_code(root):

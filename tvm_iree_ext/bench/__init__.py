@@ -5,9 +5,9 @@
 >>> print(report.markdown())
 """
 
-from tvm_iree_ext.bench.case import Case, Library, Peer
-from tvm_iree_ext.bench.compare import Outcome, Row
-from tvm_iree_ext.bench.growth import (
+from tvm_iree_ext.bench.base.bench_case import Case, Library, Peer
+from tvm_iree_ext.bench.measure.compare import Outcome, Row
+from tvm_iree_ext.bench.measure.growth import (
     GROWTH_HEADER,
     SUBJECTS,
     Growth,
@@ -16,19 +16,13 @@ from tvm_iree_ext.bench.growth import (
     growth_row,
     measure_growth,
 )
-from tvm_iree_ext.bench.odd import (
-    ODD_HEADER,
-    Odd,
-    measure_odd,
-    odd_markdown,
-    odd_row,
-)
-from tvm_iree_ext.bench.peaks import Peaks, measure_peaks
-from tvm_iree_ext.bench.report import Machine, Report, row_text, write_whole
-from tvm_iree_ext.bench.roofline import check_roofline, save_roofline
+from tvm_iree_ext.bench.measure.peaks import Peaks, measure_peaks
+from tvm_iree_ext.bench.measure.turns import Contender, Spread, take_turns
+from tvm_iree_ext.bench.odd import ODD_HEADER, Odd, measure_odd, odd_markdown, odd_row
+from tvm_iree_ext.bench.results.result_tables import Machine, Report, row_text, write_whole
+from tvm_iree_ext.bench.results.roofline import check_roofline, save_roofline
+from tvm_iree_ext.bench.results.summary import Summary, summaries, summary_lines
 from tvm_iree_ext.bench.suites import PEERS, SUITES, run, run_odd, select_cases
-from tvm_iree_ext.bench.summary import Summary, summaries, summary_lines
-from tvm_iree_ext.bench.turns import Contender, Spread, take_turns
 
 __all__ = [
     "GROWTH_HEADER",

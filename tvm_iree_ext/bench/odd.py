@@ -8,13 +8,14 @@ pair is timed at several places.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvm_iree_ext import builder, runtime
-from tvm_iree_ext.bench.case import Call, Case, Values
-from tvm_iree_ext.bench.compare import FULL, QUICK, Effort, call_of, limiting
-from tvm_iree_ext.bench.listed import Pair
-from tvm_iree_ext.bench.peaks import Peaks
-from tvm_iree_ext.bench.turns import Contender, Spread, speedup, take_turns
-from tvm_iree_ext.kernel import Kernel
+from tvm_iree_ext.bench.base.bench_case import Call, Case, Values
+from tvm_iree_ext.bench.cases.listed import Pair
+from tvm_iree_ext.bench.measure.compare import FULL, QUICK, Effort, call_of, limiting
+from tvm_iree_ext.bench.measure.peaks import Peaks
+from tvm_iree_ext.bench.measure.turns import Contender, Spread, speedup, take_turns
+from tvm_iree_ext.building import kernel_build
+from tvm_iree_ext.runtime import tvm_runtime
+from tvm_iree_ext.runtime.kernel import Kernel
 
 BAR = 1.25
 _PLACES = 5
@@ -57,7 +58,7 @@ def measure_odd(pair: Pair, peaks: Sequence[Peaks], *, quick: bool = False) -> l
     sizes = " ".join(shapes)
     kernels: Kernels = {}
     for one in pair:
-        kernel, values = kernels[one.name] = builder.build(one.op), one.operands()
+        kernel, values = kernels[one.name] = kernel_build.build(one.op), one.operands()
         if complaint := one.check(values)(call_of(kernel, values)()):
             return [
                 Odd(case.name, peak.threads, sizes, wrong=f"{one.name}: {complaint}")
@@ -76,7 +77,7 @@ def _timed(
         order = list(kernels) if place % 2 else list(kernels)[::-1]
         called.append({name: _call_elsewhere(*kernels[name]) for name in order})
         contenders = {
-            name: Contender(call, lambda: runtime.threads(peak.threads))
+            name: Contender(call, lambda: tvm_runtime.threads(peak.threads))
             for name, call in called[-1].items()
         }
         rounds = -(-effort.min_rounds // _PLACES)

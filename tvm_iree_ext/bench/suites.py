@@ -2,33 +2,33 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from tvm_iree_ext import runtime
-from tvm_iree_ext.bench.arg_compare import arg_compare_cases
-from tvm_iree_ext.bench.attention import attention_cases
-from tvm_iree_ext.bench.case import Case
-from tvm_iree_ext.bench.compare import FULL, QUICK, OtherLoad, Row, compare
-from tvm_iree_ext.bench.contraction import contraction_cases
-from tvm_iree_ext.bench.conv_2d import conv_2d_cases
-from tvm_iree_ext.bench.costs import measure_costs
-from tvm_iree_ext.bench.custom_op import custom_op_cases
-from tvm_iree_ext.bench.distribution import distribution_cases
-from tvm_iree_ext.bench.exp_reduction import exp_reduction_cases
-from tvm_iree_ext.bench.fft import fft_cases
-from tvm_iree_ext.bench.grouped_matmul import grouped_matmul_cases
-from tvm_iree_ext.bench.im2col import im2col_cases
-from tvm_iree_ext.bench.listed import listed_cases, listed_pairs
-from tvm_iree_ext.bench.mapped import mapped_cases
+from tvm_iree_ext.bench.base.bench_case import Case
+from tvm_iree_ext.bench.cases.arg_compare import arg_compare_cases
+from tvm_iree_ext.bench.cases.attention import attention_cases
+from tvm_iree_ext.bench.cases.contraction import contraction_cases
+from tvm_iree_ext.bench.cases.conv_2d import conv_2d_cases
+from tvm_iree_ext.bench.cases.custom_op import custom_op_cases
+from tvm_iree_ext.bench.cases.distribution import distribution_cases
+from tvm_iree_ext.bench.cases.exp_reduction import exp_reduction_cases
+from tvm_iree_ext.bench.cases.fft import fft_cases
+from tvm_iree_ext.bench.cases.grouped_matmul import grouped_matmul_cases
+from tvm_iree_ext.bench.cases.im2col import im2col_cases
+from tvm_iree_ext.bench.cases.listed import listed_cases, listed_pairs
+from tvm_iree_ext.bench.cases.mapped import mapped_cases
+from tvm_iree_ext.bench.cases.pack import pack_cases
+from tvm_iree_ext.bench.cases.scan import scan_cases
+from tvm_iree_ext.bench.cases.slices import slices_cases
+from tvm_iree_ext.bench.cases.sort import sort_cases
+from tvm_iree_ext.bench.cases.topk import topk_cases
+from tvm_iree_ext.bench.cases.transfer import transfer_cases
+from tvm_iree_ext.bench.cases.vector_programs import vector_cases
+from tvm_iree_ext.bench.cases.winograd import winograd_cases
+from tvm_iree_ext.bench.measure.compare import FULL, QUICK, OtherLoad, Row, compare
+from tvm_iree_ext.bench.measure.kernel_costs import measure_costs
+from tvm_iree_ext.bench.measure.peaks import measure_peaks
 from tvm_iree_ext.bench.odd import Odd, measure_odd
-from tvm_iree_ext.bench.pack import pack_cases
-from tvm_iree_ext.bench.peaks import measure_peaks
-from tvm_iree_ext.bench.report import Machine, Report
-from tvm_iree_ext.bench.scan import scan_cases
-from tvm_iree_ext.bench.slices import slices_cases
-from tvm_iree_ext.bench.sort import sort_cases
-from tvm_iree_ext.bench.topk import topk_cases
-from tvm_iree_ext.bench.transfer import transfer_cases
-from tvm_iree_ext.bench.vector import vector_cases
-from tvm_iree_ext.bench.winograd import winograd_cases
+from tvm_iree_ext.bench.results.result_tables import Machine, Report
+from tvm_iree_ext.runtime import tvm_runtime
 
 SUITES: dict[str, Callable[[], tuple[Case, ...]]] = {
     "attention": attention_cases,
@@ -159,8 +159,8 @@ def run_odd(
 
 def _check_threads(threads: Sequence[int]) -> None:
     for count in threads:
-        if not 1 <= count <= runtime.available_processors():
+        if not 1 <= count <= tvm_runtime.available_processors():
             raise ValueError(
                 f"the number of threads is {count};"
-                f" this process may use 1 to {runtime.available_processors()} processors"
+                f" this process may use 1 to {tvm_runtime.available_processors()} processors"
             )

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.catalog.attention_random import random_case
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.regions import numpy_region
-from tvm_iree_ext.ops.attention import Attention
-from tvm_iree_ext.ops.base import Op
+from tvm_iree_ext.catalog.base.array_regions import numpy_region
+from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.attention.attention import Attention
 
 
 def _extents(op: Attention, operands: Values) -> dict[str, int]:

@@ -5,10 +5,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops
-from tvm_iree_ext.ops.attention import Attention
-from tvm_iree_ext.ops.regions import TIR_FUNCTIONS
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
+from tvm_iree_ext.ops.families.attention.attention import Attention
 
 Generator = np.random.Generator
 

@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.arrays import finite_array, pick
-from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Tolerance, Values, no_examples
-from tvm_iree_ext.catalog.epilogues import random_epilogue
-from tvm_iree_ext.catalog.regions import numpy_region
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.contraction import Contraction
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.array_regions import numpy_region
+from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Tolerance, Values, no_examples
+from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
+from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 
 Generator = np.random.Generator
 

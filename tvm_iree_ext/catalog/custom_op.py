@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.errors import OpError
-from tvm_iree_ext.ops import tiles
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.custom_op import CustomOp
-from tvm_iree_ext.ops.tiles import Tile
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.custom_op import custom_op_tiles
+from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
+from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile
 
 Generator = np.random.Generator
 
@@ -42,7 +43,7 @@ class _Form:
 
 
 def _two_matmuls(t0: Tile, t1: Tile, t2: Tile, t3: Tile, t4: Tile) -> tuple[Tile, Tile]:
-    first = tiles.store(t0 @ t1 + t3)
+    first = custom_op_tiles.store(t0 @ t1 + t3)
     return first, first @ t2 + t4
 
 
@@ -51,16 +52,16 @@ def _two_matmuls_array(t0: Any, t1: Any, t2: Any, t3: Any, t4: Any) -> tuple[Any
 
 
 def _positions(tile: Tile) -> Tile:
-    start = tiles.index(0)
-    return tiles.compute(tile.extents, lambda i: start + i, tile.dtype)
+    start = custom_op_tiles.index(0)
+    return custom_op_tiles.compute(tile.extents, lambda i: start + i, tile.dtype)
 
 
 def _transpose(tile: Tile, out: Tile) -> Tile:
-    return tiles.compute(out.extents, lambda i, j: tile[j, i] + out[i, j], out.dtype)
+    return custom_op_tiles.compute(out.extents, lambda i, j: tile[j, i] + out[i, j], out.dtype)
 
 
 def _row_sums(tile: Tile, out: Tile) -> Tile:
-    return tiles.reduce(tile, 1, lambda total, element: total + element, 0) + out
+    return custom_op_tiles.reduce(tile, 1, lambda total, element: total + element, 0) + out
 
 
 FORMS = {

@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.arrays import pick, random_array
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array
 from tvm_iree_ext.layout import NestedLayout
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.distribution import Distribution
-from tvm_iree_ext.ops.to_layout import ToLayout
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.distribution.distribution import Distribution
+from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 
 Generator = np.random.Generator
 

@@ -7,9 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops
-from tvm_iree_ext.ops.exp_reduction import ExpReduction
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 
 Generator = np.random.Generator
 

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Tolerance, Values, no_examples
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.fft_transform import FftTransform
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.entry import OpEntry, Tolerance, Values, no_examples
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 
 Generator = np.random.Generator
 

@@ -4,15 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.arrays import finite_array, pick
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.catalog.base.array_regions import numpy_region
+from tvm_iree_ext.catalog.base.entry import OpEntry, Tolerance, Values, no_examples
+from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
+from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
 from tvm_iree_ext.catalog.contraction import sums_tolerance
-from tvm_iree_ext.catalog.entry import OpEntry, Tolerance, Values, no_examples
-from tvm_iree_ext.catalog.epilogues import random_epilogue
-from tvm_iree_ext.catalog.regions import numpy_region
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.grouped_matmul import GroupedMatmul, K
-from tvm_iree_ext.signature import TensorType
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul, K
 
 Generator = np.random.Generator
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, expression, ops, reference
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.regions import FUNCTIONS
-from tvm_iree_ext.errors import OpError
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.mapped import Mapped
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes, scalar_text
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.array_regions import FUNCTIONS
+from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 
 Generator = np.random.Generator
 
@@ -28,7 +29,7 @@ def index_function(op: Mapped, extents: Mapping[str, int]) -> Callable[..., Any]
 
     def call(*index: int) -> Any:
         names = dict(extents) | {f"arg{i}": at for i, at in enumerate(index)}
-        return expression.evaluate(text, names, FUNCTIONS)
+        return scalar_text.evaluate(text, names, FUNCTIONS)
 
     return call
 

@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.regions import numpy_region
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.catalog.base.array_regions import numpy_region
+from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.slices_random import EXACT_REGIONS, random_gather, random_scatter
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.gather import Gather
-from tvm_iree_ext.ops.scatter import Scatter
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.slices.gather import Gather
+from tvm_iree_ext.ops.families.slices.scatter import Scatter
 
 EXACT = EXACT
 

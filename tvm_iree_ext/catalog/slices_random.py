@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops
-from tvm_iree_ext.ops.gather import Gather
-from tvm_iree_ext.ops.scatter import Scatter
-from tvm_iree_ext.ops.slices import INDEX_DTYPES
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.ops.families.slices.gather import Gather
+from tvm_iree_ext.ops.families.slices.scatter import Scatter
+from tvm_iree_ext.ops.families.slices.slices import INDEX_DTYPES
 
 Generator = np.random.Generator
 

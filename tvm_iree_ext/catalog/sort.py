@@ -5,12 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.order import comparator, pick, random_elements, region_text
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.sort import Sort
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.base.random_comparators import (
+    comparator,
+    pick,
+    random_elements,
+    region_text,
+)
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.sort import Sort
 
 # 1, primes, and one below and above runs of 8 and 16, and blocks of 16 runs.
 _LENGTHS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 97, 127, 128, 129, 160, 257)

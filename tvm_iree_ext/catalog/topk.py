@@ -6,13 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.order import comparator, pick, random_elements, region_text
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.topk import Topk
-from tvm_iree_ext.ops.topk_v2 import TopkV2
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.base.random_comparators import (
+    comparator,
+    pick,
+    random_elements,
+    region_text,
+)
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.topk.topk import Topk
+from tvm_iree_ext.ops.families.topk.topk_v2 import TopkV2
 
 # 1, primes, and one below and above blocks of 4 and 8 vectors.
 _CANDIDATES = (1, 2, 3, 7, 16, 17, 31, 63, 65, 127, 129, 200, 257)

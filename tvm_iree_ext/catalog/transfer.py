@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.arrays import pick, random_array
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.transfer import INDEX_DTYPES, Transfer
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.transfer.transfer import INDEX_DTYPES, Transfer
 
 Generator = np.random.Generator
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes, ops, reference
-from tvm_iree_ext.catalog.arrays import pick
-from tvm_iree_ext.catalog.entry import OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.ops.base import Op
-from tvm_iree_ext.ops.winograd import Winograd
-from tvm_iree_ext.signature import Extent, TensorType
+from tvm_iree_ext import ops, reference
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 
 Generator = np.random.Generator
 Make = Callable[..., Winograd]

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.errors import ExtError
+from tvm_iree_ext.base.errors import ExtError
 
 _FILE_COLUMNS = 140
 
@@ -142,7 +142,7 @@ def _odd(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> 
 
 
 def _growth(console: Console, args: argparse.Namespace, threads: Sequence[int]) -> int:
-    """The table of :mod:`tvm_iree_ext.bench.growth`, and its file."""
+    """The table of :mod:`tvm_iree_ext.bench.measure.growth`, and its file."""
     names = [name for name in ext.bench.SUBJECTS if args.cases in name]
     found = []
     shown = _shown(console, lambda text: None)

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import MlirError, ScheduleError
 from tvm_iree_ext.cli.operands import explained, make_op
 from tvm_iree_ext.cli.programs import SUFFIXES, type_text
-from tvm_iree_ext.errors import MlirError, ScheduleError
 
 _EPILOG = """\
 examples:

@@ -5,7 +5,7 @@ import functools
 import json
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.errors import TuningError
+from tvm_iree_ext.base.errors import TuningError
 
 
 def add_fleet(commands: argparse._SubParsersAction) -> None:
@@ -55,14 +55,14 @@ def _add_tracker(parser: argparse.ArgumentParser) -> None:
 def run_tracker(args: argparse.Namespace) -> None:
     """Be the tracker."""
     ext.tuning.fleet_address.check_host(args.host)
-    ext.tuning.fleet.serve_tracker(args.host, args.port, _said)
+    ext.tuning.fleet_measurer.serve_tracker(args.host, args.port, _said)
 
 
 def run_server(args: argparse.Namespace) -> None:
     """Keep the servers up."""
     ext.tuning.fleet_address.check_host(args.host)
     tracker = ext.tuning.fleet_address.address(args.tracker)
-    ext.tuning.fleet.status(tracker)  # says so if there is none
+    ext.tuning.fleet_measurer.status(tracker)  # says so if there is none
     device = ext.tuning.fleet_device
     devices = [device.Device()]
     if args.gpus is not None:
@@ -77,7 +77,7 @@ _said = functools.partial(print, flush=True)
 
 def run_status(args: argparse.Namespace) -> None:
     """Print a line for each key."""
-    known = ext.tuning.fleet.status(ext.tuning.fleet_address.address(args.tracker))
+    known = ext.tuning.fleet_measurer.status(ext.tuning.fleet_address.address(args.tracker))
     if args.json:
         print(json.dumps(known, indent=2))
         return

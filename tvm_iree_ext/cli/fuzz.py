@@ -58,10 +58,12 @@ def run_texts(args: argparse.Namespace) -> int:
     indices = range(args.start, args.start + args.count) if args.case is None else [args.case]
     if args.show:
         for index in indices:
-            print(ext.fuzz.case(args.seed, index, texts))
+            print(ext.program_checks.mlir_fuzz.case(args.seed, index, texts))
         return 0
     counts = Counter[str]()
-    for finding in ext.fuzz.fuzz(texts, indices, args.seed, jobs=args.jobs, build=args.build):
+    for finding in ext.program_checks.mlir_fuzz.fuzz(
+        texts, indices, args.seed, jobs=args.jobs, build=args.build
+    ):
         counts[finding.kind] += 1
         if finding.kind == "wrong":
             print(f"case {finding.index} of seed {args.seed}: {finding.message}", flush=True)

@@ -61,7 +61,7 @@ def add_gpu_sweep(commands: argparse._SubParsersAction) -> None:
 
 def run_gpu_sweep(args: argparse.Namespace) -> int:
     """Print a line for each kernel, and the counts; 1 where one spills or is not made."""
-    swept = ext.gpu_sweep
+    swept = ext.inspection.resource_sweep
     rows = []
     for row in swept.sweep(_cases(args), args.target, jobs=args.jobs):
         rows.append(row)
@@ -83,5 +83,5 @@ def _cases(args: argparse.Namespace) -> Sequence[Any]:
     if args.random is not None:
         cases += ext.verify.random_cases(args.op, args.random, args.seed)
     if args.case or args.suite or not cases:
-        cases += ext.gpu_sweep.named(args.case, args.suite)
+        cases += ext.inspection.resource_sweep.named(args.case, args.suite)
     return cases

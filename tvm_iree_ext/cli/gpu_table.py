@@ -50,7 +50,7 @@ def add_gpu_table(commands: argparse._SubParsersAction) -> None:
 
 def run_gpu_table(args: argparse.Namespace) -> int:
     """Print the table; 1 where a cell is behind."""
-    table = ext.gpu_table
+    table = ext.inspection.hot_loops
     rows = []
     for row in table.gpu_table(args.case, args.target, args.order):
         rows.append(row)

@@ -4,9 +4,9 @@ import argparse
 import json
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import OpError, TargetError
 from tvm_iree_ext.cli.build import add_op_arguments, read_config
 from tvm_iree_ext.cli.operands import make_op
-from tvm_iree_ext.errors import OpError, TargetError
 
 
 def add_inspect(commands: argparse._SubParsersAction) -> None:
@@ -41,17 +41,17 @@ def run_inspect(args: argparse.Namespace) -> int:
     if ":" in args.kernel:
         if args.operands or args.set or args.config is not None:
             raise OpError(f"{args.kernel} is no op: it has no operands, attributes or config")
-        code = ext.inspected.inspect_kernel(args.kernel, args.target)
+        code = ext.inspection.inspect_kernel(args.kernel, args.target)
     else:
         op = make_op(args.kernel, args.operands, args.set)
         if args.target is None:
             raise TargetError(f"{op.name}: name a GPU by --target, as cuda:sm_80 or rocm:gfx942")
         config = None if args.config is None else read_config(args.config)
-        code = ext.inspected.inspect_op(op, args.target, config)
+        code = ext.inspection.inspect_op(op, args.target, config)
     if args.json:
-        print(json.dumps(ext.inspected.report_data(code)))
+        print(json.dumps(ext.inspection.report_data(code)))
     elif not args.assembly:
-        print(ext.inspected.report_text(code))
+        print(ext.inspection.report_text(code))
     elif code.assembly is None:
         print(code.missing)
         return 1

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.cli.bench import add_bench
 from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
@@ -31,7 +32,6 @@ from tvm_iree_ext.cli.simulate import add_simulate
 from tvm_iree_ext.cli.tune import add_tune
 from tvm_iree_ext.cli.vector_stages import add_vector_stages
 from tvm_iree_ext.cli.verify import add_verify
-from tvm_iree_ext.errors import ExtError
 
 PROGRAM = "tvm-iree-ext"
 _PACKAGES = ("tvm-iree-ext", "apache-tvm", "apache-tvm-ffi")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.base.errors import OpError
 
 
 class UsageError(OpError):

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import CallError, RecordError
 from tvm_iree_ext.cli.verify import count_from
-from tvm_iree_ext.errors import CallError, RecordError
 
 SUFFIXES = (".mlir", ".mlirbc")
 """What a file of MLIR is called, by which it is told from an op and from an artifact."""
@@ -66,18 +66,18 @@ def run_run(args: argparse.Namespace) -> int:
     """Run, compare, write."""
     if args.check and args.inputs is None:
         raise RecordError("--check compares with the results in the file of --inputs; name one")
-    arrays = {} if args.inputs is None else ext.recorded.read_arrays(args.inputs)
+    arrays = {} if args.inputs is None else ext.program_checks.read_arrays(args.inputs)
     name, function = _function(args.program, args.function)
-    returned = function(*ext.recorded.arguments(name, function.signature, arrays))
+    returned = function(*ext.program_checks.arguments(name, function.signature, arrays))
     results = returned if isinstance(returned, tuple) else (returned,)
     if args.output is not None:
-        ext.recorded.write_arrays(args.output, results)
+        ext.program_checks.write_arrays(args.output, results)
     for place, operand in enumerate(function.signature.results):
         shape = ", ".join(map(str, results[place].shape))
         print(f"out{place}: {operand.dtype}[{shape}]")
     if not args.check:
         return 0
-    wrong = ext.recorded.differences(function.signature, results, arrays)
+    wrong = ext.program_checks.differences(function.signature, results, arrays)
     print("\n".join(wrong) or "all results are as recorded")
     return 1 if wrong else 0
 
@@ -117,7 +117,7 @@ def add_run_checks(commands: argparse._SubParsersAction) -> None:
 def run_run_checks(args: argparse.Namespace) -> int:
     """Check, and print how each function did."""
     return _report(
-        ext.program_checks.run_checks(
+        ext.program_checks.program_suite.run_checks(
             Path(args.file), args.target, jobs=args.jobs, limit_s=args.limit
         )
     )
@@ -156,7 +156,7 @@ def add_check_programs(commands: argparse._SubParsersAction) -> None:
 def run_check_programs(args: argparse.Namespace) -> int:
     """Check, and print how each program did."""
     return _report(
-        ext.program_checks.check_programs(
+        ext.program_checks.program_suite.check_programs(
             args.folder,
             args.target,
             simulate=args.simulate,
@@ -194,5 +194,5 @@ def _report(outcomes: Iterable[Any]) -> int:
     for outcome in outcomes:
         print(outcome, flush=True)
         done.append(outcome)
-    print(ext.program_checks.summary(done))
+    print(ext.program_checks.program_suite.summary(done))
     return 0 if all(outcome.passed for outcome in done) else 1

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.errors import TuningError
+from tvm_iree_ext.base.errors import TuningError
 
 
 def add_records(commands: argparse._SubParsersAction) -> None:
@@ -50,11 +50,16 @@ def run_show(args: argparse.Namespace) -> None:
     """Print a line for each record."""
     if args.shipped and args.file:
         raise TuningError(f"{args.file} is not shipped; leave it or --shipped out")
-    paths = [_file(args.file)] if not args.shipped else list(ext.record_files.shipped_records())
+    paths = (
+        [_file(args.file)] if not args.shipped else list(ext.records.record_files.shipped_records())
+    )
     if not args.shipped and args.file is None and not paths[0].exists():
         raise TuningError(f"nothing was tuned yet: there is no {paths[0]}")
     every = [
-        record for path in paths for record in ext.record_files.read(path) if args.op in record.op
+        record
+        for path in paths
+        for record in ext.records.record_files.read(path)
+        if args.op in record.op
     ]
     chosen = every if args.all else ext.tuning.best(every, keep=1)
     if args.json:
@@ -64,13 +69,13 @@ def run_show(args: argparse.Namespace) -> None:
     for record in chosen:
         target = " ".join(str(record.target[k]) for k in ("kind", "arch", "mcpu", "num-cores")
                           if k in record.target)  # fmt: skip
-        print(f"{record.op}  {ext.record.shape_text(record)}  {target}: {_how(record)}")
+        print(f"{record.op}  {ext.records.shape_text(record)}  {target}: {_how(record)}")
         print(f"    {json.dumps(_chosen(dict(record.config)))}")
     files = ", ".join(map(str, paths)) or "no file"
     print(f"{len(chosen)} of {len(every)} records of {files}")
 
 
-def _how(record: ext.record.Record) -> str:
+def _how(record: ext.records.Record) -> str:
     if record.status != "ok":
         return f"{record.status}: {record.message}" if record.message else record.status
     text = f"{record.time_us:.4g} µs"
@@ -112,7 +117,7 @@ def run_import(args: argparse.Namespace) -> None:
 
 
 def _file(given: str | None) -> Path:
-    return ext.record_files.user_records() if given is None else Path(given)
+    return ext.records.record_files.user_records() if given is None else Path(given)
 
 
 def _existing(given: str | None) -> Path:

@@ -69,7 +69,7 @@ def add_simulate(commands: argparse._SubParsersAction) -> None:
 
 def run_simulate(args: argparse.Namespace) -> int:
     """Print the report of each launch; 1 where something was found."""
-    launches = ext.simulated.simulate_kernel(
+    launches = ext.simulator.simulate_kernel(
         args.kernel,
         args.target,
         sizes=dict(args.sizes),
@@ -77,10 +77,10 @@ def run_simulate(args: argparse.Namespace) -> int:
         seed=args.seed,
     ).simulations
     if args.json:
-        data = [ext.simt.report_data(done) for done in launches]
+        data = [ext.simulator.report_data(done) for done in launches]
         print(json.dumps(data[0] if len(data) == 1 else data))
     else:
         pictures = () if args.no_picture else args.picture
-        texts = [ext.simt.report_text(done, pictures=pictures) for done in launches]
+        texts = [ext.simulator.report_text(done, pictures=pictures) for done in launches]
         print("\n\n".join(texts))
     return 1 if any(done.findings for done in launches) else 0

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.cli.operands import make_op
 from tvm_iree_ext.cli.programs import SUFFIXES
-from tvm_iree_ext.errors import TuningError
 
 _EPILOG = """\
 examples:
@@ -102,7 +102,9 @@ def add_tune(commands: argparse._SubParsersAction) -> None:
 
 def run_tune(args: argparse.Namespace) -> None:
     """Tune, and print what was found."""
-    records = ext.record_files.user_records() if args.records is None else Path(args.records)
+    records = (
+        ext.records.record_files.user_records() if args.records is None else Path(args.records)
+    )
     if args.curve is not None:
         ext.tuning.report.need_matplotlib()
     with ext.tuning.display.shown(quiet=args.json) as update:

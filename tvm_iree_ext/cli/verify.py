@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tvm_iree_ext as ext
-from tvm_iree_ext.errors import OpError
+from tvm_iree_ext.base.errors import OpError
 
 _COUNT = 20
 

@@ -18,8 +18,8 @@ from tvm import ir, tirx
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.intrin import amd_sparse as sparse
-from tvm_iree_ext.target.mma import Mma
-from tvm_iree_ext.target.mma_table import mma_table
+from tvm_iree_ext.targets.mma.mma_kinds import Mma
+from tvm_iree_ext.targets.mma.mma_table import mma_table
 
 _ELEMENT = {
     "half": "float16",
@@ -36,7 +36,7 @@ _TYPE = re.compile(r"<(\d+) x (half|bfloat|float|double|i16|i32)>|\b(half|float|
 def ir_types(mma: Mma) -> tuple[str, str, str]:
     """The types of A, B and C that the LLVM intrinsic takes, by TVM's names.
 
-    >>> from tvm_iree_ext.target.mma_table import mma_kind
+    >>> from tvm_iree_ext.targets.mma.mma_table import mma_kind
     >>> ir_types(mma_kind("WMMAR3_I32_16x16x16_I8"))
     ('int32x4', 'int32x4', 'int32x8')
     """

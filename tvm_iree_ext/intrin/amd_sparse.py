@@ -18,7 +18,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
 
 Load = Callable[[int, int], Any]
 """``load(start, count)``: registers of a fragment, as a vector."""

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any
 
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.target.mma import MmaOperand, dtype_bits
+from tvm_iree_ext.targets.mma.mma_kinds import MmaOperand, dtype_bits
 
 
 def packed(operand: MmaOperand) -> MmaOperand:

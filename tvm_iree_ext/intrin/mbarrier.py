@@ -16,7 +16,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.errors import TargetError
+from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.layout.nested import Ints
 
 _SWIZZLE = {16: 0, 32: 1, 64: 2, 128: 3}  # bytes -> CUtensorMapSwizzle

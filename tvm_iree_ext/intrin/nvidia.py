@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin.fragments import packed
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.target.mma import Mma, MmaOperand, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits, tvm_dtype
 
 Load = Callable[[int, int], Any]
 """``load(start, count)``: registers of a fragment, as a vector."""

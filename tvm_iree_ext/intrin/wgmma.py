@@ -22,15 +22,15 @@ from tvm import tirx
 from tvm.script import tirx as T
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.errors import TargetError
-from tvm_iree_ext.intrin import mma_functions as functions
-from tvm_iree_ext.intrin.mma import registered
-from tvm_iree_ext.intrin.mma_functions import Functions, MmaTile
+from tvm_iree_ext.base.errors import TargetError
+from tvm_iree_ext.intrin import intrin_descriptions as functions
+from tvm_iree_ext.intrin.intrin_descriptions import Functions, MmaTile
 from tvm_iree_ext.intrin.nvidia import words
+from tvm_iree_ext.intrin.tensor_intrins import registered
 from tvm_iree_ext.layout.analysis import Swizzle
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.target.mma import Mma, dtype_bits, tvm_dtype
-from tvm_iree_ext.target.mma_table import mma_kind
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_table import mma_kind
 
 _UNIT_BYTES = 16  # descriptors count in these
 _ROWS = 8  # of an atom
@@ -108,7 +108,7 @@ class SharedOperand:
 
     @property
     def swizzle(self) -> Swizzle | None:
-        """What the buffer's accesses are swizzled by; see :mod:`tvm_iree_ext.device.swizzle`."""
+        """What the buffer's accesses are swizzled by; see :mod:`.swizzle`."""
         if self.swizzle_bytes == _UNIT_BYTES:
             return None
         return Swizzle(self.width, _UNIT_BYTES * 8 // self.bits, 128 // self.swizzle_bytes)

@@ -5,9 +5,9 @@ from tvm_iree_ext.layout.conversion import Conversion, Movement, analyse_convers
 from tvm_iree_ext.layout.distribute import coordinates, to_simd, to_simt
 from tvm_iree_ext.layout.nested import Digits, NestedLayout
 from tvm_iree_ext.layout.ownership import owner_map, owners, replication
-from tvm_iree_ext.layout.picture_svg import save_svg, svg_picture
-from tvm_iree_ext.layout.picture_text import text_picture
-from tvm_iree_ext.layout.report import fewest_hardware, report_data, report_text
+from tvm_iree_ext.layout.pictures.layout_report import fewest_hardware, report_data, report_text
+from tvm_iree_ext.layout.pictures.picture_svg import save_svg, svg_picture
+from tvm_iree_ext.layout.pictures.picture_text import text_picture
 from tvm_iree_ext.layout.reshaping import reshape
 from tvm_iree_ext.layout.transform import apply, broadcast, permute, project, recombine
 

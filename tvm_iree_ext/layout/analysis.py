@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.distribute import coordinates
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 

@@ -10,7 +10,7 @@ error.  Checked against iree-base-compiler 3.13.
 
 import re
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.nested import FIELDS, Ints, NestedLayout
 
 _SPACE = re.compile(r"(?:[ \t\r\n]|//[^\n]*)*")
@@ -32,8 +32,8 @@ def parse_layout(text: str) -> NestedLayout:
     True
     >>> parse_layout("#iree_vector_ext.nested_layout<batch_tile = [4]>")
     Traceback (most recent call last):
-    tvm_iree_ext.errors.LayoutError: nested_layout: line 1, column 32: expected 'subgroup_tile', \
-found 'batch_tile'
+    tvm_iree_ext.base.errors.LayoutError: nested_layout: line 1, column 32: expected \
+'subgroup_tile', found 'batch_tile'
     """
     return _Parser(text).layout()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.distribute import coordinates
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.layout.ownership import subgroup_parts

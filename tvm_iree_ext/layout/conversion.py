@@ -19,7 +19,7 @@ from enum import Enum
 
 import numpy as np
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.distribute import held_indices
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.layout.ownership import (

@@ -8,7 +8,7 @@ subgroup's several parts, in lexicographic order of their virtual ids.
 
 import numpy as np
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.layout.ownership import check_hardware, lane_parts, subgroup_parts
 

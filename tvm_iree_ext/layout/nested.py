@@ -21,7 +21,7 @@ from dataclasses import dataclass, fields
 from math import prod
 from typing import Literal, NamedTuple
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 
 Ints = tuple[int, ...]
 Level = Literal["subgroup", "thread"]  # the two levels that hardware ids count

@@ -20,7 +20,7 @@ from math import prod
 
 import numpy as np
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 
 MAX_HELD = 2**27  # registers of all lanes together; their tables then take a few gigabytes

@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.nested import Digits, NestedLayout
 from tvm_iree_ext.layout.ownership import check_enumerable, first_lanes, first_subgroups
 

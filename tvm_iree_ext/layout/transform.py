@@ -7,7 +7,7 @@ VectorExtAttrs.td (``broadcast`` is ours).
 
 from collections.abc import Sequence
 
-from tvm_iree_ext.errors import LayoutError
+from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout.nested import FIELDS, Ints, NestedLayout
 
 _UNDISTRIBUTED: Ints = (1, 1, 1, 1, 1, 0, 0)  # the seven entries of a dimension of extent 1

@@ -6,14 +6,14 @@
 
 from typing import TYPE_CHECKING
 
-from tvm_iree_ext.lazy import on_demand
+from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
-    from tvm_iree_ext.mlir import form
-    from tvm_iree_ext.mlir.imported import Check, EntryPoint, Imported
+    from tvm_iree_ext.mlir.base import form
+    from tvm_iree_ext.mlir.from_file import import_program
     from tvm_iree_ext.mlir.importer import import_module
-    from tvm_iree_ext.mlir.program import import_program
-    from tvm_iree_ext.mlir.reader import read
+    from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
+    from tvm_iree_ext.mlir.reading.reader import read
 
 __all__ = [
     "Check",
@@ -26,12 +26,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "Check": "imported",
-    "EntryPoint": "imported",
-    "Imported": "imported",
+    "Check": "importing.imported",
+    "EntryPoint": "importing.imported",
+    "Imported": "importing.imported",
+    "form": "base.form",
     "import_module": "importer",
-    "import_program": "program",
-    "read": "reader",
+    "import_program": "from_file",
+    "read": "reading.reader",
 }
 
 

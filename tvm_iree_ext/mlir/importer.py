@@ -1,18 +1,20 @@
-"""form.Module -> :class:`~tvm_iree_ext.mlir.imported.Imported`."""
+"""form.Module -> :class:`~tvm_iree_ext.mlir.importing.imported.Imported`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
 
 from tvm import relax
 
-from tvm_iree_ext.errors import ExtError, MlirError
-from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.asserts import asserted
-from tvm_iree_ext.mlir.bitcasts import bitcast
-from tvm_iree_ext.mlir.boundary import Boundary, seen
-from tvm_iree_ext.mlir.elements import Element
-from tvm_iree_ext.mlir.errors import UNFORESEEN, Unsupported
-from tvm_iree_ext.mlir.functions import (
+from tvm_iree_ext.base.errors import ExtError, MlirError
+from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.elements import Element
+from tvm_iree_ext.mlir.base.hints import nearest
+from tvm_iree_ext.mlir.base.import_errors import UNFORESEEN, Unsupported
+from tvm_iree_ext.mlir.base.ir_values import Failed, Other, Tensor, Value, extent_text
+from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
+from tvm_iree_ext.mlir.dialects.cf_assert import asserted
+from tvm_iree_ext.mlir.dialects.func_dialect import (
     FUNCTIONS,
     LEAST_STEPS,
     STEPS_PER_OPERATION,
@@ -24,14 +26,12 @@ from tvm_iree_ext.mlir.functions import (
     is_public,
     materialised,
 )
-from tvm_iree_ext.mlir.hints import nearest
-from tvm_iree_ext.mlir.imported import Check, EntryPoint, Imported
-from tvm_iree_ext.mlir.regions import SCALAR_OPS
-from tvm_iree_ext.mlir.scope import Dependent, Function, Program, Scope
-from tvm_iree_ext.mlir.symbols import scalar
+from tvm_iree_ext.mlir.dialects.tensor_extents import scalar
+from tvm_iree_ext.mlir.importing.boundary import Boundary, seen
+from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
+from tvm_iree_ext.mlir.importing.scope import Dependent, Function, Program, Scope
+from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS
 from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported
-from tvm_iree_ext.mlir.values import Failed, Other, Tensor, Value, extent_text
-from tvm_iree_ext.signature import Operand, Signature
 
 
 def import_module(

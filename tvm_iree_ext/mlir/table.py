@@ -3,26 +3,26 @@
 from collections.abc import Callable
 from typing import Any
 
-from tvm_iree_ext.mlir import form
-from tvm_iree_ext.mlir.arg_extremes import arg_extreme, note_counting
-from tvm_iree_ext.mlir.asserts import ASSERTS
-from tvm_iree_ext.mlir.bitcasts import BITCASTS
-from tvm_iree_ext.mlir.checks import CHECKS
-from tvm_iree_ext.mlir.contractions import CONVOLUTIONS, contraction
-from tvm_iree_ext.mlir.control import SCF
-from tvm_iree_ext.mlir.functions import CALLS
-from tvm_iree_ext.mlir.generic import emit, loops_of
-from tvm_iree_ext.mlir.kernel import ELEMENTWISE, Kernel
-from tvm_iree_ext.mlir.linalg_ext import LINALG_EXT
-from tvm_iree_ext.mlir.linalg_ext_moves import MOVES
-from tvm_iree_ext.mlir.named import LOOPS, NAMED
-from tvm_iree_ext.mlir.regions import SCALAR_OPS, Evaluator
-from tvm_iree_ext.mlir.scalars import kind_of
-from tvm_iree_ext.mlir.scope import Scope
-from tvm_iree_ext.mlir.tensor_slices import SLICES
-from tvm_iree_ext.mlir.tensors import TENSORS, at_places
-from tvm_iree_ext.mlir.values import SCALARS, Value
-from tvm_iree_ext.mlir.vector_ext import VECTOR_EXT
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.ir_values import SCALARS, Value
+from tvm_iree_ext.mlir.dialects.bitcasts import BITCASTS
+from tvm_iree_ext.mlir.dialects.cf_assert import ASSERTS
+from tvm_iree_ext.mlir.dialects.check_dialect import CHECKS
+from tvm_iree_ext.mlir.dialects.func_dialect import CALLS
+from tvm_iree_ext.mlir.dialects.iree_linalg_ext import LINALG_EXT
+from tvm_iree_ext.mlir.dialects.iree_linalg_ext_moves import MOVES
+from tvm_iree_ext.mlir.dialects.iree_vector_ext import VECTOR_EXT
+from tvm_iree_ext.mlir.dialects.linalg_arg_extremes import arg_extreme, note_counting
+from tvm_iree_ext.mlir.dialects.linalg_contractions import CONVOLUTIONS, contraction
+from tvm_iree_ext.mlir.dialects.linalg_generic import emit, loops_of
+from tvm_iree_ext.mlir.dialects.linalg_named import LOOPS, NAMED
+from tvm_iree_ext.mlir.dialects.scf_dialect import SCF
+from tvm_iree_ext.mlir.dialects.tensor_dialect import TENSORS, at_places
+from tvm_iree_ext.mlir.dialects.tensor_slices import SLICES
+from tvm_iree_ext.mlir.importing.prim_func_builder import ELEMENTWISE, Kernel
+from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.scalars.arith import kind_of
+from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS, Evaluator
 
 Handler = Callable[[Scope, form.Operation], Any]
 

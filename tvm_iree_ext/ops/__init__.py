@@ -3,31 +3,31 @@
 Those of ``iree_vector_ext`` are in :mod:`.vector_ext`.
 """
 
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.ops import vector_ext
-from tvm_iree_ext.ops.arg_compare import arg_compare
-from tvm_iree_ext.ops.attention import attention, online_attention
-from tvm_iree_ext.ops.contraction import contraction, matmul
-from tvm_iree_ext.ops.conv_2d import conv_2d
-from tvm_iree_ext.ops.custom_op import IteratorType, custom_op
-from tvm_iree_ext.ops.exp_reduction import exp_reduction
-from tvm_iree_ext.ops.fft import fft
-from tvm_iree_ext.ops.fft_transform import fft_transform
-from tvm_iree_ext.ops.gather import gather
-from tvm_iree_ext.ops.grouped_matmul import grouped_matmul
-from tvm_iree_ext.ops.im2col import im2col
-from tvm_iree_ext.ops.mapped import map_load, map_store
-from tvm_iree_ext.ops.pack import pack, unpack
-from tvm_iree_ext.ops.scan import scan
-from tvm_iree_ext.ops.scatter import scatter
-from tvm_iree_ext.ops.sort import sort
-from tvm_iree_ext.ops.topk import topk
-from tvm_iree_ext.ops.topk_v2 import topk_v2
-from tvm_iree_ext.ops.winograd import (
+from tvm_iree_ext.ops.families.arg_compare.arg_compare import arg_compare
+from tvm_iree_ext.ops.families.attention.attention import attention, online_attention
+from tvm_iree_ext.ops.families.contraction.contraction import contraction, matmul
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import conv_2d
+from tvm_iree_ext.ops.families.custom_op.custom_op import IteratorType, custom_op
+from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import exp_reduction
+from tvm_iree_ext.ops.families.fft.fft import fft
+from tvm_iree_ext.ops.families.fft.fft_transform import fft_transform
+from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import grouped_matmul
+from tvm_iree_ext.ops.families.im2col import im2col
+from tvm_iree_ext.ops.families.mapped.mapped import map_load, map_store
+from tvm_iree_ext.ops.families.pack import pack, unpack
+from tvm_iree_ext.ops.families.scan import scan
+from tvm_iree_ext.ops.families.slices.gather import gather
+from tvm_iree_ext.ops.families.slices.scatter import scatter
+from tvm_iree_ext.ops.families.sort import sort
+from tvm_iree_ext.ops.families.topk.topk import topk
+from tvm_iree_ext.ops.families.topk.topk_v2 import topk_v2
+from tvm_iree_ext.ops.families.winograd.winograd import (
     winograd_filter_transform,
     winograd_input_transform,
     winograd_output_transform,
 )
-from tvm_iree_ext.signature import TensorType
 
 __all__ = [
     "IteratorType",

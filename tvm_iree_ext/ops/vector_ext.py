@@ -3,10 +3,10 @@
 They stand apart from the other dialects' because two have an ``arg_compare``.
 """
 
-from tvm_iree_ext.ops.distribution import to_simd, to_simt
-from tvm_iree_ext.ops.to_layout import to_layout
-from tvm_iree_ext.ops.transfer import transfer_gather, transfer_scatter
-from tvm_iree_ext.ops.vector_arg_compare import arg_compare
+from tvm_iree_ext.ops.families.arg_compare.vector_arg_compare import arg_compare
+from tvm_iree_ext.ops.families.distribution.distribution import to_simd, to_simt
+from tvm_iree_ext.ops.families.distribution.to_layout import to_layout
+from tvm_iree_ext.ops.families.transfer.transfer import transfer_gather, transfer_scatter
 
 __all__ = [
     "arg_compare",

@@ -1,7 +1,7 @@
 """Random programs at every way in, beside what they mean in NumPy: see docs/fuzz.md."""
 
-from tvm_iree_ext.random_programs.campaign import Result, recipes, run
-from tvm_iree_ext.random_programs.generate import TYPES
-from tvm_iree_ext.random_programs.task import FAULTS, KINDS, Recipe, Setting
+from tvm_iree_ext.random_programs.drawing.generate import TYPES
+from tvm_iree_ext.random_programs.trials.campaign import Result, recipes, run
+from tvm_iree_ext.random_programs.trials.task import FAULTS, KINDS, Recipe, Setting
 
 __all__ = ["FAULTS", "KINDS", "TYPES", "Recipe", "Result", "Setting", "recipes", "run"]

@@ -5,14 +5,11 @@ with ``print``, computed in NumPy with :meth:`Program.evaluate`, and compiled wi
 ``tvm_iree_ext.build``.
 """
 
-from tvm_iree_ext.vector import patterns, programs
-from tvm_iree_ext.vector.builder import Builder, ProgramBuilder, program
-from tvm_iree_ext.vector.driver import Stage, stages
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.ir import Block, Operation, Value
-from tvm_iree_ext.vector.maps import AffineMap
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import (
+from tvm_iree_ext.vector import article_programs, patterns
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
+from tvm_iree_ext.vector.ir.vector_types import (
     BufferType,
     ScalarType,
     TensorType,
@@ -22,6 +19,9 @@ from tvm_iree_ext.vector.types import (
     tensor,
     vector,
 )
+from tvm_iree_ext.vector.programs.builder import Builder, ProgramBuilder, program
+from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.stages import Stage, stages
 
 __all__ = [
     "AffineMap",
@@ -37,10 +37,10 @@ __all__ = [
     "Value",
     "VectorError",
     "VectorType",
+    "article_programs",
     "buffer",
     "patterns",
     "program",
-    "programs",
     "scalar",
     "stages",
     "tensor",

@@ -6,18 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import dtypes
-from tvm_iree_ext.vector.builder import Builder, ProgramBuilder, program
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.ir import Value
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import (
-    BufferType,
-    ScalarType,
-    TensorType,
-    Type,
-    VectorType,
-)
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.vector.ir.core import Value
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
+from tvm_iree_ext.vector.ir.vector_types import BufferType, ScalarType, TensorType, Type, VectorType
+from tvm_iree_ext.vector.programs.builder import Builder, ProgramBuilder, program
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 Made = Value | None
 Run = Callable[[Program, Mapping[str, Any]], Mapping[str, np.ndarray]]

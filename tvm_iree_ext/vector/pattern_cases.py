@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector import programs
-from tvm_iree_ext.vector.builder import program
-from tvm_iree_ext.vector.costs import cast_cost
-from tvm_iree_ext.vector.counts import Counts, count
-from tvm_iree_ext.vector.driver import Stage, stages
-from tvm_iree_ext.vector.ir import Block, Value
+from tvm_iree_ext.vector import article_programs
+from tvm_iree_ext.vector.analysis.costs import cast_cost
+from tvm_iree_ext.vector.analysis.op_counts import Counts, count
+from tvm_iree_ext.vector.ir.core import Block, Value
+from tvm_iree_ext.vector.ir.vector_types import numpy_type, vector
 from tvm_iree_ext.vector.patterns import (
     lower_contracts,
     lower_outer_products,
@@ -24,13 +23,17 @@ from tvm_iree_ext.vector.patterns import (
     unroll,
 )
 from tvm_iree_ext.vector.patterns.places import READS, access_of
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import numpy_type, vector
+from tvm_iree_ext.vector.programs.builder import program
+from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.stages import Stage, stages
 
 _MATMUL = ("(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)")
 _MATVEC = ("(n, k) -> (k)", "(n, k) -> (k, n)", "(n, k) -> (n)")
 
-_EXAMPLES: Mapping[str, Callable[[], Program]] = {"matmul": programs.dot, "conv": programs.conv}
+_EXAMPLES: Mapping[str, Callable[[], Program]] = {
+    "matmul": article_programs.dot,
+    "conv": article_programs.conv,
+}
 
 _LOWERINGS: Mapping[str, Callable[[Program], Program]] = {
     "outerproduct": lower_contracts,

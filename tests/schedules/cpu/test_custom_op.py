@@ -4,14 +4,15 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.cpu.custom_op import CpuCustomOp
 
-from tvm_iree_ext import ops, verify
-from tvm_iree_ext.builder import build
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.catalog.custom_op import FORMS
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops import tiles
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.ops.families.custom_op import custom_op_tiles
+from tvm_iree_ext.schedules.cpu.custom_op_rule import CpuCustomOp
+from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.verify import kernel_checks
 
 RULE = CpuCustomOp()
 RNG = np.random.default_rng(17)
@@ -70,7 +71,9 @@ def test_a_yield_may_read_what_it_replaces():
     def reverse(tile, out):
         last = out.extents[1] - 1
         first = tile[0, 0]
-        return tiles.compute(out.extents, lambda i, j: out[i, last - j] * first, out.dtype)
+        return custom_op_tiles.compute(
+            out.extents, lambda i, j: out[i, last - j] * first, out.dtype
+        )
 
     op = ops.custom_op(
         [x],
@@ -101,7 +104,7 @@ def test_one_kernel_serves_every_extent():
 
 @pytest.mark.parametrize("index", [45, 132])
 def test_a_tile_in_memory_may_be_smaller_at_the_edge(index):
-    (result,) = verify.check_random(["custom_op"], seed=1, index=index).results
+    (result,) = kernel_checks.check_random(["custom_op"], seed=1, index=index).results
     assert (result.status, result.message) == ("passed", "")
 
 

@@ -4,14 +4,14 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.cpu.distribution import CpuDistribution, CpuToLayout
 
 from tvm_iree_ext import build, layout
-from tvm_iree_ext.bench import distribution as bench
-from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.bench.cases import distribution as bench
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops.vector_ext import to_layout, to_simd, to_simt
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.schedules.cpu.distribution_rule import CpuDistribution, CpuToLayout
+from tvm_iree_ext.targets.names import make_target
 
 NAMES = [f"iree_vector_ext.{name}" for name in ("to_layout", "to_simt", "to_simd")]
 LAYOUTS = {

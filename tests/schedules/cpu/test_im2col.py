@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.cpu.im2col import CpuIm2col
 
-from tvm_iree_ext import dtypes, ops, registry
-from tvm_iree_ext.builder import build
-from tvm_iree_ext.errors import CallError, ScheduleError
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext import ops, registry
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import CallError, ScheduleError
+from tvm_iree_ext.building.kernel_build import build
+from tvm_iree_ext.schedules.cpu.im2col_rule import CpuIm2col
+from tvm_iree_ext.targets.names import make_target
 
 RNG = np.random.default_rng(2)
 NHWC = {"batch_pos": [0], "m_pos": [1, 2], "k_pos": [3], "kernel_size": [3, 3]}

@@ -5,13 +5,13 @@ import itertools
 
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.cpu.mapped import CpuMapped
 
 from tvm_iree_ext import ops, registry
-from tvm_iree_ext.builder import build
-from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.ops import TensorType
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.schedules.cpu.mapped_rule import CpuMapped
+from tvm_iree_ext.targets.names import make_target
 
 RNG = np.random.default_rng(13)
 TARGET = make_target("llvm")

@@ -6,15 +6,17 @@ import re
 import numpy as np
 import pytest
 import tvm
-from tvm_iree_ext.schedules.cpu.transfer import CpuTransfer
 
-from tvm_iree_ext import build, pipeline, verify
-from tvm_iree_ext.bench import transfer as bench
-from tvm_iree_ext.dtypes import numpy_dtype
-from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext import build
+from tvm_iree_ext.base.dtypes import numpy_dtype
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.bench.cases import transfer as bench
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.ops import TensorType
 from tvm_iree_ext.ops.vector_ext import transfer_gather, transfer_scatter
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.schedules.cpu.transfer_rule import CpuTransfer
+from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.verify import kernel_checks
 
 RULE = CpuTransfer()
 ROWS = ("(d0, d1)[s0] -> (s0, d1)", "(d0, d1)[s0] -> (d0)")
@@ -26,7 +28,7 @@ def config_of(op, **changes):
 
 
 def check(op, operands, config=None):
-    result = verify.check_op(op, operands, config=config)
+    result = kernel_checks.check_op(op, operands, config=config)
     assert result.status == "passed", result.message
 
 
@@ -213,10 +215,10 @@ def test_rows_are_moved_in_vectors_and_elements_gathered_in_them():
             indexing_maps=("(d0, d1)[s0] -> (d0, s0)", "(d0, d1)[s0] -> (d0, d1)"),
         ),
     }
-    pipeline.register()
+    cpu_pipeline.register()
     for instruction, op in cases.items():
         module = RULE.lower(op, target, RULE.heuristic(op, target))
-        library = tvm.compile(module, target, tir_pipeline=pipeline.CPU_PIPELINE)
+        library = tvm.compile(module, target, tir_pipeline=cpu_pipeline.CPU_PIPELINE)
         text = library.mod.inspect_source("asm")
         assert re.search(instruction, text)
         assert "prefetch" in text  # the rows that come next

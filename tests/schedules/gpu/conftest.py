@@ -6,9 +6,9 @@ import zlib
 
 import pytest
 
-from tvm_iree_ext import simulated
-from tvm_iree_ext.device.code import compile_device
-from tvm_iree_ext.errors import ExtError
+from tvm_iree_ext.base.errors import ExtError
+from tvm_iree_ext.codegen.gpu.device_code import compile_device
+from tvm_iree_ext.simulator.runs import simulated_ops
 
 TURNS = 12
 TURN = "TVM_IREE_EXT_TURN"
@@ -22,7 +22,7 @@ def compiled_by_turns(request, monkeypatch):
     own = zlib.crc32(request.node.nodeid.encode()) % TURNS
     if turn not in ("all", str(own)):
         return
-    planned = simulated._planned
+    planned = simulated_ops._planned
 
     def also_compiled(func, target):
         made = planned(func, target)
@@ -32,4 +32,4 @@ def compiled_by_turns(request, monkeypatch):
             pytest.fail(f"what is simulated does not compile ({TURN}={own} does it again): {error}")
         return made
 
-    monkeypatch.setattr(simulated, "_planned", also_compiled)
+    monkeypatch.setattr(simulated_ops, "_planned", also_compiled)

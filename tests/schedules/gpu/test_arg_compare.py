@@ -5,7 +5,7 @@ import pytest
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.registry import find
-from tvm_iree_ext.simulated import simulate_op
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 
 
 def compared(op, target, x, init, **operands):

@@ -2,21 +2,22 @@
 
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.config import LoweringConfig
-from tvm_iree_ext.schedules.gpu.custom_op import GpuCustomOp
 
-from tvm_iree_ext import ops, verify
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.ops import tiles
-from tvm_iree_ext.simulated import simulate_op
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.ops.families.custom_op import custom_op_tiles
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.custom_op_rule import GpuCustomOp
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.names import make_target
+from tvm_iree_ext.verify import kernel_checks
 
 TARGETS = ("cuda:sm_80", "rocm:gfx942", "rocm:gfx1100")
 KERNELS = LoweringConfig(algorithm="kernels", subgroups={"workgroup": 2})
 
 
 def two_products(lhs, rhs, rhs2, out, out2):
-    first = tiles.store(lhs @ rhs + out)
+    first = custom_op_tiles.store(lhs @ rhs + out)
     return first, first @ rhs2 + out2
 
 
@@ -35,7 +36,7 @@ def products(rows, middle):
 @pytest.mark.parametrize("target", TARGETS)
 def test_random_nests_agree_with_the_reference(target):
     names = ["iree_linalg_ext.custom_op"]
-    report = verify.check_random(names, target, count=3, seed=2, simulate=True)
+    report = kernel_checks.check_random(names, target, count=3, seed=2, simulate=True)
     assert [result for result in report.results if result.status != "passed"] == []
 
 
@@ -65,7 +66,7 @@ def test_reduction_tiles_run_in_order_on_what_the_one_before_yielded():
         [(5,)],
         indexing_maps=["(d0, d1) -> (d0, d1)", "(d0, d1) -> (d0)"],
         iterator_types=["parallel", "reduction"],
-        region=lambda x, out: tiles.reduce(x, 1, lambda a, b: a + b, 0) + out,
+        region=lambda x, out: custom_op_tiles.reduce(x, 1, lambda a, b: a + b, 0) + out,
     )
     x, out = np.arange(350, dtype="float32").reshape(5, 70), np.ones(5, "float32")
     config = LoweringConfig(

@@ -6,17 +6,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 from tvm import s_tir
-from tvm_iree_ext.schedules.gpu.access_runs import transposed_dims
-from tvm_iree_ext.schedules.gpu.data_movement import GpuDataMovement, root_blocks
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.errors import ScheduleError
-from tvm_iree_ext.inspected import inspect_op
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.inspection.inspected_kernel import inspect_op
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.registry import find
-from tvm_iree_ext.simulated import simulate_op
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.schedules.gpu.data_movement_rules import GpuDataMovement, root_blocks
+from tvm_iree_ext.schedules.gpu.sblocks.access_runs import transposed_dims
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.names import make_target
 
 TARGETS = ("cuda:sm_80", "rocm:gfx942", "rocm:gfx1100")
 LAYOUT = (

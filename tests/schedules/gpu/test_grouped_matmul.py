@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.gpu.grouped_matmul import GpuGroupedMatmul
 
-from tvm_iree_ext import dtypes, ops
+from tvm_iree_ext import ops
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import OpError, ScheduleError
 from tvm_iree_ext.catalog.grouped_matmul import GROUPED_MATMUL
-from tvm_iree_ext.errors import OpError, ScheduleError
-from tvm_iree_ext.simulated import simulate_function
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.schedules.gpu.grouped_matmul_rule import GpuGroupedMatmul
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
+from tvm_iree_ext.targets.names import make_target
 
 RULE = GpuGroupedMatmul()
 HALF = "float16"

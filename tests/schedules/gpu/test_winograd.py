@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from tvm_iree_ext.schedules.dispatch import choose
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
-from tvm_iree_ext.device.code import compile_device
-from tvm_iree_ext.simulated import simulate_op
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.codegen.gpu.device_code import compile_device
+from tvm_iree_ext.schedules.dispatch import choose
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.names import make_target
 
 CASES = {
     "input_edges": ops.winograd_input_transform((1, 9, 12, 3)),

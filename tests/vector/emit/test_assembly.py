@@ -7,8 +7,9 @@ import pytest
 import tvm
 
 import tvm_iree_ext as ext
-from tvm_iree_ext import pipeline, vector
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext import vector
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.targets.names import make_target
 
 
 def dot(rows, columns, depth):
@@ -72,9 +73,9 @@ TARGETS = [
 @pytest.mark.parametrize(("target", "columns", "fma", "register", "stack"), TARGETS)
 @pytest.mark.parametrize(("rows", "depth"), [(4, 4), (2, 8)])
 def test_the_inner_loop_is_multiply_adds(target, columns, fma, register, stack, rows, depth):
-    pipeline.register()
+    cpu_pipeline.register()
     module = tvm.IRModule({"dot": dot(rows, columns, depth).prim_func()})
-    built = tvm.compile(module, target=make_target(target), tir_pipeline=pipeline.CPU_PIPELINE)
+    built = tvm.compile(module, target=make_target(target), tir_pipeline=cpu_pipeline.CPU_PIPELINE)
     loops = [
         loop
         for loop in innermost_loops(built.mod.inspect_source("asm"))
@@ -93,9 +94,9 @@ def test_the_inner_loop_is_multiply_adds(target, columns, fma, register, stack, 
 @pytest.mark.parametrize("target", ["llvm:nehalem", "llvm:x86-64"])
 def test_a_processor_without_fma_multiplies_and_adds(target):
     """The C library's fmaf, a call for each lane, would take a hundred times as long."""
-    pipeline.register()
+    cpu_pipeline.register()
     module = tvm.IRModule({"dot": dot(4, 4, 4).prim_func()})
-    built = tvm.compile(module, target=make_target(target), tir_pipeline=pipeline.CPU_PIPELINE)
+    built = tvm.compile(module, target=make_target(target), tir_pipeline=cpu_pipeline.CPU_PIPELINE)
     text = built.mod.inspect_source("asm")
     assert "fma" not in text
     (loop,) = {tuple(one) for one in innermost_loops(text) if any("mulps" in line for line in one)}

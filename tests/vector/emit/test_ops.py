@@ -7,12 +7,12 @@ import pytest
 from tvm.target import codegen
 
 from tvm_iree_ext import vector
-from tvm_iree_ext.dtypes import numpy_dtype
-from tvm_iree_ext.target.names import make_target
+from tvm_iree_ext.base.dtypes import numpy_dtype
+from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.vector import AffineMap
-from tvm_iree_ext.vector.definition import DEFINITIONS
 from tvm_iree_ext.vector.emit import function
-from tvm_iree_ext.vector.kinds import kinds_of
+from tvm_iree_ext.vector.ir.combining_kinds import kinds_of
+from tvm_iree_ext.vector.ir.definition import DEFINITIONS
 from tvm_iree_ext.vector.ops import elementwise
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")

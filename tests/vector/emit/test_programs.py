@@ -5,7 +5,7 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import vector
-from tvm_iree_ext.errors import ScheduleError
+from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.vector import VectorError
 from tvm_iree_ext.vector.emit.aliasing import Aliases
 

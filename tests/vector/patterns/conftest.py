@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from tvm_iree_ext.vector.counts import count
-from tvm_iree_ext.vector.types import numpy_type
+from tvm_iree_ext.vector.analysis.op_counts import count
+from tvm_iree_ext.vector.ir.vector_types import numpy_type
 
 
 @pytest.fixture

@@ -8,19 +8,20 @@ import tvm
 from tvm.target import Target
 
 import tvm_iree_ext as ext
-from tvm_iree_ext import pipeline, vector
-from tvm_iree_ext.vector import programs
+from tvm_iree_ext import vector
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.vector import article_programs
 from tvm_iree_ext.vector.patterns import Registers, Tiling
 
-PROGRAMS = {"dot": programs.dot, "conv": programs.conv}
+PROGRAMS = {"dot": article_programs.dot, "conv": article_programs.conv}
 
 
 def assembly(program, mcpu):
-    pipeline.register()
+    cpu_pipeline.register()
     function = program.prim_func().with_attr("global_symbol", "main")
     target = Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": mcpu})
     library = tvm.compile(
-        tvm.IRModule({"main": function}), target=target, tir_pipeline=pipeline.CPU_PIPELINE
+        tvm.IRModule({"main": function}), target=target, tir_pipeline=cpu_pipeline.CPU_PIPELINE
     )
     return library.mod.inspect_source("asm")
 
@@ -56,7 +57,7 @@ def count(lines, pattern):
 def test_the_inner_loop_of_dot_is_fma_on_registers(mcpu, tile, register, bits):
     rows, columns, depth = tile
     tiling = Tiling((8, 32), (rows, columns), (depth,))
-    *_, last = vector.stages(programs.dot(), Registers(bits, bits), tiling)
+    *_, last = vector.stages(article_programs.dot(), Registers(bits, bits), tiling)
     loops = [
         loop
         for loop in innermost_loops(assembly(last.program, mcpu))
@@ -93,7 +94,7 @@ def test_each_stage_at_full_size_gives_what_the_first_gives(name):
 
 def test_products_of_conv_are_those_of_the_nest():
     """Loops of 3 x 3 with 6 fma of 4 lanes are 8 outputs of 27 products each."""
-    *_, last = vector.stages(programs.conv())
+    *_, last = vector.stages(article_programs.conv())
     trips = [loop.operand("upper").constant for loop in last.program.find("scf.for")]
     assert trips == [3, 3]
     assert 9 * last.counts["loop"].of("fma 4") * 4 == 8 * 27

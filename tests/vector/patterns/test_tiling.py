@@ -1,12 +1,12 @@
 import pytest
 
 from tvm_iree_ext import vector
-from tvm_iree_ext.vector import VectorError, programs
+from tvm_iree_ext.vector import VectorError, article_programs
 from tvm_iree_ext.vector.patterns import Tiling, tile
 
 
 def test_dot_is_tiled_as_in_the_article():
-    tiled = tile(programs.dot(), Tiling((8, 32), (4, 4), (4,)))
+    tiled = tile(article_programs.dot(), Tiling((8, 32), (4, 4), (4,)))
     workgroups, threads = tiled.find("scf.forall")
     assert [one.constant for one in workgroups.group("bounds")] == [16, 2]
     assert [one.constant for one in threads.group("bounds")] == [2, 8]
@@ -19,7 +19,7 @@ def test_dot_is_tiled_as_in_the_article():
 
 
 def test_conv_is_tiled_as_in_the_article():
-    tiled = tile(programs.conv(), Tiling((1, 4, 4, 32), (1, 1, 2, 4), (1, 1, 0)))
+    tiled = tile(article_programs.conv(), Tiling((1, 4, 4, 32), (1, 1, 2, 4), (1, 1, 0)))
     loops = tiled.find("scf.for")
     assert [loop.operand("upper").constant for loop in loops] == [3, 3]
     assert tiled.counts()["loop"] == {
@@ -35,7 +35,7 @@ def test_conv_is_tiled_as_in_the_article():
     "tiling", [Tiling((8, 4), (4, 4), (4,)), Tiling((3, 6), (1, 3)), Tiling((2, 2), (2, 2), (2,))]
 )
 def test_what_a_tile_does_not_divide_is_peeled(shape, tiling, same):
-    program = programs.dot(*shape)
+    program = article_programs.dot(*shape)
     same(program, tile(program, tiling))
 
 
@@ -44,7 +44,7 @@ def test_what_a_tile_does_not_divide_is_peeled(shape, tiling, same):
 )
 @pytest.mark.parametrize("stride", [1, 2])
 def test_padding_of_any_width_is_cut_to_tiles(pad, stride, same):
-    program = programs.conv((1, 5, 4, 2), 3, stride=stride, pad=pad)
+    program = article_programs.conv((1, 5, 4, 2), 3, stride=stride, pad=pad)
     same(program, tile(program, Tiling((1, 2, 2, 3), (1, 1, 2, 3), (1, 1, 0))))
 
 
@@ -110,6 +110,6 @@ def test_tilings_that_do_not_fit_are_refused():
     with pytest.raises(VectorError, match=r"reduction \(-1,\)"):
         Tiling((4,), (4,), (-1,))
     with pytest.raises(VectorError, match="expected 2 sizes as the result"):
-        tile(programs.dot(4, 4, 4), Tiling((4,), (4,)))
+        tile(article_programs.dot(4, 4, 4), Tiling((4,), (4,)))
     with pytest.raises(VectorError, match=r"the reduction steps \[4, 4\]; expected 1"):
-        tile(programs.dot(4, 4, 4), Tiling((4, 4), (4, 4), (4, 4)))
+        tile(article_programs.dot(4, 4, 4), Tiling((4, 4), (4, 4), (4, 4)))

@@ -1,7 +1,7 @@
 import pytest
 
 from tvm_iree_ext import vector
-from tvm_iree_ext.vector import VectorError, programs
+from tvm_iree_ext.vector import VectorError, article_programs
 from tvm_iree_ext.vector.patterns import Tiling, tile, vectorize
 
 
@@ -165,7 +165,7 @@ def test_convolutions_are_unrolled_contractions(layout, strides, dilations, same
 
 
 def test_padding_is_conditional_reads_of_rows():
-    tiled = tile(programs.conv(), Tiling((1, 4, 4, 32), (1, 1, 2, 4), (1, 1, 0)))
+    tiled = tile(article_programs.conv(), Tiling((1, 4, 4, 32), (1, 1, 2, 4), (1, 1, 0)))
     vectors = vectorize(tiled)
     assert vectors.counts()["loop"].of("if") == 3
     assert not vectors.find("tensor.pad")

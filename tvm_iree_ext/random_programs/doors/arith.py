@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tvm_iree_ext.dtypes import FLOATS, item_bytes
+from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.random_programs.doors.mlir_text import Lines
 
 _UNSIGNED = ("uint8", "bool")

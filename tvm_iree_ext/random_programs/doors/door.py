@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_iree_ext.mlir.imported import Imported
-from tvm_iree_ext.random_programs.generate import Takes
-from tvm_iree_ext.random_programs.web import Web
+from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.random_programs.drawing.generate import Takes
+from tvm_iree_ext.random_programs.drawing.web import Web
 
 
 def quoted(text: str) -> str:

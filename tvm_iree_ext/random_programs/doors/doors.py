@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 from typing import TYPE_CHECKING
 
-from tvm_iree_ext.errors import ExtError
+from tvm_iree_ext.base.errors import ExtError
 
 if TYPE_CHECKING:
     from tvm_iree_ext.random_programs.doors.door import Door

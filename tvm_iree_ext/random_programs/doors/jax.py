@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends import import_jax
-from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.frontends.jax_and_torch import import_jax
+from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door, as_it_is
 from tvm_iree_ext.random_programs.doors.python_text import (
     Statements,
@@ -15,8 +15,8 @@ from tvm_iree_ext.random_programs.doors.python_text import (
     executed,
     functions,
 )
-from tvm_iree_ext.random_programs.loops import body_nodes
-from tvm_iree_ext.random_programs.web import Node, Type, Web
+from tvm_iree_ext.random_programs.drawing.loops import body_nodes
+from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
 _UNARY = {
     name: f"lax.{name}"
@@ -225,7 +225,7 @@ JAX = Door(
     _takes,
     _text,
     _read,
-    "ext.frontends.import_jax(program, *arrays)",
+    "ext.frontends.jax_and_torch.import_jax(program, *arrays)",
     as_it_is,
     _beside,
 )

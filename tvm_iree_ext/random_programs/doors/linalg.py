@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvm_iree_ext.mlir.imported import Imported
-from tvm_iree_ext.mlir.program import import_program
+from tvm_iree_ext.mlir.from_file import import_program
+from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.arith import Scalars
 from tvm_iree_ext.random_programs.doors.door import Door
 from tvm_iree_ext.random_programs.doors.linalg_moves import (
@@ -34,9 +34,9 @@ from tvm_iree_ext.random_programs.doors.linalg_nests import (
     list_text,
 )
 from tvm_iree_ext.random_programs.doors.mlir_text import Lines, Write
-from tvm_iree_ext.random_programs.reductions import labels
-from tvm_iree_ext.random_programs.scalars import largest, least
-from tvm_iree_ext.random_programs.web import Node, Type, Web
+from tvm_iree_ext.random_programs.drawing.reductions import labels
+from tvm_iree_ext.random_programs.drawing.scalars import largest, least
+from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
 _INDEX = "index"
 

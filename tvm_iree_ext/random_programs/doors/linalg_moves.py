@@ -5,14 +5,9 @@ from math import prod
 from typing import Any
 
 from tvm_iree_ext.random_programs.doors.arith import Scalars
-from tvm_iree_ext.random_programs.doors.linalg_nests import (
-    each,
-    filled,
-    index_of,
-    list_text,
-)
+from tvm_iree_ext.random_programs.doors.linalg_nests import each, filled, index_of, list_text
 from tvm_iree_ext.random_programs.doors.mlir_text import Lines
-from tvm_iree_ext.random_programs.web import Node, Type
+from tvm_iree_ext.random_programs.drawing.web import Node, Type
 
 
 def slice_of(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:

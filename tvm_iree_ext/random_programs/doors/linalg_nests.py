@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm_iree_ext.random_programs.doors.arith import Scalars
 from tvm_iree_ext.random_programs.doors.mlir_text import Lines
-from tvm_iree_ext.random_programs.web import Type
+from tvm_iree_ext.random_programs.drawing.web import Type
 
 
 def list_text(values: Sequence[object]) -> str:

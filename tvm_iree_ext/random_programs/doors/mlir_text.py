@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvm_iree_ext.dtypes import FLOATS, mlir_name
-from tvm_iree_ext.random_programs.loops import body_nodes
-from tvm_iree_ext.random_programs.web import Node, Type, Web
+from tvm_iree_ext.base.dtypes import FLOATS, mlir_name
+from tvm_iree_ext.random_programs.drawing.loops import body_nodes
+from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
 Write = Callable[["Lines", Node, Sequence[str], Sequence[Type]], str]
 """Writes an operation of values that have these names and types; the name of its result."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvm_iree_ext.random_programs.web import Node, Type, Web
+from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
 Write = Callable[["Statements", Node, Sequence[str], Sequence[Type]], str]
 """Writes an operation of arrays that have these names and types; an expression for its result."""

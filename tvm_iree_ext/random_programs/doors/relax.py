@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.mlir.imported import Imported
-from tvm_iree_ext.program_relax import from_relax
+from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.programs.relax_import.from_relax import from_relax
 from tvm_iree_ext.random_programs.doors.door import Door
 from tvm_iree_ext.random_programs.doors.python_text import (
     Statements,
@@ -15,8 +15,8 @@ from tvm_iree_ext.random_programs.doors.python_text import (
     executed,
     functions,
 )
-from tvm_iree_ext.random_programs.reductions import labels
-from tvm_iree_ext.random_programs.web import Node, Type, Web
+from tvm_iree_ext.random_programs.drawing.reductions import labels
+from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
 _SAME = ("abs", "exp", "log", "sqrt", "rsqrt", "tanh", "sin", "cos", "floor", "ceil", "sign")
 _UNARY = {name: f"R.{name}" for name in _SAME}
@@ -185,6 +185,6 @@ RELAX = Door(
     _text,
     _read,
     "from_relax(module)",
-    lambda text: f"from tvm_iree_ext.program_relax import from_relax\n{text}",
+    lambda text: f"from tvm_iree_ext.programs.relax_import.from_relax import from_relax\n{text}",
     _beside,
 )

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvm_iree_ext.frontends import import_lowered
-from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.frontends.jax_and_torch import import_lowered
+from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door
 from tvm_iree_ext.random_programs.doors.mlir_text import Lines, Write
-from tvm_iree_ext.random_programs.scalars import largest, least
-from tvm_iree_ext.random_programs.web import Node, Type, Web
+from tvm_iree_ext.random_programs.drawing.scalars import largest, least
+from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
 UNARY = {
     "neg": "negate",
@@ -485,5 +485,5 @@ STABLEHLO = Door(
     _takes,
     _text,
     _read,
-    'ext.frontends.import_lowered(TEXT, "stablehlo")',
+    'ext.frontends.jax_and_torch.import_lowered(TEXT, "stablehlo")',
 )

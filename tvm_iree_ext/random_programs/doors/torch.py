@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.frontends import import_torch
-from tvm_iree_ext.mlir.imported import Imported
+from tvm_iree_ext.frontends.jax_and_torch import import_torch
+from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door, as_it_is
 from tvm_iree_ext.random_programs.doors.python_text import (
     Statements,
@@ -16,8 +16,8 @@ from tvm_iree_ext.random_programs.doors.python_text import (
     executed,
     functions,
 )
-from tvm_iree_ext.random_programs.reductions import labels
-from tvm_iree_ext.random_programs.web import Node, Type, Web
+from tvm_iree_ext.random_programs.drawing.reductions import labels
+from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
 _SAME = ("neg", "abs", "exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "sin", "cos")
 _UNARY = {name: f"torch.{name}" for name in (*_SAME, "floor", "ceil", "round", "sign")}
@@ -185,7 +185,7 @@ TORCH = Door(
     _takes,
     _text,
     _read,
-    "ext.frontends.import_torch(program, *map(tensor, arrays))",
+    "ext.frontends.jax_and_torch.import_torch(program, *map(tensor, arrays))",
     as_it_is,
     _beside,
     least=3,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.expressions import Expr, Index, i64, known, run, splat
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known, run, splat
 from tvm_iree_ext.vector.emit.context import Place
 from tvm_iree_ext.vector.emit.registers import Registers, typed
 

@@ -7,8 +7,8 @@ next iteration of a loop around.
 
 from collections.abc import Sequence
 
-from tvm_iree_ext.vector.ir import Block, Operation, Value
-from tvm_iree_ext.vector.types import TensorType
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import TensorType
 
 _LOOPS = ("scf.for", "scf.forall")
 

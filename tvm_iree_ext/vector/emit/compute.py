@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 from tvm import tirx
 
-from tvm_iree_ext.ops.expressions import Expr, bits, cast, splat
+from tvm_iree_ext.tir.tir_expressions import Expr, bits, cast, splat
 from tvm_iree_ext.vector.emit.registers import lanes_of, typed
-from tvm_iree_ext.vector.types import FLOATS, INDEX
+from tvm_iree_ext.vector.ir.vector_types import FLOATS, INDEX
 
 Compute = Callable[..., Expr]
 

@@ -7,11 +7,11 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.expressions import Expr, Index, cast, i64, known, run
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, cast, i64, known, run
 from tvm_iree_ext.vector.emit.aliasing import Aliases
 from tvm_iree_ext.vector.emit.registers import Constants, Registers, Vector, held, number, release
-from tvm_iree_ext.vector.ir import Block, Operation, Value
-from tvm_iree_ext.vector.types import INDEX, ScalarType, VectorType
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import INDEX, ScalarType, VectorType
 
 _ALIGN = 64  # bytes; of temporaries
 

@@ -6,11 +6,11 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.expressions import Expr, Index, i64, known
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known
+from tvm_iree_ext.vector.analysis.runtime_extents import told_by
 from tvm_iree_ext.vector.emit.context import Emitter, Kept, Place, copy, emits, temporary
-from tvm_iree_ext.vector.extents import told_by
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.types import TensorType
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import TensorType
 
 
 def _start(emitter: Emitter, op: Operation, inits: Sequence[Value]) -> list[Kept | Place]:

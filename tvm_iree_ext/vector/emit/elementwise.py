@@ -2,7 +2,7 @@
 
 from tvm import tirx
 
-from tvm_iree_ext.ops.expressions import Expr, splat
+from tvm_iree_ext.tir.tir_expressions import Expr, splat
 from tvm_iree_ext.vector.emit.compute import (
     BY_LANES,
     compare_floats,
@@ -11,7 +11,7 @@ from tvm_iree_ext.vector.emit.compute import (
     convert,
 )
 from tvm_iree_ext.vector.emit.context import Emitter, emits
-from tvm_iree_ext.vector.ir import Operation
+from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ops.elementwise import (
     CASTS,
     FLOAT_BINARY,

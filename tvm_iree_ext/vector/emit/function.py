@@ -4,17 +4,17 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.dtypes import item_bytes
-from tvm_iree_ext.ops.expressions import Expr, Index, i64
-from tvm_iree_ext.signature import Operand, evaluate
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.signature import Operand, evaluate
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64
+from tvm_iree_ext.vector.analysis.work import work
 from tvm_iree_ext.vector.emit import control, elementwise, memory, nests, products, shapes, transfer
 from tvm_iree_ext.vector.emit.aliasing import Aliases
 from tvm_iree_ext.vector.emit.compute import NARROW, narrowed
 from tvm_iree_ext.vector.emit.context import EMIT, Emitter, Place, copy, held_in_memory
-from tvm_iree_ext.vector.ir import Value
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import MemoryType, ScalarType, TensorType
-from tvm_iree_ext.vector.work import work
+from tvm_iree_ext.vector.ir.core import Value
+from tvm_iree_ext.vector.ir.vector_types import MemoryType, ScalarType, TensorType
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 # Element operations: 4 microseconds of a product of matrices, 8 of a sum of arrays.  Waking the
 # thread pool takes as long.

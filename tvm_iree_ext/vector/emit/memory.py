@@ -6,12 +6,12 @@ from math import prod
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.expressions import Expr, Index, i64
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64
 from tvm_iree_ext.vector.emit import access
 from tvm_iree_ext.vector.emit.access import Lanes
 from tvm_iree_ext.vector.emit.context import Emitter, Place, emits, temporary
 from tvm_iree_ext.vector.emit.registers import Vector
-from tvm_iree_ext.vector.ir import Operation
+from tvm_iree_ext.vector.ir.core import Operation
 
 
 def _lanes(indices: Sequence[Index], mask: Vector | None, vector: Vector, number: int) -> Lanes:

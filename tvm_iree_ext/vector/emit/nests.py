@@ -5,16 +5,16 @@ from collections.abc import Callable, Sequence
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.expressions import Expr, Index, i64, known
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known
 from tvm_iree_ext.vector.emit.compute import compute
 from tvm_iree_ext.vector.emit.context import Emitter, Place, copy, emits
 from tvm_iree_ext.vector.emit.products import extend
-from tvm_iree_ext.vector.ir import Operation
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.core import Operation
+from tvm_iree_ext.vector.ir.vector_types import FLOATS
 from tvm_iree_ext.vector.ops.contract import REDUCTION
 from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, NAMED, Nest, extent_of, nest_of
 from tvm_iree_ext.vector.ops.tensors import sizes_of
-from tvm_iree_ext.vector.types import FLOATS
 
 
 def _sizes(emitter: Emitter, op: Operation, name: str = "sizes") -> list[Index]:

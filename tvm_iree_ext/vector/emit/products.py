@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvm_iree_ext.ops.expressions import Expr
+from tvm_iree_ext.tir.tir_expressions import Expr
 from tvm_iree_ext.vector.emit.compute import compute, convert, fma
 from tvm_iree_ext.vector.emit.context import Emitter, emits
 from tvm_iree_ext.vector.emit.registers import Registers, Vector
-from tvm_iree_ext.vector.ir import Operation
-from tvm_iree_ext.vector.kinds import elementwise_name
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.combining_kinds import elementwise_name
+from tvm_iree_ext.vector.ir.core import Operation
+from tvm_iree_ext.vector.ir.vector_types import FLOATS
 from tvm_iree_ext.vector.ops.contract import REDUCTION, extents_of
-from tvm_iree_ext.vector.types import FLOATS
 
 
 def combine(kind: str, dtype: str, a: Expr, b: Expr) -> Expr:

@@ -9,8 +9,8 @@ import numpy as np
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.expressions import Expr, cast, run, splat
-from tvm_iree_ext.vector.types import INDEX
+from tvm_iree_ext.tir.tir_expressions import Expr, cast, run, splat
+from tvm_iree_ext.vector.ir.vector_types import INDEX
 
 
 def held(dtype: str) -> str:

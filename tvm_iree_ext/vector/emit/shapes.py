@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.expressions import i64
+from tvm_iree_ext.tir.tir_expressions import i64
 from tvm_iree_ext.vector.emit.context import Emitter, emits
 from tvm_iree_ext.vector.emit.registers import Registers, Vector, held, hold, release
-from tvm_iree_ext.vector.ir import Operation
+from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ops.shape import block_place
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
-from tvm_iree_ext.ops.expressions import Expr, Index, i64, known, splat
+from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known, splat
 from tvm_iree_ext.vector.emit import access
 from tvm_iree_ext.vector.emit.access import LaneCondition, Lanes
 from tvm_iree_ext.vector.emit.context import Emitter, Place, emits
 from tvm_iree_ext.vector.emit.registers import Registers, Vector
-from tvm_iree_ext.vector.ir import Operation
+from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ops.transfer import mask_dims
 
 

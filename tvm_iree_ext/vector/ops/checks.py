@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.kinds import KINDS, kinds_of
-from tvm_iree_ext.vector.types import (
+from tvm_iree_ext.vector.ir.combining_kinds import KINDS, kinds_of
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import (
     INTEGERS,
     BufferType,
     MemoryType,

@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector.building import Insertion
-from tvm_iree_ext.vector.definition import Definition, register
-from tvm_iree_ext.vector.evaluation import Frame
-from tvm_iree_ext.vector.fused import fused_multiply_add
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.kinds import combine
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.combining_kinds import combine
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.definition import Definition, register
+from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.insertion import Insertion
+from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.rounding import fused_multiply_add
+from tvm_iree_ext.vector.ir.vector_types import FLOATS, ScalarType, Type, VectorType, extents, short
 from tvm_iree_ext.vector.ops import checks
-from tvm_iree_ext.vector.printing import Names
-from tvm_iree_ext.vector.types import FLOATS, ScalarType, Type, VectorType, extents, short
 
 PARALLEL, REDUCTION = "parallel", "reduction"
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector.building import IndexLike, Insertion
-from tvm_iree_ext.vector.definition import Definition, register, register_as
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.evaluation import Frame
-from tvm_iree_ext.vector.ir import Block, Operation, Value
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.definition import Definition, register, register_as
+from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
+from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
+from tvm_iree_ext.vector.ir.vector_types import BufferType, ScalarType, Type, scalar
 from tvm_iree_ext.vector.ops import checks
-from tvm_iree_ext.vector.printing import Names
-from tvm_iree_ext.vector.types import BufferType, ScalarType, Type, scalar
 
 
 def _check_body(op: Operation, block: Block, indices: int, types: Sequence[Type]) -> None:

@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector.building import Insertion
-from tvm_iree_ext.vector.definition import Definition, definition, register, register_as
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.evaluation import Frame
-from tvm_iree_ext.vector.fused import narrowed
-from tvm_iree_ext.vector.ir import Operation, Value, is_index
-from tvm_iree_ext.vector.kinds import combine
-from tvm_iree_ext.vector.ops import checks
-from tvm_iree_ext.vector.printing import Names, dense
-from tvm_iree_ext.vector.types import (
+from tvm_iree_ext.vector.ir.combining_kinds import combine
+from tvm_iree_ext.vector.ir.core import Operation, Value, is_index
+from tvm_iree_ext.vector.ir.definition import Definition, definition, register, register_as
+from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.insertion import Insertion
+from tvm_iree_ext.vector.ir.printing import Names, dense
+from tvm_iree_ext.vector.ir.rounding import narrowed
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
+from tvm_iree_ext.vector.ir.vector_types import (
     FLOATS,
     INDEX,
     INTEGERS,
@@ -31,6 +30,7 @@ from tvm_iree_ext.vector.types import (
     numpy_type,
     short,
 )
+from tvm_iree_ext.vector.ops import checks
 
 Function = Callable[..., Any]
 

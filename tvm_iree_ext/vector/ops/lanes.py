@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector.building import IndexLike, Insertion
-from tvm_iree_ext.vector.definition import Definition, register
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.evaluation import Frame
-from tvm_iree_ext.vector.ir import Block, Operation, Value
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.definition import Definition, register
+from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
+from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
+from tvm_iree_ext.vector.ir.vector_types import ScalarType, Type, VectorType, extents
 from tvm_iree_ext.vector.ops import checks
-from tvm_iree_ext.vector.printing import Names
-from tvm_iree_ext.vector.types import ScalarType, Type, VectorType, extents
 
 
 def sub_type(type: VectorType, count: int) -> VectorType | ScalarType:

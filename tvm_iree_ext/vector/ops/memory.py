@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector.building import IndexLike, Insertion
-from tvm_iree_ext.vector.definition import Definition, register, register_as
-from tvm_iree_ext.vector.evaluation import Frame
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.ops import checks
-from tvm_iree_ext.vector.printing import Names
-from tvm_iree_ext.vector.types import (
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.definition import Definition, register, register_as
+from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
+from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.vector_types import (
     INDEX,
     INTEGERS,
     BufferType,
@@ -24,6 +23,7 @@ from tvm_iree_ext.vector.types import (
     numpy_type,
     short,
 )
+from tvm_iree_ext.vector.ops import checks
 
 
 def _check_minor(op: Operation, base: BufferType, vector: VectorType) -> None:

@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector.building import Insertion
-from tvm_iree_ext.vector.definition import Definition, register, register_as
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.evaluation import Frame
-from tvm_iree_ext.vector.ir import Block, Operation, Value
-from tvm_iree_ext.vector.kinds import combine
-from tvm_iree_ext.vector.maps import AffineMap, Linear
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap, Linear
+from tvm_iree_ext.vector.ir.combining_kinds import combine
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.definition import Definition, register, register_as
+from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.insertion import Insertion
+from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
+from tvm_iree_ext.vector.ir.vector_types import ScalarType, Type, extents, scalar
 from tvm_iree_ext.vector.ops import checks
 from tvm_iree_ext.vector.ops.contract import PARALLEL, REDUCTION, multiply
-from tvm_iree_ext.vector.printing import Names
-from tvm_iree_ext.vector.types import ScalarType, Type, extents, scalar
 
 
 @dataclass(frozen=True)

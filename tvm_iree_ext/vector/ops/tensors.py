@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector.building import IndexLike, Insertion
-from tvm_iree_ext.vector.definition import Definition, register
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.evaluation import Frame
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.ops import checks
-from tvm_iree_ext.vector.printing import Names
-from tvm_iree_ext.vector.types import (
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.definition import Definition, register
+from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
+from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
+from tvm_iree_ext.vector.ir.vector_types import (
     ScalarType,
     TensorType,
     Type,
@@ -20,6 +19,7 @@ from tvm_iree_ext.vector.types import (
     fits,
     numpy_type,
 )
+from tvm_iree_ext.vector.ops import checks
 
 StaticSizes = tuple[int | None, ...]
 

@@ -4,8 +4,7 @@
 the program: constants are folded by the step that follows.
 """
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.patterns.cleanup import (
     drop_dead,
     drop_unchanged_carries,
@@ -26,7 +25,8 @@ from tvm_iree_ext.vector.patterns.folding import (
 from tvm_iree_ext.vector.patterns.forwarding import drop_overwritten, forward_stores
 from tvm_iree_ext.vector.patterns.places import difference
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again, apply
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 FOLDS: tuple[Pattern, ...] = (fold_slices, fold_inserts, fold_extracts, fold_shapes)
 """Of slices, extracts and shapes: where pieces that were cut meet those that were put together."""

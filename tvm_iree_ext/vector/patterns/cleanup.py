@@ -2,10 +2,10 @@
 
 from collections.abc import Hashable
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Block, Operation, Value, is_index
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value, is_index
 from tvm_iree_ext.vector.patterns.rewriter import rebuilt
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 
 def drop_dead(program: Program) -> bool:

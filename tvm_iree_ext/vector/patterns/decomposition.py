@@ -7,11 +7,11 @@ before:  r = extract_strided_slice d[4x4] at [1, 2] sizes [2, 2]
 after:   2 x (row = extract d[..];  part = extract_strided_slice row at [2] sizes [2];  insert part)
 """
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.folding import fold_constants
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 
 def decompose_slices(program: Program) -> Program:

@@ -9,10 +9,10 @@ from math import prod
 
 import numpy as np
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value, is_index
+from tvm_iree_ext.vector.ir.core import Operation, Value, is_index
+from tvm_iree_ext.vector.ir.vector_types import VectorType, numpy_type
 from tvm_iree_ext.vector.ops.tensors import sizes_of
-from tvm_iree_ext.vector.types import VectorType, numpy_type
+from tvm_iree_ext.vector.programs.builder import Builder
 
 _FOLDED = ("vector.", "arith.", "math.")
 _SCALED = ("arith.addi", "arith.subi", "arith.muli")

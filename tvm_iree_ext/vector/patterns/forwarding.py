@@ -5,12 +5,12 @@ before:  t = write v, m[0];  w = read t[4] : [4]   after:  w = read m[4]       (
 before:  t = write v, m[0];  u = write x, t[0]     after:  u = write x, m[0]
 """
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import TensorType
 from tvm_iree_ext.vector.patterns.glue import with_shape
 from tvm_iree_ext.vector.patterns.places import READS, WRITES, Access, access_of
 from tvm_iree_ext.vector.patterns.rewriter import again
-from tvm_iree_ext.vector.types import TensorType
+from tvm_iree_ext.vector.programs.builder import Builder
 
 
 def forward_stores(op: Operation, b: Builder) -> bool:

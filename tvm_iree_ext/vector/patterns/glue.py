@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Value
+from tvm_iree_ext.vector.ir.core import Value
+from tvm_iree_ext.vector.programs.builder import Builder
 
 
 def with_shape(b: Builder, value: Value, shape: Sequence[int]) -> Value:

@@ -20,15 +20,15 @@ Two buffers that are different values are different memory.
 
 from collections.abc import Iterator
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Block, Operation, Value
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import BufferType, TensorType
 from tvm_iree_ext.vector.patterns.canonicalization import clean
 from tvm_iree_ext.vector.patterns.cleanup import drop_unchanged_carries, is_defined_in
 from tvm_iree_ext.vector.patterns.forwarding import forward_stores, retargeted
 from tvm_iree_ext.vector.patterns.places import Access, access_of
 from tvm_iree_ext.vector.patterns.rewriter import apply, is_elementwise, rebuilt
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import BufferType, TensorType
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 
 def hoist_transfers(program: Program) -> Program:

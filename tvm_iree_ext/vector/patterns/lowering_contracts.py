@@ -12,15 +12,15 @@ Further parallel dims, batches among them, are unrolled around these.
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.kinds import elementwise_name
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.combining_kinds import elementwise_name
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import FLOATS
 from tvm_iree_ext.vector.ops.contract import REDUCTION, extents_of
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import FLOATS
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 OUTERPRODUCT, DOT, PARALLEL_ARITH = "outerproduct", "dot", "parallel_arith"
 STRATEGIES = (OUTERPRODUCT, DOT, PARALLEL_ARITH)

@@ -10,12 +10,12 @@ gather, scatter         ->  without hardware for it, for each lane: if mask: loa
 from collections.abc import Callable, Sequence
 from itertools import product
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.rewriter import again, is_elementwise
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 
 def lower_rows(program: Program) -> Program:

@@ -8,13 +8,13 @@ Inner parallel is right where the lanes are kept, as nothing has to be transpose
 
 from math import prod
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.kinds import elementwise_name
+from tvm_iree_ext.vector.ir.combining_kinds import elementwise_name
+from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.glue import with_shape
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 INNER_REDUCTION, INNER_PARALLEL, AUTO = "inner_reduction", "inner_parallel", "auto"
 STRATEGIES = (INNER_REDUCTION, INNER_PARALLEL, AUTO)

@@ -18,14 +18,14 @@ from functools import partial
 
 import numpy as np
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import BufferType, VectorType, vector
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import BufferType, VectorType, vector
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 LANES, CONDITIONS = "lanes", "conditions"
 MASKS = (LANES, CONDITIONS)

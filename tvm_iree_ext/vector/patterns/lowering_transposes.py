@@ -14,12 +14,12 @@ from math import prod
 
 import numpy as np
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import VectorType
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import VectorType
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 ELEMENTWISE, SHUFFLE, NETWORK = "elementwise", "shuffle", "network"
 STRATEGIES = (ELEMENTWISE, SHUFFLE, NETWORK)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from tvm_iree_ext.vector.ir import Operation
+from tvm_iree_ext.vector.ir.core import Operation
+from tvm_iree_ext.vector.ir.vector_types import bits
 from tvm_iree_ext.vector.ops.contract import PARALLEL, extents_of
 from tvm_iree_ext.vector.patterns.rewriter import is_elementwise
-from tvm_iree_ext.vector.types import bits
 
 NativeShape: TypeAlias = Callable[[Operation], Sequence[int] | None]
 """The shape of the pieces that an op is cut into, or None to leave it as it is."""

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.building import IndexLike
-from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.insertion import IndexLike
+from tvm_iree_ext.vector.ir.vector_types import vector
 from tvm_iree_ext.vector.ops.tensors import sizes_of
-from tvm_iree_ext.vector.types import vector
+from tvm_iree_ext.vector.programs.builder import Builder
 
 
 def slice_of_pad(b: Builder, op: Operation, at: Sequence[Value], sizes: Sequence[int]) -> Value:

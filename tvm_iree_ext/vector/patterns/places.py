@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.core import Operation, Value
 
 READS = ("vector.transfer_read", "vector.load")
 WRITES = ("vector.transfer_write", "vector.store")

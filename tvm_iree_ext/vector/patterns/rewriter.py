@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 Pattern: TypeAlias = Callable[[Operation, Builder], bool]
 """Looks at one operation and may replace it, with a builder that inserts before it; whether it

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.building import IndexLike
-from tvm_iree_ext.vector.errors import VectorError
-from tvm_iree_ext.vector.ir import Operation, Value
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.insertion import IndexLike
+from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ops.contract import REDUCTION
 from tvm_iree_ext.vector.ops.structured import extent_of, is_structured, nest_of, reach
 from tvm_iree_ext.vector.patterns.canonicalization import clean
 from tvm_iree_ext.vector.patterns.padding import slice_of_pad
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,16 @@ vectors stops the patterns that follow.
 
 from collections.abc import Callable
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ops.contract import PARALLEL
 from tvm_iree_ext.vector.ops.transfer import mask_dims
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.glue import without_units
 from tvm_iree_ext.vector.patterns.rewriter import again, is_elementwise, rebuilt
-from tvm_iree_ext.vector.tile_program import Program
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 
 def drop_unit_dims(program: Program) -> Program:

@@ -12,16 +12,16 @@ reduction dims are a chain, each the start of the next; all others are independe
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.core import Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import VectorType
 from tvm_iree_ext.vector.ops.contract import PARALLEL
 from tvm_iree_ext.vector.ops.transfer import mask_dims
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.native import NativeShape, shape_of
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again, is_elementwise, sweep
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import VectorType
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """Offsets and sizes of a piece."""

@@ -12,18 +12,18 @@ accumulates is a contraction with the nest's own maps; where these are no projec
 
 from collections.abc import Sequence
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Block, Operation, Value
-from tvm_iree_ext.vector.kinds import KINDS, elementwise_name
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.combining_kinds import KINDS, elementwise_name
+from tvm_iree_ext.vector.ir.core import Block, Operation, Value
+from tvm_iree_ext.vector.ir.vector_types import ScalarType, VectorType, vector
 from tvm_iree_ext.vector.ops.contract import PARALLEL, REDUCTION
 from tvm_iree_ext.vector.ops.structured import Nest, extent_of, is_structured, nest_of
 from tvm_iree_ext.vector.patterns.canonicalization import clean, fold_slices_into_transfers
 from tvm_iree_ext.vector.patterns.padding import vectorize_pad
 from tvm_iree_ext.vector.patterns.rewriter import apply, sweep
 from tvm_iree_ext.vector.patterns.windows import vectorize_windows
-from tvm_iree_ext.vector.tile_program import Program
-from tvm_iree_ext.vector.types import ScalarType, VectorType, vector
+from tvm_iree_ext.vector.programs.builder import Builder
+from tvm_iree_ext.vector.programs.vector_program import Program
 
 
 def vectorize(program: Program) -> Program:

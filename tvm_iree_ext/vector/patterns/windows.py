@@ -11,11 +11,11 @@ are left are projected permutations.
 from collections.abc import Sequence
 from itertools import product
 
-from tvm_iree_ext.vector.builder import Builder
-from tvm_iree_ext.vector.ir import Operation, Value
-from tvm_iree_ext.vector.maps import AffineMap
+from tvm_iree_ext.vector.ir.affine_maps import AffineMap
+from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ops.contract import PARALLEL, REDUCTION
 from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, Nest
+from tvm_iree_ext.vector.programs.builder import Builder
 
 _MATMUL = ("(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)")
 

@@ -1,0 +1,1 @@
+"""What rules of all targets stand on: lowering configs, spaces, the rule."""

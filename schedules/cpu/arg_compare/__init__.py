@@ -1,0 +1,1 @@
+"""arg_compare on CPUs."""

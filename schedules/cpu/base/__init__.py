@@ -1,0 +1,1 @@
+"""What all CPU rules share."""

@@ -1,0 +1,37 @@
+"""What the CPU rules share: the op and the target that they are for."""
+
+from typing import Any
+
+from tvm.target import Target
+
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.space import Space, around
+
+
+class CpuRule:
+    """A rule for one class of ops on LLVM CPU targets."""
+
+    name: str
+    lowers: type[Op]
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if not isinstance(op, self.lowers):
+            return f"{op.name} is not {self.lowers.__name__}"
+        if target.kind.name != "llvm":
+            return f"{target.kind.name} is not a CPU target"
+        return None
+
+    def heuristic(self, op: Any, target: Target) -> LoweringConfig:
+        """The config for an op that was never tuned; each rule has its own."""
+        raise NotImplementedError
+
+    def space(self, op: Any, target: Target) -> Space:
+        """What lies around the heuristic's config; rules that know more say more."""
+        return around(self.heuristic(op, target))
+
+    def check(self, config: LoweringConfig) -> "ConfigCheck":
+        """The checks of ``config`` that name this rule."""
+        return ConfigCheck(self.name, config)

@@ -1,0 +1,213 @@
+"""A contraction as products of matrices: dims fused and sorted by role.
+
+    for slabs:    result[m, n] = sum over depth of a[m, depth] * b[depth, n]
+
+``b`` is the factor whose n is the last dim of the result, so that vectors go along it: lhs or rhs.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.base.maps import IndexingMap
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.regions import Region
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64
+from tvm_iree_ext.schedules.shared.contraction_dims import Dims, FusedDims
+from tvm_iree_ext.tir.tir_expressions import cast
+
+
+@dataclass(frozen=True)
+class Plan(FusedDims):
+    """What is known of a contraction before code is emitted.
+
+    ``most_rows``: for code that runs where ``m``, which is not known, is no larger.
+    """
+
+    most_rows: int | None = None
+
+    @cached_property
+    def swapped(self) -> bool:
+        """Whether ``b`` is lhs."""
+        rows, columns = self.fused("lhs", "result"), self.fused("rhs", "result")
+        return bool(rows) and (not columns or self.maps["result"].dims[-1] in rows)
+
+    @property
+    def a(self) -> str:
+        """The factor that is read as scalars."""
+        return "rhs" if self.swapped else "lhs"
+
+    @property
+    def b(self) -> str:
+        """The factor that is read as vectors."""
+        return "lhs" if self.swapped else "rhs"
+
+    @cached_property
+    def m(self) -> int | None:
+        """The largest dim of the result that ``a`` has; the others are slabs."""
+
+        def size(dim: int) -> float:
+            count = self.count((dim,))
+            return float("inf") if count is None else count
+
+        return max(self.fused(self.a, "result"), key=size, default=None)
+
+    @cached_property
+    def n(self) -> int | None:
+        """The dim of the result that ``b`` has and vectors go along; the others are slabs."""
+        dims = self.fused(self.b, "result")
+        return next((dim for dim in reversed(self.maps["result"].dims) if dim in dims), None)
+
+    @cached_property
+    def slabs(self) -> Dims:
+        """The dims of the result but for ``m`` and ``n``, in its order."""
+        return tuple(dim for dim in self.maps["result"].dims if dim not in (self.m, self.n))
+
+    @cached_property
+    def depth(self) -> Dims:
+        """The dims that are reduced."""
+        return self.fused("lhs", "rhs")
+
+    def extent(self, dim: int | None) -> int | None:
+        """The extent of ``m`` or ``n``, 1 where there is none; None where it is not known.
+
+        Of ``m`` it may be the most that it can be.
+        """
+        if dim is None:
+            return 1
+        count = self.count((dim,))
+        return self.most_rows if count is None and dim == self.m else count
+
+    def lies_along(self, operand: str, dims: Sequence[int | None]) -> bool:
+        """Whether flat positions of ``dims`` are next to each other in an operand."""
+        return len(dims) == 1 and self.maps[operand].dims[-1:] == tuple(dims)
+
+    @cached_property
+    def runs_along_n(self) -> bool:
+        """Whether all that the epilogue takes and gives can be vectors along ``n``."""
+        live = [name for name in ("init", *self.op.others, "result") if name in self.maps]
+        return all(
+            self.n not in self.maps[name].dims or self.lies_along(name, [self.n]) for name in live
+        )
+
+    def last_vector(self, lanes: int, block: int) -> int | None:
+        """The column where the last vector begins that would end past the last column.
+
+        It ends with the row, and has columns of the one before, too: so all vectors are whole where
+        ``b`` is read and the result written.  None where there is none, or it cannot be so: in the
+        last block, of ``block`` columns at most, it would begin before the block.
+        """
+        wide = self.extent(self.n)
+        if wide is None or wide % lanes == 0 or (wide - 1) % block + 1 < lanes:
+            return None
+        return wide - lanes if self.runs_along_n and self.lies_along(self.b, [self.n]) else None
+
+    @property
+    def product_dtype(self) -> str:
+        """The type of products: int8 as float32, whose sums over a block are exact."""
+        op = self.op
+        return "float32" if op.accumulator_dtype == "int32" else op.accumulator_dtype
+
+
+@dataclass(frozen=True)
+class MadeView(View):
+    """A factor that a prologue makes, where it is read, of an operand and of others beside it."""
+
+    prologue: Region
+    others: tuple[View, ...]
+
+    def load(self, at: At, dtype: str, lanes: int = 1) -> Expr:
+        """The factor, or those of a run, at a point."""
+        if lanes == 1:
+            return self._made(at, dtype)
+        last = self.map.dims[-1]
+        # Regions are of scalars; a vector loop makes vectors of them.
+        made = emit.registers(lanes, dtype)
+        with emit.vector_loop(lanes) as lane:
+            I.buffer_store(made, self._made({**at, last: i64(at[last]) + lane}, dtype), [lane])
+        return I.Bind(made[emit.run(0, lanes)])
+
+    def _made(self, at: At, dtype: str) -> Expr:
+        wide = str(self.prologue.body.ty.dtype)
+        elements = (super().load(at, wide), *(view.load(at, wide) for view in self.others))
+        return cast(self.prologue(*elements), dtype)
+
+
+class Operands:
+    """The PrimFunc's operands while it is built, addressed by the fused dims of a plan.
+
+    ``declared`` is the op that the function is of, where the plan's is but a part of what it does;
+    then the result lacks the dims ``without``.
+    """
+
+    def __init__(self, plan: Plan, declared: Op | None = None, without: Dims = ()) -> None:
+        self.plan, self.op = plan, plan.op
+        parameters = Parameters.declare(declared or plan.op)
+        self.buffers = parameters.buffers
+        extents = [emit.product([parameters.extent(e) for e in group]) for group in plan.extents]
+        self.space = Space(tuple(extents))
+        self.views: dict[str, View] = {}
+        for name, one in plan.maps.items():
+            if name == "result" and without:
+                axes = tuple(axis for axis in one.axes if not set(axis) & set(without))
+                one = IndexingMap(one.num_dims, axes)
+            shape = [i64(extents[axis[0]]) if axis else i64(1) for axis in one.axes]
+            kind = plan.op.types[name].dtype
+            data = parameters.buffers[name].data
+            buffer: Any = I.decl_buffer(shape, kind, data=data, align=item_bytes(kind))
+            self.views[name] = View(buffer, one, self.space)
+        if plan.op.prologue is not None:
+            rhs, beside = self.views["rhs"], [self.views[name] for name in plan.op.beside_rhs]
+            self.views["rhs"] = MadeView(
+                rhs.buffer, rhs.map, rhs.space, plan.op.prologue, tuple(beside)
+            )
+        self.origin: At = dict.fromkeys(range(len(extents)), 0)
+
+    def extent(self, dim: int | None) -> Index:
+        """The extent of ``m`` or ``n``."""
+        return 1 if dim is None else self.space.extents[dim]
+
+    def at(self, at: At, dim: int | None, value: Index) -> At:
+        """A point with another value of ``m`` or ``n``."""
+        return at if dim is None else {**at, dim: value}
+
+    def depth_at(self, at: At, k: Index) -> At:
+        """A point at a flat position of the dims that are reduced."""
+        return {**at, **self.space.spread(k, self.plan.depth)}
+
+    def element(self, name: str, dtype: str, at: At) -> Expr:
+        """An operand's element, as the epilogue takes it."""
+        view = self.views[name]
+        if dtype == "bool":
+            return view.load(at, "int8") != tirx.const(0, "int8")
+        return view.load(at, dtype)
+
+    def finish(self, at: At, value: Expr) -> None:
+        """Take the sum of products at a point to the result."""
+        op = self.op
+        if op.has_init:
+            value = value + self.element("init", op.accumulator_dtype, at)
+        if op.epilogue is not None:
+            seen = [str(one.ty.dtype) for one in op.epilogue.parameters[1:]]
+            rest = [self.element(n, d, at) for n, d in zip(op.others, seen, strict=True)]
+            value = op.epilogue(value, *rest)
+        self.views["result"].store(at, value)
+
+    def write(
+        self, line: At, column: Expr, columns: Index, lanes: int, value: Callable[[Expr], Expr]
+    ) -> None:
+        """The sums of a part of a line to the result; ``value`` has them by their place there."""
+
+        def piece(j: Index, lanes: int) -> None:
+            with emit.vector_loop(lanes) if lanes > 1 else emit.serial(1) as lane:
+                place = i64(j) + lane
+                self.finish(self.at(line, self.plan.n, column + place), value(place))
+
+        emit.in_vectors(columns, lanes if self.plan.runs_along_n else 1, piece)

@@ -1,0 +1,1 @@
+"""Pieces of CPU kernels for several families: stores, strides, lanes, tasks."""

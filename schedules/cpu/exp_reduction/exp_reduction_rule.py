@@ -1,0 +1,180 @@
+"""The CPU rule for exp_reduction: tiles of keys, or loops over single outputs."""
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.base.maps import IndexingMap
+from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_nests import Nests
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import Parts
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_tiles import CHAINS, Tiles
+from tvm_iree_ext.schedules.emit import View
+from tvm_iree_ext.schedules.shared.exp_reduction_operands import Operands
+from tvm_iree_ext.schedules.shared.exp_reduction_plan import Plan
+from tvm_iree_ext.targets.cpu import cpu_features
+
+# Below this many points a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_POINTS = 50_000
+
+# What the rows of a task accumulate in; more would not stay in the L2 cache.
+_STATE_BYTES = 256 * 1024
+
+# Points of a part of the keys that is worth a task of its own.
+_PART_POINTS = 20_000
+
+# Accumulators of a product by vector registers: rows of weights x vectors of columns.
+_REGISTER_TILE = {16: (6, 2), 32: (6, 4)}
+
+
+class CpuExpReduction(CpuRule):
+    """exp_reduction on an LLVM CPU target."""
+
+    name = "cpu.exp_reduction"
+    lowers = ExpReduction
+
+    def heuristic(self, op: ExpReduction, target: Target) -> LoweringConfig:
+        """Keys in the lanes where scores lie along them; tiles that the caches hold."""
+        features, plan = cpu_features(target), Plan(op)
+        lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
+        rows, vectors = _REGISTER_TILE[features.vector_registers]
+        product = any(one.right is not None for one in plan.tiled)
+        form = "tiles" if plan.keys and (plan.scores_lie_along_keys or product) else "nests"
+        wide = CHAINS * lanes
+        # Rows share the right side of a product; without one they go one by one.
+        tile_m, tile_k = 1, 64 * wide
+        if product:
+            tile_m, tile_k = _row_tile(plan, rows, features.cores), 2 * wide
+        keys = plan.count(plan.keys[-1:])
+        if keys is not None:
+            tile_k = min(tile_k, -(-keys // wide) * wide)
+        points = 0 if op.signature.symbols else max(map(op.visits, range(len(op.outputs))))
+        return LoweringConfig(
+            algorithm=form,
+            workgroup_tile={"m": tile_m, "columns": 16 * lanes},
+            reduction_tile={"k": tile_k},
+            register_tile={"m": rows, "n": vectors},
+            vector_lanes=lanes,
+            splits=_splits(plan, tile_m, features.cores) if form == "tiles" else 1,
+            parallel=bool(op.signature.symbols) or points > _SERIAL_POINTS,
+        )
+
+    def space(self, op: ExpReduction, target: Target) -> Space:
+        """Rows and keys of a task, register tiles, parts of the keys."""
+        features, plan, usual = cpu_features(target), Plan(op), self.heuristic(op, target)
+        keys = tuple(CHAINS * many for many in (1, 2, 4, 8, 16, 32, 64))
+        cores = features.cores
+        forms = [
+            form(
+                usual,
+                Choice("workgroup_tile.m", (1, 2, 4, 6, 8, 12, 16, 24, 32, 48)),
+                Choice("workgroup_tile.columns", (4, 8, 16, 32), ("vector_lanes",)),
+                Choice("reduction_tile.k", keys, ("vector_lanes",)),
+                Choice("register_tile.m", (1, 2, 4, 5, 6, 8, 10, 12)),
+                Choice("register_tile.n", (1, 2, 3, 4)),
+                Choice("vector_lanes", (max(usual.vector_lanes // 2, 1),)),
+                Choice("splits", tuple({1, cores, 2 * cores})),
+                Choice("parallel", (False, True)),
+            )
+        ]
+
+        def accept(config: LoweringConfig) -> str | None:
+            rows, vectors = (config.register_tile[role] for role in ("m", "n"))
+            if (needed := rows * vectors + vectors + 1) > features.vector_registers:
+                return f"{needed} vectors do not fit {features.vector_registers} registers"
+            return refusal(lambda: _check(plan, self.check(config)))
+
+        return Space.of(usual, forms, accept)
+
+    def lower(self, op: ExpReduction, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        plan = Plan(op)
+        _check(plan, self.check(config))
+        return ir.IRModule({op.entry: _kernel(op, plan, config)})
+
+
+def _row_tile(plan: Plan, rows: int, cores: int) -> int:
+    """Rows of a task with a product: whole register tiles, and tasks for all cores."""
+    columns = max(plan.count(one.columns) or 1 for one in plan.tiled)
+    fitting = _STATE_BYTES // (columns * item_bytes(plan.op.compute_dtype))
+    most = max(1, min(8, fitting // rows))
+    return next(
+        (
+            rows * many
+            for many in range(most, 1, -1)
+            if _tasks(plan, rows * many, cores) >= 2 * cores
+        ),
+        rows,
+    )
+
+
+def _tasks(plan: Plan, tile_m: int, unknown: int) -> int:
+    """How many tiles of rows there are; where an extent is not known, many times ``unknown``."""
+    rows = plan.count([dim for dim in plan.rows if dim not in plan.shared])
+    shared = plan.count(plan.shared)
+    return 4 * unknown if rows is None or shared is None else shared * -(-rows // tile_m)
+
+
+def _splits(plan: Plan, tile_m: int, cores: int) -> int:
+    """Into how many parts the keys of a row go: the fewest that share few rows' work evenly."""
+    tasks, keys = _tasks(plan, tile_m, cores), plan.count(plan.keys[-1:])
+    columns = sum(plan.count(one.columns) or 1 for one in plan.tiled)
+    small = keys is not None and keys * columns < _PART_POINTS * cores
+    if tasks >= 4 * cores or small or not plan.mergeable:
+        return 1
+    return next((s for s in range(1, cores + 1) if tasks * s % cores == 0), cores)
+
+
+def _kernel(op: ExpReduction, plan: Plan, config: LoweringConfig) -> tirx.PrimFunc:
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        parameters = Operands.declare(op, plan)
+        with I.sblock("root"):
+            operands = Operands.of(op, plan, parameters)
+            space = operands.space
+            shape = [space.extents[dim] for dim in plan.rows]
+            by_row = IndexingMap(len(plan.groups), tuple((dim,) for dim in plan.rows))
+            view = View(emit.scratch(shape, op.compute_dtype), by_row, space)
+            nests = Nests(operands, config, view)
+            if config.algorithm == "tiles":
+                parts = Parts(nests, config.splits) if config.splits > 1 else None
+                Tiles(operands, config, view, parts).emit()
+                if parts is not None:
+                    parts.merge()
+                rest = [one for one in plan.accumulations if one not in plan.tiled]
+            else:
+                nests.emit_maximum()
+                rest = list(plan.accumulations)
+            for one in rest:
+                nests.emit_output(one)
+    return builder.get()
+
+
+def _check(plan: Plan, check: ConfigCheck) -> None:
+    """Raise ScheduleError for a config that the kernels cannot use."""
+    check.algorithm(*(("tiles", "nests") if plan.keys else ("nests",)))
+    wide = CHAINS * check.lanes()
+    splits = check.splits()
+    if check.config.algorithm != "tiles":
+        check.expect(splits == 1, "splits", splits, "1 in the form nests")
+    check.need(
+        splits == 1 or plan.mergeable,
+        f"splits is {splits}; expected 1, as an output is no sum of weights up to a factor",
+    )
+    for role in ("m", "columns"):
+        check.tile("workgroup_tile", role)
+    for role in ("m", "n"):
+        check.tile("register_tile", role)
+    tile_k = check.tile("reduction_tile", "k")
+    expected = f"a multiple of {wide} (vectors of keys)"
+    check.expect(tile_k % wide == 0, "reduction_tile['k']", tile_k, expected)

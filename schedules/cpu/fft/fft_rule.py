@@ -1,0 +1,190 @@
+"""The CPU rules of ``iree_linalg_ext.fft``, one butterfly stage, and of whole transforms."""
+
+import math
+from dataclasses import replace
+
+from tvm import ir
+from tvm.target import Target
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.families.fft.fft import Fft
+from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of, goes_in_lanes, passes
+from tvm_iree_ext.schedules.cpu.fft.fft_stage import stage_kernel
+from tvm_iree_ext.schedules.cpu.fft.fft_tasks import complex_length, transform_kernel
+from tvm_iree_ext.schedules.shared.fft.fft_codelets import LARGEST_PRIME
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
+
+# Below this much memory a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_BYTES = 200_000
+
+
+class CpuFft(CpuRule):
+    """A butterfly stage on an LLVM CPU target, in one pass over memory."""
+
+    name = "cpu.fft"
+    lowers = Fft
+
+    def heuristic(self, op: Fft, target: Target) -> LoweringConfig:
+        """The target's vectors; threads where there is much to read."""
+        lanes = cpu_features(target).lanes(item_bytes(op.compute_dtype) * 8)
+        large = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        return LoweringConfig(vector_lanes=lanes, parallel=large)
+
+    def space(self, op: Fft, target: Target) -> Space:
+        """The vectors, and whether there are threads."""
+        usual = self.heuristic(op, target)
+        lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 2),))
+        return Space((form(usual, lanes, Choice("parallel", (False, True))),))
+
+    def lower(self, op: Fft, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a number of lanes that is not a power of two.
+        """
+        self.check(config).lanes(least=2)
+        return ir.IRModule({op.entry: stage_kernel(op, config)})
+
+
+_SERIAL_FLOPS = 1_000_000
+# Of one task: each takes its memory anew.
+_TASK_POINTS = 8192
+# Fewer vectors of rows are not worth their transposes.
+_ROWS_FOR_LANES = 4
+# Rows from here on take whole vectors also where these are computed in halves: fewer instructions.
+# Measured on a Zen 4: halves take 0.63 to 0.95 times as long below, and 1.02 to 1.07 above.
+_WHOLE_VECTORS_BYTES = 12288
+# A row below this is not worth sharing among threads.
+_SHARED_LENGTH = 16384
+
+
+class CpuFftTransform(CpuRule):
+    """A whole transform on an LLVM CPU target."""
+
+    name = "cpu.fft_transform"
+    lowers = FftTransform
+
+    def heuristic(self, op: FftTransform, target: Target) -> LoweringConfig:
+        """Vectors within a row, or across rows; Bluestein's form for large primes."""
+        features = cpu_features(target)
+        length = complex_length(op)
+        lanes = self.lanes(op, features)
+        # A codelet's points, and as many intermediate ones, in registers.
+        radix = 16 if features.vector_registers >= 32 else 8
+        rows = [e for axis, e in enumerate(op.shape) if axis != op.axis]
+        columns = self.columns(op, target, lanes, radix)
+        tile = {"radix": radix}
+        dynamic = any(isinstance(extent, str) for extent in rows)
+        count = 0 if dynamic else math.prod(e for e in rows if isinstance(e, int))
+        if passes(length, radix) is None:
+            algorithm = "bluestein"
+        elif columns and (
+            count < _ROWS_FOR_LANES * lanes or not goes_in_lanes(length, columns[0], lanes, radix)
+        ):
+            algorithm, tile["columns"] = "row", columns[0]
+        else:
+            algorithm = "lanes"
+        few = not dynamic and count < 2 * features.cores
+        shared = algorithm == "row" and few and length >= _SHARED_LENGTH
+        tasks: dict[str, int] = {}
+        if algorithm != "bluestein":
+            most = _TASK_POINTS // length
+            balanced = most if dynamic else min(most, -(-count // (4 * features.cores)))
+            tasks["rows"] = max(1, balanced)
+        return LoweringConfig(
+            algorithm=algorithm,
+            workgroup_tile=tasks,
+            register_tile=tile,
+            vector_lanes=lanes,
+            splits=features.cores if shared else 1,
+            parallel=dynamic or op.flops() > _SERIAL_FLOPS,
+        )
+
+    def space(self, op: FftTransform, target: Target) -> Space:
+        """The largest radix, the vectors, within a row or across rows, who shares a row."""
+        usual, features = self.heuristic(op, target), cpu_features(target)
+        most = 32 if features.vector_registers >= 32 else 16
+        radix = Choice(
+            "register_tile.radix", tuple(1 << bit for bit in range(1, 6) if 1 << bit <= most)
+        )
+        whole = features.lanes(item_bytes(op.compute_dtype) * 8)
+        others = sorted({whole, max(whole // 2, 2)} - {usual.vector_lanes})
+        lanes = Choice("vector_lanes", tuple(others))
+        parallel = Choice("parallel", (False, True))
+        # Bluestein's form computes three transforms: only where there is no other.
+        name = "bluestein" if usual.algorithm == "bluestein" else "lanes"
+        tile = {"radix": usual.register_tile["radix"]}
+        rows = Choice("workgroup_tile.rows", (1, 4, 16, 64))
+        one = replace(usual, algorithm=name, register_tile=tile, splits=1)
+        forms = [form(one, radix, lanes, rows, parallel)]
+        if values := self.columns(op, target, usual.vector_lanes, tile["radix"]):
+            columns = Choice("register_tile.columns", tuple(values))
+            splits = Choice("splits", (1, features.cores))
+            first = usual.register_tile.get("columns", values[0])
+            row = replace(usual, algorithm="row", register_tile={**tile, "columns": first})
+            forms.append(form(row, radix, columns, lanes, rows, splits, parallel))
+        return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
+
+    @staticmethod
+    def lanes(op: FftTransform, features: CpuFeatures) -> int:
+        """Lanes of the vectors: half of them for short rows where vectors are computed in halves.
+
+        Then they cost as much for each lane, fewer are empty, and transposes take fewer rounds.
+        """
+        size = item_bytes(op.compute_dtype)
+        short = features.in_halves and 2 * complex_length(op) * size < _WHOLE_VECTORS_BYTES
+        return features.lanes(size * 8) // (2 if short else 1)
+
+    @staticmethod
+    def columns(op: FftTransform, target: Target, lanes: int, radix: int) -> list[int]:
+        """The lengths that the columns of a row can have, the best first; none across rows.
+
+        Half a vector at least where the first lanes are stored as fast as all.
+        """
+        if any(extent != 1 for extent in op.shape[op.axis + 1 :]):
+            return []
+        features = cpu_features(target)
+        whole = lanes == features.lanes(item_bytes(op.compute_dtype) * 8)
+        masks = whole and features.vector_bits == 512 and _stores_lanes(op)
+        least = lanes // 2 if masks else lanes
+        return columns_of(complex_length(op), lanes, radix, least)
+
+    def lower(self, op: FftTransform, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        _check(op, self.check(config))
+        return ir.IRModule({op.entry: transform_kernel(op, config, cpu_features(target))})
+
+
+def _stores_lanes(op: FftTransform) -> bool:
+    """Whether the first lanes of a vector can be stored as a result."""
+    return op.kind in ("forward", "inverse") and op.dtype in ("float32", "float64")
+
+
+def _check(op: FftTransform, check: ConfigCheck) -> None:
+    lanes, radix = check.lanes(least=2), check.tile("register_tile", "radix")
+    check.power_of_two("register_tile['radix']", radix, least=2)
+    form, length = check.algorithm("row", "lanes", "bluestein"), complex_length(op)
+    if form == "row":
+        inner = all(extent == 1 for extent in op.shape[op.axis + 1 :])
+        check.need(inner, "'row' needs the axis to be the innermost")
+        columns = check.tile("register_tile", "columns", length)
+        check.need(
+            columns in columns_of(length, lanes, radix, least=1)
+            and (columns >= lanes or _stores_lanes(op)),
+            f"'row' needs columns of {length} elements that leave rows of {lanes} or more, and"
+            f" primes up to {LARGEST_PRIME}; not {columns}",
+        )
+    if form == "lanes":
+        smooth = passes(length, radix) is not None
+        check.need(smooth, "'lanes' needs a length of primes up to 13")
+    if form != "bluestein":
+        check.tile("workgroup_tile", "rows")

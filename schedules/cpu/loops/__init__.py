@@ -1,0 +1,1 @@
+"""Plain loops of imported programs on CPUs."""

@@ -1,0 +1,325 @@
+"""Nests that reduce: along a line in several vectors of partial results, or of lines side by side.
+
+``along``: the elements that are reduced lie next to each other; partial results are in as many
+vectors as hide the latency of an addition, and are put together at the end.
+``across``: the results lie next to each other, and so do the elements that go into them; a few
+vectors of results stay in registers over all that is reduced.
+Else one result after another.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.cpu.loops.loops_axes import pieces, tasks
+from tvm_iree_ext.schedules.cpu.loops.loops_map import cost_of, lanes_along, widest_bits
+from tvm_iree_ext.schedules.cpu.loops.loops_strided import Strided
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.schedules.shared.loops.loops_combiners import Combiner, combiner_of
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, Nest, linear_index, step
+from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, Memory, Point, noted
+from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
+from tvm_iree_ext.targets.cpu import CpuFeatures
+
+_VECTORS = 4  # of partial results; an addition takes 4 cycles
+
+At = Mapping[ir.Var, Expr]
+
+
+def emit_reduction(nest: Nest, memory: Memory, features: CpuFeatures) -> None:
+    """The loops of a nest that reduces."""
+    _Reduction(nest, memory, features).emit()
+
+
+class _Reduction:
+    def __init__(self, nest: Nest, memory: Memory, features: CpuFeatures) -> None:
+        self.nest, self.memory, self.features = nest, memory, features
+        self.buffers = [store.buffer for store in nest.stores]
+        self.cells = Cells()
+        self.stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
+        look = self.look = noted(nest, memory, self.cells, accumulated=self.stand_ins)
+        self.strided = Strided((), ())
+        stored = [linear_index(store.buffer, list(store.indices)) for store in nest.stores]
+        self.steps = Steps((*stored, *(a.position for a in look.accesses)), nest.axes)
+        self.first_cells = Cells()
+        first = Point(memory, {}, nest, self.first_cells)
+        for store in nest.init:
+            first.value(store.value)
+        all_steps = Steps((*self.steps.positions, *(a.position for a in first.accesses)), nest.axes)
+        named = [*look.named, *first.named]
+        self.spatial = merged(in_order(nest), all_steps, named)
+        self.reduced = merged(nest.reduced, self.steps, named)
+        kept = [axis.var for axis in (*self.spatial, *self.reduced)]
+        self.gone = {
+            a.var: i64(0) for a in nest.axes if not any(a.var.same_as(var) for var in kept)
+        }
+
+    def emit(self) -> None:
+        combiner = None
+        if len(self.nest.stores) == 1 and not self.nest.cells:
+            combiner = combiner_of(self.nest.stores[0].value, self.buffers[0])
+        across = self._lanes_across()
+        along = self._lanes_along_reduced() if combiner is not None else 1
+        # A short line, such as that of a window, does not fill vectors.
+        if combiner is not None and along > 1 and (along >= across or across == 1):
+            self._emit_along(combiner, along)
+            return
+        if self.spatial:
+            stores = len(self.nest.stores)
+            self.strided = Strided(self.look.accesses, self.steps.of(self.spatial[-1])[stores:])
+        self._emit_across(across)
+
+    def _lanes_across(self) -> int:
+        """Lanes of vectors along the last spatial axis; 1 for what is not next to each other."""
+        if not self.spatial:
+            return 1
+        line, stores = self.spatial[-1], len(self.nest.stores)
+        lanes = lanes_along(line, self.steps, stores, self.look, self.nest, self.features)
+        length = known(line.extent)
+        return 1 if length is not None and length < 4 else lanes
+
+    def _lanes_along_reduced(self) -> int:
+        """Lanes of vectors along the last reduced axis; 1 where reads are not next to another."""
+        line = self.reduced[-1]
+        steps = [step(a.position, line, self.nest.axes) for a in self.look.accesses]
+        if (
+            self.look.is_one_by_one(line)
+            or 1 not in steps
+            or any(one not in (0, 1) for one in steps)
+        ):
+            return 1
+        read = zip(self.look.accesses, steps, strict=True)
+        buffers = [*self.buffers, *(access.buffer for access, one in read if one)]
+        lanes = self.features.lanes(widest_bits(buffers))
+        length = known(line.extent)
+        while length is not None and lanes > max(length, 1):
+            lanes //= 2
+        return lanes
+
+    def _first(self, at: At, lane: Expr | None) -> list[Expr]:
+        """What the results are before anything is added."""
+        if not self.nest.init:
+            return [self._load(store, at) for store in self.nest.stores]
+        point = Point(self.memory, at, self.nest, self.first_cells, lane)
+        values = {store.buffer: point.value(store.value) for store in self.nest.init}
+        return [values[buffer] for buffer in self.buffers]
+
+    def _place(self, store: Any, at: At) -> Expr:
+        return Point(self.memory, at, self.nest, Cells()).place(store)
+
+    def _load(self, store: Any, at: At) -> Expr:
+        return self.memory.load(store.buffer, self._place(store, at))
+
+    def _steps(
+        self,
+        at: At,
+        lane: Expr | None,
+        accumulated: Sequence[Expr],
+        gathered: Mapping[int, Any] | None = None,
+    ) -> list[Expr]:
+        """The new values of what is accumulated."""
+        held = dict(zip(self.buffers, accumulated, strict=True))
+        point = Point(self.memory, at, self.nest, self.cells, lane, held, gathered=gathered)
+        return [point.value(store.value) for store in self.nest.stores]
+
+    def _gathered(self, at: At, lanes: int) -> Mapping[int, Any]:
+        """What strided accesses read, the first lane of which is at a point."""
+        first = noted(self.nest, self.memory, Cells(), at, self.stand_ins)
+        return self.strided.gather(self.memory, first.accesses, lanes)
+
+    def _over(self, axes: Sequence[Axis], at: At, body: Callable[[At], None]) -> None:
+        if not axes:
+            body(at)
+            return
+        with serial(axes[0].extent) as value:
+            self._over(axes[1:], {**at, axes[0].var: value}, body)
+
+    def _within(self) -> "int | Expr":
+        return emit.product([axis.count for axis in self.reduced])
+
+    def _make_cells(self, lanes: int) -> None:
+        self.cells.make(lanes)
+        self.strided.make(lanes)
+        self.first_cells.make(lanes)
+
+    # Results side by side.
+
+    def _emit_across(self, lanes: int) -> None:
+        cost = cost_of(self.nest)
+        if not self.spatial:
+            self._make_cells(1)
+            self._tile({**self.gone}, None, 1)
+            return
+        *outer, line = self.spatial
+        rows = emit.product([axis.count for axis in outer])
+        width = lanes * _VECTORS if lanes > 1 else 1
+        chunks, length = chunked_results(line, rows, width, self.features.cores)
+
+        def row(at: At) -> None:
+            self._make_cells(lanes)
+            start: Index = 0
+            count: Index = line.count
+            if chunks is not None:
+                start = at[chunks.var] * length
+                count = emit.held_index(emit.smaller(length, i64(line.count) - start))
+
+            def piece(place: Index, count: int) -> None:
+                self._tile({**self.gone, **at, line.var: i64(place)}, line, count, lanes)
+
+            pieces(count, width, start, piece, may_overlap=bool(self.nest.init))
+
+        loops = outer if chunks is None else [*outer, chunks]
+        per = line.count if chunks is None else length
+        within = emit.product([per, self._within()])
+        tasks(loops, cost, within, self.features.cores, row)
+
+    def _tile(self, at: At, line: Axis | None, count: int, lanes: int = 1) -> None:
+        """``count`` results from ``at`` on, in vectors."""
+        lanes = min(lanes, count)
+        parts = count // lanes
+        tiles = [emit.registers(count, _held(buffer)) for buffer in self.buffers]
+
+        several = self.buffers if len(self.buffers) > 1 else []
+        fresh = [emit.registers(count, _held(buffer)) for buffer in several]
+        gathered: Mapping[int, Any] | None = None
+
+        def each(body: Callable[[At, Expr | None, Expr], None], at: At) -> None:
+            nonlocal gathered
+            for part in range(parts):
+                self.cells.rewind()
+                self.first_cells.rewind()
+                if lanes == 1:
+                    body(_moved(at, line, part), None, i64(part))
+                    continue
+                if body is add and self.strided:
+                    gathered = self._gathered(_moved(at, line, part * lanes), lanes)
+                with emit.vector_loop(lanes) as lane:
+                    body(_moved(at, line, lane + part * lanes), lane, lane + part * lanes)
+
+        def first(at: At, lane: Expr | None, place: Expr) -> None:
+            for tile, value in zip(tiles, self._first(at, lane), strict=True):
+                _put(tile, value, place)
+
+        def add(at: At, lane: Expr | None, place: Expr) -> None:
+            before = [_get(t, b, place) for t, b in self._pairs(tiles)]
+            values = self._steps(at, lane, before, gathered if lane is not None else None)
+            if fresh:  # all are computed before any is stored
+                for tile, value in zip(fresh, values, strict=True):
+                    _put(tile, value, place)
+                values = [_get(t, b, place) for t, b in self._pairs(fresh)]
+            for tile, value in zip(tiles, values, strict=True):
+                _put(tile, value, place)
+
+        def finish(at: At, lane: Expr | None, place: Expr) -> None:
+            for store, (tile, buffer) in zip(self.nest.stores, self._pairs(tiles), strict=True):
+                self.memory.store(buffer, self._place(store, at), _get(tile, buffer, place))
+
+        each(first, at)
+        self._over(self.reduced, at, lambda at: each(add, at))
+        each(finish, at)
+
+    def _pairs(self, tiles: Sequence[Any]) -> list[tuple[Any, ir.Var]]:
+        return list(zip(tiles, self.buffers, strict=True))
+
+    # A line of elements for each result.
+
+    def _emit_along(self, combiner: Combiner, lanes: int) -> None:
+        tasks(
+            self.spatial,
+            cost_of(self.nest),
+            self._within(),
+            self.features.cores,
+            lambda at: self._line({**self.gone, **at}, combiner, lanes),
+        )
+
+    def _line(self, at: At, combiner: Combiner, lanes: int) -> None:
+        self._make_cells(lanes)
+        (buffer,) = self.buffers
+        dtype = _held(buffer)
+        *others, line = self.reduced
+        length = known(line.extent)
+        vectors = _VECTORS
+        while length is not None and vectors * lanes > length:
+            vectors //= 2
+        tile = emit.registers(lanes * vectors, dtype)
+        total = emit.registers(1, dtype)
+        zero = i64(0)
+        self.cells.rewind()
+        self.first_cells.rewind()
+        _put(total, self._first(at, None)[0], zero)
+
+        def element(at: At, lane: Expr | None) -> Expr:
+            point = Point(self.memory, at, self.nest, self.cells, lane)
+            return point.value(combiner.element)
+
+        def lines(at: At) -> None:
+            count = length if length is not None else line.count
+            blocks = (
+                emit.held_index(tirx.truncdiv(i64(count), i64(lanes * vectors)))
+                if length is None
+                else length // (lanes * vectors)
+            )
+
+            def vector(place: Expr, part: int, *, is_first: bool) -> None:
+                self.cells.rewind()
+                with emit.vector_loop(lanes) as lane:
+                    here = lane + part * lanes
+                    value = element({**at, line.var: place + here}, lane)
+                    if not is_first:
+                        value = combiner.of(_get(tile, buffer, here), value)
+                    _put(tile, value, here)
+
+            def whole() -> None:
+                for part in range(vectors):
+                    vector(zero, part, is_first=True)
+                with serial(blocks, 1) as block:
+                    for part in range(vectors):
+                        vector(block * (lanes * vectors), part, is_first=False)
+                with serial(lanes * vectors) as lane:
+                    both = combiner.of(_get(total, buffer, zero), _get(tile, buffer, lane))
+                    _put(total, both, zero)
+
+            if length is None:
+                with I.If(blocks > 0), I.Then():
+                    whole()
+            else:
+                whole()
+            with serial(i64(count), i64(blocks) * (lanes * vectors)) as place:
+                self.cells.rewind()
+                value = element({**at, line.var: place}, None)
+                _put(total, combiner.of(_get(total, buffer, zero), value), zero)
+
+        self._over(others, at, lines)
+        (store,) = self.nest.stores
+        self.memory.store(buffer, self._place(store, at), _get(total, buffer, zero))
+
+
+def chunked_results(
+    line: Axis, rows: "int | Expr", width: int, cores: int
+) -> tuple[Axis | None, int]:
+    """Chunks of one vector tile, where the rows are too few for the threads."""
+    count, length = known(rows), known(line.extent)
+    if (count is not None and count >= cores) or (length is not None and length < 2 * width):
+        return None, 0
+    chunks = emit.ceil_div(line.count, width)
+    return Axis(tirx.Var("chunk", "int64"), i64(chunks), False), width
+
+
+def _moved(at: At, line: Axis | None, by: "Expr | int") -> At:
+    return at if line is None or known(by) == 0 else {**at, line.var: at[line.var] + by}
+
+
+def _held(buffer: ir.Var) -> str:
+    dtype = str(buffer.ty.dtype)
+    return "int8" if dtype == "bool" else dtype
+
+
+def _put(tile: Any, value: Expr, place: Expr) -> None:
+    I.buffer_store(tile, emit.cast(value, str(tile.ty.dtype)), [place])
+
+
+def _get(tile: Any, buffer: ir.Var, place: Expr) -> Expr:
+    return emit.cast(tile[place], str(buffer.ty.dtype))

@@ -1,0 +1,47 @@
+"""Plain loops of imported programs on the CPU: elementwise functions, copies, reductions.
+
+Axes of a nest that are contiguous in every buffer become one; the last runs in vectors, the first
+are shared among the threads where there is enough to do.
+"""
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.target import Target
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.schedules.cpu.loops.loops_map import emit_map
+from tvm_iree_ext.schedules.cpu.loops.loops_reduction import emit_reduction
+from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Nest, form_of
+from tvm_iree_ext.schedules.shared.loops.loops_point import Memory
+from tvm_iree_ext.targets.cpu import cpu_features
+
+
+def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
+    """The function scheduled for a CPU, by the symbol ``name``.
+
+    One that is no sequence of nests is left as it is.
+    """
+    form = form_of(function)
+    if form is None:
+        return _with_own_alignment(function).with_attr("global_symbol", name)
+    features = cpu_features(target)
+
+    def each(nest: Nest, memory: Memory) -> None:
+        (emit_reduction if nest.reduced else emit_map)(nest, memory, features)
+
+    return emit_nests(function, form, name, each)
+
+
+def _with_own_alignment(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function with parameters that need no more alignment than an item."""
+    declared: dict[ir.Var, ir.Var] = {}
+    for parameter in function.params:
+        if isinstance(parameter.ty, tirx.BufferType):
+            dtype = str(parameter.ty.dtype)
+            declared[parameter] = tirx.decl_buffer(
+                parameter.ty.shape, dtype, parameter.name, data_alignment=item_bytes(dtype)
+            )
+    body = tvm_ffi.structural_map(function.body, (ir.Var, lambda var: declared.get(var, var)))
+    parameters = [declared.get(parameter, parameter) for parameter in function.params]
+    return tirx.PrimFunc(parameters, body, function.ret_type, function.attrs)

@@ -1,0 +1,1 @@
+"""Products of register tiles: multiply-adds, dot products, AMX."""

@@ -1,0 +1,1 @@
+"""Scans on CPUs."""

@@ -1,0 +1,1 @@
+"""The Winograd transforms on CPUs, and products with transformed filters."""

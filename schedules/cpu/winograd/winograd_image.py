@@ -1,0 +1,289 @@
+"""The loops of the Winograd transforms of images.
+
+Some tiles of a row, and some vectors of channels, are transformed at once:
+
+    input:   for columns of the image that the tiles cover:   scratch[:, column] = B^T (column)
+             for rows a of scratch, tiles:                    result[a, :] = B^T (elements of row a)
+    output:  for columns of tiles:                            scratch[:, column] = A^T (column)
+             for rows of scratch, tiles:                      result row = A^T (elements of the row)
+
+so that the products along columns are shared by windows that overlap, and that memory is read and
+written in few runs at a time: rows of tiles are apart by any number of bytes, and many lines at the
+same place in a page drive each other out of the first cache.  With channels innermost, vectors are
+read and written where they are; otherwise a square of channels and columns is transposed in
+registers, on its way to or from scratch, a vector of channels after the other.
+"""
+
+from collections.abc import Sequence
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.families.winograd.winograd import Winograd
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.winograd.winograd_row import Rows, RowTransform, vectors_at_once
+from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import Vectors, over_channels, store, tasks
+from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
+
+# Lines fetched in each of the places that a tile goes to; measured: 1, 3 and 4 help less.
+_VECTORS_AHEAD = 2
+
+
+class InputRow(RowTransform):
+    """``input_transform``."""
+
+    @staticmethod
+    def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
+        """The columns of the image that the tiles cover."""
+        i, r = op.input_tile_size, op.output_tile_size
+        return i, tiles * r + i - r
+
+    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
+        """Products along columns to scratch, then those along rows to the tiles."""
+        i, r = self.i, self.r
+        scratch = self.rows_of_scratch(channels.lanes)
+        top, left = (I.Bind(at * r - pad) for at, pad in zip((h, first), self.padding, strict=True))
+        needed = I.Bind(i64(count) * r + (i - r))
+        # The columns of scratch that are in the image: from, to.
+        begin: Index = 0
+        if self.padding[1]:
+            begin = I.Bind(i64(emit.larger(emit.smaller(-left, needed), 0)))
+        end = I.Bind(i64(emit.larger(emit.smaller(needed, i64(self.columns) - left), begin)))
+
+        if self.direct(channels.lanes):
+            with I.If(self._inside(top, i)):
+                with I.Then():
+                    self._columns(scratch, n, top, left, begin, end, channels, True)
+                with I.Else():
+                    self._columns(scratch, n, top, left, begin, end, channels, False)
+        else:
+            self._transposed_columns(scratch, n, top, left, begin, end, channels)
+        for low, high in ((0, begin), (end, needed)):
+            if not (low == 0 and begin == 0):
+                with serial(high, low) as column, serial(channels.blocks) as block:
+                    for a in range(i):
+                        scratch.put(a, column, self.zero(channels.lanes), block)
+        with serial(i) as a, serial(count) as tile, serial(channels.blocks) as block:
+            values = [scratch.get(a, tile * r + b, block) for b in range(i)]
+            channel = I.Bind(channels.first(block))
+            for b, value in enumerate(self.product(values)):
+                at = self.place(a, b, n, h, first + tile, channel)
+                store(self.result, at, value, channels.lanes)
+                if self.fetches:
+                    ahead = at + _VECTORS_AHEAD * channels.lanes
+                    emit.prefetch(self.result, ahead, write=True)
+
+    def _inside(self, y: Expr, count: int = 1) -> Expr:
+        """Whether so many rows from y on are in the image."""
+        below = y + count <= i64(self.rows)
+        return tirx.And(y >= 0, below) if self.padding[0] else below
+
+    def _columns(
+        self,
+        scratch: Rows,
+        n: Expr,
+        top: Expr,
+        left: Expr,
+        begin: Index,
+        end: Expr,
+        channels: Vectors,
+        whole: bool,
+    ) -> None:
+        """Products along columns; where not all rows are in the image, zeros stand for those."""
+        with serial(end, begin) as column, serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
+            values = [
+                self._element(n, top + a, left + column, channel, scratch.lanes, whole)
+                for a in range(self.i)
+            ]
+            for a, value in enumerate(self.product(values)):
+                scratch.put(a, column, value, block)
+
+    def _element(self, n: Expr, y: Expr, x: Expr, channel: Expr, lanes: int, whole: bool) -> Expr:
+        value = self.load(self.pixel(n, y, x, channel), lanes)
+        if whole:
+            return value
+        return tirx.if_then_else(self._inside(y), value, self.zero(lanes))
+
+    def _transposed_columns(
+        self,
+        scratch: Rows,
+        n: Expr,
+        top: Expr,
+        left: Expr,
+        begin: Index,
+        end: Expr,
+        channels: Vectors,
+    ) -> None:
+        """The same, of columns that lie apart for each channel."""
+        with serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
+            # One square of code for all rows: the compiler takes long over each.
+            with serial(self.i) as a:
+                y = I.Bind(top + a)
+                self._transposed_row(scratch, a, n, y, left, begin, end, channel, block)
+            with serial(end, begin) as column:
+                values = [scratch.get(a, column, block) for a in range(self.i)]
+                for a, value in enumerate(self.product(values)):
+                    scratch.put(a, column, value, block)
+
+    def _transposed_row(
+        self,
+        scratch: Rows,
+        a: Expr,
+        n: Expr,
+        y: Expr,
+        left: Expr,
+        begin: Index,
+        end: Expr,
+        channel: Expr,
+        vector: Expr,
+    ) -> None:
+        """A row of the image, a vector of channels of it, to a row of scratch."""
+        lanes = scratch.lanes
+        with I.If(self._inside(y)):
+            with I.Then():
+                blocks = I.Bind(tirx.floordiv(end - begin, i64(lanes)))
+                with serial(blocks) as block:
+                    column = I.Bind(begin + block * lanes)
+                    starts = [
+                        self.pixel(n, y, left + column, channel + lane) for lane in range(lanes)
+                    ]
+                    square = emit.transpose([self.load(start, lanes) for start in starts])
+                    for j, value in enumerate(square):
+                        scratch.put(a, column + j, value, vector)
+                with serial(end, begin + blocks * lanes) as column:
+                    for lane in range(lanes):
+                        value = self.load(self.pixel(n, y, left + column, channel + lane), 1)
+                        I.buffer_store(
+                            scratch.buffer, value, [scratch.at(a, column, vector) + lane]
+                        )
+            with I.Else(), serial(end, begin) as column:
+                scratch.put(a, column, self.zero(lanes), vector)
+
+
+class OutputRow(RowTransform):
+    """``output_transform``."""
+
+    @staticmethod
+    def scratch_shape(op: Winograd, tiles: int, direct: bool) -> tuple[int, int]:
+        """Columns of tiles; then, where they are to be transposed, rows of the image."""
+        i, r = op.input_tile_size, op.output_tile_size
+        return r, tiles * (i if direct else i + r)
+
+    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
+        """Products along columns to scratch, then those along rows to the image."""
+        i, r, lanes = self.i, self.r, channels.lanes
+        direct = self.direct(lanes)
+        scratch = self.rows_of_scratch(lanes)
+        top, left = I.Bind(h * r), I.Bind(first * r)
+        with serial(i) as b, serial(count) as tile, serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
+            values = [
+                self.load(self.place(a, b, n, h, first + tile, channel), lanes) for a in range(i)
+            ]
+            for p, value in enumerate(self.product(values)):
+                scratch.put(p, tile * i + b, value, block)
+        with serial(r) as p, serial(count) as tile, serial(channels.blocks) as block:
+            values = self.product([scratch.get(p, tile * i + b, block) for b in range(i)])
+            if direct:
+                channel = I.Bind(channels.first(block))
+                self._store_row(n, top + p, left + tile * r, channel, values, lanes)
+            else:
+                for q, value in enumerate(values):
+                    scratch.put(p, tile * r + (q + self.tiles * i), value, block)
+        if direct:
+            return
+        wide = I.Bind(i64(count) * r)
+        if self.crop:
+            wide = I.Bind(tirx.min(wide, i64(self.columns) - left))
+        high: Index = r
+        if self.crop:
+            high = I.Bind(tirx.min(i64(self.rows) - top, i64(r)))
+        with serial(high) as p, serial(channels.blocks) as block:
+            channel = I.Bind(channels.first(block))
+            self._transposed_row(scratch, p, n, top + p, left, wide, channel, block)
+
+    def _store_row(
+        self, n: Expr, y: Expr, x: Expr, channel: Expr, values: Sequence[Expr], lanes: int
+    ) -> None:
+        """A row of a tile, as far as it is in the image; that below it is fetched."""
+
+        def put(guarded: bool) -> None:
+            for q, value in enumerate(values):
+                if self.fetches:
+                    below = self.pixel(n, y + 1, x + q, channel)
+                    emit.prefetch(self.result, below, write=True)
+                if not guarded:
+                    self.write(n, y, x + q, channel, value, lanes)
+                    continue
+                with I.If(x + q < i64(self.columns)), I.Then():
+                    self.write(n, y, x + q, channel, value, lanes)
+
+        if not self.crop:
+            put(False)
+            return
+        with I.If(y < i64(self.rows)), I.Then(), I.If(x + self.r <= i64(self.columns)):
+            with I.Then():
+                put(False)
+            with I.Else():
+                put(True)
+
+    def _transposed_row(
+        self,
+        scratch: Rows,
+        p: Expr,
+        n: Expr,
+        y: Expr,
+        left: Expr,
+        count: Expr,
+        channel: Expr,
+        vector: Expr,
+    ) -> None:
+        """A row of scratch to a vector of channels of a row of the image."""
+        skipped, lanes = self.tiles * self.i, scratch.lanes
+        blocks = tirx.floordiv(count, i64(lanes))
+        with serial(blocks) as block:
+            vectors = [scratch.get(p, block * lanes + (j + skipped), vector) for j in range(lanes)]
+            for lane, value in enumerate(emit.transpose(vectors)):
+                self.write(n, y, left + block * lanes, channel + lane, value, lanes)
+        with serial(count, blocks * lanes) as column:
+            for lane in range(lanes):
+                value = scratch.buffer[scratch.at(p, column + skipped, vector) + lane]
+                self.write(n, y, left + column, channel + lane, value, 1)
+
+
+def emit_images(op: Winograd, config: LoweringConfig) -> None:
+    """The whole function of ``input_transform`` or ``output_transform``."""
+    parameters = Parameters.declare(op)
+    source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
+    plane = op.plane(parameters)
+    tiled = op.output if op.kind == "input" else op.input
+    high, wide = [parameters.extent(e) for e in tiled.shape[3:5]] or [1, 1]
+    tiles = config.workgroup_tile["tiles"]
+    if isinstance(wide, int):
+        tiles = min(tiles, wide)
+    batch, _, _, channels = plane
+    i = op.input_tile_size
+
+    def place(a: Index, b: Index, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
+        return emit.flat_index([a, b, n, h, w, channel], (i, i, batch, high, wide, channels))
+
+    made: type[RowTransform] = InputRow if op.kind == "input" else OutputRow
+
+    def run(lanes: int, blocks: Index) -> None:
+        vectors = vectors_at_once(op, known(blocks))
+        row = made(op, source, result, plane, place, tiles, vectors, fetches=True)
+        pieces = emit.ceil_div(blocks, vectors)
+        space = Space((batch, high, emit.ceil_div(wide, tiles), pieces))
+        with tasks(space.count((0, 1, 2, 3)), config) as task:
+            at = space.spread(task, (0, 1, 2, 3))
+            n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
+            first = I.Bind(i64(at[2]) * tiles)
+            count = I.Bind(i64(emit.smaller(tiles, i64(wide) - first)))
+            own = Vectors.piece(at[3], vectors, channels, blocks, lanes)
+            row.transform(n, h, first, count, own)
+
+    over_channels(channels, config.vector_lanes, run)

@@ -1,0 +1,88 @@
+"""The CPU rule for the Winograd transforms: vectors of channels, a few tiles at a time."""
+
+from math import prod
+
+from tvm import ir
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.families.winograd.winograd import Winograd
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.winograd.winograd_filter import emit_filters
+from tvm_iree_ext.schedules.cpu.winograd.winograd_image import emit_images
+from tvm_iree_ext.schedules.cpu.winograd.winograd_row import tiles_at_once, vectors_at_once
+from tvm_iree_ext.targets.cpu import cpu_features
+
+# Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.
+_SERIAL_FLOPS = 500_000
+
+# Tiles of a row that one task transforms where columns are transposed: a vector of them at least.
+_TILES = 8
+
+# Input channels of a filter that one task takes where it has to be transposed.
+_CHANNELS = 16
+
+# Places so many bytes apart, or a multiple, share 4 sets of 8 lines of a first cache at most, and a
+# tile of filters has 64.  Measured with AVX2: at 1 KiB lines at once are 1.4 times as fast, at 2
+# and 4 1.6 to 2, at 512 bytes 0.8 to 1, where two vectors are only more than registers hold.
+_CROWDED_BYTES = 1024
+
+
+class CpuWinograd(CpuRule):
+    """Winograd transforms on an LLVM CPU target: all channels of a vector at once."""
+
+    name = "cpu.winograd"
+    lowers = Winograd
+
+    def heuristic(self, op: Winograd, target: Target) -> LoweringConfig:
+        """Vectors as wide as the target's; narrower ones where there are fewer channels."""
+        features = cpu_features(target)
+        lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
+        if op.kind == "filter" and features.vector_bits == 256 and _crowds(op):
+            lanes = min(emit.LINE_BYTES // item_bytes(op.output.dtype), 2 * lanes)
+        tile = {"channels": _CHANNELS} if op.kind == "filter" else {"tiles": _tiles(op, lanes)}
+        return LoweringConfig(
+            algorithm="channels",
+            workgroup_tile=tile,
+            vector_lanes=lanes,
+            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
+        )
+
+    def lower(self, op: Winograd, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        check = self.check(config)
+        check.algorithm("channels")
+        check.lanes(most=16)
+        check.tile("workgroup_tile", "channels" if op.kind == "filter" else "tiles")
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            (emit_filters if op.kind == "filter" else emit_images)(op, config)
+        return ir.IRModule({op.entry: builder.get()})
+
+
+def _crowds(op: Winograd) -> bool:
+    """Whether the places of a tile of filters drive each other out of the first cache.
+
+    Two vectors of half a line each then fetch it twice, so a task takes both at once.
+    """
+    places = op.output.shape[2:]
+    if not op.channels_last or not all(isinstance(extent, int) for extent in places):
+        return False
+    return prod(places) * item_bytes(op.output.dtype) % _CROWDED_BYTES == 0
+
+
+def _tiles(op: Winograd, lanes: int) -> int:
+    """Tiles of a row that one task transforms."""
+    if not op.channels_last:
+        return _TILES
+    tiled = op.output if op.kind == "input" else op.input
+    channels = tiled.shape[-1]
+    blocks = -(-channels // lanes) if isinstance(channels, int) else None
+    return tiles_at_once(op, vectors_at_once(op, blocks), lanes * item_bytes(op.compute_dtype))

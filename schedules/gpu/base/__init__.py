@@ -1,0 +1,1 @@
+"""What all GPU rules share."""

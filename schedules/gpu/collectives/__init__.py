@@ -1,0 +1,1 @@
+"""What the lanes of a workgroup do together: reduce, vote, exchange."""

@@ -1,0 +1,108 @@
+"""The GPU rule for contractions: tiles on matrix instructions, one rule for both vendors."""
+
+from tvm import ir
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.space import Space, refusal
+from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
+from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
+    ContractionMatrices,
+    ContractionOperands,
+)
+from tvm_iree_ext.schedules.gpu.contraction.contraction_types import Types, multiplied_types
+from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import (
+    WARPGROUP_ALGORITHMS,
+    chosen_warpgroups,
+    lower_by_warpgroups,
+    warpgroup_forms,
+    warpgroup_numbers,
+)
+from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.matmul_space import matmul_space
+from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
+    MMA,
+    lowering_config,
+    matmul_numbers,
+)
+from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import plan_warpgroup_matmul
+
+_MOST_ROWS = (1 << 31) - 1  # of a matrix: tiles are counted in 32 bits
+
+
+class GpuContraction(GpuRule):
+    """Contractions on NVIDIA's and AMD's GPUs."""
+
+    name = "gpu.contraction"
+    lowers = Contraction
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if reason := super().applies(op, target):
+            return reason
+        assert isinstance(op, Contraction)
+        matrices = ContractionMatrices(op)
+        for role in "mn":
+            if (matrices.extent(role) or 0) > _MOST_ROWS:
+                return f"{role} is {matrices.extent(role)}; expected at most {_MOST_ROWS}"
+        try:
+            _types(op, target)
+        except ScheduleError as error:
+            return str(error)
+        return None
+
+    def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
+        """The largest tiles that fit the chip and keep it busy; by warpgroups where it has them."""
+        shape = _shape(op, target)
+        if (found := chosen_warpgroups(ContractionMatrices(op), shape, target)) is not None:
+            return found
+        return lowering_config(matmul_config(shape, target))
+
+    def space(self, op: Contraction, target: Target) -> Space:
+        """Instructions, tiles, subgroups, stages, parts of K; also by warpgroups where they fit."""
+        shape, matrices = _shape(op, target), ContractionMatrices(op)
+        by_warpgroups = (
+            warpgroup_forms(shape, target) if all(map(matrices.row_by_row, SIDES)) else []
+        )
+
+        def refused(config: LoweringConfig) -> str | None:
+            check = self.check(config)
+            return refusal(lambda: plan_warpgroup_matmul(shape, target, warpgroup_numbers(check)))
+
+        usual = self.heuristic(op, target)
+        return matmul_space(shape, target, usual, self.check, by_warpgroups, refused)
+
+    def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the function of ``op``, of one kernel, or two where K is split.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        shape = _shape(op, target)
+        matrices = ContractionMatrices(op)
+        operands = ContractionOperands(matrices, shape)
+        if config.algorithm in WARPGROUP_ALGORITHMS:
+            func = lower_by_warpgroups(matrices, operands, target, self.check(config))
+            return ir.IRModule({op.entry: func})
+        check = self.check(config)
+        check.algorithm(MMA, *WARPGROUP_ALGORITHMS)
+        sch = schedule_matmul(shape, target, matmul_numbers(check), operands)
+        return ir.IRModule({op.entry: sch.mod["main"]})
+
+
+def _types(op: Contraction, target: Target) -> Types:
+    lhs, rhs = map(op.factor_dtype, SIDES)
+    return multiplied_types(lhs, rhs, op.accumulator_dtype, target)
+
+
+def _shape(op: Contraction, target: Target) -> MatmulShape:
+    matrices = ContractionMatrices(op)
+    lhs, rhs, sums = _types(op, target)
+    if matrices.swapped:
+        lhs, rhs = rhs, lhs
+    return matrices.shape((lhs, rhs, sums))

@@ -1,0 +1,89 @@
+"""The GPU rule for convolutions: implicit products of matrices, or each lane an element.
+
+    mma      windows x filters by the rule for contractions, the windows read where they lie
+    direct   every lane sums up an element of the result by itself: groups of so few filters that
+             a matrix instruction would be empty, depthwise convolutions among them
+
+An op's algorithm is what a CPU is told: on matrix instructions the direct products take less time
+than the transforms of Winograd, and round less.
+"""
+
+from tvm import ir
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.space import Choice, Space, form
+from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
+from tvm_iree_ext.schedules.gpu.contraction.contraction_types import multiplied_types
+from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_direct import direct_conv_2d
+from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
+from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.products.matmul_space import matmul_space
+from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
+    MMA,
+    lowering_config,
+    matmul_numbers,
+)
+from tvm_iree_ext.targets.gpu import subgroup_size
+
+_DIRECT = "direct"
+_SUBGROUPS = 4  # of a workgroup of the direct form
+_FILTERS = 8  # of a group: with fewer, most of an instruction's columns would be empty
+
+
+class GpuConv2d(GpuRule):
+    """Convolutions on NVIDIA's and AMD's GPUs."""
+
+    name = "gpu.conv_2d"
+    lowers = Conv2d
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        if reason := super().applies(op, target):
+            return reason
+        assert isinstance(op, Conv2d)
+        try:
+            _shape(op, target)
+        except ScheduleError as error:
+            return str(error)
+        return None
+
+    def heuristic(self, op: Conv2d, target: Target) -> LoweringConfig:
+        """Matrix instructions where groups have columns for them; the contraction's tiles."""
+        if op.groups > 1 and op.group_filters < _FILTERS:
+            lanes = _SUBGROUPS * subgroup_size(target)
+            return LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": lanes})
+        return lowering_config(matmul_config(_shape(op, target), target))
+
+    def space(self, op: Conv2d, target: Target) -> Space:
+        """Those of a product on matrix instructions; and each lane an element."""
+        usual, size = self.heuristic(op, target), subgroup_size(target)
+        lanes = Choice("workgroup_tile.lanes", tuple(size * many for many in (1, 2, 4, 8)))
+        base = LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": _SUBGROUPS * size})
+        return matmul_space(_shape(op, target), target, usual, self.check, [form(base, lanes)])
+
+    def lower(self, op: Conv2d, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the function of ``op``, of one kernel, or two where K is split.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        check = self.check(config)
+        if check.algorithm(MMA, _DIRECT) == _DIRECT:
+            lanes, size = check.tile("workgroup_tile", "lanes"), subgroup_size(target)
+            what = "workgroup_tile['lanes']"
+            check.expect(lanes % size == 0, what, lanes, f"a multiple of {size}")
+            return ir.IRModule({op.entry: direct_conv_2d(op, target, lanes // size)})
+        shape = _shape(op, target)
+        operands = ConvOperands(op, shape)
+        sch = schedule_matmul(shape, target, matmul_numbers(check), operands)
+        return ir.IRModule({op.entry: operands.settled(sch.mod["main"])})
+
+
+def _shape(op: Conv2d, target: Target) -> MatmulShape:
+    return conv_shape(op, multiplied_types(op.dtype, op.dtype, op.compute_dtype, target))

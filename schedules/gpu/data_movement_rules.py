@@ -1,0 +1,165 @@
+"""Ops that move elements, on a GPU: every element of the result by one lane.
+
+    before:  for i, j: result[i, j] = input[f(i, j)]
+    after:   for workgroup in blockIdx: for subgroup in threadIdx.y: for lane in threadIdx.x:
+                 for several, a workgroup's lanes apart: if inside: result[i, j] = input[f(i, j)]
+
+Neighbouring lanes write neighbouring elements of the result, or runs of up to 16 bytes where these
+lie next to each other in what is read, too, whatever the row that an index names.  Short rows are
+several to a workgroup.  Where elements lie side by side along another dimension in what is read,
+they go through shared memory (:mod:`.transposed_moves`).  A function of several blocks is as many
+kernels: the copy of what an op writes into, and the elements that it writes.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import ir, s_tir, tirx
+from tvm.target import Target
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.distribution.distribution import Distribution
+from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
+from tvm_iree_ext.ops.families.im2col import Im2col
+from tvm_iree_ext.ops.families.mapped.mapped import Mapped
+from tvm_iree_ext.ops.families.pack import Packing
+from tvm_iree_ext.ops.families.slices.gather import Gather
+from tvm_iree_ext.ops.families.transfer.transfer import Transfer
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two
+from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
+from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
+from tvm_iree_ext.schedules.gpu.sblocks.access_runs import transposed_dims, widest_run
+from tvm_iree_ext.schedules.gpu.sblocks.elementwise import elementwise_layout
+from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import distribute
+from tvm_iree_ext.schedules.gpu.sblocks.transposed_moves import spread_transposed
+from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+
+SUBGROUPS = 4
+WIDEST_BYTES = 16
+
+
+class GpuDataMovement(GpuRule):
+    """Pack, unpack, to_layout, to_simt and to_simd on GPUs."""
+
+    name = "gpu.data_movement"
+    lowers: type[Op] | tuple[type[Op], ...] = (Packing, ToLayout, Distribution)
+
+    def heuristic(self, op: Op, target: Target) -> LoweringConfig:
+        """Four subgroups; accesses as wide as the op's indices allow."""
+        sch = s_tir.Schedule(op.prim_func())
+        turned = any(transposed_dims(sch, block) for block in root_blocks(sch))
+        return LoweringConfig(
+            algorithm="transposed" if turned else "elementwise",
+            workgroup_tile={"lanes": SUBGROUPS * subgroup_size(target)},
+            vector_lanes=max(widest_run(sch, block) for block in root_blocks(sch)),
+        )
+
+    def space(self, op: Op, target: Target) -> Space:
+        """Fewer or more subgroups, and narrower accesses."""
+        config = self.heuristic(op, target)
+        narrower = powers_of_two(1, config.vector_lanes)
+        choices = [lane_choice(target), Choice("vector_lanes", narrower)]
+        if config.algorithm == "transposed":
+            choices.append(Choice("algorithm", ("transposed", "elementwise")))
+        return Space((form(config, *choices),))
+
+    def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernels of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        check = self.check(config)
+        turned = check.algorithm("elementwise", "transposed") == "transposed"
+        lanes = workgroup_shape(check, target).lanes
+        item = item_bytes(op.signature.results[0].dtype)
+        widest = check.lanes(most=WIDEST_BYTES // item)
+        sch = s_tir.Schedule(op.prim_func())
+        for block in root_blocks(sch):
+            dims = transposed_dims(sch, block) if turned else None
+            if dims is not None:
+                spread_transposed(sch, block, *dims, target, lanes, item)
+            else:
+                spread_elements(sch, block, target, lanes, widest, item)
+        return ir.IRModule({op.entry: sch.mod["main"]})
+
+
+class GpuGather(GpuDataMovement):
+    """Slices that indices address, on GPUs: rows of an embedding, pages of a cache."""
+
+    name = "gpu.gather"
+    lowers = Gather
+
+    def applies(self, op: Op, target: Target) -> str | None:
+        """None, or why the rule does not apply."""
+        return super().applies(op, target) or unchecked(op)
+
+
+class GpuTransfer(GpuDataMovement):
+    """``transfer_gather`` and ``transfer_scatter`` on GPUs."""
+
+    name = "gpu.transfer"
+    lowers = Transfer
+
+
+class GpuMapped(GpuDataMovement):
+    """``map_load`` and ``map_store`` on GPUs."""
+
+    name = "gpu.mapped"
+    lowers = Mapped
+
+
+class GpuIm2col(GpuDataMovement):
+    """The windows of a convolution as rows, on GPUs."""
+
+    name = "gpu.im2col"
+    lowers = Im2col
+
+
+def unchecked(op: Any) -> str | None:
+    """None, or why a GPU cannot do what an op wants of indices that are out of range."""
+    if op.out_of_range == "error":
+        return "out_of_range is 'error', and a kernel on a GPU raises none; 'skip' is built"
+    return None
+
+
+def lane_choice(target: Target) -> Choice:
+    """How many lanes a workgroup may have."""
+    size = subgroup_size(target)
+    return Choice(
+        "workgroup_tile.lanes", powers_of_two(size, min(1024, gpu_chip(target).max_lanes))
+    )
+
+
+def root_blocks(sch: s_tir.Schedule) -> list[Any]:
+    """The blocks that are kernels of their own."""
+    return list(sch.get_child_blocks(sch.get_sblock("root")))
+
+
+def spread_elements(
+    sch: s_tir.Schedule, block: Any, target: Target, lanes: int, widest: int, item: int
+) -> None:
+    """Each element of a block by one lane, in runs of at most ``widest``; ``item`` is its bytes."""
+    size = subgroup_size(target)
+    run = min(widest, widest_run(sch, block))
+    loops = _fused(sch, sch.get_loops(block))
+    extents = [_number(sch.get(loop).extent) for loop in loops]
+    layout = elementwise_layout(extents, 8 * item, target, lanes // size, run=run)
+    distribute(sch, block, layout, lanes // size, size, loops=loops, vector=run)
+
+
+def _fused(sch: s_tir.Schedule, loops: Sequence[Any]) -> list[Any]:
+    """At most three loops: of the last two that count, and of all before them as one.
+
+    A layout of many dims would be sought among very many.
+    """
+    counting = [at for at, loop in enumerate(loops) if _number(sch.get(loop).extent) != 1]
+    starts = sorted({0, *counting[-2:]})
+    ends = [*starts[1:], len(loops)]
+    return [sch.fuse(*loops[start:end]) for start, end in zip(starts, ends, strict=True)]
+
+
+def _number(extent: Any) -> Any:
+    return int(extent) if isinstance(extent, tirx.IntImm) else extent

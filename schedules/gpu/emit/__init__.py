@@ -1,0 +1,1 @@
+"""Pieces of GPU kernels for several families: launches, registers, functions."""

@@ -1,0 +1,93 @@
+"""What kernels without a tile of their own are made of: workgroups of lanes, memory, barriers."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.target import Target
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.emit import Index, i64
+from tvm_iree_ext.schedules.gpu.attention.attention_tiles import wide
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+from tvm_iree_ext.tir.tir_expressions import Expr
+
+
+@dataclass(frozen=True)
+class WorkgroupShape:
+    """A workgroup's subgroups, and the lanes of each."""
+
+    subgroups: int
+    size: int
+
+    @property
+    def lanes(self) -> int:
+        """Of a workgroup."""
+        return self.subgroups * self.size
+
+
+def workgroup_shape(check: ConfigCheck, target: Target) -> WorkgroupShape:
+    """The workgroup of ``workgroup_tile["lanes"]``.
+
+    Raises:
+        ScheduleError: for a number that is no multiple of a subgroup, or too large.
+    """
+    size = subgroup_size(target)
+    lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
+    check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
+    return WorkgroupShape(lanes // size, size)
+
+
+@contextmanager
+def launched(count: Index, subgroups: int, size: int) -> Iterator[tuple[Any, Any, Any]]:
+    """A kernel of ``count`` workgroups: ``(number, subgroup, lane)``."""
+    with (
+        I.launch_thread("blockIdx.x", i64(count)) as number,
+        I.launch_thread("threadIdx.y", subgroups) as subgroup,
+        I.launch_thread("threadIdx.x", size) as lane,
+    ):
+        yield number, subgroup, lane
+
+
+@contextmanager
+def workgroups(
+    count: Index, subgroups: int, size: int, kind: str
+) -> Iterator[tuple[Any, Workgroup]]:
+    """The same for a kind of target: ``(number, workgroup)``."""
+    with launched(count, subgroups, size) as (number, subgroup, lane):
+        yield number, Workgroup(subgroup, lane, subgroups, size, kind)
+
+
+@contextmanager
+def workgroup(count: Index, shape: WorkgroupShape) -> Iterator[tuple[Any, Expr]]:
+    """A kernel of ``count`` workgroups: ``(number, lane)``, lanes counted through subgroups."""
+    with launched(count, shape.subgroups, shape.size) as (number, subgroup, lane):
+        yield number, I.Bind(subgroup * shape.size + lane)
+
+
+@contextmanager
+def for_each(count: Index, shape: WorkgroupShape) -> Iterator[Expr]:
+    """A kernel with a lane for each of ``count`` things: its number."""
+    lanes = shape.lanes
+    groups = tirx.floordiv(i64(count) + (lanes - 1), i64(lanes))
+    with workgroup(groups, shape) as (number, lane):
+        found = I.Bind(wide(number) * lanes + wide(lane))
+        with I.If(found < i64(count)), I.Then():
+            yield found
+
+
+def global_memory(name: str, count: Expr, dtype: str) -> Any:
+    """Memory between kernels."""
+    buffer = I.alloc_buffer([count], dtype, scope="global")
+    IRBuilder.name(name, buffer)
+    return buffer
+
+
+def wait() -> None:
+    """Wait for all lanes of the workgroup, in a kernel that places its own barriers."""
+    I.evaluate(I.tvm_storage_sync("shared"))

@@ -1,0 +1,1 @@
+"""Ops along lines on GPUs: how lines are shared among workgroups and lanes."""

@@ -1,0 +1,152 @@
+"""The configs of rules that walk along lines on a GPU: the heuristic's, and a tuner's space."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tvm.target import Target
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
+from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two, vector_elements
+from tvm_iree_ext.schedules.shared.lines import held_dtype
+from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+
+_SUBGROUPS = 4
+_MOST_SUBGROUPS = 8  # of one line: each combines what all others leave
+_HELD_BYTES = 64  # of elements that a lane has on their way at once: enough to wait for
+_FEW_BYTES = 256  # of a row that a lane has for itself, where few lanes have any
+_HANDED_BYTES = 128  # of a row that neighbouring lanes read for another one: whole lines of a cache
+_MOST_HELD = 64  # elements of a lane, each in a register
+_MOST_SLOTS = 8  # lines of a lane: what it finds of each goes through shared memory
+_WORKGROUPS_PER_CORE = 4
+_LEAST_TILES = 4  # of a part that is worth a workgroup
+
+
+def line_config(shape: LineShape, target: Target) -> LoweringConfig:
+    """Wide accesses, tiles that give every lane something, and workgroups for all cores."""
+    if shape.inner == 1 and not (shape.in_order and shape.length == 1):
+        return _rows(shape, target)
+    return _columns(shape, target)
+
+
+def _rows(shape: LineShape, target: Target) -> LoweringConfig:
+    size = subgroup_size(target)
+    run = WIDEST_ACCESS_BYTES // item_bytes(shape.dtype)
+    length = 1 << 30 if shape.length is None else shape.length
+    run = min(run, power_of_two(length))
+    batches = max(1, _HELD_BYTES // (run * item_bytes(held_dtype(shape.dtype))))
+    if shape.in_order:
+        # Few lanes wait for memory step after step: the more at once.  Many change hands.
+        few = shape.count is not None and shape.count <= size // 4
+        item = item_bytes(shape.dtype)
+        held = max(min((_FEW_BYTES if few else _HANDED_BYTES) // item, _MOST_HELD), run)
+        batches = max(1, min(held, power_of_two(length)) // run)
+        config = _config("rows", size, run * batches, (1, 1), run, None)
+        return config if few or batches == 1 else replace(config, promote=("input",))
+    if shape.length is None and size > 32 and item_bytes(shape.dtype) > 4:
+        # A line's end that the call tells is conditions for each access: of 64 lanes, two scalar
+        # registers each, which wide elements would otherwise take from one another.
+        batches = max(1, batches // 2)
+    lanes = min(size, power_of_two(-(-length // run)))
+    tiles = -(-length // (lanes * run))
+    # A workgroup for each line where lines are few, or so long that its subgroups can share it.
+    cores = gpu_chip(target).parts[0].cores
+    many = shape.count is not None and shape.count >= _SUBGROUPS * _WORKGROUPS_PER_CORE * cores
+    along = 1
+    while along < _MOST_SUBGROUPS and 2 * along <= tiles and not (many and tiles <= 16 * batches):
+        along *= 2
+    apart = max(1, _SUBGROUPS // along)
+    while batches > 1 and along * batches > tiles:
+        batches //= 2
+    positions = along * batches * lanes * run
+    part = _part(shape, target, positions, 1)
+    return _config("rows", apart * size // lanes, positions, (apart, along), run, part)
+
+
+def _columns(shape: LineShape, target: Target) -> LoweringConfig:
+    size, cores = subgroup_size(target), gpu_chip(target).parts[0].cores
+    item = item_bytes(shape.dtype)
+    run = vector_elements(
+        8 * item, min(WIDEST_ACCESS_BYTES // item, _MOST_SLOTS), shape.inner_factor
+    )
+    count = shape.count
+    while run > 1 and count is not None and count < size * run * cores:
+        run //= 2
+    held = max(1, _HELD_BYTES // (run * item_bytes(held_dtype(shape.dtype))))
+    length = 1 << 30 if shape.length is None else shape.length
+    held = min(held, 8, power_of_two(length))
+    along = 1
+    if not shape.in_order:
+        enough = _SUBGROUPS * _WORKGROUPS_PER_CORE * cores * size * run
+        few = count is None or count < enough
+        while few and along < _MOST_SUBGROUPS and 2 * along * held <= length:
+            along *= 2
+    apart, lanes = max(1, _SUBGROUPS // along), 1
+    while apart > 1 and count is not None and count <= apart * size * run // 2:
+        apart //= 2
+    while not shape.in_order and count is not None and 2 * lanes * count <= size * run:
+        lanes *= 2
+    while lanes > 1 and lanes * along * held > 2 * length:
+        lanes //= 2
+    lines, positions = apart * size * run // lanes, along * lanes * held
+    part = _part(shape, target, positions, lines)
+    return _config("columns", lines, positions, (apart, along), run, part)
+
+
+def _part(shape: LineShape, target: Target, positions: int, lines: int) -> int | None:
+    """Positions of a workgroup's part of a line; None where lines are enough, or short."""
+    if shape.in_order:
+        return None
+    wanted = _WORKGROUPS_PER_CORE * gpu_chip(target).parts[0].cores
+    tasks = -(-shape.count // lines) if shape.count is not None else 1
+    if tasks * 2 > wanted or (shape.count is None and shape.length is not None):
+        return None
+    if shape.length is None:
+        return 2 * _LEAST_TILES * positions
+    tiles = -(-shape.length // positions)
+    each = max(_LEAST_TILES, -(-tiles * tasks // wanted))
+    return each * positions if tiles > each else None
+
+
+def _config(
+    form: str, lines: int, positions: int, subgroups: tuple[int, int], run: int, part: int | None
+) -> LoweringConfig:
+    tile = {"lines": lines} | ({} if part is None else {"positions": part})
+    return LoweringConfig(
+        algorithm=form,
+        workgroup_tile=tile,
+        reduction_tile={"positions": positions},
+        subgroups={"lines": subgroups[0], "positions": subgroups[1]},
+        vector_lanes=run,
+    )
+
+
+def line_space(
+    shape: LineShape, target: Target, check: Callable[[LoweringConfig], ConfigCheck]
+) -> Space:
+    """Who shares a line, and how much of it is under way at once or a workgroup's."""
+    usual, size = line_config(shape, target), subgroup_size(target)
+    rows, run = usual.algorithm == "rows", ("vector_lanes",)
+    apart, along = ("subgroups.lines",), ("subgroups.positions",)
+    choices = [
+        Choice("vector_lanes", powers_of_two(1, usual.vector_lanes)),
+        Choice("workgroup_tile.lines", powers_of_two(1, size), apart if rows else apart + run),
+        Choice("subgroups.lines", powers_of_two(1, _MOST_SUBGROUPS)),
+    ]
+    if not shape.in_order:
+        tile = along + run if rows else along
+        part = ("reduction_tile.positions",)
+        choices += [
+            Choice("reduction_tile.positions", powers_of_two(1, 4 * size if rows else 16), tile),
+            Choice("subgroups.positions", powers_of_two(1, _MOST_SUBGROUPS)),
+            Choice("workgroup_tile.positions", powers_of_two(2, 64), part),
+        ]
+
+    def accept(config: LoweringConfig) -> str | None:
+        return refusal(lambda: LinePlan.of(shape, target, check(config)))
+
+    return Space.of(usual, [form(usual, *choices)], accept)

@@ -1,0 +1,187 @@
+"""How a GPU shares lines out: the layout of a workgroup's tile, and who takes which part.
+
+A tile is ``[lines, positions]``; a workgroup walks along its lines tile by tile:
+
+    rows      neighbouring lanes have neighbouring runs of a line that is contiguous in memory;
+              a short line has a few lanes of a subgroup, a long one all lanes of several subgroups
+    columns   neighbouring lanes have neighbouring lines, which lie side by side, and subgroups
+              have successive positions
+
+Few long lines are cut into parts, each a workgroup's.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
+from tvm_iree_ext.layout.nested import NestedLayout
+from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.emit import Index, ceil_div
+from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shared_elements
+from tvm_iree_ext.schedules.shared.lines import static_lines
+from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+
+
+@dataclass(frozen=True)
+class LineShape:
+    """What there is: lines before and beside one another, None where known at call time only.
+
+    Attributes:
+        outer, length, inner: of :class:`~tvm_iree_ext.schedules.shared.lines.Lines`.
+        inner_factor: a number that divides ``inner`` whatever it is.
+        dtype: of the elements.
+        in_order: whether only one lane after the other may take a line's elements.
+        left: the types of what a subgroup leaves of a line for others, in shared memory.
+    """
+
+    outer: int | None
+    length: int | None
+    inner: int | None
+    inner_factor: int
+    dtype: str
+    in_order: bool
+    left: tuple[str, ...]
+
+    @staticmethod
+    def of(kind: TensorType, dimension: int, in_order: bool, left: tuple[str, ...]) -> "LineShape":
+        """Of a tensor."""
+        factor = prod(e for e in kind.shape[dimension + 1 :] if isinstance(e, int))
+        counts = static_lines(kind.shape, dimension)
+        return LineShape(*counts, factor, kind.dtype, in_order, left)
+
+    @property
+    def count(self) -> int | None:
+        """Of lines."""
+        return None if self.outer is None or self.inner is None else self.outer * self.inner
+
+
+@dataclass(frozen=True)
+class LinePlan:
+    """A workgroup's tile.
+
+    Attributes:
+        layout: of ``[lines, positions]``.
+        size: lanes of a subgroup.
+        kind: of the target.
+        rows: whether an access is of neighbouring positions, rather than lines.
+        run: elements of one access.
+        part: positions that a workgroup takes of a line; None for all.
+        promoted: the layout by which memory is accessed, where it is not ``layout``.
+    """
+
+    layout: NestedLayout
+    size: int
+    kind: str
+    rows: bool
+    run: int
+    part: int | None
+    promoted: NestedLayout | None
+
+    @property
+    def subgroups(self) -> int:
+        """Of a workgroup."""
+        return self.layout.subgroup_tile[0] * self.layout.subgroup_tile[1]
+
+    @property
+    def lines(self) -> int:
+        """Of a tile."""
+        return self.layout.undistributed_shape[0]
+
+    @property
+    def positions(self) -> int:
+        """Of a tile."""
+        return self.layout.undistributed_shape[1]
+
+    @property
+    def serial(self) -> bool:
+        """Whether one lane takes a whole line, element by element."""
+        alone = self.layout.subgroup_tile[1] == self.layout.thread_tile[1] == 1
+        return alone and self.part is None
+
+    def parts(self, length: Index) -> Index:
+        """Of a line: one more at times, as rows may begin before their first element.
+
+        At least one, so that lines without elements have a workgroup, too.
+        """
+        if self.part is None:
+            return 1
+        before = self.run - 1 if self.rows else 0
+        if not before and not isinstance(length, int):
+            length = tirx.max(length, 1)
+        return ceil_div(length + before, self.part)
+
+    @staticmethod
+    def of(shape: LineShape, target: Target, check: ConfigCheck) -> "LinePlan":
+        """The plan of a config.
+
+        Raises:
+            ScheduleError: for a config that does not fit, saying which number.
+        """
+        config, size = check.config, subgroup_size(target)
+        form = check.algorithm(*(("rows", "columns") if shape.inner == 1 else ("columns",)))
+        lines = check.tile("workgroup_tile", "lines")
+        positions = check.tile("reduction_tile", "positions")
+        apart, along = (check.tile("subgroups", role) for role in ("lines", "positions"))
+        chip = gpu_chip(target)
+        most = chip.max_lanes // size
+        check.expect(apart * along <= most, "subgroups", apart * along, f"at most {most}")
+        run = check.lanes(most=WIDEST_ACCESS_BYTES // item_bytes(shape.dtype))
+        each = run if form == "columns" else 1  # lines of a lane
+        lanes = size * apart * each // lines
+        fits = 1 <= lanes <= size and lanes * lines == size * apart * each
+        fits = fits and not lanes & (lanes - 1) and shape.inner_factor % each == 0
+        tile = along * max(lanes, 1) * (run // each)
+        check.expect(fits, "workgroup_tile['lines']", lines, "what the subgroups' lanes divide")
+        divides = positions >= tile and positions % tile == 0
+        check.expect(divides, "reduction_tile['positions']", positions, f"a multiple of {tile}")
+        part = config.workgroup_tile.get("positions")
+        if part is not None:
+            check.tile("workgroup_tile", "positions")
+            expected = f"a multiple of {positions}"
+            check.expect(part % positions == 0, "workgroup_tile['positions']", part, expected)
+        count = positions // tile
+        layout = NestedLayout(
+            subgroup_tile=(apart, along),
+            batch_tile=(1, count),
+            outer_tile=(1, 1),
+            thread_tile=(size // lanes, lanes),
+            element_tile=(1, run) if form == "rows" else (run, 1),
+            subgroup_strides=(along, 1),
+            # What lies side by side in memory is of lanes side by side.
+            thread_strides=(lanes, 1) if form == "rows" else (1, size // lanes),
+        )
+        promoted = None
+        if config.promote:
+            alone = form == "rows" and lanes == 1 and count <= size and not count & (count - 1)
+            expected = "input, where a lane has a row for itself" if alone else "nothing"
+            check.expect(
+                alone and config.promote == ("input",), "promote", config.promote, expected
+            )
+            promoted = replace(
+                layout, batch_tile=(count, 1), thread_tile=(size // count, count),
+                thread_strides=(count, 1),
+            )  # fmt: skip
+        plan = LinePlan(layout, size, target.kind.name, form == "rows", run, part, promoted)
+        if shape.in_order:
+            check.need(plan.serial, "lines are shared, but only their order gives the result")
+        taken, most = plan.shared_bytes(shape), chip.declared_shared_memory_bytes
+        check.expect(taken <= most, "bytes of shared memory", taken, f"at most {most}")
+        return plan
+
+    def shared_bytes(self, shape: LineShape) -> int:
+        """Of shared memory: for what subgroups leave, and for rows that change hands."""
+        along, taken = self.layout.subgroup_tile[1], 0
+        if along > 1:
+            taken += self.lines * along * sum(map(item_bytes, shape.left))
+        if self.promoted is not None:
+            item = item_bytes(shape.dtype)
+            hardware = self.subgroups, self.size
+            taken += item * shared_elements(
+                self.promoted, self.layout, *hardware, f"uint{8 * item}", through_shared_memory=True
+            )
+        return taken

@@ -1,0 +1,27 @@
+"""What the GPU rules for ops along lines share: the lanes of a line, and what tuning may try."""
+
+from typing import Any
+
+from tvm.target import Target
+
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.space import Space
+from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
+from tvm_iree_ext.schedules.gpu.lines.line_config import line_config, line_space
+from tvm_iree_ext.schedules.gpu.lines.line_plan import LineShape
+
+
+class LineRule(GpuRule):
+    """A rule for an op whose lines are each walked along by lanes, or by one where order counts."""
+
+    def lines(self, op: Any) -> LineShape:
+        """The op's lines; each rule has its own."""
+        raise NotImplementedError
+
+    def heuristic(self, op: Any, target: Target) -> LoweringConfig:
+        """Lines shared by lanes where the op allows, on all cores."""
+        return line_config(self.lines(op), target)
+
+    def space(self, op: Any, target: Target) -> Space:
+        """What a line's sharing leaves open."""
+        return line_space(self.lines(op), target, self.check)

@@ -1,0 +1,30 @@
+"""Plain loops of imported programs on a GPU: elementwise functions, copies, reductions.
+
+Each nest that writes memory is a kernel of its own, or two.
+"""
+
+from tvm import tirx
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.schedules.gpu.loops.loops_map import emit_map
+from tvm_iree_ext.schedules.gpu.loops.loops_reduction import emit_reduction
+from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Nest, form_of
+from tvm_iree_ext.schedules.shared.loops.loops_point import Memory
+
+
+def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
+    """The function scheduled for a GPU, by the symbol ``name``.
+
+    Raises:
+        ScheduleError: for one that is no sequence of nests.
+    """
+    form = form_of(function)
+    if form is None:
+        raise ScheduleError(f"{name}: no schedule for {target.kind.name}: it is no nest of loops")
+
+    def each(nest: Nest, memory: Memory) -> None:
+        (emit_reduction if nest.reduced else emit_map)(nest, memory, target)
+
+    return emit_nests(function, form, name, each)

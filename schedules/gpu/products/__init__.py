@@ -1,0 +1,1 @@
+"""Tiled matrix products: tiles, plans, registers, stream-K, warpgroups."""

@@ -1,0 +1,70 @@
+"""How long a product takes on a chip, roughly, by its tiles and the parts of K.
+
+It is what a heuristic compares.  A core does one workgroup's products at a time and reads its tiles
+from the second cache; a round is one workgroup for each core.  However many there are, operands
+come through the chip's bandwidth, and a step of K takes no less than memory takes to answer.  K in
+parts makes more workgroups, and a second kernel that reads and adds what they leave.  Workgroups
+that share tiles and steps evenly end together, at the same price.
+"""
+
+from dataclasses import dataclass
+
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
+from tvm_iree_ext.schedules.gpu.products.stream_k import Shares
+from tvm_iree_ext.targets.gpu import GpuChip
+
+_CACHE_BYTES_PER_US = 115e3  # of a core: 64 bytes a cycle
+_ANSWER_US = 0.7  # of memory
+_LAUNCH_US = 3.0  # of another kernel
+_TFLOPS, _TBS = 100.0, 1.0  # of a chip of which nothing is known
+_RESIDENT = 128 * 128  # sums of the workgroups that a core holds at once
+_MOST_RESIDENT = 8
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A workgroup's rows, columns and depth, the tiles of K under way, and the parts of K.
+
+    ``workgroups``: that share all tiles and steps; 0 where each has one tile, or a part of it.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    stages: int
+    splits: int
+    workgroups: int = 0
+
+
+def cost_us(
+    shape: MatmulShape, chip: GpuChip, tiling: Tiling, widths: tuple[float, float]
+) -> float:
+    """The time of a product whose extents are known; ``widths`` are bytes of the operands."""
+    m, n, k = shape.m or 1, shape.n or 1, shape.k or 1
+    groups = shape.groups or 1
+    part = chip.parts[0] if chip.parts else None
+    cores = part.cores if part else 1
+    peaks = dict(part.peak_tflops) if part else {}
+    peak = peaks.get(shape.lhs_dtype, peaks.get("float16", _TFLOPS)) * 1e6  # flops in a us
+    rows, columns = min(tiling.rows, -(-m // 16) * 16), min(tiling.columns, -(-n // 8) * 8)
+    workgroups = groups * -(-m // rows) * -(-n // columns) * tiling.splits
+    steps = -(-k // (tiling.splits * tiling.depth))
+    per_step = 2 * rows * columns * tiling.depth * cores / peak
+    per_step += tiling.depth * (rows * widths[0] + columns * widths[1]) / _CACHE_BYTES_PER_US
+    if tiling.workgroups:
+        shares = Shares(tiling.workgroups, workgroups, steps)
+        rounds, each = shares.rounds, shares.each if shares.left else 0
+        resident = tiling.workgroups / cores
+        busy = (rounds * (steps + 1) + each + 2) * resident * per_step
+        waits = rounds * (steps + tiling.stages) + each + 2 * tiling.stages
+        left = (shares.parts if shares.left else 0) * rows * columns
+    else:
+        busy = -(-workgroups // cores) * (steps + 1) * per_step
+        resident = max(1, min(_MOST_RESIDENT, _RESIDENT // (rows * columns)))
+        waits = -(-workgroups // (cores * resident)) * (steps + tiling.stages)
+        left = groups * m * n * tiling.splits if tiling.splits > 1 else 0
+    waiting = waits * _ANSWER_US / max(1, tiling.stages - 1)
+    bandwidth = (part.bandwidth_tbs if part else _TBS) * 1e6  # bytes in a us
+    moved = groups * (m * k * widths[0] + k * n * widths[1] + 4 * m * n)
+    total = max(busy, waiting, moved / bandwidth)
+    return total + (_LAUNCH_US + 8 * left / bandwidth if left else 0)

@@ -1,0 +1,318 @@
+"""Which instruction and which tiles, for a product that was never tuned."""
+
+from dataclasses import replace
+from itertools import product
+
+from tvm import DataType
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.intrin.fragments import fragment_lanes
+from tvm_iree_ext.layout.analysis import Placement, coalescing
+from tvm_iree_ext.schedules.gpu.products.matmul_cost import Tiling, cost_us
+from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan, plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
+from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
+from tvm_iree_ext.targets.mma.fma_kinds import FMA_TYPES, fma_kind, fma_lanes, fma_name
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_table import mma_table
+
+_TILES = (
+    (256, 256),
+    (256, 128),
+    (128, 128),
+    (64, 256),
+    (128, 64),
+    (64, 128),
+    (64, 64),
+    (32, 32),
+    (1, 1),
+)
+"""The most rows and columns of a workgroup."""
+# Parts of K; of whole tiles only such as need no predicates.
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+_MOST_SUMS = 256 * 128  # of a workgroup of four subgroups of 64 lanes
+_STAGES = 2  # for which costs are compared
+_LEAST_STEPS = 4  # tiles of K in each part of it
+_DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 banks
+_ACCESS_BITS = 128
+_LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more shapes
+_LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by itself
+_FEW_ROWS = 2  # instructions along m, for rhs to be read without shared memory
+_TYPICAL = 4096  # what an extent that is known at call time counts as
+_TYPICAL_GROUPS = 16
+_GAIN = 0.9  # of the time, below which workgroups share tiles: costs are rough
+
+Pair = tuple[int, int]
+Costs = dict[MatmulConfig, float]
+
+_ROUNDING = ("tf32", "xf32")  # only where a config asks for them by name
+
+
+def multiplying_kinds(target: Target) -> dict[tuple[str, str, str], list[Mma]]:
+    """The instructions that a rule may choose, by the types that they multiply, and of sums."""
+    chip, size = gpu_chip(target), subgroup_size(target)
+    found: dict[tuple[str, str, str], list[Mma]] = {}
+    for mma in mma_table().values():
+        if not mma.on(chip.name) or mma.subgroup_size != size or mma.blocks > 1:
+            continue
+        if mma.kind not in ("native", "virtual") or not (mma.lhs and mma.rhs and mma.acc):
+            continue
+        if mma.a in _ROUNDING or mma.a == "i4" or max(mma.m, mma.n) > _LARGEST_SIDE:
+            continue
+        types = (tvm_dtype(mma.a), tvm_dtype(mma.b), tvm_dtype(mma.c))
+        found.setdefault(types, []).append(mma)
+    return found
+
+
+def matmul_kind(shape: MatmulShape, target: Target) -> Mma:
+    """The instruction for a product's types: fragments in accesses of 16 bytes, then the fewest.
+
+    Raises:
+        ScheduleError: when the chip has none, naming the types that it multiplies.
+    """
+    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    if by_lanes(wanted, target):
+        return _lanes_kind(shape, subgroup_size(target))
+    offered = multiplying_kinds(target)
+    if wanted not in offered:
+        types = sorted({"*".join(types[:2]) for types in offered})
+        raise ScheduleError(
+            f"matmul: {gpu_chip(target).name} has no instruction for {wanted[0]} * {wanted[1]} in"
+            f" {wanted[2]}; it multiplies {', '.join(types) or 'nothing'}"
+        )
+    return max(offered[wanted], key=lambda mma: (_run_bits(mma), mma.kind == "native", mma.flops))
+
+
+def by_lanes(types: tuple[str, str, str], target: Target) -> bool:
+    """Whether products of these types are multiply-adds of lanes: the chip has nothing better."""
+    same = types[0] == types[1] == types[2]
+    known = types[2] in map(tvm_dtype, FMA_TYPES)
+    return same and known and types not in multiplying_kinds(target)
+
+
+def _lanes_kind(shape: MatmulShape, size: int) -> Mma:
+    """As many rows and columns of a lane as the product has for it."""
+    dtype = next(one for one in FMA_TYPES if tvm_dtype(one) == shape.result_dtype)
+    most = _LANE_ROWS * 32 // dtype_bits(dtype)
+    rows, columns = (
+        min(most, 1 << (-(-(extent or _TYPICAL) // count) - 1).bit_length())
+        for extent, count in zip((shape.m, shape.n), fma_lanes(size), strict=True)
+    )
+    along = ("MK"[shape.lhs_order[-1]], "KN"[shape.rhs_order[-1]])
+    return fma_kind(fma_name(dtype, rows, columns, size, *along))
+
+
+def _run_bits(mma: Mma) -> int:
+    """How much of an operand's row a lane reads at once."""
+    assert mma.lhs is not None
+    return min(_ACCESS_BITS, mma.lhs.element[-1] * dtype_bits(mma.a))
+
+
+def matmul_config(shape: MatmulShape, target: Target) -> MatmulConfig:
+    """The config for a product: the largest tiles, of no more than it needs, that fit the chip.
+
+    Raises:
+        ScheduleError: when nothing fits, with what the last attempt lacked.
+    """
+    search = _Search(shape, target)
+    apart, config = search.best(search.costs())
+    if not _known(shape) or not search.cores:
+        return config
+    shared = search.costs_of_shares(_GAIN * apart)
+    best = min(shared, key=lambda one: shared[one], default=config)
+    return best if shared.get(best, apart) < _GAIN * apart else config
+
+
+class _Search:
+    """The configs for a product by what they cost; see :mod:`.matmul_cost`."""
+
+    def __init__(self, shape: MatmulShape, target: Target) -> None:
+        self.shape, self.target = shape, target
+        self.mma, self.chip = matmul_kind(shape, target), gpu_chip(target)
+        self.cores = self.chip.parts[0].cores if self.chip.parts else 0
+        m, n, k = (extent or _TYPICAL for extent in (shape.m, shape.n, shape.k))
+        groups = shape.groups or _TYPICAL_GROUPS
+        self.typical = replace(shape, m=m, n=n, k=k, groups=groups)
+        self.m, self.n, self.k = m, n, k
+        bytes_per_k = self.mma.k * dtype_bits(self.mma.a) // 8
+        self.k_tiles = max(1, min(_DEPTH_BYTES // bytes_per_k, -(-k // self.mma.k)))
+        self.column_major = _column_major(self.mma)
+
+    def costs(self) -> Costs:
+        """Of each tile, with K in parts."""
+        depth, k = self.k_tiles * self.mma.k, self.k
+        most = max(1, k // (_LEAST_STEPS * depth)) if _known(self.shape) else 1
+        splits = [
+            splits
+            for splits in _SPLITS
+            if splits <= most and not (k % depth == 0 and k // depth % splits)
+        ]
+        return {
+            MatmulConfig(self.mma.name, subgroups, tiles, splits=parts): self._cost(tile, parts)
+            for (subgroups, tiles, tile), parts in product(self._tilings(), splits)
+        }
+
+    def costs_of_shares(self, below: float) -> Costs:
+        """Of each tile, with all tiles and steps shared out to the workgroups that are resident.
+
+        Those that cost no less than ``below`` even with one workgroup for each core are left out.
+        """
+        found: Costs = {}
+        for subgroups, tiles, tile in self._tilings():
+            if self._cost(tile, 1, self.cores) >= below:
+                continue
+            try:
+                one = MatmulConfig(self.mma.name, subgroups, tiles, workgroups=self.cores)
+                plan = self.staged(one)
+            except ScheduleError:
+                continue
+            workgroups = self.cores * plan.occupancy.workgroups_per_core
+            found[replace(plan.config, workgroups=workgroups)] = self._cost(tile, 1, workgroups)
+        return found
+
+    def best(self, costs: Costs) -> tuple[float, MatmulConfig]:
+        """The cheapest that fits the chip, and what it costs.
+
+        One that lacks scalar registers is slower, and for products that have no other.
+
+        Raises:
+            ScheduleError: when nothing fits, with what the last attempt lacked.
+        """
+        refused: ScheduleError | None = None
+        for lean, config in product((True, False), sorted(costs, key=lambda one: costs[one])):
+            try:
+                return costs[config], self.staged(config, lean=lean).config
+            except ScheduleError as error:
+                refused = error
+        raise refused or ScheduleError("matmul: no tiles fit")
+
+    def staged(self, config: MatmulConfig, *, lean: bool = True) -> MatmulPlan:
+        """With the stages and the depth for which there is room.
+
+        Args:
+            config: of which the rest is taken.
+            lean: whether it must have its scalar registers.
+
+        Raises:
+            ScheduleError: when there is none, with what the last attempt lacked.
+        """
+        best: tuple[tuple[bool, bool], MatmulPlan] | None = None
+        refused: ScheduleError | None = None
+        forms = _forms(self.shape, self.mma, config)
+        depths = (self.k_tiles, -(-self.k_tiles // 2))
+        for form, stages, depth in product(forms, (3, 2, 1), depths):
+            chosen = replace(form, k_tiles=depth, stages=stages, column_major=self.column_major)
+            try:
+                plan = plan_matmul(self.shape, self.target, chosen)
+            except ScheduleError as error:
+                refused = error
+                continue
+            if lean and not plan.registers.scalars_suffice:
+                refused = ScheduleError(f"matmul by {self.mma.name}: too few scalar registers")
+                continue
+            faults = (_alone(plan), plan.has_bank_conflicts)
+            if best is None or faults < best[0]:
+                best = faults, plan
+            if not any(faults):
+                break
+        if best is None:
+            assert refused is not None
+            raise refused
+        return best[1]
+
+    def _tilings(self) -> list[tuple[Pair, Pair, Pair]]:
+        """Subgroups, instructions of each, and elements of a workgroup's tiles."""
+        mma, m, n = self.mma, self.m, self.n
+        found: dict[tuple[Pair, Pair, Pair], None] = {}
+        for rows, columns in _TILES:
+            sums = rows * columns * dtype_bits(mma.c) // 32
+            if sums > _MOST_SUMS and (mma.subgroup_size != 32 or dtype_bits(mma.c) > 32):
+                continue
+            subgroups = _subgroups(mma, m, n, rows, columns)
+            tiles = (
+                _tiles(m, subgroups[0], mma.m, rows),
+                _tiles(n, subgroups[1], mma.n, columns),
+            )
+            tile = (subgroups[0] * tiles[0] * mma.m, subgroups[1] * tiles[1] * mma.n)
+            found[subgroups, tiles, tile] = None
+        return list(found)
+
+    def _cost(self, tile: Pair, splits: int, workgroups: int = 0) -> float:
+        tiling = Tiling(*tile, self.k_tiles * self.mma.k, _STAGES, splits, workgroups)
+        widths = [DataType(self.shape.memory_dtype(side)).bits / 8 for side in SIDES]
+        return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
+
+
+def _forms(shape: MatmulShape, mma: Mma, config: MatmulConfig) -> list[MatmulConfig]:
+    """A tile of a workgroup in other hands, the best first.
+
+    With so few rows that a subgroup has them all, nobody else multiplies what it reads of rhs: on
+    its way through shared memory it would only cost instructions.  Asynchronous copies cost fewer,
+    and an instruction whose lanes hold the same elements would have them read more than once.
+    """
+    rows, columns = (a * b for a, b in zip(config.subgroups, config.tiles, strict=True))
+    run = _ACCESS_BITS // dtype_bits(mma.b)
+    whole = shape.rhs_order[-1] == 0 or shape.row("rhs") % run == 0
+    converted = any(map(shape.converts, SIDES))
+    if rows > _FEW_ROWS or mma.vendor != "amd" or mma.kind == "fma" or converted or not whole:
+        return [config]
+    assert mma.lhs is not None
+    assert mma.rhs is not None
+    if any(fragment_lanes(one) < mma.subgroup_size for one in (mma.lhs, mma.rhs)):
+        return [config]
+    across = min(run, columns & -columns)
+    direct = replace(
+        config,
+        subgroups=(1, columns // across),
+        tiles=(rows, across),
+        promote=() if shape.lhs_order[-1] == 1 else ("lhs",),
+    )
+    return [direct, config]
+
+
+def _alone(plan: MatmulPlan) -> bool:
+    """Whether asynchronous copies leave a scheduler one subgroup, which waits for every answer."""
+    if not plan.asynchronous or plan.config.num_subgroups < plan.chip.simds_per_core:
+        return False
+    workgroups = plan.chip.shared_memory_per_core_bytes // (
+        plan.shared_memory_bytes + plan.chip.shared_memory_reserved_bytes
+    )
+    return workgroups * plan.config.num_subgroups < 2 * plan.chip.simds_per_core
+
+
+def _known(shape: MatmulShape) -> bool:
+    return None not in (shape.m, shape.n, shape.k, shape.groups)
+
+
+def _subgroups(mma: Mma, m: int, n: int, rows: int, columns: int) -> tuple[int, int]:
+    """A workgroup's, where the product has room for them.
+
+    Those of 32 lanes have registers for 64 rows and columns of sums, and more of them share what is
+    copied.  Few rows have no more of them instead: what a subgroup loads of lhs serves all its
+    columns.
+    """
+    narrow = mma.subgroup_size == 32 and min(m, rows) >= 256
+    down = 4 if mma.kind == "fma" or narrow else 2
+    across = 4 if narrow and columns >= 256 else 2
+    return min(down, -(-m // mma.m)), min(across, -(-n // mma.n))
+
+
+def _column_major(mma: Mma) -> bool:
+    """Whether lanes store the transposed accumulator in fewer segments of memory, or accesses."""
+    costs = {}
+    for column_major in (False, True) if mma.column_major else (False,):
+        acc = contraction_layouts(
+            mma, "mnk", (mma.m, mma.n, mma.k), (1, 1, 1), column_major=column_major
+        ).acc
+        row = Placement(acc.undistributed_shape, dtype_bits(mma.c) // 8)
+        cost = coalescing(acc, row, 1, mma.subgroup_size, segment_bytes=64)
+        costs[column_major] = (cost.total, cost.instructions)
+    return min(costs, key=lambda key: costs[key])
+
+
+def _tiles(extent: int, subgroups: int, native: int, most: int) -> int:
+    """Instructions of a subgroup along a dim: as many as the extent or the tile has room for."""
+    return max(1, min(most // (subgroups * native), -(-extent // (subgroups * native))))

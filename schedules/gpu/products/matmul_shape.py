@@ -1,0 +1,172 @@
+"""A matrix product for the GPU rules: extents, types, and how operands lie in memory."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from tvm import tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.ops.base.regions import Region
+
+SIDES = ("lhs", "rhs")
+
+
+@dataclass(frozen=True)
+class Prologue:
+    """What makes factors of elements of an operand, and of others that are read beside them.
+
+    Attributes:
+        region: takes them in the type that it is of, and yields it.
+        beside: the others' types in memory, by name.
+        alike: those that are the same for elements side by side.
+        apart: those that do not lie side by side as the elements do.
+    """
+
+    region: Region
+    beside: Mapping[str, str]
+    alike: frozenset[str]
+    apart: frozenset[str]
+
+
+@dataclass(frozen=True)
+class MatmulShape:
+    """``result[m, n] = sum over k of lhs[m, k] * rhs[k, n]``, for each of ``groups``.
+
+    Attributes:
+        m, n, k: extents; None where they are known at call time.
+        lhs_dtype, rhs_dtype, result_dtype: TVM's names of the types that are multiplied, and of
+            sums.
+        lhs_order, rhs_order: the dims of an operand as they lie in memory, the contiguous one last:
+            ``(1, 0)`` for ``lhs[k, m]`` and ``rhs[n, k]``.
+        groups: how many products, each of matrices of its own.
+        rows: by operand, how many elements lie side by side, where that is not the extent of the
+            contiguous dim: 1 for an operand of which no dim is contiguous.
+        memory: by operand, the type in memory, where it is not the one that is multiplied.
+        epilogue_bits: of the widest element that is read where sums are stored.
+        more_dims: that operands have beyond rows, columns and steps of K.
+        prologues: by operand, what makes its factors, where they are not its elements.
+    """
+
+    m: int | None
+    n: int | None
+    k: int | None
+    lhs_dtype: str
+    rhs_dtype: str
+    result_dtype: str
+    lhs_order: Ints = (0, 1)
+    rhs_order: Ints = (0, 1)
+    groups: int | None = 1
+    rows: Mapping[str, int] | None = None
+    memory: Mapping[str, str] | None = None
+    epilogue_bits: int = 0
+    more_dims: int = 0
+    prologues: Mapping[str, Prologue] | None = None
+
+    def prologue(self, side: str) -> Prologue | None:
+        """What makes the factors of ``lhs`` or ``rhs``; None where they are its elements."""
+        return (self.prologues or {}).get(side)
+
+    def read(self, side: str) -> dict[str, str]:
+        """The types in memory of ``lhs`` or ``rhs`` and of what is read beside it, by name."""
+        prologue = self.prologue(side)
+        return {side: self.memory_dtype(side), **(prologue.beside if prologue else {})}
+
+    def extents(self, side: str) -> tuple[int | None, ...]:
+        """Extents of ``lhs``, ``rhs`` or ``result``, as it lies in memory."""
+        own = {"lhs": (self.m, self.k), "rhs": (self.k, self.n), "result": (self.m, self.n)}[side]
+        return tuple(own[dim] for dim in self.order(side))
+
+    def order(self, side: str) -> Ints:
+        """The order of the dims of ``lhs``, ``rhs`` or ``result`` in memory."""
+        return {"lhs": self.lhs_order, "rhs": self.rhs_order, "result": (0, 1)}[side]
+
+    def dtype(self, side: str) -> str:
+        """The type of ``lhs`` or ``rhs`` that is multiplied, or that of sums."""
+        return {"lhs": self.lhs_dtype, "rhs": self.rhs_dtype, "result": self.result_dtype}[side]
+
+    def memory_dtype(self, side: str) -> str:
+        """The type of ``lhs``, ``rhs`` or ``result`` in memory."""
+        return (self.memory or {}).get(side, self.dtype(side))
+
+    def converts(self, side: str) -> bool:
+        """Whether what is multiplied of ``lhs`` or ``rhs`` is not what is in memory."""
+        return self.memory_dtype(side) != self.dtype(side) or self.prologue(side) is not None
+
+    def has_open_rows(self, side: str) -> bool:
+        """Whether rows of an operand are of a length that is known at call time."""
+        return self.extents(side)[-1] is None
+
+    def row(self, side: str) -> int:
+        """A number of elements of which every contiguous row of memory is a multiple."""
+        return (self.rows or {}).get(side, self.extents(side)[-1] or 1)
+
+
+class MatmulOperands(Protocol):
+    """The parameters of a product's func, and how its elements are read and stored."""
+
+    shape: MatmulShape
+    index_dtype: str
+
+    def declare(self) -> None:
+        """Name the func under construction, and add its parameters."""
+
+    def extents(self) -> tuple[Any, Any, Any, Any]:
+        """The groups, m, n and k: numbers, or expressions over what is known at call time."""
+
+    def buffer(self, side: str) -> Any:
+        """The array of ``lhs`` or ``rhs``."""
+
+    def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
+        """An element of ``lhs``, ``rhs`` or what is beside, by its ``m``, ``n`` and ``k``."""
+
+    def inside(self, side: str, at: Mapping[str, Any], run: int) -> Any | None:
+        """Whether an element within the extents is there, else it counts as 0; None: all are.
+
+        It is the same for each ``run`` elements of the contiguous dim.
+        """
+
+    def store(self, group: Any, i: Any, j: Any, value: Any) -> None:
+        """Take a sum to the result."""
+
+
+class PlainOperands:
+    """Three matrices: the func ``matmul(lhs, rhs, result)``."""
+
+    index_dtype = "int32"
+
+    def __init__(self, shape: MatmulShape) -> None:
+        self.shape = shape
+        self.buffers: dict[str, Any] = {}
+
+    def declare(self) -> None:
+        """Name the func, and add its parameters."""
+        I.func_name("matmul")
+        for side in (*SIDES, "result"):
+            buffer = I.Buffer(self.shape.extents(side), self.shape.memory_dtype(side))
+            self.buffers[side] = I.arg(side, buffer)
+
+    def extents(self) -> tuple[Any, Any, Any, Any]:
+        """One group, and the matrices' extents."""
+        return 1, self.shape.m, self.shape.n, self.shape.k
+
+    def buffer(self, side: str) -> Any:
+        """The matrix."""
+        return self.buffers[side]
+
+    def load(self, side: str, group: Any, at: Mapping[str, Any]) -> Any:
+        """An element, by its place in memory."""
+        roles = "mk" if side == "lhs" else "kn"
+        return self.buffers[side][tuple(at[roles[dim]] for dim in self.shape.order(side))]
+
+    def inside(self, side: str, at: Mapping[str, Any], run: int) -> None:
+        """All are."""
+
+    def store(self, group: Any, i: Any, j: Any, value: Any) -> None:
+        """Into the result."""
+        result = self.buffers["result"]
+        kind = str(result.dtype)
+        if str(value.ty.dtype) != kind:
+            value = tirx.Cast(kind, value)
+        I.buffer_store(result, value, [i, j])

@@ -1,0 +1,196 @@
+"""Registers that kernels will need, foreseen before a compiler counts them.
+
+What is multiplied and summed follows from the layouts.  The rest is what ``ptxas`` and LLVM were
+seen to take for kernels of many shapes: rough, but enough to refuse tiles that would spill, and to
+tell how many workgroups a core will have.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from tvm import DataType
+
+from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
+from tvm_iree_ext.schedules.gpu.attention.attention_products import Feed, is_multiply_add
+from tvm_iree_ext.schedules.gpu.attention.attention_shared import Tile
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
+    from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
+
+_OVERHEAD = {"matmul": 40, "attention": 48}  # for addresses and the like
+_MORE = 8  # for an epilogue's operands, and integer sums in it; for each dim beyond three, or open
+_CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
+_MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a prologue, as above
+_AT_ONCE = {"rocm": 64}  # elements that a lane converts in these registers; each other has its own
+_NARROW = 32  # for an operand that is read by single elements of less than 32 bits
+_ADDRESS = 2  # registers of an address in rows whose length is known at call time
+# AMD's subgroups have some hundred scalar registers; LLVM keeps rows' addresses in them.
+_SCALAR_REGISTERS = {"rocm": 100}
+_MORE_SCALARS = 20  # for extents that are known at call time, or for steps that are shared
+_SHARED = 3  # as many for a row where steps are shared: its number in each tile is kept, and sums
+_CONDITION = 3  # for one of a row: its limit, which gfx9 has in no instruction, and its lanes
+_WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
+_MASK_ADDRESSES = 8
+# Of a row tile, for exponentials of doubles: ptxas computes polynomials of many at once.
+_EXPONENTIALS = {"cuda": 24, "rocm": 0}
+
+
+@dataclass(frozen=True)
+class MatmulRegisters:
+    """Those of a product: 32-bit registers of a lane, and a subgroup's scalar ones."""
+
+    plan: "MatmulPlan"
+
+    @property
+    def total(self) -> int:
+        """Of a lane."""
+        return self.fragments + self.others
+
+    @property
+    def fragments(self) -> int:
+        """Of a lane, for fragments, and for what waits to be multiplied."""
+        plan, mma = self.plan, self.plan.mma
+        m, n = plan.config.tiles
+        lhs, rhs, acc = mma.lhs, mma.rhs, mma.acc
+        assert lhs is not None  # all three are checked by plan_matmul
+        assert rhs is not None
+        assert acc is not None
+        # What is read in less than 32 bits has a register of its own until it is stored.
+        waiting = sum(
+            self._loads(side) * (self._waiting(side) + _ADDRESS * plan.shape.has_open_rows(side))
+            for side in plan.through_registers - plan.direct
+        )
+        words = 3 if self._by_conversion else 1
+        fragments = 0
+        for side, count, operand in (("lhs", m, lhs), ("rhs", n, rhs)):
+            # What is multiplied of a whole step of K, and what waits meanwhile.
+            times = 2 * plan.config.k_tiles if side in plan.direct else words
+            fragments += times * count * operand.registers
+        return m * n * acc.registers + fragments + waiting
+
+    @property
+    def others(self) -> int:
+        """Of a lane, for addresses and the like, and for what conversions have on the way."""
+        plan, shape = self.plan, self.plan.shape
+        converting = sum(map(plan.converts, SIDES)) * _CONVERTING[plan.chip.kind]
+        for side in set(SIDES) - plan.through_registers:
+            converting += self._loads(side) * self._beside(side)
+        narrow = sum(plan.runs[side] * plan.memory_bits(side) < 32 for side in SIDES) * _NARROW
+        more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
+        more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
+        usual = _OVERHEAD["matmul"] + converting + narrow + more * _MORE
+        most = plan.chip.max_registers // 2
+        at_once = sum(self._loads(side) * plan.runs[side] for side in SIDES if plan.converts(side))
+        found = min(usual, most) + max(0, at_once - _AT_ONCE.get(plan.chip.kind, at_once))
+        if usual < most:  # else what a prologue makes is among so many, which are rarely taken
+            made = (self._loads(side) * plan.runs[side] for side in SIDES if shape.prologue(side))
+            found += int(_MADE[plan.chip.kind] * sum(made))
+        return found
+
+    @property
+    def scalars_suffice(self) -> bool:
+        """Whether LLVM is reckoned not to keep addresses in lanes of vector registers."""
+        return self.scalars <= _SCALAR_REGISTERS.get(self.plan.chip.kind, self.scalars)
+
+    @property
+    def scalars(self) -> int:
+        """Of a subgroup, for addresses of rows that are at no known distance from each other.
+
+        Where a subgroup reads a part of one row at a time: else they are in the lanes' registers.
+        """
+        plan, found = self.plan, 0
+        for side in SIDES:
+            rows, length = plan.tile_shape(side)
+            if self._ends_in_tile(side):
+                found += _CONDITION * self._loads(side)
+            elif length >= plan.runs[side] * plan.mma.subgroup_size:
+                found += self._row_address(side, rows) * -(-rows // plan.config.num_subgroups)
+        unknown = plan.config.workgroups > 0 or any(map(plan.shape.has_open_rows, SIDES))
+        return found + _MORE_SCALARS * unknown
+
+    def _ends_in_tile(self, side: str) -> bool:
+        """Whether K ends inside a tile whose rows are along it: on gfx9 each has its own limit."""
+        plan, k = self.plan, self.plan.shape.k
+        along_k = getattr(plan.mma, side).dims.index("K")
+        ends = k is not None and k % plan.tile[2] > 0 and plan.shape.order(side)[0] == along_k
+        return ends and plan.chip.name.startswith("gfx9")
+
+    def _row_address(self, side: str, rows: int) -> int:
+        """Registers for that of one row of a tile: one where rows beyond the last are the last."""
+        shape, kept = self.plan.shape, _SHARED if self.plan.config.workgroups else 1
+        extent = shape.extents(side)[0]
+        beyond = int(extent is None or extent % rows > 0)
+        return kept * (_ADDRESS if shape.has_open_rows(side) else beyond)
+
+    def _waiting(self, side: str) -> int:
+        """Registers for what is read of an operand at once, and for what is beside it."""
+        plan = self.plan
+        return -(-plan.runs[side] * plan.memory_bits(side) // 32) + self._beside(side)
+
+    def _beside(self, side: str) -> int:
+        """Registers for what is beside the elements that are read of an operand at once."""
+        prologue, run = self.plan.shape.prologue(side), self.plan.runs[side]
+        if prologue is None:
+            return 0
+        counts = {name: 1 if name in prologue.alike else run for name in prologue.beside}
+        return sum(
+            -(-counts[name] * DataType(dtype).bits // 32) for name, dtype in prologue.beside.items()
+        )
+
+    def _loads(self, side: str) -> int:
+        """Accesses of a lane to global memory, for an operand's tile."""
+        plan = self.plan
+        lanes = plan.config.num_subgroups * plan.mma.subgroup_size
+        return -(-prod(plan.tile_shape(side)) // (plan.runs[side] * lanes))
+
+    @property
+    def _by_conversion(self) -> bool:
+        """Whether ``ptxas`` makes halves of 8-bit floats first, which take twice the registers."""
+        plan = self.plan
+        return plan.chip.name.rstrip("a") in _WITHOUT_FP8_SYNC and plan.mma.a.startswith("f8")
+
+
+def attention_registers(plan: "AttentionPlan") -> int:
+    """32-bit registers of a lane for what attention multiplies and sums, and the rest."""
+    op, first, second = plan.op, plan.first, plan.second
+    words = item_bytes(op.compute_dtype) // 4
+    scores = plan.score_tiles * first.operand("acc").elements_per_lane
+    per_row = words * scores
+    per_row += words * plan.column_tiles * second.operand("acc").elements_per_lane
+    if plan.product_dtypes[1] != op.compute_dtype:
+        per_row += scores * item_bytes(plan.product_dtypes[1]) // 4
+    if plan.feed is Feed.SHUFFLE:
+        per_row += plan.weight_steps * second.operand("lhs").registers
+    if not plan.query_in_shared:
+        per_row += plan.depth_steps * first.operand("lhs").registers
+    fragments = max(
+        mma.operand("rhs").registers * (1 if is_multiply_add(mma) else 4)
+        + (mma.operand("lhs").registers if plan.query_in_shared else 0)
+        for mma in (first, second)
+    )
+    if op.compute_dtype == "float64":  # whose fragments are not held meanwhile
+        fragments = max(fragments, plan.row_tiles * _EXPONENTIALS[plan.chip.kind])
+    others = _OVERHEAD["attention"] + _mask_registers(plan, scores)
+    others += _narrow_registers(plan, "key", plan.key_tile)
+    others += _narrow_registers(plan, "value", plan.value_tile)
+    return plan.row_tiles * per_row + fragments + others
+
+
+def _narrow_registers(plan: "AttentionPlan", name: str, tile: Tile) -> int:
+    """Of a lane, for a tile of which no 32 bits lie side by side in memory, beyond its words.
+
+    Each element has a register on its way to shared memory, and one for its address.
+    """
+    writes, bits = plan.writes(name, tile), 8 * item_bytes(plan.op.types[name].dtype)
+    return 0 if writes.run * bits >= 32 else 2 * writes.count - writes.count * bits // 32
+
+
+def _mask_registers(plan: "AttentionPlan", scores: int) -> int:
+    """Of a lane, for what is added to the scores of a row tile; a mask of bits is used up."""
+    mask = plan.op.types.get("mask")
+    if mask is None or mask.dtype not in FLOATS:
+        return 0
+    return scores * item_bytes(mask.dtype) // 4 + _MASK_ADDRESSES

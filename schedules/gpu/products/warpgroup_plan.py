@@ -1,0 +1,321 @@
+"""Tiled matrix product by warpgroups (``wgmma``): one copies, the others multiply.
+
+    for tile of rows and columns in blockIdx:
+        warpgroup 0, for step of k:                 the others, for step of k:
+            wait until slot ``step % stages`` is free    wait until the slot is full
+            copy the tiles of lhs and rhs into it        multiply them; wait for the step before
+            it is full when the copies have ended        its slot is free
+                                                    store the accumulators
+
+Each multiplying warpgroup has rows of its own.  Nobody waits for anybody but at the barriers of the
+slots, two for each: ``stages`` steps are under way at once.  Copies are by tensor maps, swizzled as
+the instruction's descriptors say and with zeros beyond the edges (``tma``); where rows are no
+multiples of 16 bytes, by ``cp.async`` of a warpgroup's lanes, or element by element (``async``).
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import ScheduleError, TargetError
+from tvm_iree_ext.intrin import mbarrier
+from tvm_iree_ext.intrin.wgmma import SharedOperand
+from tvm_iree_ext.layout.nested import Ints
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.targets.gpu import gpu_chip
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
+
+WARPGROUP = 128  # lanes
+_STEPS = 4  # instructions along k of a slot: 128 bytes, the widest swizzle, for every type
+_SWIZZLES = (128, 64, 32, 16)
+_ATOM_BYTES = 1024  # to which swizzled tiles are aligned
+_HELD = {1: 192, 2: 192, 3: 96}
+"""Registers of a lane for accumulators, by warpgroups that multiply; it needs others, too."""
+_COPIES = ("tma", "async")
+_NARROW = 64  # columns; fewer are for results that have no more
+_GUESSED_ROWS = 8192  # where they are known at call time
+_STEP_COST = 64  # of copying a row or column of a tile, in multiplications
+
+
+@dataclass(frozen=True)
+class WarpgroupConfig:
+    """The numbers of a product by warpgroups.
+
+    Attributes:
+        mma_kind: the instruction.
+        consumers: warpgroups that multiply, one below the other.
+        tiles: instructions of each along the rows.
+        stages: steps of k that are under way at once.
+        copies: ``tma`` or ``async``.
+    """
+
+    mma_kind: str
+    consumers: int = 2
+    tiles: int = 1
+    stages: int = 4
+    copies: str = "tma"
+
+
+@dataclass(frozen=True)
+class SharedTile:
+    """A tile of ``lhs`` or ``rhs`` in a slot: instructions' tiles one after the other.
+
+    Attributes:
+        operand: how an instruction's tile lies.
+        count: of them.
+        offset: of the first byte in a slot.
+    """
+
+    operand: SharedOperand
+    count: int
+    offset: int
+
+    @property
+    def bytes_each(self) -> int:
+        """Of an instruction's tile."""
+        return prod(self.operand.tile) * self.operand.bits // 8
+
+    @property
+    def nbytes(self) -> int:
+        """Of all."""
+        return self.count * self.bytes_each
+
+    @property
+    def boxes(self) -> list[tuple[Ints, Ints, int]]:
+        """What is copied at once: its first row and column, its extents, its first byte.
+
+        Rows and columns are those of the operand in memory, from the tile's first on.
+        """
+        rows, columns = self.operand.tile
+        width = self.operand.width
+        if self.operand.k_major and columns == width:  # one below the other without a gap
+            return _cut((self.count * rows, width), self.operand.swizzle_bytes)
+        size = rows * self.operand.swizzle_bytes
+        found: list[tuple[Ints, Ints, int]] = []
+        for number in range(self.count):
+            first = number * (rows if self.operand.k_major else columns)
+            for atom in range(columns // width):
+                corner = (
+                    (first, atom * width) if self.operand.k_major else (0, first + atom * width)
+                )
+                place = number * self.bytes_each + atom * size
+                found.append((corner, (rows, width), place))
+        return found
+
+
+def _cut(extents: Ints, row_bytes: int) -> list[tuple[Ints, Ints, int]]:
+    """Boxes of equally many rows, of at most 256."""
+    rows, width = extents
+    count = next(n for n in range(1, rows + 1) if rows % n == 0 and rows // n <= 256)
+    each = rows // count
+    return [((at * each, 0), (each, width), at * each * row_bytes) for at in range(count)]
+
+
+@dataclass(frozen=True)
+class WarpgroupPlan:
+    """What a product by warpgroups is made of.
+
+    Attributes:
+        groups: how many products.
+        extents: m, n and k of each; m is a guess where it is known at call time.
+        tile: rows, columns and depth of a workgroup's step.
+        shared: the tiles of ``lhs`` and ``rhs`` in a slot.
+    """
+
+    shape: MatmulShape
+    config: WarpgroupConfig
+    mma: Mma
+    groups: int
+    extents: Ints
+    tile: Ints
+    shared: dict[str, SharedTile]
+
+    @property
+    def slot_bytes(self) -> int:
+        """Of a step's tiles."""
+        return sum(tile.nbytes for tile in self.shared.values())
+
+    @property
+    def lanes(self) -> int:
+        """Of a workgroup."""
+        return WARPGROUP * (1 + self.config.consumers)
+
+    @property
+    def steps(self) -> int:
+        """Along k."""
+        return -(-self.extents[2] // self.tile[2])
+
+    @property
+    def grid(self) -> Ints:
+        """Tiles of rows and of columns."""
+        return (-(-self.extents[0] // self.tile[0]), -(-self.extents[1] // self.tile[1]))
+
+    def matrix(self, side: str, rows: Any) -> tuple[Any, ...]:
+        """Extents of ``lhs`` or ``rhs``, as it lies in memory: after the groups, if several.
+
+        ``rows`` are m, a number or an expression.
+        """
+        _, n, k = self.extents
+        own = (rows, k) if side == "lhs" else (k, n)
+        return (*self._groups, *(own[dim] for dim in self.shape.order(side)))
+
+    @property
+    def _groups(self) -> Ints:
+        return (self.groups,) if self.groups > 1 else ()
+
+    def tensor_map(self, side: str, rows: Any) -> mbarrier.TensorMap:
+        """Of ``lhs`` or ``rhs``; ``rows`` as of :meth:`matrix`.
+
+        Raises:
+            TargetError: where the tensor memory unit cannot copy it.
+        """
+        tile = self.shared[side]
+        _, box, _ = tile.boxes[0]
+        return mbarrier.TensorMap(
+            side, tvm_dtype(tile.operand.dtype), self.matrix(side, rows),
+            (*(1 for _ in self._groups), *box), tile.operand.swizzle_bytes,
+        )  # fmt: skip
+
+
+def plan_warpgroup_matmul(
+    shape: MatmulShape, target: Target, config: WarpgroupConfig
+) -> WarpgroupPlan:
+    """Derive the tiles of a product, and check them against the chip.
+
+    Raises:
+        ScheduleError: for what the chip, the instruction or shared memory cannot have.
+    """
+    kind = config.mma_kind
+    chip, mma = gpu_chip(target), mma_kind(kind)
+    where = f"matmul by {kind}"
+    if mma.kind != "warpgroup" or not mma.on(str(target.attrs["arch"])):
+        raise ScheduleError(f"{where}: {target.attrs['arch']} has no such warpgroup instruction")
+    dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
+    if dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype):
+        raise ScheduleError(f"{where}: its types are {', '.join(dtypes)}")
+    rows = shape.m
+    if rows is None and shape.lhs_order == (0, 1):
+        rows = _GUESSED_ROWS
+    extents = tuple(extent for extent in (rows, shape.n, shape.k) if extent is not None)
+    own = not any(map(shape.converts, SIDES))
+    if len(extents) < 3 or shape.groups is None or not own:
+        raise ScheduleError(
+            f"{where}: it takes matrices of fixed extents, but for rows that lie along k, in the"
+            " types that it multiplies"
+        )
+    if shape.groups > chip.max_grid[1]:
+        raise ScheduleError(f"{where}: {shape.groups} groups; a grid has {chip.max_grid[1]}")
+    if config.copies not in _COPIES:
+        raise ScheduleError(f"{where}: copies {config.copies!r}; there are {', '.join(_COPIES)}")
+    if config.consumers not in _HELD or config.tiles < 1 or config.stages < 2:
+        raise ScheduleError(
+            f"{where}: {config.consumers} consumers, {config.tiles} tiles, {config.stages} stages;"
+            f" expected 1 to {max(_HELD)}, 1 or more, and 2 or more"
+        )
+    held = config.tiles * mma.operand("acc").registers
+    if held > (limit := _HELD[config.consumers]):
+        raise ScheduleError(
+            f"{where}: accumulators take {held} registers of a lane; there are {limit} for"
+            f" {config.consumers} consumers"
+        )
+    majors = {"lhs": shape.lhs_order == (0, 1), "rhs": shape.rhs_order == (1, 0)}
+    counts = {"lhs": config.consumers * config.tiles, "rhs": 1}
+    shared, offset = {}, 0
+    try:
+        for side in SIDES:
+            operand = _widest(mma, side, majors[side])
+            shared[side] = SharedTile(operand, counts[side], offset)
+            offset += -(-shared[side].nbytes // _ATOM_BYTES) * _ATOM_BYTES
+    except TargetError as error:
+        raise ScheduleError(f"matmul by {error}") from error
+    tile = (counts["lhs"] * mma.m, mma.n, _STEPS * mma.k)
+    plan = WarpgroupPlan(shape, config, mma, shape.groups, extents, tile, shared)
+    size = shared_bytes(plan)
+    if size > chip.shared_memory_bytes:
+        raise ScheduleError(
+            f"{where}: {config.stages} stages of tiles take {size} bytes of shared memory;"
+            f" there are {chip.shared_memory_bytes}"
+        )
+    if config.copies == "tma":
+        for side in SIDES:
+            try:
+                plan.tensor_map(side, extents[0])
+            except TargetError as error:
+                raise ScheduleError(f"{where}: {error}") from error
+    return plan
+
+
+def slot_stride(plan: WarpgroupPlan) -> int:
+    """Bytes from a slot to the next: atoms of swizzled rows are aligned to what they span."""
+    last = plan.shared["rhs"]
+    return -(-(last.offset + last.nbytes) // _ATOM_BYTES) * _ATOM_BYTES
+
+
+def shared_bytes(plan: WarpgroupPlan) -> int:
+    """Of a workgroup: the slots, and two barriers for each."""
+    return plan.config.stages * (slot_stride(plan) + 2 * mbarrier.BYTES)
+
+
+def _widest(mma: Mma, side: str, k_major: bool) -> SharedOperand:
+    """The operand in the widest atoms of which its rows are multiples."""
+    plain = SharedOperand(mma, side, _STEPS, k_major, _SWIZZLES[-1])
+    row_bytes = plain.tile[1] * plain.bits // 8
+    for swizzle_bytes in _SWIZZLES[:-1]:
+        if row_bytes == swizzle_bytes or (not k_major and row_bytes % swizzle_bytes == 0):
+            return SharedOperand(mma, side, _STEPS, k_major, swizzle_bytes)
+    return plain
+
+
+def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
+    """The config for a product: the largest tile of which all cores get one, and what fits it.
+
+    Raises:
+        ScheduleError: where the chip has no warpgroup instruction for its types.
+    """
+    chip, kinds = gpu_chip(target), warpgroup_kinds(shape, target)
+    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    if not kinds:
+        raise ScheduleError(
+            f"matmul: {target.attrs['arch']} has no warpgroup instruction for"
+            f" {wanted[0]} * {wanted[1]} in {wanted[2]}"
+        )
+    cores = chip.parts[0].cores if chip.parts else 1
+    found, error = [], None
+    for mma in kinds:
+        for consumers in (2, 1):
+            for stages in (4, 3, 2):
+                for copies in _COPIES:
+                    config = WarpgroupConfig(mma.name, consumers, 1, stages, copies)
+                    try:
+                        plan = plan_warpgroup_matmul(shape, target, config)
+                    except ScheduleError as refused:
+                        error = refused
+                        continue
+                    found.append((_cost(plan, cores), config))
+    if not found:
+        assert error is not None
+        raise error
+    return min(found, key=lambda one: one[0])[1]
+
+
+def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
+    """The instructions of a chip's warpgroups for a product's types, but for narrow ones."""
+    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    return [
+        mma
+        for mma in mma_table().values()
+        if mma.kind == "warpgroup" and mma.on(str(target.attrs.get("arch", "")))
+        if mma.n >= min(_NARROW, shape.n or _NARROW)
+        if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
+    ]
+
+
+def _cost(plan: WarpgroupPlan, cores: int) -> tuple[float, ...]:
+    """Less is better: copies by tensor maps, the busiest core's work, then more stages."""
+    rows, columns, _ = plan.tile
+    waves = -(-plan.groups * prod(plan.grid) // cores)
+    work = rows * columns + _STEP_COST * (rows + columns)
+    return (plan.config.copies != "tma", waves * work, -plan.config.stages)

@@ -1,0 +1,1 @@
+"""Schedules of TIR blocks by a NestedLayout: copies, fragments, elementwise."""

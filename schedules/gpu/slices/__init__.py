@@ -1,0 +1,1 @@
+"""Scatter on GPUs."""

@@ -1,0 +1,185 @@
+"""Kernels of top-k.
+
+network   lines that fit shared memory, inits and all: sorted there, and the first are written
+tiles     of longer ones every tile is sorted in shared memory, and its K first are what the next
+          round has, until one tile is left
+merge     K too large for that, or extents that are known at call time: the whole line is sorted
+
+In the dialect's first form this is what its loops select where the comparison is plain and the
+inits are in order.  Whether they are is looked at, line by line; the others go through the loops.
+"""
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
+from tvm_iree_ext.ops.base.comparators import is_nan
+from tvm_iree_ext.ops.families.topk.topk import Topk
+from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.emit import i64
+from tvm_iree_ext.schedules.gpu.attention.attention_tiles import wide
+from tvm_iree_ext.schedules.gpu.emit.chip_math import held
+from tvm_iree_ext.schedules.gpu.emit.launches import for_each, global_memory, workgroup
+from tvm_iree_ext.schedules.gpu.sort.sort_merge import emit_merges
+from tvm_iree_ext.schedules.gpu.sort.sort_network import Sorted, SortShape, emit_network
+from tvm_iree_ext.schedules.gpu.sort.sort_tile import NO_PLACE, SortTile, line_position, seen
+from tvm_iree_ext.schedules.gpu.topk.topk_operands import TopkOperands
+from tvm_iree_ext.tir.tir_expressions import Expr
+
+
+def topk_kernel(op: Topk, algorithm: str, shape: SortShape) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in one of the forms."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        operands = TopkOperands(op)
+        I.func_attr({OWN_BARRIERS: True})
+        with I.sblock("root"):
+            operands.declare()
+            selects = op.keeps_pairs or op.order is not None
+            if selects:
+                if algorithm == "network":
+                    emit_network(operands, shape)
+                elif algorithm == "tiles":
+                    _emit_tiles(operands, shape)
+                else:
+                    emit_merges(operands, shape)
+            if not op.keeps_pairs:
+                _Loops(operands, shape, selects).emit()
+    return builder.get()
+
+
+def rounds(length: int, kept: int, tile: int) -> list[int]:
+    """How many candidates each round begins with, where tiles leave their first."""
+    found = [length]
+    while found[-1] > tile:
+        found.append(-(-found[-1] // tile) * kept)
+    return found
+
+
+def _emit_tiles(operands: TopkOperands, shape: SortShape) -> None:
+    length, kept = emit.known(operands.length), emit.known(operands.kept)
+    assert length is not None
+    assert kept is not None
+    *before, last = rounds(length, kept, shape.elements)
+    source: Sorted = operands
+    for count in before:
+        source = _round(source, operands, shape, count, kept)
+    reach = max(1 << (last - 1).bit_length(), 2)
+    emit_network(source, SortShape(shape.subgroups, shape.size, max(reach, 2), reach))
+
+
+def _round(
+    source: Sorted, operands: TopkOperands, shape: SortShape, count: int, kept: int
+) -> "_Left":
+    """Every tile's first candidates, which are what the next round has."""
+    tiles = -(-count // shape.elements)
+    left = _Left(operands, tiles * kept)
+    with workgroup(emit.product([operands.lines, tiles]), shape) as (number, lane):
+        line, part = map(I.Bind, emit.divide(wide(number), tiles))
+        tile = SortTile(operands.order, shape.elements, shape.elements, lane, shape.lanes)
+        with tile.each() as (_, position, at):
+            whole = I.Bind(part * shape.elements + wide(position))
+            with I.If(whole < count):
+                with I.Then():
+                    tile.put(at, *source.load(line, whole))
+                with I.Else():
+                    tile.put_none(at)
+        tile.sort()
+        with tile.each() as (_, position, at), I.If(position < kept), I.Then():
+            to = I.Bind(left.at(line, part * kept + wide(position)))
+            for memory, words in zip(left.keys, tile.words, strict=True):
+                I.buffer_store(memory, words[at], [to])
+            I.buffer_store(left.places, tile.places[at], [to])
+    return left
+
+
+class _Left:
+    """What a round has left of each line, in memory."""
+
+    def __init__(self, operands: TopkOperands, length: int) -> None:
+        self.lines, self.kept, self.order = operands.lines, operands.kept, operands.order
+        self.is_weak, self.beside, self.length = True, False, length
+        self.move = operands.move
+        count = i64(emit.product([operands.lines, length]))
+        self.keys = [
+            global_memory(f"best{at}_of_{length}", count, dtype)
+            for at, dtype in enumerate(self.order.word_types)
+        ]
+        self.places = global_memory(f"best_places_of_{length}", count, "int32")
+
+    def at(self, line: Expr, position: Expr) -> Expr:
+        """Where a candidate is."""
+        return line * i64(self.length) + position
+
+    def load(self, line: Expr, position: Expr) -> tuple[list[Expr], Expr]:
+        """The words of a candidate, and its place."""
+        at = I.Bind(self.at(line, position))
+        return [memory[at] for memory in self.keys], self.places[at]
+
+
+class _Loops:
+    """The dialect's loops, a lane for each line: for lines whose inits are not in order, or all."""
+
+    def __init__(self, operands: TopkOperands, shape: SortShape, selects: bool) -> None:
+        self.operands, self.shape, self.selects = operands, shape, selects
+        self.op, self.order = operands.op, operands.order
+
+    def emit(self) -> None:
+        """One kernel."""
+        with for_each(self.operands.lines, self.shape) as line:
+            if not self.selects:
+                self._follow(line)
+                return
+            broken = emit.registers(1, "bool")
+            I.buffer_store(broken, tirx.const(False, "bool"), [0])
+            with emit.serial(self.operands.kept) as k:
+                here = [held(word) for word in self.operands.init(line, k)]
+                following = I.Bind(emit.i64(emit.smaller(k + 1, self.operands.kept - 1)))
+                after = [held(word) for word in self.operands.init(line, following)]
+                value = seen(here[0], self.operands.dtype)
+                wrong = tirx.Or(self.order.after(here, after), is_nan(value))
+                with I.If(wrong), I.Then():
+                    I.buffer_store(broken, tirx.const(True, "bool"), [0])
+            with I.If(broken[0]), I.Then():
+                self._follow(line)
+
+    def _follow(self, line: Expr) -> None:
+        operands = self.operands
+        with emit.serial(operands.kept) as k:
+            words = [held(word) for word in operands.init(line, k)]
+            operands.move(line, k, tirx.const(NO_PLACE, "int32"), words)
+        with emit.serial(operands.candidates) as n:
+            carried = [emit.registers(1, dtype) for dtype in self.order.word_types]
+            for cell, word in zip(carried, operands.input(line, n), strict=True):
+                I.buffer_store(cell, word, [0])
+            with emit.serial(operands.kept) as k:
+                self._offer(line, k, carried)
+
+    def _offer(self, line: Expr, k: Expr, carried: list[Expr]) -> None:
+        """The carried candidate to one output; what loses is carried on."""
+        operands = self.operands
+        at = I.Bind(line_position(line, k, operands.kept, operands.inner))
+        slots = [operands.flat["output_values"], operands.flat["output_indices"]]
+        new = [held(cell[0]) for cell in carried]
+        old = [held(slot[at]) for slot in slots]
+        value, other = (seen(one[0], operands.dtype) for one in (new, old))
+        index, standing = (self._index(one[1]) for one in (new, old))
+        forward, reverse = self.op.ranks(value, other), self.op.ranks(other, value)
+        same = tirx.Select(forward, reverse, tirx.Not(reverse))
+        moved = tirx.Or(forward, tirx.And(same, index < standing))
+        for place, condition in enumerate((held_bool(forward), held_bool(moved))):
+            kept, gone = (
+                tirx.Select(condition, new[place], old[place]),
+                tirx.Select(condition, old[place], new[place]),
+            )
+            I.buffer_store(slots[place], kept, [at])
+            I.buffer_store(carried[place], gone, [0])
+
+    def _index(self, word: Expr) -> Expr:
+        dtype = self.operands.index_dtype
+        return word if dtype.startswith("uint") else tirx.reinterpret(dtype, word)
+
+
+def held_bool(condition: Expr) -> Expr:
+    """A condition, computed once here."""
+    return held(tirx.Cast("int8", condition)) != tirx.const(0, "int8")

@@ -1,0 +1,1 @@
+"""What the rules of several targets share for a family's ops."""

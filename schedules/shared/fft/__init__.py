@@ -1,0 +1,1 @@
+"""Fourier transforms on any target: codelets, roots of unity, operands."""

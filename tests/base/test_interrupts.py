@@ -1,0 +1,75 @@
+"""Ctrl-C comes out as itself, also where TVM has called Python, and leaves nothing half-written."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from relax_programs import Maker, program
+
+import tvm_iree_ext as ext
+from tvm_iree_ext import ops
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.codegen.gpu import gpu_pipeline as device_pipeline
+from tvm_iree_ext.programs import relax_passes
+from tvm_iree_ext.programs.program_build import build_program
+from tvm_iree_ext.runtime import cache
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+
+
+def interrupt(*_args, **_keywords):
+    """As a user does in the middle of a pass."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def build_op(target):
+    return lambda: ext.build(ops.matmul((16, 32), (32, 16)), target, database=())
+
+
+def build_a_program():
+    m = Maker(x=(("n",), "float32"))
+
+    def make(emit):
+        return [emit(m.nest(m.vars, ("n",), "float32", lambda r, i: r[0](i) * 2.0))]
+
+    return build_program(program(m, make, [(("n",), "float32")]))
+
+
+@pytest.mark.parametrize(
+    ("module", "function", "build"),
+    [
+        (cpu_pipeline, "_allocates_by_variables", build_op("llvm")),
+        (device_pipeline, "rewrite_memory", build_op("rocm:gfx942")),
+        (cpu_pipeline, "_allocates_by_variables", build_a_program),
+        (relax_passes, "_bounded", build_a_program),
+    ],
+    ids=["kernel", "GPU kernel", "program's kernels", "program"],
+)
+def test_an_interrupt_in_a_pass_is_no_error_of_a_build(monkeypatch, module, function, build):
+    with monkeypatch.context() as patch:
+        patch.setattr(module, function, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            build()
+    assert cache.size()[0] == 0
+    assert not [path for path in cache.root().rglob("*") if path.is_file()]
+    build()
+
+
+@pytest.mark.parametrize("module", ["ops", "kernel", "device.pipeline"])
+def test_whichever_module_brings_tvm_brings_the_name_of_ctrl_c(module):
+    code = f"""
+import signal
+import tvm_iree_ext.{module}
+import tvm_ffi
+try:
+    tvm_ffi.convert(lambda: signal.raise_signal(signal.SIGINT))()
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout == "interrupted\n"

@@ -1,0 +1,379 @@
+"""Live JAX functions and PyTorch modules, in one call each."""
+
+import doctest
+
+import numpy as np
+import pytest
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import CallError, MlirError
+from tvm_iree_ext.frontends import jax_and_torch
+from tvm_iree_ext.mlir.reading import reader
+
+
+def needs(module, extra):
+    reason = f"{module} is not installed: pip install 'tvm-iree-ext[{extra}]'"
+    return pytest.importorskip(module, reason=reason, exc_type=ImportError)
+
+
+def test_a_jax_function(tmp_path):
+    jax = needs("jax", "jax")
+
+    def router(x, w):
+        return jax.lax.top_k(jax.nn.softmax(jax.numpy.tanh(x @ w)), 3)
+
+    rng = np.random.default_rng(0)
+    x, w = rng.random((8, 16), np.float32), rng.random((16, 32), np.float32)
+    program = ext.from_jax(router, x, w, folder=tmp_path / "router")
+    values, places = program(x, w)
+    want_values, want_places = router(x, w)
+    np.testing.assert_allclose(values, want_values, rtol=1e-5)
+    np.testing.assert_array_equal(places, want_places)
+    again = ext.load(tmp_path / "router")
+    np.testing.assert_array_equal(again(x, w)[0], values)
+
+
+def test_loops_and_branches_of_jax():
+    jax = needs("jax", "jax")
+    lax, jnp = jax.lax, jax.numpy
+
+    def recurrent(weights, x):
+        def step(state, row):
+            state = jnp.tanh(row + state @ weights)
+            return lax.cond(state.sum() > 0, lambda s: s, lambda s: -s, state), state.sum()
+
+        last, sums = lax.scan(step, jnp.zeros(8), x)
+        return lax.while_loop(lambda s: jnp.abs(s).max() > 0.1, lambda s: s / 3, last), sums
+
+    rng = np.random.default_rng(0)
+    arguments = rng.standard_normal((8, 8), "f4"), rng.standard_normal((6, 8), "f4")
+    for came, want in zip(
+        ext.from_jax(recurrent, *arguments)(*arguments), jax.jit(recurrent)(*arguments), strict=True
+    ):
+        np.testing.assert_allclose(came, want, rtol=1e-4, atol=1e-5)
+    key = np.asarray(jax.random.PRNGKey(5))
+    drawn = ext.from_jax(lambda key: jax.random.normal(key, (4, 3)), key)(key)
+    want = jax.random.normal(jax.random.PRNGKey(5), (4, 3))
+    np.testing.assert_allclose(drawn, want, rtol=1e-4, atol=1e-5)
+
+
+def test_results_have_the_types_of_jax():
+    jax = needs("jax", "jax")
+    x = np.array([1, 200, 255], "u1")
+
+    def counted(x):
+        return jax.numpy.bitwise_count(x), x + x, x.astype("uint32"), x > 1
+
+    for came, want in zip(ext.from_jax(counted, x)(x), counted(x), strict=True):
+        assert came.dtype == want.dtype
+        np.testing.assert_array_equal(came, want)
+
+
+def test_arguments_that_a_jax_function_does_not_read_keep_their_places():
+    jax = needs("jax", "jax")
+    x, y = np.ones(3, "f4"), np.ones(2, "i4")
+    program = ext.from_jax(lambda a, named, b: a + b, x, {"unread": y}, x)
+    assert program(x, y, x).tolist() == [2, 2, 2]
+    static = ext.from_jax(jax.jit(lambda n, a, b: b * n, static_argnums=0), 3, y, x)
+    assert static(y, x).tolist() == [3, 3, 3]
+    with pytest.raises(CallError, match="arg1 is float32; expected int32"):
+        program(x, x, x)
+
+
+@pytest.mark.parametrize("length", [13, 33])
+def test_associative_scans_of_jax(length, tmp_path):
+    """Slices that are padded and meet again, of which each level holds what the next one reads."""
+    jax = needs("jax", "jax")
+    x = np.random.default_rng(0).integers(-3, 4, length).astype("float32")
+    program = ext.from_jax(
+        lambda x: jax.lax.associative_scan(jax.lax.add, x), x, folder=tmp_path / "p"
+    )
+    np.testing.assert_array_equal(program(x), np.cumsum(x))
+
+
+def test_what_iree_lowers_wrongly_of_jax_is_refused():
+    jax = needs("jax", "jax")
+    x = np.ones((2, 5), "f4")
+    with pytest.raises(MlirError, match=r"approx_min_k: IREE gives -x for x; lax.top_k"):
+        ext.from_jax(lambda x: jax.lax.approx_min_k(x, 2), x)
+
+
+def test_products_of_unsigned_factors_are_refused_where_iree_takes_them_for_signed(tmp_path):
+    jax = needs("jax", "jax")
+    x = np.array([[200, 131], [193, 243]], "uint8")
+
+    def product(x, dtype):
+        return jax.lax.dot_general(x, x, (((1,), (1,)), ((), ())), preferred_element_type=dtype)
+
+    def convolved(x):
+        image = x.reshape(1, 1, 2, 2)
+        options = {"preferred_element_type": "int32"}
+        return jax.lax.conv_general_dilated(image, image, (1, 1), "VALID", **options)
+
+    for dtype, result in (("int32", "i32"), ("float32", "f32")):
+        with pytest.raises(MlirError, match=f"dot_general of ui8 to {result}: IREE takes the fac"):
+            ext.from_jax(lambda x, dtype=dtype: product(x, dtype), x)
+    with pytest.raises(MlirError, match="convolution of ui8 to i32"):
+        ext.from_jax(convolved, x)
+    text = jax.jit(lambda x: product(x, "int32")).lower(x).as_text("stablehlo")
+    with pytest.raises(MlirError, match="dot_general of ui8 to i32"):
+        jax_and_torch.import_lowered(text, "stablehlo")
+    program = ext.from_jax(lambda x: product(x, "uint8"), x, folder=tmp_path / "p")
+    np.testing.assert_array_equal(np.asarray(program(x)).view("uint8"), x @ x.T)
+
+
+def test_factors_that_jax_widens_before_a_product_keep_their_sign(tmp_path):
+    """IREE takes the conversion into the product, and there a bool of 1 for -1."""
+    jax = needs("jax", "jax")
+    factors = []
+    for narrow in ("bool", "uint8", "uint16"):
+        largest = 1 if narrow == "bool" else np.iinfo(narrow).max
+        factors.append(np.array([[largest, 0, largest], [1, largest, 0]]).astype(narrow))
+    weights = [np.array([[1], [2], [-3]]).astype(wide) for wide in ("float32", "int32")]
+
+    def products(factors, weights):
+        return [jax.numpy.dot(x.astype(w.dtype), w) for w in weights for x in factors]
+
+    wants = [x.astype(w.dtype) @ w for w in weights for x in factors]
+    got = ext.from_jax(products, factors, weights, folder=tmp_path / "p")(*factors, *weights)
+    text = jax.jit(products).lower(factors, weights).as_text("stablehlo")
+    program = ext.build_program(
+        jax_and_torch.import_lowered(text, "stablehlo"), folder=tmp_path / "q"
+    )
+    words = [x.view(x.dtype.name.removeprefix("u")) for x in factors]  # IREE's text has no unsigned
+    for came in (got, program(*words, *weights)):
+        for one, want in zip(came, wants, strict=True):
+            np.testing.assert_array_equal(np.asarray(one), want)
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_products_of_bytes_and_halves_are_summed_as_exactly_as_by_jax(tmp_path, kind):
+    jax = needs("jax", "jax")
+    rng = np.random.default_rng(0)
+    x = rng.integers(-100, 100, (4, 4096)).astype("int8")
+    y = jax.numpy.asarray(rng.standard_normal((4096, 4)), kind)
+    exact = x.astype("float64") @ np.asarray(y, "float64")
+    ours = ext.from_jax(jax.numpy.matmul, x, y, folder=tmp_path / "p")(x, np.asarray(y))
+    theirs = jax.jit(jax.numpy.matmul)(x, y)
+    errors = [np.abs(np.asarray(one, "float64") - exact).max() for one in (ours, theirs)]
+    assert ours.dtype == theirs.dtype
+    assert errors[0] <= 1.01 * errors[1]
+
+
+def test_what_jax_has_lowered_already():
+    jax = needs("jax", "jax")
+    shape = jax.ShapeDtypeStruct((4,), np.float32)
+    program = ext.from_jax(jax.jit(lambda x: x + 1).lower(shape))
+    assert program(np.zeros(4, np.float32)).tolist() == [1, 1, 1, 1]
+    with pytest.raises(MlirError, match="takes no arguments to trace with"):
+        ext.from_jax(jax.jit(lambda x: x + 1).lower(shape), shape)
+
+
+def test_what_is_not_supported_is_named_by_the_line_of_the_program():
+    jax = needs("jax", "jax")
+
+    def factor(x):
+        return jax.numpy.linalg.cholesky(x)
+
+    with pytest.raises(MlirError, match=r"(?s)IREE does not lower it.*test_frontends\.py:\d+"):
+        ext.from_jax(factor, jax.ShapeDtypeStruct((4, 4), np.float32))
+
+
+def test_a_torch_module(tmp_path):
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 4)
+    ).eval()
+    x = torch.randn(5, 16)
+    program = ext.from_torch(model, x, folder=tmp_path / "model")
+    with torch.no_grad():
+        want = model(x)
+        assert isinstance(program(x), torch.Tensor)
+        torch.testing.assert_close(program(x), want, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(ext.load(tmp_path / "model")(x), want, rtol=1e-4, atol=1e-5)
+
+
+def test_torch_operators_that_iree_lowers_by_simpler_ones():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+    torch.manual_seed(0)
+    recurrent, x = torch.nn.LSTM(6, 8).eval(), torch.randn(4, 2, 6)
+    with torch.no_grad():
+        want, (state, cell) = recurrent(x)
+    for came, expected in zip(ext.from_torch(recurrent, x)(x), (want, state, cell), strict=True):
+        torch.testing.assert_close(came, expected, rtol=1e-4, atol=1e-5)
+
+    class Median(torch.nn.Module):
+        def forward(self, x):
+            return x.median(1)
+
+    with pytest.raises(MlirError, match=r"(?s)IREE does not lower it.*test_frontends\.py:\d+"):
+        ext.from_torch(Median(), torch.randn(4, 5))
+
+
+def test_a_torch_module_in_float64_is_computed_so():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Small(torch.nn.Module):
+        def forward(self, x, n):
+            return x * (1 + 1e-12), x.double() + 1e-9, n * 3 + (1 << 40)
+
+    x = torch.arange(3, dtype=torch.float64) + 1
+    n = torch.tensor([1 << 50, -5])
+    same(ext.from_torch(Small(), x, n), Small(), x, n)
+
+
+def same(program, module, *arguments, rtol=0.0):
+    """Have a program give what a module gives, types and shapes included."""
+    torch = needs("torch", "pytorch")
+    with torch.no_grad():
+        came, want = program(*arguments), module(*arguments)
+    if isinstance(want, torch.Tensor):
+        came, want = (came,), (want,)
+    assert len(came) == len(want)
+    for one, other in zip(came, want, strict=True):
+        torch.testing.assert_close(one, other, rtol=rtol, atol=rtol, equal_nan=True)
+
+
+def test_what_a_torch_module_takes_and_gives_keeps_its_type():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Moves(torch.nn.Module):
+        def forward(self, a, b, c, d):
+            return a, a[1:], b[1:], c[1:] > 1.0, d, (a + 2)
+
+    a = torch.tensor([1, 200, 255], dtype=torch.uint8)
+    arguments = a, a.to(torch.uint16), a.float(), a.to(torch.uint64)
+    same(ext.from_torch(Moves(), *arguments), Moves(), *arguments)
+
+
+def test_torch_arguments_that_are_not_read_or_only_given_back():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Some(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.ones(3))
+
+        def forward(self, a, b, c):
+            return a + self.weight, b
+
+    module, x = Some(), torch.arange(3.0)
+    arguments = x, torch.tensor([200], dtype=torch.uint8), torch.zeros(2, 2)
+    program = ext.from_torch(module, *arguments)
+    same(program, module, *arguments)
+    with pytest.raises(CallError, match=r"arg2 axis 0 has extent 3; expected 2"):
+        program(*arguments[:2], torch.zeros(3, 2))
+
+
+def test_one_tensor_as_several_torch_examples_stands_for_several_arguments():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+
+    class Weighted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.ones(3))
+
+        def forward(self, a, b, named):
+            return a - 2 * b + 4 * named + 8 * self.weight
+
+    module, x = Weighted(), torch.arange(3.0)
+    program = ext.from_torch(module, x, x, kwargs={"named": module.weight})
+    same(program, module, x, x + 1, x + 2)
+
+
+def test_a_torch_module_of_any_batch():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+    model = torch.nn.Linear(16, 4).eval()
+    batch = torch.export.Dim("batch")
+    program = ext.from_torch(model, torch.randn(5, 16), dynamic_shapes=({0: batch},))
+    for rows in (1, 3, 64):
+        x = torch.randn(rows, 16)
+        with torch.no_grad():
+            torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_torch_module_of_halves(dtype):
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+    model = layer.to(getattr(torch, dtype)).eval()
+    x = torch.randn(2, 10, 32, dtype=getattr(torch, dtype))
+    program = ext.from_torch(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(program(x), model(x), rtol=3e-2, atol=3e-2)
+    if dtype == "float16":
+        return  # what follows is the same of either
+    again = torch.export.export(model, (x,))
+    assert program(x).equal(ext.from_torch(again)(x))
+    assert type(again.state_dict["linear1.weight"]) is torch.nn.Parameter
+    with pytest.raises(MlirError, match="takes no arguments to trace with"):
+        ext.from_torch(again, x)
+
+
+def test_text_of_stablehlo():
+    imported = jax_and_torch.import_lowered(
+        """
+module @m {
+  func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %0 = stablehlo.add %x, %x : tensor<4xf32>
+    return %0 : tensor<4xf32>
+  }
+}
+""",
+        "stablehlo",
+    )
+    assert ext.build_program(imported)(np.ones(4, np.float32)).tolist() == [2, 2, 2, 2]
+
+
+def test_says_what_iree_does_not_lower():
+    with pytest.raises(MlirError, match=r"(?s)IREE does not lower it:.*'oops' is unknown"):
+        jax_and_torch.import_lowered("module { oops }", "stablehlo")
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "said"),
+    [
+        ("COMPILER_MEMORY", 1 << 20, r"^IREE's compiler takes more than the 1 MB that it may$"),
+        ("COMPILER_LIMIT_S", 0.001, r"^IREE's compiler takes more than 0\.001 s$"),
+    ],
+)
+def test_says_which_limit_the_compiler_is_beyond(monkeypatch, limit, value, said):
+    monkeypatch.setattr(reader, limit, value)
+    with pytest.raises(MlirError, match=said):
+        jax_and_torch.import_lowered("module {}", "stablehlo")
+
+
+@pytest.mark.parametrize(
+    ("build", "missing", "said"),
+    [
+        (ext.from_jax, "jax", r"JAX is not installed.*tvm-iree-ext\[jax\]"),
+        (ext.from_torch, "iree.turbine", r"iree-turbine is not installed.*tvm-iree-ext\[pytorch\]"),
+    ],
+)
+def test_says_what_is_not_installed(monkeypatch, build, missing, said):
+    monkeypatch.setitem(__import__("sys").modules, missing, None)
+    with pytest.raises(MlirError, match=said):
+        build(lambda x: x, np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("page", "module", "extra"),
+    [("jax.md", "jax", "jax"), ("pytorch.md", "iree.turbine.aot", "pytorch")],
+)
+def test_the_snippets_of_its_page_run(root, tmp_path, monkeypatch, page, module, extra):
+    needs(module, extra)
+    monkeypatch.chdir(tmp_path)
+    path = str(root / "docs" / page)
+    result = doctest.testfile(path, module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert result.failed == 0
+    assert result.attempted > 5

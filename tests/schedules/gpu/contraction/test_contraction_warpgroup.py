@@ -1,0 +1,127 @@
+"""Contractions on warpgroups: batches, transposed operands, epilogues, and when they are chosen."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.catalog.contraction import CONTRACTION
+from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
+from tvm_iree_ext.targets.names import make_target
+
+HOPPER = make_target("cuda:sm_90a")
+RULE = GpuContraction()
+HALF = "float16"
+SMALL = {"mma_kind": "NV_WGMMA_F32_64x64x16_F16", "workgroup_tile": {"m": 64, "n": 64},
+         "subgroups": {"m": 4, "n": 1}, "stages": 2}  # fmt: skip
+
+
+def config_of(copies="tma", **numbers):
+    big = RULE.heuristic(ops.matmul((2048, 256), (256, 2048), dtype=HALF), HOPPER)
+    assert big.algorithm == "warpgroup_tma"
+    return replace(big, **(SMALL | {"algorithm": f"warpgroup_{copies}"} | numbers))
+
+
+def check(op, config, **extents):
+    random = np.random.default_rng(0)
+    operands = {
+        name: random.integers(-3, 4, [extents.get(extent, extent) for extent in kind.shape]).astype(
+            dtypes.numpy_dtype(kind.dtype)
+        )
+        for name, kind in op.types.items()
+        if name != "result"
+    }
+    module = RULE.lower(op, HOPPER, config)
+    want = CONTRACTION.reference(op, operands)["result"]
+    result = np.zeros(want.shape, dtypes.numpy_dtype(op.types["result"].dtype))
+    (done,) = simulate_function(module[op.entry], HOPPER, {**operands, "result": result})
+    done.check()
+    np.testing.assert_array_equal(result.astype("float64"), want.astype("float64"))
+    return done
+
+
+@pytest.mark.parametrize("copies", ["tma", "async"])
+def test_a_batch_with_tails_and_an_epilogue(copies):
+    op = ops.matmul(
+        (3, 70, 72),
+        (3, 72, 48),
+        [ops.TensorType((48,), HALF), ops.TensorType((3, 70, 48), "float32")],
+        epilogue="max(arg0 * 0.5 + arg1, 0) + arg2",
+        dtype=HALF,
+    )
+    done = check(op, config_of(copies))
+    assert bool(done.counts.get("tensor map copy")) == (copies == "tma")
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "maps"),
+    [
+        ((72, 40), (48, 72), ["(m, n, k) -> (k, m)", "(m, n, k) -> (n, k)", "(m, n, k) -> (m, n)"]),
+        # Two dims of rows, and the result's last dim is of the op's lhs.
+        ((48, 72), (5, 7, 72), [
+            "(a, b, n, k) -> (n, k)", "(a, b, n, k) -> (a, b, k)", "(a, b, n, k) -> (a, b, n)"]),
+        # A batch in which rows beyond K are those of the next matrix.
+        ((2, 72, 64), (2, 72, 64), [
+            "(g, m, n, k) -> (g, k, m)", "(g, m, n, k) -> (g, k, n)", "(g, m, n, k) -> (g, m, n)"]),
+    ],
+)  # fmt: skip
+def test_operands_in_any_order(lhs, rhs, maps):
+    check(
+        ops.contraction(lhs, rhs, indexing_maps=maps, dtype=HALF, result_dtype="float32"),
+        config_of(),
+    )
+
+
+def test_operands_that_are_no_matrices_are_refused():
+    maps = ["(a, g, n, k) -> (a, g, k)", "(a, g, n, k) -> (g, n, k)", "(a, g, n, k) -> (g, a, n)"]
+    op = ops.contraction((8, 2, 64), (2, 64, 64), indexing_maps=maps, dtype=HALF)
+    with pytest.raises(ScheduleError, match="lhs is no matrix that lies row by row in memory"):
+        RULE.lower(op, HOPPER, config_of())
+
+
+@pytest.mark.parametrize("copies", ["tma", "async"])
+def test_rows_that_are_known_at_call_time(copies):
+    op = ops.matmul((2, "rows", 72), (2, 72, 48), dtype=HALF, epilogue="arg0 * 2")
+    assert RULE.heuristic(op, HOPPER).algorithm == "warpgroup_tma"
+    for rows in (1, 130):
+        check(op, config_of(copies), rows=rows)
+    op = ops.matmul((64, "depth"), ("depth", 64), dtype=HALF)
+    with pytest.raises(ScheduleError, match="fixed extents, but for rows that lie along k"):
+        RULE.lower(op, HOPPER, config_of(copies))
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "algorithm"),
+    [
+        (4096, 4096, 4096, "warpgroup_tma"),
+        (4096, 4096, 4098, "mma"),  # rows that no tensor map has
+        (16, 4096, 4096, "mma"),  # few rows
+        (128, 256, 65536, "mma"),  # few tiles, of which K is split
+    ],
+)
+def test_when_they_are_chosen(m, n, k, algorithm):
+    op = ops.matmul((m, k), (n, k), transpose_rhs=True, dtype=HALF)
+    assert RULE.heuristic(op, HOPPER).algorithm == algorithm
+    assert RULE.heuristic(op, make_target("cuda:sm_90")).algorithm == "mma"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "message"),
+    [
+        ({"stages": 20}, "20 stages of tiles take"),
+        ({"stages": 0}, "stages is 0; expected a number from 1"),
+        ({"subgroups": {"m": 6}}, r"subgroups\['m'\] is 6; expected a multiple of 4"),
+        ({"workgroup_tile": {"m": 96}}, r"workgroup_tile\['m'\] is 96; expected a multiple of 64"),
+        ({"mma_kind": "WGMMA"}, "mma kind 'WGMMA' is unknown"),
+        ({"mma_kind": "NV_MMA_SYNC_F32_16x8x16_F16"}, "no such warpgroup instruction"),
+        ({"algorithm": "warpgroups"}, "algorithm is 'warpgroups'; expected one of mma, warpgroup_"),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(numbers, message):
+    op = ops.matmul((64, 64), (64, 64), dtype=HALF)
+    with pytest.raises(ScheduleError, match=message):
+        RULE.lower(op, HOPPER, config_of(**numbers))

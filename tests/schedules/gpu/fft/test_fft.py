@@ -1,0 +1,90 @@
+"""Fourier transforms on GPUs: in one pass, in several, with large primes; stages."""
+
+import numpy as np
+import pytest
+
+import tvm_iree_ext as ext
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.fft.fft_rule import GpuFftTransform
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+from tvm_iree_ext.targets.names import make_target
+
+SMALL = LoweringConfig(
+    algorithm="stockham",
+    workgroup_tile={"elements": 16, "lanes": 64},
+    register_tile={"radix": 4},
+)
+
+
+def check(op, target, seed, config=None, **sizes):
+    rng = np.random.default_rng(seed)
+    entry = ext.registry.find(op.name)
+    operands = {}
+    for one in op.signature.arguments:
+        shape = [sizes.get(e, e) for e in one.shape]
+        operands[one.name] = rng.standard_normal(shape).astype(one.dtype)
+    done = simulate_op(op, target, operands, config).check()
+    want = entry.reference(op, operands)
+    allowed = entry.tolerance(op, operands, want)
+    for name, array in want.items():
+        limit = allowed[name].absolute + allowed[name].relative * np.abs(array)
+        assert np.all(np.abs(done.results[name] - array) <= limit), name
+    return done
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize(("length", "kernels"), [(16, 2), (120, 3), (17, 8)])
+def test_lines_longer_than_shared_memory_take_several_passes(length, kernels, target):
+    op = ops.fft_transform(TensorType((3, length), "float32"))
+    assert len(check(op, target, length, SMALL).simulations) == kernels
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize(("lines", "parts"), [(8, 2), (7, 4)])
+def test_lanes_with_one_butterfly_exchange_inside_one_part_of_shared_memory(lines, parts, target):
+    """Real and imaginary parts each; a workgroup that lacks lines has lanes at no barrier."""
+    tiles = {"elements": 256, "lanes": 64}
+    config = LoweringConfig("stockham", workgroup_tile=tiles, register_tile={"radix": 4})
+    op = ops.fft_transform(TensorType((lines, 64), "float32"))
+    check(op, target, lines, config)  # the simulator tells of races, too
+    text = GpuFftTransform().lower(op, make_target(target), config).script()
+    assert text.count('scope="shared"') + text.count("alloc_shared") == parts
+
+
+@pytest.mark.parametrize("kind", ["inverse", "real_to_complex", "complex_to_real"])
+def test_kinds_along_any_axis(kind):
+    op = ops.fft_transform(TensorType(("n", 9, 5), "float64"), kind=kind, axis=1, norm="ortho")
+    check(op, "rocm:gfx1100", 1, SMALL, n=2)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+def test_stages(target):
+    rng = np.random.default_rng(2)
+    real, imag = (rng.standard_normal((3, 16), np.float32) for _ in range(2))
+    for stage in range(1, 5):
+        op = ops.fft((3, 16), (3, 16), stage=stage)
+        given = {"real_init": real, "imag_init": imag}
+        want = ext.registry.find("iree_linalg_ext.fft").reference(op, given)
+        done = simulate_op(op, target, given).check()
+        for name, array in want.items():
+            np.testing.assert_allclose(done.results[name], array, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("stage", [0, 4, 5, 63])
+def test_a_stage_that_a_line_does_not_have_is_not_computed(stage):
+    op = ops.fft((2, 8), (2, 8), stage="operand")
+    parts = {name: np.ones((2, 8), np.float32) for name in ("real_init", "imag_init")}
+    done = simulate_op(op, "cuda:sm_80", {"stage": stage, **parts}).check()
+    assert all(np.all(array == 77) for array in done.results.values())
+
+
+def test_configs_that_do_not_fit_are_refused():
+    op = ops.fft_transform((8, 64))
+    config = {**SMALL.to_json(), "workgroup_tile": {"elements": 1 << 14, "lanes": 64}}
+    with pytest.raises(ScheduleError, match="262144 bytes"):
+        ext.build(op, "cuda:sm_80", config)
+    with pytest.raises(ScheduleError, match=r"radix.*is 6"):
+        ext.build(op, "cuda:sm_80", {**SMALL.to_json(), "register_tile": {"radix": 6}})

@@ -1,0 +1,84 @@
+"""Top-k on GPUs: every form on the simulator, beside the dialect's loops."""
+
+import numpy as np
+import pytest
+
+import tvm_iree_ext as ext
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
+
+TILE = {"elements": 16, "lanes": 64}
+
+
+def operands(rng, lines, length, k, dtype="float32", ordered=True):
+    values = rng.integers(-9, 9, (lines, length)).astype(dtype)
+    inits = rng.integers(-12, -5, (lines, k)).astype(dtype)
+    inits = -np.sort(-inits, axis=1) if ordered else inits
+    places = np.sort(rng.integers(0, 1000, (lines, k)), axis=1).astype(np.int32)
+    return {"values": values, "output_values_init": inits, "output_indices_init": places}
+
+
+def check(op, target, given, config=None):
+    done = simulate_op(op, target, given, config).check()
+    want = ext.registry.find(op.name).reference(op, given)
+    for name, array in want.items():
+        np.testing.assert_array_equal(done.results[name], array)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize("algorithm", ["network", "tiles", "merge"])
+def test_forms_agree_with_the_loops(algorithm, target):
+    given = operands(np.random.default_rng(1), 3, 13 if algorithm == "network" else 70, 3)
+    op = ops.topk(*(given[n] for n in ("values", "output_values_init")), dimension=1)
+    check(op, target, given, LoweringConfig(algorithm=algorithm, workgroup_tile=TILE))
+
+
+@pytest.mark.parametrize("region", [">", ">=", "abs(arg0) > abs(arg1)"])
+def test_inits_in_any_order_and_comparators_of_any_kind_follow_the_loops(region):
+    given = operands(np.random.default_rng(2), 5, 20, 4, ordered=False)
+    op = ops.topk(given["values"], given["output_values_init"], dimension=1, region=region)
+    check(op, "rocm:gfx1100", given)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
+@pytest.mark.parametrize("algorithm", ["network", "tiles", "merge"])
+def test_of_equal_values_the_first_is_selected_by_a_comparator_that_is_not_strict(
+    algorithm, target
+):
+    given = operands(np.random.default_rng(6), 3, 13 if algorithm == "network" else 70, 3, "int32")
+    given["output_values_init"][:], given["output_indices_init"][:] = -100, 2**31 - 1
+    op = ops.topk(given["values"], given["output_values_init"], dimension=1, region=">=")
+    config = LoweringConfig(algorithm=algorithm, workgroup_tile=TILE)
+    done = simulate_op(op, target, given, config).check()
+    order = np.argsort(-given["values"], axis=1, kind="stable")[:, :3]
+    np.testing.assert_array_equal(done.results["output_indices"], order)
+
+
+def test_a_nan_among_the_inputs_is_never_selected():
+    given = operands(np.random.default_rng(3), 2, 50, 5)
+    given["values"][:, ::3] = np.nan
+    op = ops.topk(given["values"], given["output_values_init"], dimension=1)
+    config = LoweringConfig(algorithm="tiles", workgroup_tile=TILE)
+    check(op, "cuda:sm_80", given, config)
+    check(op, "cuda:sm_80", given)
+
+
+def test_k_may_be_known_at_the_call_only_and_lines_lie_side_by_side():
+    given = operands(np.random.default_rng(4), 6, 9, 4, dtype="int16")
+    given = {name: np.ascontiguousarray(array.T) for name, array in given.items()}
+    op = ops.topk(
+        TensorType(("n", 6), "int16"), TensorType(("k", 6), "int16"), dimension=0, region="<"
+    )
+    given["output_values_init"] = np.sort(-given["output_values_init"], axis=0)
+    config = LoweringConfig(algorithm="merge", workgroup_tile=TILE)
+    check(op, "rocm:gfx942", given, config)
+
+
+def test_tiles_that_leave_too_many_are_refused():
+    op = ops.topk((300,), k=10, dimension=0)
+    config = LoweringConfig(algorithm="tiles", workgroup_tile=TILE)
+    with pytest.raises(ScheduleError, match="leave too many of 10"):
+        ext.build(op, "cuda:sm_80", config)

@@ -1,0 +1,1 @@
+"""What is tuned, and the file of what was measured."""

@@ -1,0 +1,1 @@
+"""Candidates measured on other machines."""

@@ -1,0 +1,1 @@
+"""Candidates built, checked and timed in processes that may crash."""

@@ -1,0 +1,1 @@
+"""MetaSchedule's search over a space, and its cost model."""

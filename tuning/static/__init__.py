@@ -1,0 +1,1 @@
+"""Times of GPU kernels computed, where there is no GPU."""

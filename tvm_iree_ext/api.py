@@ -1,0 +1,80 @@
+"""``tvm_iree_ext.build``: a kernel of an op, or a program of functions."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, overload
+
+from tvm import ir
+
+from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.building import kernel_build
+from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs.program_build import build_program
+from tvm_iree_ext.programs.relax_import.from_relax import from_relax
+from tvm_iree_ext.records.record_choice import DatabaseLike
+from tvm_iree_ext.runtime.kernel import Kernel
+from tvm_iree_ext.runtime.program import Program
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.targets.names import TargetLike
+
+
+@overload
+def build(
+    source: Op,
+    target: TargetLike = "llvm",
+    config: LoweringConfig | Mapping[str, Any] | None = None,
+    *,
+    database: DatabaseLike = None,
+    folder: Path | str | None = None,
+) -> Kernel: ...
+
+
+@overload
+def build(
+    source: Imported | ir.IRModule,
+    target: TargetLike = "llvm",
+    config: None = None,
+    *,
+    database: DatabaseLike = None,
+    folder: Path | str | None = None,
+) -> Program: ...
+
+
+def build(
+    source: Op | Imported | ir.IRModule,
+    target: TargetLike = "llvm",
+    config: LoweringConfig | Mapping[str, Any] | None = None,
+    *,
+    database: DatabaseLike = None,
+    folder: Path | str | None = None,
+) -> Kernel | Program:
+    """Compile an op or a program for a target, or take it from the cache.
+
+    Args:
+        source: an op, which :mod:`tvm_iree_ext.ops` makes; a program, as
+            :func:`tvm_iree_ext.mlir.import_program` gives it; or a Relax module.
+        target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
+        config: tile sizes and choices of an op, also as plain JSON; by default the best of the
+            records of tuning, exactly for this op or for the nearest shape, else the heuristic.
+        database: files of records to look at instead of the user's and the shipped ones; ``()``
+            for none.
+        folder: where to write the artifact, past the cache; by default the cache keeps it.
+
+    Returns:
+        A kernel or a program to be called or exported.  One for another machine can only be
+        exported.
+
+    Raises:
+        TargetError: for a target that is not known.
+        ScheduleError: when no rule builds an op, or the config does not fit.
+        TuningError: for a file of records that is named and cannot be read.
+        BuildError: when TVM, the linker or the file system refuses.
+        ArtifactError: when ``folder`` cannot be written, or holds something else.
+    """
+    if not isinstance(source, Imported | ir.IRModule):
+        return kernel_build.build(source, target, config, database=database, folder=folder)
+    if config is not None:
+        raise BuildError("a program takes no config: it has a kernel for each of its ops")
+    program = source if isinstance(source, Imported) else from_relax(source)
+    return build_program(program, target, database=database, folder=folder)

@@ -1,0 +1,1 @@
+"""What all others speak: errors, element types, signatures, comparisons, files and limits."""

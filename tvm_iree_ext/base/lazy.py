@@ -1,0 +1,30 @@
+"""Names of a package that are imported when they are first used."""
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def on_demand(
+    namespace: dict[str, Any], names: Sequence[str], homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """A package's ``__getattr__`` and ``__dir__``.
+
+    Args:
+        namespace: the package's ``globals()``; what is found is kept there.
+        names: all that the package offers.
+        homes: the submodule in which a name lies, or which it is; a name without one is a submodule
+            of the package itself.
+    """
+    package = namespace["__name__"]
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        home = homes.get(name, name)
+        module = importlib.import_module(f"{package}.{home}")
+        is_module = home.split(".")[-1] == name and not hasattr(module, name)
+        namespace[name] = module if is_module else getattr(module, name)
+        return namespace[name]
+
+    return find, lambda: sorted({*namespace, *names})

@@ -1,0 +1,46 @@
+"""The TVM packages that this one works with.
+
+They are a pair: TVM 0.27 with tvm-ffi 0.1.15 ends the process in ``Schedule.tensorize`` and in
+structural comparison, so an installation with another pair is refused before it gets there.
+"""
+
+import contextlib
+import importlib.metadata
+import operator
+import re
+
+from tvm_iree_ext.base.errors import BuildError
+
+# As in pyproject.toml; a test compares them.
+PAIR = {"apache-tvm": "==0.27.0.post1", "apache-tvm-ffi": ">=0.1.14.post0,<0.1.15"}
+
+_COMPARE = {"==": operator.eq, ">=": operator.ge, "<": operator.lt}
+
+
+def check_pair() -> None:
+    """Make sure that the installed TVM packages are the pair.
+
+    Raises:
+        BuildError: when one is missing or of another version; both pip requirements are named.
+    """
+    for package, wanted in PAIR.items():
+        found: str | None = None
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found = importlib.metadata.version(package)
+        if found is None or not _fits(found, wanted):
+            requirements = " ".join(f"'{name}{clauses}'" for name, clauses in PAIR.items())
+            raise BuildError(
+                f"{package} is {found or 'not installed'}; expected {wanted}"
+                f" (pip install {requirements})"
+            )
+
+
+def _fits(version: str, wanted: str) -> bool:
+    """Whether ``version`` satisfies all clauses; enough of PEP 440 for the clauses of PAIR."""
+    clauses = (re.fullmatch(r"([=<>]+)(.+)", clause) for clause in wanted.split(","))
+    return all(_COMPARE[c[1]](_numbers(version), _numbers(c[2])) for c in clauses if c)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """``0.1.14.post1+cpu`` as (0, 1, 14, 1): without the local part."""
+    return tuple(int(number) for number in re.findall(r"\d+", version.split("+")[0]))

@@ -1,0 +1,1 @@
+"""How cases are checked and timed, and what else kernels cost."""

@@ -1,0 +1,1 @@
+"""Rows of a run as tables, pictures and summaries."""

@@ -1,0 +1,159 @@
+"""From an op to a kernel: rule, lowering config, compilation, cache."""
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tvm import ir
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import BuildError, ScheduleError
+from tvm_iree_ext.base.versions import check_pair
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.codegen.cpu.argument_guard import guarded
+from tvm_iree_ext.codegen.gpu.cpp_export import device_resources, write_files
+from tvm_iree_ext.codegen.gpu.device_code import compile_device, device_tools
+from tvm_iree_ext.codegen.linker import compile_library
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.records.record_choice import DatabaseLike, choices
+from tvm_iree_ext.runtime import cache
+from tvm_iree_ext.runtime.artifact import LIBRARY, write
+from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES
+from tvm_iree_ext.runtime.kernel import Kernel, load
+from tvm_iree_ext.runtime.manifest import Manifest, installed_versions
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import Rule, choose
+from tvm_iree_ext.targets.host import obstacle
+from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
+
+_SOURCES = (".py", ".json", ".h", ".cpp")  # tables of chips and what is exported among them
+
+
+def build(
+    op: Op,
+    target: TargetLike = "llvm",
+    config: LoweringConfig | Mapping[str, Any] | None = None,
+    *,
+    database: DatabaseLike = None,
+    folder: Path | str | None = None,
+) -> Kernel:
+    """Compile an op for a target, or take the kernel from the cache.
+
+    Args:
+        op: what :mod:`tvm_iree_ext.ops` makes.
+        target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
+        config: tile sizes and choices, also as plain JSON; by default the best of the records of
+            tuning, exactly for this op or for the nearest shape, else the rule's heuristic.
+        database: files of records to look at instead of the user's and the shipped ones; ``()``
+            for none.
+        folder: where to write the artifact, past the cache; by default the cache keeps it.
+
+    Returns:
+        A kernel to be called or exported.  One for another machine, or for a GPU that is not here,
+        can only be exported.
+
+    Raises:
+        TargetError: for a target that is not known.
+        ScheduleError: when no rule builds the op, or the config does not fit.
+        TuningError: for a file of records that is named and cannot be read.
+        BuildError: when TVM, the linker or the file system refuses.
+        ArtifactError: when ``folder`` cannot be written, or holds something else.
+    """
+    if not isinstance(op, Op):
+        raise BuildError(f"build takes an op of tvm_iree_ext.ops; {type(op).__name__} came")
+    check_pair()
+    resolved = make_target(target)
+    rule = choose(op, resolved)
+    if config is not None:
+        return _build(op, resolved, rule, _config(config), "given", folder)
+    for choice, origin in choices(op, resolved, rule.name, database):
+        with contextlib.suppress(ScheduleError):  # the rule may refuse another shape's config
+            return _build(op, resolved, rule, choice, origin, folder)
+    return _build(op, resolved, rule, rule.heuristic(op, resolved), "heuristic", folder)
+
+
+def _build(
+    op: Op,
+    target: Target,
+    rule: Rule,
+    config: LoweringConfig,
+    provenance: str,
+    folder: Path | str | None,
+) -> Kernel:
+    """The kernel with a config; ScheduleError where it does not fit."""
+    manifest = Manifest(
+        op=op.name,
+        entry=op.entry,
+        signature=op.signature,
+        attributes=op.attributes,
+        target=target_json(target),
+        config=config.to_json(),
+        provenance=provenance,
+    )
+    on_gpu = target.kind.name in DLPACK_DEVICES
+
+    def make(folder: Path) -> None:
+        module = rule.lower(op, target, config)
+        write_kernel = _write_gpu if on_gpu else _write_cpu
+        write_kernel(folder, manifest, module, target)
+
+    # A kernel for another machine can be exported here, and is not opened.
+    lazy = on_gpu or bool(obstacle(target))
+    if folder is not None:
+        make(Path(folder))
+        return load(folder, lazy=lazy)
+    identity = {
+        **op.describe(),
+        "target": manifest.target,
+        "rule": rule.name,
+        "config": manifest.config,
+        "provenance": provenance,
+        "versions": {**installed_versions(), "source": source_fingerprint()},
+        **({"tools": device_tools(target)} if on_gpu else {}),
+    }
+    return load(cache.get_or_make(cache.key(identity), make), lazy=lazy)
+
+
+def _write_cpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Target) -> None:
+    cpu_pipeline.register()
+    module = guarded(module, manifest.entry, manifest.signature)
+    manifest = dataclasses.replace(manifest, is_guarded=True)
+
+    def fill(path: Path) -> dict[str, Any]:
+        return compile_library(module, target, path / LIBRARY, cpu_pipeline.CPU_PIPELINE)
+
+    write(folder, manifest, fill)
+
+
+def _write_gpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Target) -> None:
+    code = compile_device(module, target)
+    plan = code.plan()
+    manifest = dataclasses.replace(manifest, launch=plan, resources=device_resources(code))
+    write(folder, manifest, lambda place: write_files(code, plan, manifest.entry, place))
+
+
+def _config(config: LoweringConfig | Mapping[str, Any]) -> LoweringConfig:
+    if isinstance(config, Mapping):
+        return LoweringConfig.from_json(config)
+    if not isinstance(config, LoweringConfig):
+        raise BuildError(f"config is {config!r}; expected a LoweringConfig or a dictionary")
+    return config
+
+
+@functools.cache
+def source_fingerprint() -> str:
+    """A hash of this package's code: an edited schedule must not find the old kernel."""
+    digest = hashlib.sha256()
+    import tvm_iree_ext.schedules
+
+    packages = (tvm_iree_ext, tvm_iree_ext.schedules)  # the latter lies elsewhere in a clone
+    folders = {Path(str(package.__file__)).parent for package in packages}
+    for folder in sorted(folders):
+        for path in sorted(folder.rglob("*.*")):
+            if path.suffix in _SOURCES:
+                digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

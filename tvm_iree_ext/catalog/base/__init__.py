@@ -1,0 +1,1 @@
+"""The entry of an op, and random operands, epilogues and comparators for any."""

@@ -1,0 +1,109 @@
+"""Regions over arrays, for references.
+
+Of a region given as text the same text is evaluated; of one given as a Python callable, which knows
+TIR expressions only, the traced expression.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.base import dtypes, scalar_text
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.ops.base.regions import Region
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": np.abs,
+    "erf": np.vectorize(math.erf, otypes=[np.float64]),
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "log": np.log,
+    "max": np.maximum,
+    "min": np.minimum,
+    "rsqrt": lambda x: 1.0 / np.sqrt(x),
+    "select": np.where,
+    "sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
+    "sqrt": np.sqrt,
+    "tanh": np.tanh,
+}
+"""The functions of :data:`tvm_iree_ext.ops.base.regions.TIR_FUNCTIONS`."""
+
+_CALLS: dict[str, Callable[..., Any]] = {
+    **FUNCTIONS,
+    "ceil": np.ceil,
+    "cos": np.cos,
+    "fabs": np.abs,
+    "floor": np.floor,
+    "if_then_else": np.where,
+    "log2": np.log2,
+    "pow": np.power,
+    "sin": np.sin,
+    "trunc": np.trunc,
+}
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "Div": operator.truediv,
+    "FloorDiv": operator.floordiv,
+    "FloorMod": operator.mod,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "LT": operator.lt,
+    "LE": operator.le,
+    "GT": operator.gt,
+    "GE": operator.ge,
+    "EQ": operator.eq,
+    "NE": operator.ne,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "BitwiseAnd": operator.and_,
+    "BitwiseOr": operator.or_,
+    "BitwiseXor": operator.xor,
+}
+
+
+def numpy_region(op: str, region: Region) -> Callable[..., Any]:
+    """The region as a function over arrays.
+
+    Raises:
+        OpError: when it is called, for a callable's expression that has a node not known here.
+    """
+    text = region.source
+
+    def call(*arguments: Any) -> Any:
+        names = {f"arg{i}": argument for i, argument in enumerate(arguments)}
+        if text is not None:
+            return scalar_text.evaluate(text, names, FUNCTIONS)
+        return _evaluate(op, region.body, names)
+
+    return call
+
+
+def _evaluate(op: str, node: Any, names: Mapping[str, Any]) -> Any:
+    """The value of a scalar TIR expression, with arrays for its variables."""
+
+    def visit(node: Any) -> Any:
+        kind = type(node).__name__
+        if kind in _BINARY:
+            return _BINARY[kind](visit(node.a), visit(node.b))
+        if kind == "Var":
+            return names[node.name]
+        if kind in ("IntImm", "FloatImm"):
+            return node.value
+        if kind == "Not":
+            return np.logical_not(visit(node.a))
+        if kind == "Select":
+            return np.where(visit(node.condition), visit(node.true_value), visit(node.false_value))
+        if kind == "Cast":
+            rounded = np.asarray(visit(node.value)).astype(dtypes.numpy_dtype(str(node.ty.dtype)))
+            return rounded if rounded.dtype.kind in "biu" else rounded.astype(np.float64)
+        name = node.op.name.rpartition(".")[2] if kind == "Call" else kind
+        if kind != "Call" or name not in _CALLS:
+            raise OpError(f"{op}: the reference cannot compute {name} in {node}")
+        return _CALLS[name](*map(visit, node.args))
+
+    return visit(node)

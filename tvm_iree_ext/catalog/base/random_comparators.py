@@ -1,0 +1,55 @@
+"""Comparators over arrays, and elements to be compared: shared by sort and top-k."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.catalog.base.array_regions import numpy_region
+from tvm_iree_ext.ops.base.comparators import region_dtype
+from tvm_iree_ext.ops.base.regions import Region
+
+
+def pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
+    """One of some options."""
+    return options[int(rng.integers(len(options)))]
+
+
+def comparator(op: str, region: Region, kinds: Sequence[str]) -> Callable[..., Any]:
+    """A comparator over arrays, which sees elements in the types in which a kernel does."""
+    call = numpy_region(op, region)
+    seen = [dtypes.numpy_dtype(region_dtype(kind)) for kind in kinds for _ in range(2)]
+
+    def compare(*arguments: Any) -> Any:
+        with np.errstate(over="ignore"):
+            return call(*(a.astype(kind) for a, kind in zip(arguments, seen, strict=True)))
+
+    return compare
+
+
+def region_text(region: Mapping[str, Any]) -> str:
+    """The expression of an example's region; all of its comparisons are ordered ones."""
+    return region["yields"].replace("(ordered)", "").strip()
+
+
+def random_elements(
+    rng: np.random.Generator, shape: Sequence[int], kind: str, narrow: bool
+) -> np.ndarray:
+    """Elements with ties, extremes, infinities and zeros of both signs, but no NaN.
+
+    ``narrow`` ones can be squared.
+    """
+    dtype = dtypes.numpy_dtype(kind)
+    if kind == "bool":
+        return rng.random(shape) < 0.5
+    few = rng.random() < 0.5
+    if kind in dtypes.FLOATS:
+        values = rng.integers(-4, 5, shape) / 2 if few else rng.standard_normal(shape) * 8
+        if not narrow:
+            odd = rng.choice([np.inf, -np.inf, 0.0, -0.0], shape)
+            values = np.where(rng.random(shape) < 0.1, odd, values)
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    low, high = (max(-5, limits.min), 6) if few or narrow else (limits.min, limits.max)
+    return rng.integers(low, high, shape, dtype=dtype, endpoint=True)

@@ -1,0 +1,1 @@
+"""From scheduled TIR to machine code; knows no schedule."""

@@ -1,0 +1,1 @@
+"""TVM's pipeline for CPUs with what TVM 0.27 needs mended."""

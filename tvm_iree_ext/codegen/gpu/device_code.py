@@ -1,0 +1,283 @@
+"""Compile GPU kernels, and say what the compiler made of them: no GPU is needed.
+
+ROCm   code object, AMDGPU assembly, registers and scratch from its metadata
+CUDA   source always; PTX where NVRTC is found; cubin, registers and spills where ptxas is;
+       SASS where nvdisasm is
+"""
+
+import functools
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import DataType, ir, tirx
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import BuildError, TargetError
+from tvm_iree_ext.codegen.gpu.cuda import (
+    assemble,
+    compile_ptx,
+    disassemble,
+    find_tool,
+    kernel_reports,
+    nvrtc_obstacle,
+)
+from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
+from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, count_instructions
+from tvm_iree_ext.codegen.gpu.launch_contract import KernelReport, check_launches
+from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import SHARED_MEMORY, Plan, host_plans
+from tvm_iree_ext.codegen.gpu.passes.constant_bits import name_constant_bits
+from tvm_iree_ext.codegen.gpu.passes.narrow_broadcasts import reinterpret_narrow_broadcasts
+from tvm_iree_ext.codegen.gpu.rocm import compile_rocm
+from tvm_iree_ext.intrin.fast_exp2 import with_definitions
+from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
+
+
+@dataclass(frozen=True)
+class KernelResources:
+    """What one kernel takes, by the compiler's own report.
+
+    Attributes:
+        registers: 32-bit vector registers of a lane, those for accumulators included.
+        scalar_registers: of a subgroup; 0 where the chip has none, or none are reported.
+        spills: values (AMD) or bytes (NVIDIA) that did not fit the registers.
+        scratch_bytes: memory of a lane for them, and for arrays with variable indices.
+        shared_memory_bytes: of a workgroup, with what a launch asks for where that is a number.
+        subgroups_per_simd: resident at once, for workgroups of the kernel's size.
+        limited_by: what keeps it from more.
+    """
+
+    registers: int
+    scalar_registers: int
+    spills: int
+    scratch_bytes: int
+    shared_memory_bytes: int
+    subgroups_per_simd: float
+    limited_by: str
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched: extents by ``blockIdx.x``, ``threadIdx.y`` and the like.
+
+    An extent that depends on the arguments is absent from ``extents`` and named in ``dynamic``.
+    ``shared_memory_bytes`` are those that are asked for at the launch.
+    """
+
+    extents: dict[str, int]
+    dynamic: tuple[str, ...] = ()
+    shared_memory_bytes: int = 0
+
+    @property
+    def lanes(self) -> int:
+        """Of one workgroup."""
+        count = 1
+        for name, extent in self.extents.items():
+            count *= extent if name.startswith("threadIdx") else 1
+        return count
+
+    def lanes_at_most(self, chip: GpuChip) -> int:
+        """Of one workgroup, whatever the arguments are."""
+        is_open = any(name.startswith("threadIdx") for name in self.dynamic)
+        return chip.max_lanes if is_open else self.lanes
+
+
+@dataclass(frozen=True)
+class DeviceCode:
+    """Compiled GPU kernels: texts, binary and figures; what could not be made is None, and why.
+
+    ``assembly`` is AMDGPU assembly, or SASS; ``binary`` a code object (``hsaco``) or a cubin;
+    ``missing`` says what is absent for want of which tool.  ``module`` has the kernels as they were
+    compiled, ``hosts`` the functions that launch them, ``reports`` what the binary says of each.
+    ``provenance`` is that of the lowering config, of kernels that are an op's.
+    """
+
+    target: Target
+    hosts: ir.IRModule = field(repr=False)
+    module: ir.IRModule = field(repr=False)
+    source: str | None = field(repr=False)
+    ptx: str | None = field(repr=False)
+    assembly: str | None = field(repr=False)
+    binary: bytes | None = field(repr=False)
+    launches: dict[str, Launch]
+    resources: dict[str, KernelResources]
+    reports: dict[str, KernelReport] = field(default_factory=dict, repr=False)
+    missing: str = ""
+    provenance: str = ""
+
+    def plan(self) -> Plan:
+        """How the kernels are launched, as data.
+
+        Raises:
+            BuildError: for several functions, for one that does more than a plan can say, and where
+                plan, binary and chip disagree.
+        """
+        plans = list(self.plans().values())
+        if len(plans) != 1:
+            raise BuildError(f"{len(plans)} functions launch kernels; a plan is of one")
+        return plans[0]
+
+    def plans(self) -> dict[str, Plan]:
+        """The same of each function, by name."""
+        plans = host_plans(self.hosts, self.module)
+        if self.binary is not None:
+            chip, size = gpu_chip(self.target), subgroup_size(self.target)
+            for plan in plans.values():
+                check_launches(plan, self.module, self.reports, chip, size)
+        return plans
+
+    def instructions(self, kernel: str) -> KernelInstructions | None:
+        """What a kernel's code does; None where there is no assembly."""
+        if self.assembly is None:
+            return None
+        return count_instructions(self.assembly, self.target.kind.name, kernel)
+
+
+def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCode:
+    """Compile scheduled functions for a GPU as far as the tools at hand go.
+
+    Raises:
+        TargetError: for a target that is no GPU, or a kernel beyond its limits.
+        BuildError: where a compiler refuses, with what it says.
+    """
+    chip = gpu_chip(target)
+    hosts, module = lower_with_host(mod, target)
+    _check_shared_memory(module, target)
+    launches = _launches(hosts, module)
+    if target.kind.name == "rocm":
+        lanes = {name: launch.lanes_at_most(chip) for name, launch in launches.items()}
+        made = compile_rocm(module, target, lanes)
+        usage = {name: _of_amd(figures) for name, figures in made.usage.items()}
+        resources = _resources(target, launches, usage)
+        return DeviceCode(
+            target, hosts, module, None, None, made.assembly, made.hsaco, launches, resources,
+            made.reports,
+        )  # fmt: skip
+    source = with_definitions(
+        str(
+            tvm.get_global_func("target.build.cuda")(
+                name_constant_bits(reinterpret_narrow_broadcasts(module)), target
+            ).inspect_source()
+        )
+    )
+    code = functools.partial(DeviceCode, target, hosts, module, source)
+    if obstacle := nvrtc_obstacle():
+        return code(None, None, None, launches, {}, missing=f"PTX and cubin: {obstacle}")
+    ptx = compile_ptx(source, chip.name)
+    if find_tool("ptxas") is None:
+        return code(ptx, None, None, launches, {}, missing="cubin: no ptxas")
+    assembled = assemble(ptx, chip.name)
+    reports = kernel_reports(ptx, assembled.usage)
+    sass = disassemble(assembled.cubin) if find_tool("nvdisasm") else None
+    usage = {name: _of_nvidia(figures) for name, figures in assembled.usage.items()}
+    resources = _resources(target, launches, usage)
+    missing = "" if sass else "SASS: no nvdisasm"
+    return code(ptx, sass, assembled.cubin, launches, resources, reports, missing=missing)
+
+
+def device_tools(target: Target) -> list[str]:
+    """Which of the tools that are not always there :func:`compile_device` finds."""
+    if target.kind.name == "rocm":
+        return []
+    found = [] if nvrtc_obstacle() else ["nvrtc"]
+    return found + [tool for tool in ("ptxas", "nvdisasm") if find_tool(tool)]
+
+
+def _check_shared_memory(module: ir.IRModule, target: Target) -> None:
+    """Raise TargetError for a kernel that declares more than there is: LLVM ends the process."""
+    chip = gpu_chip(target)
+    most = chip.declared_shared_memory_bytes
+    for name, kernel in module.functions.items():
+        found: list[int] = []
+
+        def see(node: Any, found: list[int] = found) -> None:
+            if node.buffer.scope() == "shared":
+                if not all(isinstance(extent, tirx.IntImm) for extent in node.buffer.shape):
+                    raise BuildError(
+                        f"{node.buffer.name} in shared memory has the extents {node.buffer.shape};"
+                        " expected numbers"
+                    )
+                count = prod(int(extent) for extent in node.buffer.shape)
+                dtype = DataType(str(node.buffer.dtype))
+                found.append(count * -(-dtype.bits * dtype.lanes // 8))
+
+        tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, see))
+        if sum(found) > most:
+            raise TargetError(
+                f"{name.name_hint} declares {sum(found)} bytes of shared memory; a kernel of"
+                f" {chip.name} may declare {most}"
+            )
+
+
+def _launches(hosts: ir.IRModule, module: ir.IRModule) -> dict[str, Launch]:
+    shared: dict[str, int] = {}
+
+    def see(call: Any) -> None:
+        tags = getattr(call.attrs, "launch_params", ())
+        if SHARED_MEMORY in map(str, tags) and isinstance(call.args[-1], tirx.IntImm):
+            # The last of the launch parameters; the name of the kernel comes first.
+            shared[str(call.args[0].value)] = int(call.args[-1])
+
+    for host in hosts.functions.values():
+        tvm_ffi.structural_walk(host.body, (ir.Call, see))
+    kernels = {str(name.name_hint): func for name, func in module.functions.items()}
+    return {name: _launch(func, shared.get(name, 0)) for name, func in kernels.items()}
+
+
+def _launch(func: tirx.PrimFunc, shared_memory_bytes: int) -> Launch:
+    extents: dict[str, int] = {}
+    dynamic: list[str] = []
+
+    def see(attr: Any) -> None:
+        if attr.attr_key == "thread_extent":
+            tag = str(attr.node.thread_tag)
+            if isinstance(attr.value, tirx.IntImm):
+                extents[tag] = int(attr.value)
+            else:
+                dynamic.append(tag)
+
+    tvm_ffi.structural_walk(func.body, (tirx.AttrStmt, see))
+    return Launch(extents, tuple(dynamic), shared_memory_bytes)
+
+
+def _of_amd(figures: dict[str, int]) -> dict[str, int]:
+    return {
+        "registers": figures["vector_registers"],
+        "scalar_registers": figures["scalar_registers"],
+        "spills": figures["vector_spills"] + figures["scalar_spills"],
+        "scratch_bytes": figures["scratch_bytes"],
+        "shared_memory_bytes": figures["shared_memory_bytes"],
+    }
+
+
+def _of_nvidia(figures: dict[str, int]) -> dict[str, int]:
+    return {
+        "registers": figures["registers"],
+        "scalar_registers": 0,
+        "spills": figures["spill_stores"] + figures["spill_loads"],
+        "scratch_bytes": figures["stack_bytes"],
+        "shared_memory_bytes": figures["shared_memory_bytes"],
+    }
+
+
+def _resources(
+    target: Target, launches: dict[str, Launch], usage: dict[str, dict[str, int]]
+) -> dict[str, KernelResources]:
+    chip = gpu_chip(target)
+    found = {}
+    for name, reported in usage.items():
+        shared = reported["shared_memory_bytes"] + launches[name].shared_memory_bytes
+        figures = {**reported, "shared_memory_bytes": shared}
+        resident = occupancy(
+            chip,
+            registers=figures["registers"],
+            shared_memory_bytes=figures["shared_memory_bytes"],
+            lanes=launches[name].lanes,
+            subgroup_size=subgroup_size(target),
+        )
+        found[name] = KernelResources(
+            **figures, subgroups_per_simd=resident.subgroups_per_simd, limited_by=resident.limit
+        )
+    return found

@@ -1,0 +1,290 @@
+"""Count what the generated code does, from AMDGPU assembly and from SASS.
+
+Counts are of instructions as they stand, per subgroup; the hot loop is the one with the most matrix
+instructions, of which a pass is counted.  A loop around such loops is none: a workgroup's over its
+tiles.
+"""
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.targets.mma.mma_table import mma_table
+
+
+@dataclass(frozen=True)
+class InstructionCounts:
+    """Instructions by what they do.
+
+    Attributes:
+        mma: matrix instructions.
+        flops: multiplications and additions of these, of a subgroup.
+        loads: by memory (``global``, ``shared``) and bytes of a lane.
+        stores: likewise.
+        copies: asynchronous, from global to shared memory, by bytes of a lane.
+        vector, scalar: arithmetic and moves, of lanes and of a subgroup.
+        shuffles: exchanges between lanes, through shared memory's crossbar or not.
+        barriers, waits: of workgroups; for memory or for matrix units.
+        scratch: accesses of a lane's own memory: spills, arrays with variable indices.
+        control: branches and the like.
+    """
+
+    mma: int
+    flops: int
+    loads: dict[tuple[str, int], int] = field(default_factory=dict)
+    stores: dict[tuple[str, int], int] = field(default_factory=dict)
+    copies: dict[int, int] = field(default_factory=dict)
+    vector: int = 0
+    scalar: int = 0
+    shuffles: int = 0
+    barriers: int = 0
+    waits: int = 0
+    scratch: int = 0
+    control: int = 0
+
+    @property
+    def total(self) -> int:
+        """All instructions."""
+        moved = (*self.loads.values(), *self.stores.values(), *self.copies.values())
+        rest = (self.vector, self.scalar, self.shuffles, self.barriers, self.waits, self.scratch)
+        return self.mma + sum(moved) + sum(rest) + self.control
+
+    @property
+    def per_mma(self) -> float:
+        """Instructions of any kind for each matrix instruction; 0 without one."""
+        return self.total / self.mma if self.mma else 0.0
+
+    @property
+    def flops_per_instruction(self) -> float:
+        """Of a subgroup, by matrix instructions, for each instruction of any kind."""
+        return self.flops / self.total if self.total else 0.0
+
+    def narrowest(self, memory: str) -> int:
+        """Bytes of a lane in the narrowest load from ``memory``; 0 where there is none."""
+        return min((width for place, width in self.loads if place == memory), default=0)
+
+
+@dataclass(frozen=True)
+class KernelInstructions:
+    """A kernel as a whole, and a pass of its hot loop; None where no loop has matrix products."""
+
+    whole: InstructionCounts
+    hot_loop: InstructionCounts | None
+
+
+def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructions:
+    """Count the instructions of a kernel.
+
+    Args:
+        assembly: what a compiler printed: AMDGPU assembly, or SASS of ``nvdisasm -c``.
+        kind: of the target: ``rocm`` or ``cuda``.
+        kernel: its name.
+
+    Raises:
+        BuildError: where the assembly has no such kernel.
+    """
+    lines = _rocm_lines(assembly, kernel) if kind == "rocm" else _cuda_lines(assembly, kernel)
+    if not lines:
+        raise BuildError(f"the assembly has no kernel {kernel}")
+    classify = _rocm if kind == "rocm" else _cuda
+    places = {line.label: at for at, line in enumerate(lines) if line.label}
+    loops = [
+        (places[line.target], at)
+        for at, line in enumerate(lines)
+        if line.target in places and places[line.target] <= at
+        if not _reached(lines, places, at, without=places[line.target])
+    ]
+    counted = {loop: _count(lines[loop[0] : loop[1] + 1], classify) for loop in loops}
+    multiplying = [loop for loop in counted if counted[loop].mma]
+    inner = [
+        (first, last)
+        for first, last in multiplying
+        if not any(first < other and end <= last for other, end in multiplying)
+    ]
+    hot = max(inner, key=lambda loop: (counted[loop].mma, loop[0] - loop[1]), default=None)
+    return KernelInstructions(_count(lines, classify), counted[hot] if hot else None)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """``ends``: nothing goes on behind it."""
+
+    mnemonic: str = ""
+    label: str = ""
+    target: str = ""
+    ends: bool = False
+
+
+def _reached(lines: list[_Line], places: dict[str, int], at: int, *, without: int) -> bool:
+    """Whether a line is reached without another.
+
+    A jump back from there is then no loop: compilers put what seldom happens, such as another try
+    of a wait, behind all else.
+    """
+    seen, waiting = {without}, [0]
+    while waiting:
+        here = waiting.pop()
+        if here in seen or here >= len(lines):
+            continue
+        if here == at:
+            return True
+        seen.add(here)
+        line = lines[here]
+        if line.target in places:
+            waiting.append(places[line.target])
+        if not line.ends:
+            waiting.append(here + 1)
+    return False
+
+
+_Classified = tuple[str, int]  # the field, and bytes or flops
+_WIDTHS = {"b128": 16, "b96": 12, "b64": 8, "b32": 4, "b16": 2, "u16": 2, "i16": 2, "b8": 1}
+_WIDTHS |= {"u8": 1, "i8": 1, "dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword": 4}
+_WIDTHS |= {"ushort": 2, "sshort": 2, "short": 2, "ubyte": 1, "sbyte": 1, "byte": 1}
+
+
+def _count(lines: list[_Line], classify: Callable[[str], _Classified]) -> InstructionCounts:
+    counts: Counter[str] = Counter()
+    moves: Counter[tuple[str, str, int]] = Counter()
+    flops = 0
+    for line in lines:
+        if not line.mnemonic:
+            continue
+        what, number = classify(line.mnemonic)
+        name, _, memory = what.partition(" ")
+        if name in ("loads", "stores", "copies"):
+            moves[name, memory, number] += 1
+        else:
+            counts[name] += 1
+            flops += number
+
+    def moved(name: str) -> dict[tuple[str, int], int]:
+        return {(memory, n): count for (one, memory, n), count in moves.items() if one == name}
+
+    return InstructionCounts(
+        mma=counts["mma"],
+        flops=flops,
+        loads=moved("loads"),
+        stores=moved("stores"),
+        copies={width: count for (_, width), count in moved("copies").items()},
+        vector=counts["vector"],
+        scalar=counts["scalar"],
+        shuffles=counts["shuffles"],
+        barriers=counts["barriers"],
+        waits=counts["waits"],
+        scratch=counts["scratch"],
+        control=counts["control"],
+    )
+
+
+def _rocm_lines(assembly: str, kernel: str) -> list[_Line]:
+    _, begins, rest = assembly.partition(f"\n{kernel}:")
+    body = rest.partition(".Lfunc_end")[0] if begins else ""
+    return list(_of_rocm(body))
+
+
+def _of_rocm(body: str) -> Iterator[_Line]:
+    for line in body.splitlines():
+        text = line.partition(";")[0].strip()
+        if found := re.fullmatch(r"([.\w$]+):", text):
+            yield _Line(label=found[1])
+        elif found := re.match(r"([a-z]\w+)\s*(.*)", text):
+            target = found[2].strip() if "branch" in found[1] else ""
+            yield _Line(found[1], target=target, ends=found[1] in ("s_branch", "s_endpgm"))
+
+
+def _cuda_lines(assembly: str, kernel: str) -> list[_Line]:
+    _, begins, rest = assembly.partition(f".text.{kernel}:")
+    body = rest.partition("\n.section")[0].partition("\t.section")[0] if begins else ""
+    return list(_of_cuda(body))
+
+
+def _of_cuda(body: str) -> Iterator[_Line]:
+    for line in body.splitlines():
+        if found := re.match(r"\s*(\.\w+):", line):
+            yield _Line(label=found[1])
+        elif re.match(r"\s*/\*[0-9a-f]+\*/\s+@!PT\s", line):
+            yield _Line("NOP")  # whatever it is, it never happens
+        elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
+            jump = re.search(r"`\((\.\w+)\)", found[3]) if found[2].startswith("BRA") else None
+            ends = found[1] is None and found[2].partition(".")[0] in ("BRA", "EXIT", "RET")
+            yield _Line(found[2], target=jump[1] if jump else "", ends=ends)
+
+
+def _width(mnemonic: str) -> int:
+    """Bytes of a lane that an AMD instruction moves; ``2addr`` forms move two words."""
+    words = mnemonic.split("_")
+    width = next((_WIDTHS[word] for word in reversed(words) if word in _WIDTHS), 4)
+    pair = any(word.startswith(("read2", "write2", "load2", "store2")) for word in words)
+    pair = pair or "2addr" in words
+    return 2 * width if pair else width
+
+
+def _rocm(name: str) -> _Classified:
+    if name.startswith(("v_mfma", "v_wmma", "v_smfmac", "v_swmmac")):
+        return "mma", _amd_flops().get(name.removesuffix("_e64"), 0)
+    if name.startswith(("ds_bpermute", "ds_permute", "ds_swizzle")) or "_dpp" in name:
+        return "shuffles", 0
+    if name.startswith("scratch_"):
+        return "scratch", 0
+    if name.startswith(("global_load_lds", "buffer_load_lds")) or name.endswith("_lds"):
+        return "copies", _width(name.removesuffix("_lds"))
+    memory = {"ds": "shared", "global": "global", "buffer": "global", "flat": "global"}
+    if place := memory.get(name.partition("_")[0]):
+        writes = "_store" in name or "_write" in name or "_atomic" in name
+        return f"{'stores' if writes else 'loads'} {place}", _width(name)
+    if name.startswith("s_barrier"):
+        return "barriers", 0
+    if name.startswith(("s_wait", "s_nop", "s_delay")):
+        return "waits", 0
+    if name.startswith(("s_branch", "s_cbranch", "s_endpgm", "s_setprio", "s_clause", "s_code")):
+        return "control", 0
+    return ("scalar" if name.startswith("s_") else "vector"), 0
+
+
+@functools.cache
+def _amd_flops() -> dict[str, int]:
+    """By mnemonic; those of several blocks do not always say so in their names."""
+    kinds = [mma for mma in mma_table().values() if mma.isa]
+    return {name.split()[0]: mma.flops for mma in kinds for name in mma.isa}
+
+
+_CUDA_SHAPES = {
+    "16816": (16, 8, 16), "1688": (16, 8, 8), "1684": (16, 8, 4), "16832": (16, 8, 32),
+    "16864": (16, 8, 64), "8816": (8, 8, 16), "884": (8, 8, 4),
+}  # fmt: skip
+_CUDA_CONTROL = ("BRA", "EXIT", "BSSY", "BSYNC", "NOP", "RET", "CALL", "YIELD", "WARPSYNC")
+_CUDA_WAITS = ("DEPBAR", "LDGDEPBAR", "ARRIVES", "SYNCS", "WARPGROUP", "FENCE", "MEMBAR", "ERRBAR")
+
+
+def _cuda(name: str) -> _Classified:
+    first, *rest = name.split(".")
+    if re.fullmatch(r"[A-Z]G?MMA", first):
+        shape = next((part for part in rest if part in _CUDA_SHAPES or "x" in part), "")
+        m, n, k = _CUDA_SHAPES.get(shape) or tuple(map(int, shape.split("x")))
+        return "mma", 2 * m * n * k
+    width = next((int(part) // 8 for part in rest if part in ("128", "64")), 4)
+    width = next((int(part[1:]) // 8 for part in rest if part in ("U16", "S16", "U8", "S8")), width)
+    if first == "LDSM":
+        return "loads shared", 4 * int(rest[-1]) if rest[-1].isdigit() else 4
+    if first in ("LDG", "LD", "LDS"):
+        return f"loads {'shared' if first == 'LDS' else 'global'}", width
+    if first in ("STG", "ST", "STS", "STSM", "RED", "ATOM", "ATOMG", "ATOMS"):
+        return f"stores {'shared' if first in ('STS', 'STSM', 'ATOMS') else 'global'}", width
+    if first in ("LDL", "STL"):
+        return "scratch", 0
+    if first in ("LDGSTS", "UBLKCP", "UTMALDG"):
+        return "copies", width
+    if first == "SHFL":
+        return "shuffles", 0
+    if first == "BAR":
+        return "barriers", 0
+    if first in _CUDA_WAITS:
+        return "waits", 0
+    if first in _CUDA_CONTROL:
+        return "control", 0
+    uniform = first.startswith("U") or first in ("R2UR", "S2UR", "LDC", "CS2R", "S2R")
+    return ("scalar" if uniform else "vector"), 0

@@ -1,0 +1,1 @@
+"""TIR passes for GPU kernels, one a file."""

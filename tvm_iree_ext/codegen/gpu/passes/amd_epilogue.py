@@ -1,0 +1,54 @@
+"""Loads that follow matrix products stay behind them, on AMD's GPUs.
+
+LLVM would load all that an epilogue takes while the last products are under way, and spill for it.
+A fence of its scheduler, which is no instruction, stands between them.
+"""
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.target import codegen
+
+from tvm_iree_ext.codegen.gpu.passes.amd_branches import scheduler_fence
+
+_PRODUCTS = tuple(f"llvm.amdgcn.{kind}" for kind in ("mfma", "smfmac", "wmma", "swmmac"))
+_INTRINSIC = ir.Op.get("tirx.call_llvm_pure_intrin")
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def fence_epilogue(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """The kernel with a fence behind its last product, where what follows loads from memory."""
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _fenced)))
+
+
+def _fenced(sequence: Any) -> Any:
+    statements = list(sequence.seq)
+    products = [at for at, statement in enumerate(statements) if _multiplies(statement)]
+    behind = products[-1] + 1 if products else len(statements)
+    if not any(map(_loads, statements[behind:])):
+        return sequence
+    return tirx.SeqStmt([*statements[:behind], scheduler_fence(), *statements[behind:]])
+
+
+def _multiplies(statement: Any) -> bool:
+    found: list[bool] = []
+
+    def see(call: Any) -> None:
+        if call.op.same_as(_INTRINSIC):
+            name = str(codegen.llvm_get_intrinsic_name(int(call.args[0].value)))
+            found.append(name.startswith(_PRODUCTS))
+
+    tvm_ffi.structural_walk(statement, (ir.Call, see))
+    return any(found)
+
+
+def _loads(statement: Any) -> bool:
+    found: list[bool] = []
+    tvm_ffi.structural_walk(
+        statement, (TensorLoad, lambda load: found.append(load.source.scope() == "global"))
+    )
+    return any(found)

@@ -1,0 +1,466 @@
+"""Barriers and loads of AMD's GPUs, written so that LLVM makes right and short code of them.
+
+Three things that TVM's code generation leaves out, rewritten on device TIR right before it runs; no
+value changes:
+
+* *Barriers.*  ``s_barrier`` alone does not wait for a subgroup's own accesses of shared memory:
+  others could read before it has written.  A barrier gets fences around it, of shared memory alone:
+  loads from global memory stay under way.
+  Where what was loaded long ago goes from registers to shared memory behind a barrier, one wait for
+  all of it stands before the barrier, instead of one for each store.
+* *The subgroup's number.*  Where rows of ``threadIdx.x`` are whole subgroups, ``threadIdx.y`` is
+  the same for all lanes of one, which LLVM does not know: it is read from the first lane, and what
+  follows from it is computed once for the subgroup.
+* *Loads from global memory.*  A 64-bit address for each load and lane takes two vector instructions
+  and two registers.  The index is cut instead into what all lanes of a subgroup share (workgroup,
+  loop) and what a lane adds, which loops do not change:
+
+      lhs[blockIdx_y * 65536 + k * 64 + threadIdx_x // 8 * 512 + threadIdx_x % 8 * 8 + 4096]
+          shared by lanes: blockIdx_y * 131072 + k * 128    a lane's: the rest, in bytes
+
+  and becomes an access through a buffer resource: base and size in scalar registers, plus a scalar
+  offset, plus a lane's 32-bit offset.  A load under a condition, with 0 where it does not hold,
+  needs no branch: the lane's offset is then one that is out of the buffer, for which the hardware
+  gives 0.
+
+The functions that stand for these are LLVM IR (:func:`memory_definitions`), linked and inlined.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import DataType, ir, sym, tirx
+from tvm.ir import TensorLoad
+from tvm.target import Target
+
+from tvm_iree_ext.targets.gpu import subgroup_size
+from tvm_iree_ext.tir.purity import is_guard
+
+# A load of a base, bytes from there in three parts, and, guarded, whether there is one, else 0.
+_LOAD = "tvm_iree_ext_load_"
+_GUARDED_LOAD = "tvm_iree_ext_guarded_load_"
+_BARRIER = "tvm_iree_ext_barrier"
+_BARRIER_OF_ALL = "tvm_iree_ext_barrier_of_all_memory"  # what a schedule may ask for
+_LOADED_BARRIER = "tvm_iree_ext_barrier_after_loads"
+_STORAGE_SYNC = ir.Op.get("tirx.tvm_storage_sync")
+_LOAD_BYTES = {1: "i8", 2: "i16", 4: "i32", 8: "<2 x i32>", 16: "<4 x i32>"}
+_MOST = 1 << 31  # bytes that offsets of 32 bits reach, whichever way they are extended
+_UNITS = {"rdna": ("gfx11", "gfx120"), "cdna": ("gfx9",)}
+# Waits for all loads from global memory; counters of other kinds are at their most.
+_WAITS = {
+    "gfx9": "call void @llvm.amdgcn.s.waitcnt(i32 3952)",
+    "gfx11": "call void @llvm.amdgcn.s.waitcnt(i32 1015)",
+    "gfx120": "call void @llvm.amdgcn.s.wait.loadcnt(i16 0)",
+}
+# The resource's last word: any valid format; RDNA: a bit that must be set, and how to check bounds:
+# not at all, or a lane's offset alone.
+_FORMAT = 7 << 12 | 4 << 15
+_FLAGS = {
+    False: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 2 << 28},
+    True: {"cdna": _FORMAT, "rdna": _FORMAT | 1 << 24 | 3 << 28},
+}
+_EXTERN = ir.Op.get("tirx.call_extern")
+_REINTERPRET = ir.Op.get("tirx.reinterpret")
+
+
+def memory_definitions() -> str:
+    """LLVM IR of the functions that :func:`rewrite_memory` calls."""
+    return "\n".join(
+        [
+            "declare void @llvm.amdgcn.s.barrier()",
+            "declare void @llvm.amdgcn.s.waitcnt(i32)",
+            "declare void @llvm.amdgcn.s.wait.loadcnt(i16)",
+            "declare void @llvm.amdgcn.sched.barrier(i32)",
+            _barrier_definition(_BARRIER, []),
+            _barrier_definition(_BARRIER_OF_ALL, []).replace(", !mmra !0", ""),
+            *(
+                _barrier_definition(
+                    f"{_LOADED_BARRIER}_{chips}",
+                    [wait, "call void @llvm.amdgcn.sched.barrier(i32 0)"],
+                )
+                for chips, wait in _WAITS.items()
+            ),
+            '!0 = !{!"amdgpu-synchronize-as", !"local"}',
+            "declare ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1"
+            "(ptr addrspace(1), i16, i64, i32)",
+            *(
+                _load_definition(unit, count, guarded)
+                for guarded in (False, True)
+                for unit in _UNITS
+                for count in _LOAD_BYTES
+            ),
+        ]
+    )
+
+
+def _barrier_definition(name: str, before: list[str]) -> str:
+    calls = [
+        *before,
+        'fence syncscope("workgroup") release, !mmra !0',
+        "call void @llvm.amdgcn.s.barrier()",
+        'fence syncscope("workgroup") acquire, !mmra !0',
+        "ret i32 0",
+    ]
+    body = "".join(f"  {call}\n" for call in calls)
+    return f"define linkonce_odr i32 @{name}() alwaysinline convergent {{\n{body}}}"
+
+
+def _load_definition(unit: str, count: int, guarded: bool) -> str:
+    llvm_type = _LOAD_BYTES[count]
+    mangled = f"v{llvm_type[1]}i32" if llvm_type[0] == "<" else llvm_type
+    intrinsic = f"@llvm.amdgcn.raw.ptr.buffer.load.{mangled}"
+    condition = ", i1 %inside" if guarded else ""
+    size = _MOST if guarded else (1 << 32) - 1
+    lines = [
+        f"define linkonce_odr {llvm_type} @{_load_name(unit, count, guarded)}"
+        f"(ptr addrspace(1) %base, i64 %first, i32 %shared, i32 %lane{condition}) alwaysinline {{",
+        "  %own = getelementptr i8, ptr addrspace(1) %base, i64 %first",
+        "  %resource = call ptr addrspace(8) @llvm.amdgcn.make.buffer.rsrc.p8.p1"
+        f"(ptr addrspace(1) %own, i16 0, i64 {size}, i32 {_FLAGS[guarded][unit]})",
+        *([f"  %offset = select i1 %inside, i32 %lane, i32 -{_MOST}"] if guarded else []),
+        f"  %value = call {llvm_type} {intrinsic}"
+        f"(ptr addrspace(8) %resource, i32 %{'offset' if guarded else 'lane'}, i32 %shared, i32 0)",
+        f"  ret {llvm_type} %value",
+        "}",
+    ]
+    if unit == next(iter(_UNITS)) and not guarded:
+        lines.insert(0, f"declare {llvm_type} {intrinsic}(ptr addrspace(8), i32, i32, i32)")
+    return "\n".join(lines)
+
+
+def _load_name(unit: str, count: int, guarded: bool = False) -> str:
+    return f"{_GUARDED_LOAD if guarded else _LOAD}{unit}_{count}"
+
+
+def rewrite_memory(func: tirx.PrimFunc, target: Target) -> tirx.PrimFunc:
+    """The kernel with barriers, subgroups and loads as the module says."""
+    return _Rewriter(func, target).rewritten()
+
+
+@dataclass(frozen=True)
+class Address:
+    """An index, as the sum of what a subgroup's lanes share and of what a lane adds.
+
+    Attributes:
+        shared: elements.
+        lane: bytes.
+        first: elements before the buffer that both count from, as where a window begins there.
+    """
+
+    shared: Any
+    lane: Any
+    first: int = 0
+
+
+class _Rewriter:
+    def __init__(self, func: tirx.PrimFunc, target: Target) -> None:
+        self.func = func
+        self.size = subgroup_size(target)
+        chip = str(target.attrs["mcpu"])
+        self.unit = next((u for u, names in _UNITS.items() if chip.startswith(names)), "")
+        self.waits = next((names for names in _WAITS if chip.startswith(names)), "")
+        self.analyzer = sym.Analyzer()
+        self.threads: dict[int, tuple[str, Any, int]] = {}  # tag, variable, extent
+        self.values: dict[int, Any] = {}  # of variables that are plain integers
+        self.divergent: set[int] = set()  # variables that lanes of a subgroup may see differently
+        self.last_thread: Any = None
+
+    def rewritten(self) -> tirx.PrimFunc:
+        tvm_ffi.structural_walk(self.func.body, [(tirx.AttrStmt, self._see_thread)], order="pre")
+        for identity, (tag, _, _) in self.threads.items():
+            if tag == "threadIdx.x" or (tag.startswith("threadIdx") and not self.whole_subgroups):
+                self.divergent.add(identity)
+        tvm_ffi.structural_walk(
+            self.func.body,
+            [(tirx.Bind, self._see_binding), (tirx.For, self._see_loop)],
+            order="pre",
+        )
+        rules: list[Any] = [(ir.Call, self._call)]
+        if self.waits:
+            rules.append((tirx.SeqStmt, self._sequence))
+        if self.unit:
+            rules.append((TensorLoad, self._load))
+        body = tvm_ffi.structural_map(self.func.body, rules)
+        if self.whole_subgroups:
+            body = self._with_subgroups(body)
+        return self.func.with_body(body)
+
+    @property
+    def whole_subgroups(self) -> bool:
+        """Whether a row of ``threadIdx.x`` is one subgroup, or several."""
+        extents = [extent for tag, _, extent in self.threads.values() if tag == "threadIdx.x"]
+        return bool(extents) and all(extent and extent % self.size == 0 for extent in extents)
+
+    def _see_thread(self, attr: Any) -> None:
+        if attr.attr_key != "thread_extent":
+            return
+        var, static = attr.node.var, isinstance(attr.value, tirx.IntImm)
+        extent = int(attr.value) if static else 0
+        self.threads[hash(var)] = (str(attr.node.thread_tag), var, extent)
+        self.analyzer.bind(var, ir.Range.from_min_extent(0, attr.value), allow_override=True)
+        self.last_thread = attr
+
+    def _see_binding(self, bind: Any) -> None:
+        """Plain integers are put where they are used; of others nothing is known."""
+        if _plain(bind.value):
+            if _divided(bind.value) and not self._diverges(self._inlined(bind.value)):
+                return  # computed once
+            self.values[hash(bind.var)] = self._inlined(bind.value)
+        elif _of_loads(bind.value) and not self._diverges(self._inlined(bind.value)):
+            if (least := self._least(bind.value)) >= 0:
+                bounds = ir.Range.from_min_extent(least, _MOST - 1 - least)
+                self.analyzer.bind(bind.var, bounds, allow_override=True)
+        else:
+            self.divergent.add(hash(bind.var))
+
+    def _see_loop(self, loop: Any) -> None:
+        if self._diverges(self._inlined(loop.min)) or self._diverges(self._inlined(loop.extent)):
+            self.divergent.add(hash(loop.loop_var))
+        bounds = ir.Range.from_min_extent(loop.min, loop.extent)
+        self.analyzer.bind(loop.loop_var, bounds, allow_override=True)
+
+    def _inlined(self, value: Any) -> Any:
+        return tvm_ffi.structural_map(value, (ir.Var, lambda var: self.values.get(hash(var), var)))
+
+    def _diverges(self, value: Any) -> bool:
+        found: list[bool] = []
+        tvm_ffi.structural_walk(
+            value,
+            [
+                (ir.Var, lambda var: found.append(hash(var) in self.divergent)),
+                (TensorLoad, lambda load: found.append(not _is_word(load))),
+            ],
+        )
+        return any(found)
+
+    def _call(self, call: Any) -> Any:
+        if call.op.same_as(_STORAGE_SYNC) and str(call.args[0].value).startswith("shared"):
+            return tirx.call_extern("int32", _BARRIER)
+        if is_guard(call):
+            return self._guarded(call)
+        return call
+
+    def _guarded(self, choice: Any) -> Any:
+        """A load under a condition without a branch; its children are rewritten already."""
+        inside, value, other = choice.args
+        load = value
+        if isinstance(load, ir.Call) and load.op.same_as(_REINTERPRET):
+            (load,) = load.args
+        if not (isinstance(load, ir.Call) and load.op.same_as(_EXTERN) and _is_zero(other)):
+            return choice
+        name, *arguments = load.args
+        if not name.value.startswith(_LOAD) or str(inside.ty.dtype) != "bool":
+            return choice
+        name = name.value.replace(_LOAD, _GUARDED_LOAD)
+        load = tirx.call_extern(str(load.ty.dtype), name, *arguments, inside)
+        dtype = str(value.ty.dtype)
+        return load if str(load.ty.dtype) == dtype else tirx.reinterpret(dtype, load)
+
+    def _sequence(self, sequence: Any) -> Any:
+        """One wait before a barrier, for all that is stored behind it from registers."""
+        statements = list(sequence.seq)
+        for at, statement in enumerate(statements):
+            if _is_barrier(statement) and _stores_of_registers(statements[at + 1 :]) > 1:
+                name = f"{_LOADED_BARRIER}_{self.waits}"
+                statements[at] = tirx.Evaluate(tirx.call_extern("int32", name))
+        return tirx.SeqStmt(statements)
+
+    def _load(self, load: Any) -> Any:
+        buffer, (*outer, index) = load.source, load.indices
+        dtype, held = DataType(str(load.ty.dtype)), DataType(str(buffer.dtype))
+        lanes, base = 1, index
+        if isinstance(index, tirx.Ramp):
+            lanes, base = int(index.lanes), index.base
+            if int(index.stride) != 1:
+                return load
+        elif int(index.ty.dtype.lanes) > 1:
+            return load
+        moved = dtype.bits * dtype.lanes // 8
+        if buffer.scope() != "global" or outer or moved not in _LOAD_BYTES or dtype.bits % 8:
+            return load
+        element = held.bits * held.lanes // 8
+        address = self.address(base, element)
+        if address is None or lanes * element != moved or str(dtype).startswith("boolx"):
+            return load
+        first: Any = tirx.const(-address.first * element, "int64")
+        shared = address.shared
+        if not _within(buffer, element, address.first):
+            first = _as(shared, "int64") * element + first
+            shared = tirx.const(0, "int32")
+        else:
+            shared = _as(shared, "int32") * element
+        words = moved // 4
+        words_type = {1: "int8", 2: "int16"}.get(moved, f"int32x{words}" if words > 1 else "int32")
+        # Wide where extents are known only later; both are below 2**31.
+        offsets = map(_as_word, (shared, address.lane))
+        name = _load_name(self.unit, moved)
+        value = tirx.call_extern(words_type, name, buffer.data, first, *offsets)
+        if _is_word(load) and not self._diverges(self._inlined(base)):
+            return _of_first_lane(value)
+        if str(dtype) == "bool":
+            return value != tirx.const(0, words_type)
+        return value if str(dtype) == words_type else tirx.reinterpret(str(dtype), value)
+
+    def address(self, index: Any, element_bytes: int) -> Address | None:
+        """The parts of an index: elements that lanes share, bytes that a lane adds; both from 0.
+
+        None where a part may be negative but for a number, or a lane's is too large: then it
+        stays as it is.
+        """
+        parts: dict[str, Any] = dict.fromkeys(("shared", "lane", "number"), tirx.const(0, "int32"))
+        for term, factor in _terms(self._inlined(index), 1):
+            name = "number" if isinstance(term, tirx.IntImm) else "shared"
+            name = "lane" if self._diverges(term) else name
+            parts[name] = parts[name] + term * factor
+        first = max(0, -self._least(parts["number"]))
+        parts["number"] = parts["number"] + first
+        shared, lane = parts["shared"], parts["lane"] + parts["number"]
+        if self._least(shared) < 0:  # as where a loop counts down
+            shared, lane = shared + parts["number"], parts["lane"]
+        shared, lane = self.analyzer.simplify(shared), self.analyzer.simplify(lane)
+        most = int(self.analyzer.const_int_bound(lane).max_value)
+        if min(map(self._least, (shared, lane))) < 0 or most * element_bytes >= _MOST:
+            return None
+        lane = _as(self.analyzer.simplify(lane * element_bytes), "int32")
+        return Address(shared, lane, first)
+
+    def _least(self, value: Any) -> int:
+        return int(self.analyzer.const_int_bound(self.analyzer.simplify(value)).min_value)
+
+    def _with_subgroups(self, body: Any) -> Any:
+        """``threadIdx.y`` and ``threadIdx.z`` become the first lane's, bound inside all threads."""
+        mine = [
+            (var, ir.Var(f"{var.name}_of_subgroup", var.ty))
+            for tag, var, _ in self.threads.values()
+            if tag in ("threadIdx.y", "threadIdx.z")
+        ]
+        if not mine:
+            return body
+        renamed = {hash(var): new for var, new in mine}
+        innermost = self.last_thread.node.var
+
+        def bound(attr: Any) -> Any:
+            if attr.attr_key != "thread_extent" or not attr.node.var.same_as(innermost):
+                return attr
+            inside = tvm_ffi.structural_map(
+                attr.body, (ir.Var, lambda var: renamed.get(hash(var), var))
+            )
+            binds = [tirx.Bind(new, _of_first_lane(var)) for var, new in mine]
+            return tirx.AttrStmt(
+                attr.node, attr.attr_key, attr.value, tirx.SeqStmt([*binds, inside])
+            )
+
+        return tvm_ffi.structural_map(body, (tirx.AttrStmt, bound))
+
+
+def _as_word(value: Any) -> Any:
+    return value if str(value.ty.dtype) == "int32" else tirx.Cast("int32", value)
+
+
+def _of_first_lane(var: Any) -> Any:
+    """A thread's id as the first lane has it; wide ones are of functions with extents unknown."""
+    dtype = str(var.ty.dtype)
+    value = tirx.call_llvm_pure_intrin("int32", "llvm.amdgcn.readfirstlane", _as_word(var))
+    return value if dtype == "int32" else tirx.Cast(dtype, value)
+
+
+def _as(value: Any, dtype: str) -> Any:
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
+
+
+def _is_barrier(statement: Any) -> bool:
+    call = statement.value if isinstance(statement, tirx.Evaluate) else None
+    name = call.args[0] if isinstance(call, ir.Call) and call.args else None
+    return isinstance(name, ir.StringImm) and name.value == _BARRIER
+
+
+def _stores_of_registers(statements: list[Any]) -> int:
+    """How many stores to shared memory come first, of what was loaded before."""
+    count = 0
+    for statement in statements:
+        if isinstance(statement, tirx.Bind):
+            continue
+        if not isinstance(statement, tirx.BufferStore):
+            break
+        if not statement.buffer.scope().startswith("shared"):
+            break
+        if not _of_registers(statement.value):
+            break
+        count += 1
+    return count
+
+
+def _of_registers(value: Any) -> bool:
+    found: list[bool] = []
+
+    def see(call: Any) -> None:
+        found.append(bool(call.args) and str(getattr(call.args[0], "value", "")).startswith("tvm_"))
+
+    tvm_ffi.structural_walk(
+        value,
+        [(TensorLoad, lambda load: found.append(load.source.scope() != "local")), (ir.Call, see)],
+    )
+    return not any(found)
+
+
+def _is_word(load: Any) -> bool:
+    """Whether it is a number from global memory, the same for all lanes if its index is.
+
+    Such a number is read from the first lane, and LLVM knows it to be the same.
+    """
+    return load.source.scope() == "global" and str(load.ty.dtype) == "int32"
+
+
+def _of_loads(value: Any) -> bool:
+    """Whether it is an integer that loads make, and no call."""
+    if str(value.ty.dtype) not in ("int32", "int64"):
+        return False
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.Call, found.append))
+    return not found
+
+
+def _plain(value: Any) -> bool:
+    """Whether it is an integer that is the same wherever it is computed."""
+    if str(value.ty.dtype) not in ("int32", "int64"):
+        return False
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, [(TensorLoad, found.append), (ir.Call, found.append)])
+    return not found
+
+
+def _divided(value: Any) -> bool:
+    """Whether it is a quotient that takes many instructions."""
+    found: list[bool] = []
+    quotients = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
+    tvm_ffi.structural_walk(
+        value, (quotients, lambda one: found.append(not isinstance(one.b, tirx.IntImm)))
+    )
+    return any(found)
+
+
+def _terms(value: Any, factor: int) -> list[tuple[Any, int]]:
+    """The terms of a sum, each with what it is multiplied by."""
+    if isinstance(value, tirx.Add):
+        return _terms(value.a, factor) + _terms(value.b, factor)
+    if isinstance(value, tirx.Sub):
+        return _terms(value.a, factor) + _terms(value.b, -factor)
+    if isinstance(value, tirx.Mul) and isinstance(value.b, tirx.IntImm):
+        return _terms(value.a, factor * int(value.b))
+    return [(value, factor)]
+
+
+def _is_zero(value: Any) -> bool:
+    value = value.value if isinstance(value, tirx.Broadcast) else value
+    return isinstance(value, tirx.IntImm | tirx.FloatImm) and value.value == 0
+
+
+def _within(buffer: Any, element_bytes: int, before: int) -> bool:
+    """Whether offsets of 32 bits reach all of a buffer, from some elements before it."""
+    count = 1
+    for extent in buffer.shape:
+        if not isinstance(extent, tirx.IntImm):
+            return False
+        count *= int(extent)
+    return (count + before) * element_bytes < _MOST

@@ -1,0 +1,220 @@
+"""From device TIR to AMDGPU assembly and a code object, with the plain TVM wheel.
+
+TVM's wheel has LLVM's AMDGPU back end, and asks two functions for what ROCm would bring: device
+libraries, for which our kernels need a few lines of LLVM IR (:mod:`.intrin.amd`,
+:mod:`~tvm_iree_ext.codegen.gpu.passes.amd_memory`), and a linker, which any ``ld.lld`` is.
+"""
+
+import atexit
+import contextlib
+import functools
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import tvm
+import tvm_ffi
+from tvm.target import Target
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext.base.atomic_folder import scratch
+from tvm_iree_ext.base.errors import BuildError, TargetError
+from tvm_iree_ext.codegen.gpu.launch_contract import Argument, KernelReport
+from tvm_iree_ext.codegen.gpu.passes.amd_lanes import (
+    compile_ir,
+    exceeds_default,
+    whole_waves,
+    with_lanes,
+)
+from tvm_iree_ext.codegen.gpu.passes.amd_memory import memory_definitions
+from tvm_iree_ext.codegen.linker import find_lld
+from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
+from tvm_iree_ext.intrin.atomics import atomic_definitions
+from tvm_iree_ext.targets.mma.mma_kinds import Mma
+from tvm_iree_ext.targets.mma.mma_table import mma_table
+
+_linked: list[bytes] = []  # what the callback saw in this build; builds run under TVM's one lock
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A linked code object, its assembly, and what its metadata says of each kernel."""
+
+    hsaco: bytes
+    assembly: str
+    usage: dict[str, dict[str, int]]
+    reports: dict[str, KernelReport]
+
+
+@functools.cache
+def _register_callbacks() -> None:
+    held = contextlib.ExitStack()
+    folder = held.enter_context(scratch())
+    atexit.register(held.close)
+    library = folder / "functions.ll"
+    texts = (bfloat_definitions(mma_table().values()), memory_definitions(), atomic_definitions())
+    library.write_text("".join(f"{text}\n" for text in texts))
+    tvm_ffi.register_global_func(
+        "tvm_callback_rocm_bitcode_path", lambda: [str(library)], override=True
+    )
+    tvm_ffi.register_global_func("tvm_callback_rocm_link", _link, override=True)
+
+
+def _link(code: bytearray) -> bytearray:
+    with scratch() as folder:
+        source, target = folder / "kernel.o", folder / "kernel.hsaco"
+        source.write_bytes(bytes(code))
+        command = [*find_lld(), "--no-undefined", "-shared", str(source), "-o", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise BuildError(f"ld.lld refused the kernel: {(done.stderr or done.stdout).strip()}")
+        _linked.append(target.read_bytes())
+    return bytearray(_linked[-1])
+
+
+def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) -> CodeObject:
+    """Compile device functions for a ROCm target.
+
+    Args:
+        mod: the functions.
+        target: which chip.
+        lanes: of a workgroup, by the functions' names.
+
+    Raises:
+        BuildError: where LLVM or the linker refuses, with what it says.
+        TargetError: for a matrix instruction that the chip lacks.
+    """
+    _check_instructions(mod, str(target.attrs["mcpu"]))
+    _check_functions(mod, str(target.attrs["mcpu"]))
+    _register_callbacks()
+    find_lld()  # before LLVM's work, with a clear message where there is none
+    _linked.clear()
+    try:
+        made = tvm.get_global_func("target.build.rocm")(mod, target)
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
+    text = str(made.inspect_source("llvm"))
+    check_addresses(text)
+    if exceeds_default(lanes):
+        code, assembly = compile_ir(with_lanes(text, lanes, {}), target)
+        if waves := whole_waves(_usage(assembly), lanes, target):
+            code, assembly = compile_ir(with_lanes(text, lanes, waves), target)
+        _link(bytearray(code))
+    else:
+        assembly = str(made.inspect_source("asm"))
+    return CodeObject(_linked[-1], assembly, _usage(assembly), _reports(assembly))
+
+
+_CAST = re.compile(r"addrspacecast \(?ptr addrspace\(([35])\) (\S+) to ptr(?: addrspace\((\d+)\))?")
+_MEMORIES = {"3": "shared", "5": "private"}
+
+
+def check_addresses(text: str) -> None:
+    """Refuse LLVM IR that takes an address of shared or private memory for one of another.
+
+    TVM's code of a view whose memory it does not know is such: what it reads is undefined.
+    """
+    if (cast := _CAST.search(text)) is not None:
+        space, name, other = cast.groups()
+        raise BuildError(
+            f"{name} is an address in {_MEMORIES[space]} memory; the kernel's LLVM IR casts it to"
+            f" address space {other or 0}, where nothing is"
+        )
+
+
+def _check_instructions(mod: tvm.IRModule, chip: str) -> None:
+    """Refuse what the chip lacks: LLVM would end the process."""
+
+    called: list[list[Mma]] = []
+    for func in mod.functions.values():
+        tvm_ffi.structural_walk(
+            func.body, (tvm.ir.Call, lambda call: called.append(kinds_called(call)))
+        )
+    for kinds in called:
+        if kinds and not any(row.on(chip) for row in kinds):
+            kind = kinds[0]
+            raise TargetError(f"{kind.name} is not on {chip}; it is on {', '.join(kind.arch)}")
+
+
+_PURE = tvm.ir.Op.get("tirx.call_llvm_pure_intrin")
+_NOT_WIDE = ("exp", "exp2", "exp10", "log", "log2", "log10", "pow", "sin", "cos")
+"""Functions of float64 that would be a device library's."""
+
+
+def _check_functions(mod: tvm.IRModule, chip: str) -> None:
+    """Refuse what LLVM has no code for: it would end the process."""
+    known = {int(llvm.llvm_lookup_intrinsic_id(f"llvm.{name}")): name for name in _NOT_WIDE}
+
+    called: list[str | None] = []
+
+    def see(call: tvm.ir.Call) -> None:
+        if call.op.same_as(_PURE) and str(call.ty.dtype).startswith("float64"):
+            called.append(known.get(int(call.args[0])))
+
+    for func in mod.functions.values():
+        tvm_ffi.structural_walk(func.body, (tvm.ir.Call, see))
+    if lacking := sorted({name for name in called if name}):
+        raise BuildError(f"LLVM has no {', '.join(lacking)} of float64 for {chip}")
+
+
+_FIGURES = {
+    "vector_registers": "vgpr_count",
+    "accumulator_registers": "agpr_count",
+    "scalar_registers": "sgpr_count",
+    "vector_spills": "vgpr_spill_count",
+    "scalar_spills": "sgpr_spill_count",
+    "shared_memory_bytes": "group_segment_fixed_size",
+    "scratch_bytes": "private_segment_fixed_size",
+    "lanes": "max_flat_workgroup_size",
+    "subgroup_size": "wavefront_size",
+}
+
+
+def _usage(assembly: str) -> dict[str, dict[str, int]]:
+    """What the metadata at the end of the assembly says of each kernel."""
+    return {
+        values["name"]: {name: int(values.get(key, 0)) for name, key in _FIGURES.items()}
+        for values, _ in _entries(assembly)
+    }
+
+
+def _reports(assembly: str) -> dict[str, KernelReport]:
+    """What of it must agree with a launch."""
+    usage = _usage(assembly)
+    reports = {}
+    for values, arguments in _entries(assembly):
+        figures = usage[values["name"]]
+        reports[values["name"]] = KernelReport(
+            lanes=figures["lanes"],
+            registers=figures["vector_registers"],
+            shared_memory_bytes=figures["shared_memory_bytes"],
+            arguments=tuple(arguments),
+            subgroup_size=figures["subgroup_size"],
+        )
+    return reports
+
+
+def _entries(assembly: str) -> Iterator[tuple[dict[str, str], list[Argument]]]:
+    """Of each kernel in the metadata, its values by their keys, and its arguments."""
+    _, _, rest = assembly.partition("amdhsa.kernels:")
+    metadata = rest.partition("amdhsa.target:")[0]
+    for entry in re.split(r"^  - (?=\.\w+:)", metadata, flags=re.MULTILINE)[1:]:
+        values = _values(entry, 4)
+        if "vgpr_count" in values:
+            parts = (
+                _values(part, 8) for part in re.split(r"^      - ", entry, flags=re.MULTILINE)[1:]
+            )
+            yield (
+                values,
+                [
+                    Argument(int(part["size"]), part.get("name", ""))
+                    for part in parts
+                    if not part.get("value_kind", "").startswith("hidden")
+                ],
+            )
+
+
+def _values(text: str, indent: int) -> dict[str, str]:
+    """What stands so deep, or at the beginning."""
+    return dict(re.findall(rf"^(?: {{{indent}}})?\.(\w+):\s+'?([\w.]+)", text, flags=re.MULTILINE))

@@ -1,0 +1,144 @@
+"""Calls of functions such as exp replaced by expressions, which take their argument several times.
+
+An argument is bound to a variable in front of its statement.  What a function of another one's
+value takes is kept in a register: TVM's analyzer puts what a variable is bound to in its place,
+which of a chain of functions makes an expression that grows exponentially.  A condition that guards
+such a call becomes a branch: nothing of it may be computed in front.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import tvm_ffi
+from tvm import DataType, ir, tirx
+
+from tvm_iree_ext.tir.purity import is_guard
+
+Expr: TypeAlias = ir.Expr
+
+Share: TypeAlias = Callable[[Expr], Expr]
+"""Makes a value that is used several times cheap to repeat: a variable bound to it."""
+
+Lowering: TypeAlias = Callable[[ir.Call, Share], "Expr | None"]
+"""The expression that stands for a call; None where the call may stay."""
+
+# TVM's own expressions for functions, by attributes of their operators, and what is none of them.
+_EXPANDED = [
+    f"{kind}.{what}" for kind in ("llvm", "default") for what in ("FLowerIntrinsic", "FLegalize")
+]
+_ONES = "fma fabs floor trunc nearbyint round sqrt copysign popcount prefetch"
+_INSTRUCTIONS = {ir.Op.get(f"tirx.{name}") for name in _ONES.split()} | {ir.Op.get("prim.ceil")}
+
+
+def _is_expanded(call: ir.Call) -> bool:
+    """Whether TVM puts an expression in the place of a call."""
+    if not isinstance(call.op, ir.Op) or call.op in _INSTRUCTIONS:
+        return False
+    return any(call.op.get_attr(name) is not None for name in _EXPANDED)
+
+
+def replace_calls(
+    func: tirx.PrimFunc, lowering: Lowering, is_ours: Callable[[ir.Call], bool] = _is_expanded
+) -> tirx.PrimFunc:
+    """The function with calls replaced; the arguments of those that TVM replaces are bound."""
+
+    def is_function(call: ir.Call) -> bool:
+        return is_ours(call) or _is_expanded(call)
+
+    def lower(statement: Any) -> Any:
+        return _Statement(lowering, is_function).lowered(statement)
+
+    simple = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)
+    return func.with_body(tvm_ffi.structural_map(func.body, (simple, lower)))
+
+
+class _Statement:
+    """Lowers one statement, to statements in front of it."""
+
+    def __init__(self, lowering: Lowering, is_function: Callable[[ir.Call], bool]) -> None:
+        self._lowering, self._is_function = lowering, is_function
+        self._before: list[Any] = []
+        self._renamed: dict[ir.Var, Expr] = {}
+        self._is_inner = False  # whether a value is computed with, and not only stored
+
+    def lowered(self, statement: Any) -> Any:
+        """The statement after those that it needs."""
+        if not self._has_functions(statement):
+            return statement
+        self._is_inner = isinstance(statement, tirx.Bind)
+        statement = self._mutated(statement)
+        return _sequence([*self._before, statement])
+
+    def _mutated(self, node: Any) -> Any:
+        callbacks = [(ir.Call, self._call), (tirx.Let, self._let), (ir.Var, self._variable)]
+        return tvm_ffi.structural_mutate(node, callbacks)
+
+    def _has_functions(self, node: Any) -> bool:
+        calls: list[ir.Call] = []
+        tvm_ffi.structural_walk(node, (ir.Call, calls.append))
+        return any(map(self._is_function, calls))
+
+    def _variable(self, var: ir.Var, _mutator: Any) -> Expr:
+        return self._renamed.get(var, var)
+
+    def _let(self, let: tirx.Let, mutator: Any) -> Expr:
+        inner, self._is_inner = self._is_inner, True
+        value = mutator.mutate(let.value)
+        self._is_inner = inner
+        self._renamed[let.var] = self._bound(value)
+        return mutator.mutate(let.body)
+
+    def _call(self, call: ir.Call, mutator: Any) -> Expr:
+        if is_guard(call) and self._has_functions(call):
+            return self._branches(*call.args)
+        if not self._is_function(call):
+            return mutator.default_mutate(call)
+        inner, self._is_inner = self._is_inner, True
+        arguments = [self._bound(mutator.mutate(one)) for one in call.args]
+        self._is_inner = inner
+        call = ir.Call(call.op, arguments, attrs=call.attrs, ret_ty=call.ty)
+        value = self._lowering(call, self._bound)
+        value = call if value is None else value
+        return self._kept(value) if inner else value
+
+    def _bound(self, value: Expr) -> Expr:
+        """A variable of a value, or the value where it is as cheap."""
+        if not hasattr(value.ty, "dtype") or isinstance(
+            value, ir.Var | tirx.FloatImm | tirx.IntImm | ir.StringImm
+        ):
+            return value
+        var = tirx.Var("v", str(value.ty.dtype))
+        self._before.append(tirx.Bind(var, value))
+        return var
+
+    def _kept(self, value: Expr) -> Expr:
+        cell, place = self._cell(value)
+        self._before.append(tirx.BufferStore(cell, value, place))
+        return tirx.BufferLoad(cell, place)
+
+    def _cell(self, like: Expr) -> tuple[Any, list[Expr]]:
+        """A register for a value or a vector, and the place of all of it."""
+        dtype = DataType(str(like.ty.dtype))
+        element, lanes = str(dtype.with_lanes(1)), dtype.lanes
+        cell = tirx.decl_buffer((lanes,), element, "kept", scope="local")
+        self._before.append(tirx.AllocBuffer(cell))
+        zero = tirx.const(0, "int32")
+        return cell, [zero if lanes == 1 else tirx.Ramp(zero, tirx.const(1, "int32"), lanes)]
+
+    def _branches(self, condition: Expr, *choices: Expr) -> Expr:
+        """A choice, of which a branch computes one."""
+        condition = self._mutated(condition)
+        cell, place = self._cell(choices[0])
+        before, inner, self._is_inner = self._before, self._is_inner, False
+        ways = []
+        for choice in choices:
+            self._before = []
+            value = self._mutated(choice)
+            ways.append(_sequence([*self._before, tirx.BufferStore(cell, value, place)]))
+        self._before, self._is_inner = before, inner
+        self._before.append(tirx.IfThenElse(condition, *ways))
+        return tirx.BufferLoad(cell, place)
+
+
+def _sequence(statements: list[Any]) -> Any:
+    return tirx.SeqStmt(statements) if len(statements) > 1 else statements[0]

@@ -1,0 +1,246 @@
+"""Vector code for exp, exp2, tanh and sigmoid on LLVM targets.
+
+TVM lowers these to calls of the C library, one per element, even in a vectorized loop.  Here they
+become a dozen vector instructions.  exp and exp2 are within 2 units in the last place, tanh and
+sigmoid within 4; what is below 2^-125.5 (float64: 2^-1021.5) becomes zero.  NaN stays NaN.
+
+    exp2(x) = 2^n * 2^f,     n = round(x),            f = x - n
+    exp(x)  = 2^n * e^r,     n = round(x / ln 2),     r = x - n * ln 2
+
+Where AVX-512 has instructions for x - floor(x) and for y * 2^floor(x), exp2 of a vector is these
+two and 2^f for f from 0 to 1.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tvm import ir, tirx
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext.codegen.math_calls import Share, replace_calls
+
+Expr: TypeAlias = ir.Expr
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A float format, with 2^f on [-0.5, 0.5] as a polynomial, and ln 2 as an exact sum of two."""
+
+    bits: int
+    mantissa: int
+    bias: int
+    exp2: tuple[float, ...]
+    ln2: tuple[float, float]
+
+    @property
+    def exp(self) -> tuple[float, ...]:
+        """e^r for abs(r) <= ln(2) / 2, from 2^f with f = r / ln 2."""
+        return tuple(c / math.log(2.0) ** k for k, c in enumerate(self.exp2))
+
+
+_FORMATS = {
+    "float32": _Format(
+        bits=32,
+        mantissa=23,
+        bias=127,
+        exp2=(  # minimax of the relative error (1.9e-9), by reweighted least squares
+            1.0000000005541674,
+            0.6931472057372656,
+            0.24022646890628085,
+            0.05550328776968321,
+            0.009618488957769497,
+            0.00133999312182604,
+            0.00015345811829295224,
+        ),
+        ln2=(0.693359375, -2.12194440054690583e-4),
+    ),
+    "float64": _Format(
+        bits=64,
+        mantissa=52,
+        bias=1023,
+        exp2=tuple(math.log(2.0) ** k / math.factorial(k) for k in range(14)),  # Taylor: 4e-18
+        ln2=(0.693145751953125, 1.42860682030941723212e-6),
+    ),
+}
+
+# 2^f on [0, 1], 1 at 0: minimax of the relative error (8.2e-8, and 8.6e-5), fitted likewise.
+_FRACTION_EXP2 = (
+    1.0,
+    0.6931513118102456,
+    0.240164450113137,
+    0.05579991320760837,
+    0.009017030216933454,
+    0.0018671301078154155,
+)
+_COARSE_EXP2 = (1.0, 0.6951167878454518, 0.2276449877406419, 0.07706704399890223)
+
+# tanh(x) / x by a quotient of polynomials of x^2, fitted for the least relative error up to the
+# end, 2e-8; from there on 1 is the nearest number.
+_TANH_P = (1.0, 0.13379749655723572, 0.0034940706100314856, 2.058403e-05, 1.331974086582477e-08)
+_TANH_Q = (1.0, 0.4671306312084198, 0.025871213525533676, 0.000328314985, 7.762313316561631e-07)
+_TANH_END = 9.02
+
+
+def constant(value: float, dtype: str) -> Expr:
+    """A number, or a vector of it."""
+    scalar, _, lanes = dtype.partition("x")
+    number = tirx.const(value, scalar)
+    return tirx.Broadcast(number, int(lanes)) if lanes else number
+
+
+_Lowering: TypeAlias = Callable[[Expr, Share], Expr]
+
+_SCALED = "float32x16"
+"""The vectors of which AVX-512 scales each lane by a power of 2."""
+
+_DOWNWARDS = 1
+"""The instructions' number for rounding to the next integer below."""
+
+
+def polynomial(x: Expr, coefficients: tuple[float, ...]) -> Expr:
+    """``coefficients[0] + coefficients[1] x + ...``, by Horner's rule."""
+    dtype = str(x.ty.dtype)
+    result = constant(coefficients[-1], dtype)
+    for coefficient in reversed(coefficients[:-1]):
+        result = result * x + constant(coefficient, dtype)
+    return result
+
+
+def _power(
+    exponent: Expr,
+    rest: Callable[[Expr], Expr],
+    coefficients: tuple[float, ...],
+    share: Share,
+    *,
+    may_overflow: bool = True,
+) -> Expr:
+    """``2^n * p(rest(n))`` for n = round(exponent)."""
+    dtype = str(exponent.ty.dtype)
+    scalar, _, lanes = dtype.partition("x")
+    form = _FORMATS[scalar]
+    integer = f"int{form.bits}" + (f"x{lanes}" if lanes else "")
+    # Adding this leaves n + bias - 1 in the lowest bits; shifted up they are the float 2^(n-1).
+    # The missing factor 2 is in the polynomial: so n may reach the largest exponent.
+    magic = constant(1.5 * 2.0**form.mantissa + form.bias - 1, dtype)
+    total = share(exponent + magic)
+    power = tirx.reinterpret(integer, total) << constant(form.mantissa, integer)
+    value = polynomial(share(rest(total - magic)), tuple(2.0 * c for c in coefficients))
+    value = value * tirx.reinterpret(dtype, power)
+    if may_overflow:
+        too_large = exponent >= constant(form.bias + 1.0, dtype)
+        value = tirx.Select(too_large, constant(math.inf, dtype), value)
+    too_small = exponent < constant(1.5 - form.bias, dtype)
+    return tirx.Select(too_small, constant(0.0, dtype), value)
+
+
+def exp2(x: Expr, share: Share) -> Expr:
+    """2^x, within 2 units in the last place."""
+    form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
+    return _power(x, lambda n: x - n, form.exp2, share)
+
+
+def exp2_of_negative(x: Expr, share: Share) -> Expr:
+    """2^x for what is negative, zero or NaN: without the compare and select of an overflow."""
+    form = _FORMATS[str(x.ty.dtype).partition("x")[0]]
+    return _power(x, lambda n: x - n, form.exp2, share, may_overflow=False)
+
+
+def _scaled_exp2(coefficients: tuple[float, ...]) -> _Lowering:
+    """2^x of 16 float32 by AVX-512's instructions, with 2^f for f from 0 to 1."""
+
+    def lower(x: Expr, share: Share) -> Expr:
+        def call(name: str, *arguments: Expr) -> Expr:
+            name = f"llvm.x86.avx512.mask.{name}.ps.512"
+            unused, all_lanes = constant(0.0, _SCALED), tirx.const(-1, "int16")
+            usual_rounding = tirx.const(4, "int32")
+            return tirx.call_llvm_pure_intrin(
+                _SCALED, name, *arguments, unused, all_lanes, usual_rounding
+            )
+
+        fraction = share(call("reduce", x, tirx.const(_DOWNWARDS, "int32")))
+        value = call("scalef", polynomial(fraction, coefficients), x)
+        # LLVM puts this into the instruction, which takes 200 cycles for what is not normal.
+        too_small = x < constant(1.5 - _FORMATS["float32"].bias, _SCALED)
+        return tirx.Select(too_small, constant(0.0, _SCALED), value)
+
+    return lower
+
+
+def exp(x: Expr, share: Share) -> Expr:
+    """e^x, within 2 units in the last place."""
+    dtype = str(x.ty.dtype)
+    form = _FORMATS[dtype.partition("x")[0]]
+    high, low = (constant(part, dtype) for part in form.ln2)
+    exponent = share(x * constant(1.0 / math.log(2.0), dtype))
+
+    def remainder(n: Expr) -> Expr:
+        n = share(n)
+        return (x - n * high) - n * low
+
+    return _power(exponent, remainder, form.exp, share)
+
+
+def sigmoid(x: Expr, share: Share) -> Expr:
+    """``1 / (1 + e^-x)``, within 4 units in the last place."""
+    one = constant(1.0, str(x.ty.dtype))
+    return one / (one + exp(share(constant(0.0, str(x.ty.dtype)) - x), share))
+
+
+def tanh(x: Expr, share: Share) -> Expr:
+    """``x * p(x^2) / q(x^2)``, and 1 from where that is the nearest number."""
+    dtype = str(x.ty.dtype)
+    one, minus_one = constant(1.0, dtype), constant(-1.0, dtype)
+    end, other_end = constant(_TANH_END, dtype), constant(-_TANH_END, dtype)
+    square = share(x * x)
+    value = share(x * polynomial(square, _TANH_P) / polynomial(square, _TANH_Q))
+    above = tirx.Or(x >= end, value > one)
+    below = tirx.Or(x <= other_end, value < minus_one)
+    return tirx.Select(above, one, tirx.Select(below, minus_one, value))
+
+
+NEGATIVE_EXP2 = "tvm_iree_ext.negative_exp2"
+"""Attribute of a PrimFunc that takes exp2 of negative numbers, zero, -inf and NaN only.
+
+Each exp2 is then :func:`exp2_of_negative`, or by the instructions that there are for vectors.
+"""
+
+COARSE = "coarse"
+"""Of weights that are rounded to 8 bits, for which 13 are enough."""
+
+EXP2_OF_NEGATIVE = "tvm_iree_ext_exp2_of_negative"
+"""A pure extern function of that, for kernels of AMD's GPUs: these lose a PrimFunc's attributes."""
+
+_LOWERINGS: dict[str, tuple[_Lowering, tuple[str, ...]]] = {
+    "tirx.exp": (exp, ("float32", "float64")),
+    "tirx.exp2": (exp2, ("float32", "float64")),
+    "tirx.sigmoid": (sigmoid, ("float32", "float64")),
+    "tirx.tanh": (tanh, ("float32",)),
+}
+
+
+@tirx.transform.prim_func_pass(opt_level=0)
+def lower_vector_math(
+    func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
+) -> tirx.PrimFunc:
+    """A pass that replaces the calls.
+
+    It runs last: TVM's simplifier takes (x + c) - c for x, which is not so for rounded floats.
+    """
+    attributes = dict(func.attrs or {})
+    weights, target = attributes.get(NEGATIVE_EXP2), attributes.get("target")
+    usual = exp2_of_negative if weights else exp2
+    scaled = _scaled_exp2(_COARSE_EXP2 if str(weights) == COARSE else _FRACTION_EXP2)
+    has_scaling = target is not None and bool(llvm.llvm_cpu_has_features("avx512dq", target))
+
+    def lower(call: ir.Call, share: Share) -> Expr | None:
+        dtype = str(call.ty.dtype)
+        function, scalars = _LOWERINGS.get(getattr(call.op, "name", ""), (None, ()))
+        if function is None or dtype.partition("x")[0] not in scalars:
+            return None
+        if function is exp2:
+            function = scaled if has_scaling and dtype == _SCALED else usual
+        return function(call.args[0], share)
+
+    return replace_calls(func, lower)

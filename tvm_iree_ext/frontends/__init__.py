@@ -1,0 +1,22 @@
+"""JAX functions and PyTorch modules as programs, through IREE's front ends."""
+
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch, import_lowered
+
+__all__ = [
+    "from_jax",
+    "from_torch",
+    "import_lowered",
+]
+
+_HOME = {
+    "from_jax": "jax_and_torch",
+    "from_torch": "jax_and_torch",
+    "import_lowered": "jax_and_torch",
+}
+
+__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)

@@ -1,0 +1,246 @@
+"""From a live JAX function or PyTorch module to a built program, through IREE's front ends.
+
+JAX lowers to StableHLO and PyTorch's exporter to the torch dialect; IREE's compiler brings either
+to the dialects that :mod:`tvm_iree_ext.mlir` imports.  The frameworks are imported when they are
+asked for: ``pip install 'tvm-iree-ext[jax]'``, ``pip install 'tvm-iree-ext[pytorch]'``.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from tvm_iree_ext.base.atomic_folder import scratch
+from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.frontends import torch_export
+from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.from_file import import_program
+from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
+from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.programs.program_build import build_program
+from tvm_iree_ext.runtime.program import Program
+from tvm_iree_ext.targets.names import TargetLike
+
+_SMALLEST = re.compile(r"custom_call @ApproxTopK.*@top_k_lt_")
+_PRODUCT = re.compile(
+    r"stablehlo\.(dot_general|dot|convolution)\b.*:"
+    r" \(tensor<(?:[\d?]+x)*(ui\d+)>, tensor<(?:[\d?]+x)*ui\d+>\) -> tensor<(?:[\d?]+x)*(\w+)>"
+)
+_WIDENED = re.compile(
+    r"(%\w+) = stablehlo\.convert (%[\w#]+) : \(tensor<((?:[\d?]+x)*)(i1|ui8|ui16|ui32)>\)"
+    r" -> tensor<(?:[\d?]+x)*(\w+)>"
+)
+
+
+def from_jax(
+    function: Any,
+    *examples: Any,
+    target: TargetLike = "llvm",
+    folder: Path | str | None = None,
+    **named: Any,
+) -> Program:
+    """Build a program of a JAX function.
+
+    >>> program = from_jax(lambda x, w: jax.nn.relu(x @ w), x, w)   # doctest: +SKIP
+    >>> y = program(x, w)                                           # doctest: +SKIP
+
+    The program takes and gives the leaves of the function's arguments and results, in JAX's order.
+
+    Args:
+        function: a function, one of ``jax.jit``, or what its ``lower`` gave.
+        examples: arguments to trace with: arrays, or ``jax.ShapeDtypeStruct``; none for what is
+            lowered already.
+        target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
+        folder: where to write the artifact; by default the cache keeps it.
+        named: keyword arguments to trace with.
+
+    Raises:
+        MlirError: where JAX or IREE is not installed, or the program holds what is not supported.
+        ExtError: as :func:`tvm_iree_ext.programs.program_build.build_program`.
+    """
+    return build_program(import_jax(function, *examples, **named), target, folder=folder)
+
+
+def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
+    """The same, imported and not built."""
+    lowered = function
+    if not hasattr(function, "as_text"):
+        try:
+            import jax
+        except ImportError as error:
+            raise _absent("JAX", "jax", error) from None
+        jitted = function if hasattr(function, "lower") else jax.jit(function)
+        lowered = jitted.lower(*examples, **named)
+    elif examples or named:
+        raise MlirError("what is lowered already takes no arguments to trace with")
+    text = lowered.as_text("stablehlo", debug_info=True)
+    _refuse_unsigned_products(text)
+    if _SMALLEST.search(text):
+        raise MlirError(
+            "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
+        )
+    return _import(_writes(_widened_by_signed(text)), "stablehlo", _boundaries_of_jax(lowered))
+
+
+def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
+    """What callers of a lowered function give and get; None for what does not tell.
+
+    JAX leaves out of the IR the arguments that nothing reads.
+    """
+    try:
+        kept = lowered._lowering.compile_args["kept_var_idx"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+    import jax
+
+    def dtype(one: Any) -> str:
+        is_key = jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key)
+        return "uint32" if is_key else str(one.dtype)
+
+    def kind(one: Any) -> form.TensorType | None:
+        is_array = not jax.dtypes.issubdtype(one.dtype, jax.dtypes.extended)
+        return form.TensorType(one.shape, dtype(one)) if is_array else None
+
+    leaves, results = map(jax.tree_util.tree_leaves, (lowered.args_info, lowered.out_info))
+    arguments = [Given(kind(one), place in kept) for place, one in enumerate(leaves)]
+    return {"main": Boundary(tuple(arguments), tuple(map(dtype, results)))}
+
+
+def from_torch(
+    module: Any,
+    *examples: Any,
+    target: TargetLike = "llvm",
+    folder: Path | str | None = None,
+    **options: Any,
+) -> Program:
+    """Build a program of a PyTorch module; its weights become the program's constants.
+
+    >>> program = from_torch(model.eval(), x)                       # doctest: +SKIP
+    >>> y = program(x)                                              # doctest: +SKIP
+
+    Args:
+        module: a ``torch.nn.Module``, or what ``torch.export.export`` gave.
+        examples: tensors to trace with; none for what is exported already.
+        target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
+        folder: where to write the artifact; by default the cache keeps it.
+        options: of ``iree.turbine.aot.export``, such as ``dynamic_shapes``.
+
+    Raises:
+        MlirError: where PyTorch or IREE is not installed, or the program holds what is not
+            supported.
+        ExtError: as :func:`tvm_iree_ext.programs.program_build.build_program`.
+    """
+    return build_program(import_torch(module, *examples, **options), target, folder=folder)
+
+
+def import_torch(module: Any, *examples: Any, **options: Any) -> Imported:
+    """The same, imported and not built."""
+    try:
+        import torch  # noqa: F401
+        from iree.turbine import aot  # noqa: F401
+    except ImportError as error:
+        raise _absent("iree-turbine", "pytorch", error) from None
+    traced = torch_export.exported(module, examples, options)
+    try:
+        return _import_exported(traced, options)
+    except MlirError as reason:
+        if not str(reason).startswith(NOT_LOWERED) or not hasattr(traced, "run_decompositions"):
+            raise
+        try:
+            return _import_exported(torch_export.simpler(traced), options)
+        except MlirError:
+            raise reason from None
+
+
+def _import_exported(exported: Any, options: dict[str, Any]) -> Imported:
+    from iree.turbine import aot
+
+    with torch_export.written(exported):
+        try:
+            output = aot.export(exported, **options)
+        except (LookupError, TypeError, ValueError, RuntimeError, AssertionError) as error:
+            what = f"{NOT_LOWERED} {type(error).__name__}: {error}"
+            raise MlirError(what) from error
+
+    def write(place: Path) -> Path:
+        path = place / "module.mlirbc"  # weights by their bytes
+        output.save_mlir(path)
+        return path
+
+    boundary = torch_export.boundary(exported)
+    name = options.get("function_name") or "main"
+    return _import(write, "torch", {name: boundary} if boundary else None)
+
+
+def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) -> Imported:
+    """Import a module of a framework's dialect, as text or bytecode.
+
+    Raises:
+        MlirError: for what IREE does not bring to the dialects that are imported, and as
+            :func:`tvm_iree_ext.mlir.from_file.import_program`.
+    """
+    if isinstance(text, str):
+        _refuse_unsigned_products(text)
+        text = _widened_by_signed(text)
+    return _import(_writes(text), dialect)
+
+
+def _refuse_unsigned_products(text: str) -> None:
+    """Refuse what IREE lowers wrongly: it widens the factors of products as if they were signed.
+
+    Raises:
+        MlirError: for a product of unsigned integers that has another element type.
+    """
+    for name, given, result in _PRODUCT.findall(text):
+        if result != given:
+            raise MlirError(
+                f"stablehlo.{name} of {given} to {result}: IREE takes the factors for signed;"
+                " convert them to the result's type before"
+            )
+
+
+def _widened_by_signed(text: str) -> str:
+    """The program with bools and unsigned integers converted by way of a signed type.
+
+    IREE takes a conversion into a product that reads it, and there its operand for signed.  It
+    leaves one of a type that not all values of would survive: the type in between is such.
+    """
+
+    def twice(found: re.Match[str]) -> str:
+        result, given, shape, narrow, wide = found.groups()
+        if wide in ("i64", "ui64"):
+            between = "f64"
+        else:
+            between = "i64" if narrow == "ui32" or wide in ("i32", "ui32", "f64") else "i32"
+        name, kind = f"%signed_{result[1:]}", f"tensor<{shape}{between}>"
+        return (
+            f"{name} = stablehlo.convert {given} : (tensor<{shape}{narrow}>) -> {kind}\n"
+            f"{result} = stablehlo.convert {name} : ({kind}) -> tensor<{shape}{wide}>"
+        )
+
+    return _WIDENED.sub(twice, text)
+
+
+def _writes(text: str | bytes) -> Callable[[Path], Path]:
+    """What writes a text into a folder."""
+
+    def write(place: Path) -> Path:
+        path = place / "module.mlir"
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write
+
+
+def _import(
+    write: Callable[[Path], Path], dialect: str, boundaries: Mapping[str, Boundary] | None = None
+) -> Imported:
+    """Import what is written; of its functions those that have boundaries, where any has."""
+    with scratch() as place:
+        lowered = lower(write(place), dialect)
+    return import_program(lowered, only=boundaries, boundaries=boundaries)
+
+
+def _absent(what: str, extra: str, error: ImportError) -> MlirError:
+    return MlirError(f"{what} is not installed: {error}; pip install 'tvm-iree-ext[{extra}]'")

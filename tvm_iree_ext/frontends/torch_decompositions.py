@@ -1,0 +1,330 @@
+"""PyTorch's operators that IREE's front end computes wrongly or ends at, by others that it takes.
+
+A function of the table takes an operator's arguments, and gives what it gives; where these are
+harmless, by that operator itself.  Replaced nodes are traced anew, once: what a function calls
+stays as it is.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.frontends.torch_complex import COMPLEX
+from tvm_iree_ext.frontends.torch_masks import MASKS
+from tvm_iree_ext.frontends.torch_orders import ORDERS
+from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
+
+aten = torch.ops.aten
+TABLE: dict[Any, Callable[..., Any]] = {**COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
+
+
+def replaced(program: Any) -> Any:
+    """An exported program without the operators of the table.
+
+    Raises:
+        MlirError: for an operator that no other stands for, in one sentence.
+    """
+    program = by_three(program)
+    graphs = [
+        one.graph for one in program.graph_module.modules() if isinstance(one, torch.fx.GraphModule)
+    ]
+    nodes = [node for graph in graphs for node in graph.nodes if node.target in TABLE]
+    for node in nodes:
+        node.target = TABLE[node.target]
+    try:
+        return program.run_decompositions({}) if nodes else program
+    except MlirError as error:
+        raise MlirError(str(error).partition("\n\nWhile executing")[0]) from None
+
+
+def _of(*operators: Any) -> Callable[[Any], Any]:
+    def enter(function: Any) -> Any:
+        TABLE.update(dict.fromkeys(operators, function))
+        return function
+
+    return enter
+
+
+def _by_pytorch(*operators: Any) -> None:
+    """Take PyTorch's own decompositions."""
+    for operator in operators:
+        TABLE[operator] = torch._decomp.decomposition_table[operator]
+
+
+_by_pytorch(
+    aten._upsample_nearest_exact1d.default,
+    aten._upsample_nearest_exact1d.vec,
+    aten._upsample_nearest_exact2d.default,
+    aten._upsample_nearest_exact2d.vec,
+    aten._upsample_nearest_exact3d.default,
+    aten._upsample_nearest_exact3d.vec,
+    aten.max_unpool2d.default,
+    aten.max_unpool3d.default,
+)
+
+
+@_of(aten.roll.default)
+def roll(x: Any, shifts: Sequence[int], dims: Sequence[int] = ()) -> Any:
+    """By any number of places; IREE takes those within the extent."""
+    if not dims:
+        return roll(x.reshape(-1), shifts, (0,)).reshape(x.shape)
+    for shift, dim in zip(shifts, dims, strict=True):
+        extent = x.shape[dim]
+        if not isinstance(extent, int):
+            x = x.index_select(dim, torch.remainder(torch.arange(extent) - shift, extent))
+        elif extent:
+            start = -shift % extent
+            parts = x.narrow(dim, start, extent - start), x.narrow(dim, 0, start)
+            x = torch.cat(parts, dim)
+    return x
+
+
+@_of(aten.maximum.default)
+def maximum(a: Any, b: Any) -> Any:
+    """IREE's gives the other for NaN."""
+    if not torch.result_type(a, b).is_floating_point:
+        return torch.maximum(a, b)
+    return torch.where((a > b) | a.isnan(), a, b)
+
+
+@_of(aten.minimum.default)
+def minimum(a: Any, b: Any) -> Any:
+    """Likewise."""
+    if not torch.result_type(a, b).is_floating_point:
+        return torch.minimum(a, b)
+    return torch.where((a < b) | a.isnan(), a, b)
+
+
+def _place_of(operator: Any) -> Callable[..., Any]:
+    def place(x: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+        """IREE's passes over NaN, the first of which PyTorch takes for the extreme."""
+        found = operator(x, dim, keepdim)
+        if not x.is_floating_point():
+            return found
+        unordered = x.isnan().to(torch.int32)
+        first = torch.argmax(unordered, dim, keepdim)
+        most = unordered.amax() if dim is None else unordered.amax(dim, keepdim)
+        return torch.where(most > 0, first, found)
+
+    return place
+
+
+argmax, argmin = map(_place_of, (torch.argmax, torch.argmin))
+TABLE.update({aten.argmax.default: argmax, aten.argmin.default: argmin})
+
+
+@_of(aten.max.dim)
+def max_along(x: Any, dim: int, keepdim: bool = False) -> Any:
+    """Likewise."""
+    return torch.max(x, dim, keepdim)[0], argmax(x, dim, keepdim)
+
+
+@_of(aten.min.dim)
+def min_along(x: Any, dim: int, keepdim: bool = False) -> Any:
+    """Likewise."""
+    return torch.min(x, dim, keepdim)[0], argmin(x, dim, keepdim)
+
+
+def _bounded(x: Any, low: Any, high: Any) -> Any:
+    """``x`` within bounds; NaN where one of the three is NaN."""
+    for bound, nearer in ((low, maximum), (high, minimum)):
+        if bound is None:
+            continue
+        if not isinstance(bound, torch.Tensor):
+            x = x.to(torch.result_type(x, bound))
+            bound = torch.full((), bound, dtype=x.dtype)
+        x = nearer(x, bound)
+    return x
+
+
+@_of(aten.clamp.default, aten.clamp.Tensor)
+def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+    """IREE's gives a bound for NaN."""
+    return _bounded(x, low, high) if x.is_floating_point() else torch.clamp(x, low, high)
+
+
+@_of(aten.clamp_min.default, aten.clamp_min.Tensor)
+def clamp_min(x: Any, low: Any) -> Any:
+    """Likewise."""
+    return clamp(x, low)
+
+
+@_of(aten.clamp_max.default, aten.clamp_max.Tensor)
+def clamp_max(x: Any, high: Any) -> Any:
+    """Likewise."""
+    return clamp(x, None, high)
+
+
+@_of(aten.hardtanh.default)
+def hardtanh(x: Any, low: float = -1.0, high: float = 1.0) -> Any:
+    """Likewise."""
+    return clamp(x, low, high)
+
+
+@_of(aten.relu6.default)
+def relu6(x: Any) -> Any:
+    """Likewise."""
+    return clamp(x, 0, 6)
+
+
+@_of(aten.threshold.default)
+def threshold(x: Any, bound: float, value: float) -> Any:
+    """IREE's gives the value for NaN."""
+    return torch.where(x <= bound, torch.full((), value, dtype=x.dtype), x)
+
+
+def _comparison(operator: Any) -> Callable[[Any, Any], Any]:
+    def compared(x: Any, number: Any) -> Any:
+        """IREE folds a comparison of constant floats with an integer wrongly."""
+        if x.is_floating_point() and type(number) in (int, bool):
+            number = float(number)
+        return operator(x, number)
+
+    return compared
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _operator = getattr(aten, _name).Scalar
+    TABLE[_operator] = _comparison(_operator)
+
+
+@_of(aten.pad.default)
+def pad(x: Any, amounts: Sequence[int], mode: str = "constant", value: Any = None) -> Any:
+    """Amounts below 0 crop, which IREE does not take."""
+    known = [amount for amount in amounts if isinstance(amount, int)]
+    if any(amount < 0 for amount in known):
+        for place in range(0, len(amounts), 2):
+            axis = -1 - place // 2
+            before, after = (min(one, 0) for one in amounts[place : place + 2])
+            x = x.narrow(axis, -before, x.shape[axis] + before + after)
+        amounts = [max(one, 0) for one in amounts]
+    return F.pad(x, amounts, mode, value)
+
+
+@_of(aten.constant_pad_nd.default)
+def constant_pad(x: Any, amounts: Sequence[int], value: float = 0) -> Any:
+    """Likewise."""
+    return pad(x, amounts, "constant", value)
+
+
+@_of(aten.log_sigmoid.default)
+def log_sigmoid(x: Any) -> Any:
+    """IREE's takes exp(-x), which overflows."""
+    return torch.minimum(x, torch.zeros_like(x)) - torch.log1p(torch.exp(-x.abs()))
+
+
+@_of(aten.log_sigmoid_forward.default)
+def log_sigmoid_forward(x: Any) -> Any:
+    """Likewise; the second result is for the backward pass alone."""
+    return log_sigmoid(x), x.new_zeros(0)
+
+
+@_of(aten.gelu.default)
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """IREE's of tanh differs in the fourth digit."""
+    if approximate != "tanh":
+        return F.gelu(x, approximate=approximate)
+    wide = x if x.itemsize >= 4 else x.float()
+    bent = 0.7978845608028654 * (wide + 0.044715 * wide * wide * wide)  # sqrt(2 / pi)
+    return (0.5 * wide * (1 + torch.tanh(bent))).to(x.dtype)
+
+
+@_of(aten.grid_sampler.default, aten.grid_sampler_2d.default)
+def grid_sampler(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
+    """IREE's ignores how it is to be padded and rounds halves up."""
+    nearest, cubic = 1, 2
+    border, reflection = 1, 2
+    if x.dim() != 4 or mode == cubic:
+        what = "bicubic" if mode == cubic else f"of rank {x.dim()}"
+        raise MlirError(f"grid_sample: {what}; bilinear and nearest of rank 4 are supported")
+    if padding == reflection:
+        turns = (grid + 1) / 4
+        grid, padding = 1 - (4 * (turns - turns.floor()) - 2).abs(), border
+    places = []
+    for axis, extent in enumerate((x.shape[3], x.shape[2])):
+        span = extent - 1 if align_corners else extent
+        place = (grid[..., axis] + 1) * (span / 2) - (0 if align_corners else 0.5)
+        places.append(place.clamp(0, extent - 1) if padding == border else place)
+    if mode == nearest:
+        return _pixels(x, *(place.round() for place in places))
+    first = [place.floor() for place in places]
+    parts = [place - start for place, start in zip(places, first, strict=True)]
+    found: Any = 0
+    for across, down in ((0, 0), (1, 0), (0, 1), (1, 1)):
+        weight = (parts[0] if across else 1 - parts[0]) * (parts[1] if down else 1 - parts[1])
+        found = found + _pixels(x, first[0] + across, first[1] + down) * weight.unsqueeze(1)
+    return found
+
+
+def _pixels(x: Any, across: Any, down: Any) -> Any:
+    """The pixels of images at whole places; 0 outside."""
+    images, channels, height, width = x.shape
+    inside = (across >= 0) & (across < width) & (down >= 0) & (down < height)
+    place = torch.where(inside, down * width + across, torch.zeros((), dtype=down.dtype)).long()
+    taken = place.reshape(images, 1, -1).expand(images, channels, -1)
+    pixels = x.reshape(images, channels, -1).gather(2, taken)
+    pixels = pixels.reshape(images, channels, *place.shape[1:])
+    return torch.where(inside.unsqueeze(1), pixels, torch.zeros((), dtype=x.dtype))
+
+
+@_of(aten.scaled_dot_product_attention.default)
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    **named: Any,
+) -> Any:
+    """IREE's sums in float32, and gives NaN for a row that a mask leaves nothing of."""
+    if q.dtype is torch.float64:
+        products = aten._scaled_dot_product_attention_math
+        found = products(q, k, v, mask, dropout, is_causal, **named)[0]
+    else:
+        found = F.scaled_dot_product_attention(q, k, v, mask, dropout, is_causal, **named)
+    if mask is None:
+        return found
+    is_there = mask if mask.dtype is torch.bool else mask != -torch.inf
+    return torch.where(is_there.any(-1, keepdim=True), found, torch.zeros((), dtype=q.dtype))
+
+
+@_of(aten.logcumsumexp.default)
+def logcumsumexp(x: Any, dim: int) -> Any:
+    """IREE's takes exp of the numbers as they are.  Here what lies 1, 2, 4, ... before is added."""
+    step = 1
+    while x.dim() and step < x.shape[dim]:
+        first, earlier, later = (
+            x.narrow(dim, 0, step),
+            x.narrow(dim, 0, x.shape[dim] - step),
+            x.narrow(dim, step, x.shape[dim] - step),
+        )
+        x = torch.cat((first, _log_of_sum(earlier, later)), dim)
+        step *= 2
+    return x
+
+
+def _log_of_sum(a: Any, b: Any) -> Any:
+    least, most = minimum(a, b), maximum(a, b)
+    added = most + torch.log1p(torch.exp(least - most))
+    return torch.where((a == b) & a.isinf(), a, added)
+
+
+@_of(aten.to.dtype, aten._to_copy.default, torch.ops.prims.convert_element_type.default)
+def converted(x: Any, dtype: Any = None, *rest: Any, **named: Any) -> Any:
+    """Floats beyond a narrow integer type wrap, as they do in PyTorch."""
+    dtype = dtype or x.dtype
+    for wide in (torch.uint16, torch.uint64):
+        if wide in (x.dtype, dtype) and x.dtype is not dtype:
+            raise MlirError(
+                f"a conversion of {str(x.dtype).removeprefix('torch.')} to"
+                f" {str(dtype).removeprefix('torch.')} ends IREE's compiler; int32 and int64"
+                " are supported"
+            )
+    narrow = (torch.uint8, torch.int8, torch.int16, torch.uint32)
+    if x.is_floating_point() and dtype in narrow:
+        x = x.to(torch.int64)
+    return x.to(dtype)

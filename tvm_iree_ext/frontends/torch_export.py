@@ -1,0 +1,161 @@
+"""From a PyTorch module to the torch dialect: exported, its operators by simpler ones, written.
+
+PyTorch is imported when it is asked for.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
+
+_OF_TRACING = ("kwargs", "dynamic_shapes")  # options that are torch.export's
+_FLOATS_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
+
+
+def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> Any:
+    """What ``torch.export`` makes of a module; options of tracing are taken out of ``options``."""
+    import torch
+    from iree.turbine import aot
+
+    if not isinstance(module, torch.nn.Module):
+        if examples:
+            raise MlirError("what is exported already takes no arguments to trace with")
+        is_program = isinstance(module, torch.export.ExportedProgram)
+        return _corrected(module.run_decompositions({})) if is_program else module
+    tracing = {name: options.pop(name) for name in _OF_TRACING if name in options}
+    tracing["strict"] = options.pop("strict_export", True)
+    state = (*module.parameters(), *module.buffers())
+    examples, tracing["kwargs"] = _distinct((tuple(examples), tracing.get("kwargs")), state)
+    traced = torch.export.export(module, args=examples, **tracing)
+    if decompositions := aot.decompositions.current_aot_decompositions():
+        traced = traced.run_decompositions(decompositions)
+    return _corrected(traced)
+
+
+def _corrected(program: Any) -> Any:
+    from tvm_iree_ext.frontends.torch_decompositions import replaced
+
+    return replaced(program)
+
+
+def _distinct(examples: Any, state: Sequence[Any]) -> Any:
+    """The examples, each tensor another: one that comes twice would be taken for one argument."""
+    import torch
+    from torch.utils import _pytree
+
+    known = {id(one) for one in state}
+
+    def other(one: Any) -> Any:
+        if not isinstance(one, torch.Tensor):
+            return one
+        if id(one) in known:
+            one = one.detach().clone().requires_grad_(one.requires_grad)
+        known.add(id(one))
+        return one
+
+    return _pytree.tree_map(other, examples)
+
+
+def simpler(program: Any) -> Any:
+    """An exported program of fewer, simpler operators: PyTorch's core, less some of these."""
+    return _corrected(program.run_decompositions(_decompositions()))
+
+
+def _decompositions() -> Any:
+    """PyTorch's operators by those of its core, less some of these that IREE does not lower."""
+    import torch
+
+    def squeezed(x: Any, dims: Sequence[int]) -> Any:
+        gone = {dim % x.dim() for dim in dims if x.shape[dim] == 1}
+        return x.reshape([extent for axis, extent in enumerate(x.shape) if axis not in gone])
+
+    aten = torch.ops.aten
+    normal = (aten._native_batch_norm_legit.no_stats, aten.native_group_norm)
+    return {
+        **torch.export.default_decompositions(),
+        **torch._decomp.get_decompositions(normal),
+        aten.squeeze.dims: squeezed,
+    }
+
+
+def boundary(program: Any) -> Boundary | None:
+    """What callers of an exported program give and get; None for what is no exported program."""
+    import torch
+
+    if not isinstance(program, torch.export.ExportedProgram):
+        return None
+    nodes = {node.name: node for node in program.graph.nodes}
+    kinds = torch.export.graph_signature
+    arguments = [
+        Given(_type(nodes[one.arg.name].meta["val"]))
+        for one in program.graph_signature.input_specs
+        if one.kind is kinds.InputKind.USER_INPUT and isinstance(one.arg, kinds.TensorArgument)
+    ]
+    results = [
+        _dtype(nodes[one.arg.name].meta["val"].dtype)
+        for one in program.graph_signature.output_specs
+        if one.kind is kinds.OutputKind.USER_OUTPUT and isinstance(one.arg, kinds.TensorArgument)
+    ]
+    return Boundary(tuple(arguments), tuple(results))
+
+
+def _type(value: Any) -> form.TensorType:
+    shape = [extent if isinstance(extent, int) else None for extent in value.shape]
+    return form.TensorType(tuple(shape), _dtype(value.dtype))
+
+
+def _dtype(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+@contextmanager
+def written(program: Any) -> Iterator[None]:
+    """Have ``iree.turbine`` write what it does not know: more types, and weights of such."""
+    import torch
+    from iree.compiler.extras import fx_importer
+
+    unsigned = [(torch.uint16, "ui16", 27), (torch.uint64, "ui64", 29)]
+    types, numbers = fx_importer.TORCH_DTYPE_TO_MLIR_TYPE_ASM, fx_importer.TORCH_DTYPE_TO_INT
+    added = [one for one in unsigned if one[0] not in types]
+    for dtype, name, number in added:
+        types[dtype], numbers[dtype] = name, number
+    try:
+        with _weights_as_words(program):
+            yield
+    finally:
+        for dtype, _, _ in added:
+            del types[dtype], numbers[dtype]
+
+
+@contextmanager
+def _weights_as_words(program: Any) -> Iterator[None]:
+    """Show weights of types that NumPy has not, such as bfloat16, to it as their words.
+
+    ``iree.turbine`` takes the bytes of weights through NumPy.
+    """
+    import torch
+
+    class Words(torch.Tensor):
+        def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+            word = torch.int16 if self.itemsize == 2 else torch.uint8
+            return self.as_subclass(torch.Tensor).view(word).numpy()
+
+    weights = {
+        name: weight
+        for name, weight in getattr(program, "state_dict", {}).items()
+        if weight.dtype.is_floating_point and str(weight.dtype) not in _FLOATS_OF_NUMPY
+    }
+    try:
+        for name, weight in weights.items():
+            words = weight.detach().as_subclass(Words)
+            is_parameter = isinstance(weight, torch.nn.Parameter)
+            program.state_dict[name] = (
+                torch.nn.Parameter(words, requires_grad=False) if is_parameter else words
+            )
+        yield
+    finally:
+        for name, weight in weights.items():
+            program.state_dict[name] = weight

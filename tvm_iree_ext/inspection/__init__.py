@@ -1,0 +1,32 @@
+"""What compilers make of GPU kernels: hot loops, spills, a kernel for a reader."""
+
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.inspection import hot_loops, resource_sweep
+    from tvm_iree_ext.inspection.inspected_kernel import (
+        inspect_kernel,
+        inspect_op,
+        report_data,
+        report_text,
+    )
+
+__all__ = [
+    "hot_loops",
+    "inspect_kernel",
+    "inspect_op",
+    "report_data",
+    "report_text",
+    "resource_sweep",
+]
+
+_HOME = {
+    "inspect_kernel": "inspected_kernel",
+    "inspect_op": "inspected_kernel",
+    "report_data": "inspected_kernel",
+    "report_text": "inspected_kernel",
+}
+
+__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)

@@ -1,0 +1,224 @@
+"""What the table of hot loops is of: products, convolutions, attention, scheduled for a chip."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+from tvm import ir
+from tvm.target import Target
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.errors import ScheduleError
+from tvm_iree_ext.ops import attention, conv_2d
+from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
+from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
+from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
+from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
+from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan, plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
+    MatmulOperands,
+    MatmulShape,
+    PlainOperands,
+)
+from tvm_iree_ext.targets.gpu import GpuChip, GpuPart
+from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits
+
+ORDERS = {"NxK": (1, 0), "KxN": (0, 1)}
+"""How B lies in memory: its dims, the contiguous one last."""
+
+ANY_ORDER = "any"
+"""The order of a case that has no B."""
+
+_FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz")  # the second is what gfx942 multiplies
+
+
+@dataclass(frozen=True)
+class Bound:
+    """What a case takes at least on a part: the larger of the two times.
+
+    Attributes:
+        part: whose peaks are taken.
+        operations_us: of all workgroups' tiles in whole rounds over the cores, at the peak.
+        bytes_us: of operands and result, once each, at the memory's bandwidth.
+    """
+
+    part: str
+    operations_us: float
+    bytes_us: float
+
+    @property
+    def limit(self) -> str:
+        """Which of the two it is."""
+        return "operations" if self.operations_us >= self.bytes_us else "bytes"
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A case on a chip before it is compiled.
+
+    Attributes:
+        module: with one function, of one kernel.
+        kernel: its name.
+        config: what was chosen, in words.
+        tile: of a workgroup.
+        bound: at the peaks of the chip's first part that has the type; None where none has.
+    """
+
+    module: ir.IRModule
+    kernel: str
+    config: str
+    tile: tuple[int, ...]
+    bound: Bound | None
+
+
+class Case(Protocol):
+    """A computation that each chip is given."""
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """In which its operands are given."""
+
+    def scheduled(self, target: Target, order: str) -> Scheduled:
+        """The kernel for a target.
+
+        Raises:
+            ScheduleError: where the chip has none, saying why.
+        """
+
+
+@dataclass(frozen=True)
+class Product:
+    """A product ``m * k`` by ``k * n``, of the first of ``dtypes`` that the chip multiplies."""
+
+    m: int
+    n: int
+    k: int
+    dtypes: tuple[str, ...]
+    result_dtype: str
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """Both of B."""
+        return tuple(ORDERS)
+
+    def scheduled(self, target: Target, order: str) -> Scheduled:
+        """By the rule for contractions."""
+        refused: ScheduleError | None = None
+        for dtype in self.dtypes:
+            shape = MatmulShape(
+                self.m, self.n, self.k, dtype, dtype, self.result_dtype, rhs_order=ORDERS[order]
+            )
+            try:
+                plan = plan_matmul(shape, target, matmul_config(shape, target))
+            except ScheduleError as error:
+                refused = refused or error
+                continue
+            moved = self.k * (self.m * dtype_bits(plan.mma.a) + self.n * dtype_bits(plan.mma.b))
+            moved += self.m * self.n * dtype_bits(plan.mma.c)
+            return _scheduled_product(plan, target, PlainOperands(shape), "matmul", moved // 8)
+        assert refused is not None
+        raise refused
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of NHWC images of float16 by 3 x 3, padded by 1, with sums as the result."""
+
+    image: tuple[int, int, int, int]
+    filters: int
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """That of the filter."""
+        return ("KxN",)
+
+    def scheduled(self, target: Target, order: str) -> Scheduled:
+        """By the rule for convolutions."""
+        taps = (3, 3, self.image[3], self.filters)
+        op = conv_2d(self.image, taps, padding=1, dtype="float16", result_dtype="float32")
+        shape = conv_shape(op, ("float16", "float16", "float32"))
+        plan = plan_matmul(shape, target, matmul_config(shape, target))
+        moved = sum(
+            prod(map(int, one.shape)) * item_bytes(one.dtype) for one in op.signature.operands
+        )
+        return _scheduled_product(plan, target, ConvOperands(op, shape), op.entry, moved)
+
+
+def _scheduled_product(
+    plan: MatmulPlan, target: Target, operands: MatmulOperands, entry: str, moved: int
+) -> Scheduled:
+    """A product that moves so many bytes."""
+    rows, columns, depth = plan.tile
+    m, n, k = (int(extent or 0) for extent in (plan.shape.m, plan.shape.n, plan.shape.k))
+    workgroups = -(-m // rows) * -(-n // columns) * plan.config.splits
+    operations = 2 * -(-k // (plan.config.splits * depth)) * prod(plan.tile)
+    return Scheduled(
+        schedule_matmul(plan.shape, target, plan.config, operands).mod,
+        f"{entry}_kernel",
+        f"{plan.config.mma_kind} {rows}x{columns}x{depth}, {plan.config.stages}",
+        plan.tile,
+        _bound(plan.chip, plan.shape.lhs_dtype, workgroups, operations, moved),
+    )
+
+
+@dataclass(frozen=True)
+class HeadAttention:
+    """Attention of float16 without a mask: as many queries as keys."""
+
+    batch: int
+    heads: int
+    rows: int
+    depth: int
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """One."""
+        return (ANY_ORDER,)
+
+    def scheduled(self, target: Target, order: str) -> Scheduled:
+        """By the rule for attention."""
+        shape = (self.batch, self.heads, self.rows, self.depth)
+        op = attention(shape, shape, shape, dtype="float16")
+        rule = GpuAttention()
+        if (reason := rule.applies(op, target)) is not None:
+            raise ScheduleError(reason)
+        plan = rule.plan(op, target, rule.heuristic(op, target))
+        config = f"{plan.config.mma_kind} {plan.rows}x{plan.keys}"
+        tile = (plan.rows, plan.keys, plan.config.workgroup_tile["n"])
+        module = rule.lower(op, target, plan.config)
+        return Scheduled(module, f"{op.entry}_kernel", config, tile, self._bound(plan))
+
+    def _bound(self, plan: AttentionPlan) -> Bound | None:
+        workgroups = self.batch * self.heads * -(-self.rows // plan.rows)
+        keys = -(-self.rows // plan.keys) * plan.keys
+        moved = 4 * self.batch * self.heads * self.rows * self.depth * dtype_bits(plan.first.a) // 8
+        operations = 2 * 2 * plan.rows * keys * self.depth
+        return _bound(plan.chip, plan.product_dtypes[0], workgroups, operations, moved)
+
+
+def _bound(chip: GpuChip, dtype: str, workgroups: int, operations: int, moved: int) -> Bound | None:
+    """Of workgroups with so many operations each, which move so many bytes together."""
+    dtype = "float8" if dtype.startswith("float8") else dtype
+    part: GpuPart | None = next((p for p in chip.parts if dtype in p.peak_tflops), None)
+    if part is None:
+        return None
+    rounds = -(-workgroups // part.cores)
+    return Bound(
+        part.name,
+        rounds * part.cores * operations / part.peak_tflops[dtype] / 1e6,
+        moved / part.bandwidth_tbs / 1e6,
+    )
+
+
+CASES: Mapping[str, Case] = {
+    "matmul-f16": Product(4096, 4096, 4096, ("float16",), "float32"),
+    "matmul-bf16": Product(4096, 4096, 4096, ("bfloat16",), "float32"),
+    "matmul-i8": Product(4096, 4096, 4096, ("int8",), "int32"),
+    "matmul-fp8": Product(4096, 4096, 4096, _FLOAT8, "float32"),
+    "skinny-f16": Product(16, 4096, 4096, ("float16",), "float32"),
+    "conv-f16": Convolution((16, 56, 56, 128), 256),
+    "attention-f16-d128": HeadAttention(8, 16, 4096, 128),
+    "attention-f16-d64": HeadAttention(8, 16, 4096, 64),
+}

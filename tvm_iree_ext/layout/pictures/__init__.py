@@ -1,0 +1,1 @@
+"""Layouts drawn: in a terminal, as SVG, as a report."""

@@ -1,0 +1,1 @@
+"""IR as plain values, element types, errors: what reading and importing share."""

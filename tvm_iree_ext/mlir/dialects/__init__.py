@@ -1,0 +1,1 @@
+"""Importers of operations, a file for each dialect or group of operations."""

@@ -1,0 +1,304 @@
+"""Functions: their arguments, calls of others, globals, IREE's call ABI, which is identity.
+
+A call is imported in its place, as often as it stands; a function that calls itself is refused.
+"""
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.elements import Element, element
+from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.base.ir_values import (
+    SCALARS,
+    TENSORS,
+    Constant,
+    Number,
+    Other,
+    Shape,
+    Splat,
+    Symbol,
+    Tensor,
+    Value,
+    plain,
+)
+from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
+from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
+from tvm_iree_ext.mlir.importing.prim_func_builder import tensor_type
+from tvm_iree_ext.mlir.importing.scope import Program, Scope, read_back
+from tvm_iree_ext.mlir.scalars.arith import kind_of
+
+FUNCTIONS = ("func.func", "util.func")
+_ASYNC = "$async"
+VIEW = "buffer view"
+_TAKEN = "functions take ranked tensors and numbers, of integers up to i64 and floats up to f64"
+MOST_DEPTH = 64  # of calls in calls
+# Operations that are imported, those of a called function counted at each call: so many, and so
+# many for each that the text has, since functions that call one another twice double.
+LEAST_STEPS, STEPS_PER_OPERATION = 10_000, 8
+INDEX = element("index")
+_MOST_UNFOLDED = 1 << 20  # elements of a constant, of which the text has one
+
+
+def is_public(op: form.Operation) -> bool:
+    """Whether a caller from outside may call a function."""
+    return op.attributes.get("sym_visibility", "public") == "public"
+
+
+def has_body(op: form.Operation) -> bool:
+    """Whether a function is more than a declaration."""
+    return bool(op.regions and op.regions[0])
+
+
+def entry_name(op: form.Operation, functions: dict[str, form.Operation]) -> str | None:
+    """The name under which a function is an entry point; None where another stands for it.
+
+    ``f$async`` waits for fences; ``f``, where there is one, calls it and waits itself.
+    """
+    name = str(op.attributes["sym_name"])
+    if not name.endswith(_ASYNC):
+        return name
+    without = name.removesuffix(_ASYNC)
+    return None if without in functions else without
+
+
+def tensor_behind(program: Program, value: form.Value, block: form.Block, depth: int = 0) -> Any:
+    """The type of the tensor that a buffer view holds, by what becomes of it."""
+    if depth > MOST_DEPTH:
+        raise Unsupported("calls nested too deep")
+    for op in block.operations:
+        for place, operand in enumerate(op.operands):
+            if operand is not value:
+                continue
+            if op.name == "hal.tensor.import" and place == 0:
+                return op.results[0].type
+            if op.name in ("util.call", "func.call"):
+                called = program.functions.get(str(op.attributes["callee"]))
+                if called is None or not has_body(called):
+                    continue
+                inner = called.block()
+                if found := tensor_behind(program, inner.arguments[place], inner, depth + 1):
+                    return found
+    return None
+
+
+@dataclass
+class Argument:
+    """An argument of an entry point as a caller gives it, and the value of the IR that it is.
+
+    ``inner`` is its element type there.  One without an ``element`` is any array: nothing reads it.
+    """
+
+    name: str
+    shape: Shape = ()
+    element: Element | None = None
+    parts: tuple[relax.Var, ...] = ()
+    inner: Element | None = None
+    value: form.Value | None = None
+    is_scalar: bool = False
+
+    def define(self, scope: Scope) -> None:
+        """Say what its value in the IR is, if it has one."""
+        if self.value is None:
+            return
+        found: Any = None
+        if self.element is not None and self.inner is not None:
+            found = bitcast(scope, Tensor(self.shape, self.element, self.parts), self.inner)
+        if self.is_scalar:
+            found = read_back(found)
+        is_view = isinstance(self.value.type, form.OtherType)
+        scope.define(self.value, Other(VIEW, found) if is_view else found)
+
+
+_UNSEEN = ("!hal.fence", "!hal.device")  # what no caller gives
+
+
+def arguments_of(
+    scope: Scope, op: form.Operation, boundary: Boundary | None = None
+) -> list[Argument]:
+    """Declare the arguments of an entry point; fences and devices have none."""
+    block = op.block()
+    values = [one for one in block.arguments if str(one.type) not in _UNSEEN]
+    for value in block.arguments:
+        if str(value.type) in _UNSEEN:
+            scope.define(value, Other(str(value.type)))
+    given = boundary.arguments if boundary else (Given(),) * len(values)
+    if (due := sum(one.is_in_ir for one in given)) != len(values):
+        raise Unsupported(f"takes {len(values)} arguments; expected {due}")
+    rest = iter(values)
+    return [
+        _argument(scope, f"arg{place}", one, next(rest) if one.is_in_ir else None, block)
+        for place, one in enumerate(given)
+    ]
+
+
+def _argument(
+    scope: Scope, name: str, given: Given, value: form.Value | None, block: form.Block
+) -> Argument:
+    kind: form.Type | None = value.type if value is not None else given.type
+    if isinstance(kind, form.OtherType) and kind.text == "!hal.buffer_view":
+        assert value is not None
+        kind = tensor_behind(scope.program, value, block) or given.type
+    if kind is None:
+        return Argument(name, value=value)
+    if not isinstance(kind, form.ScalarType | form.TensorType):
+        raise Unsupported(f"{name} is of the type {kind}; {_TAKEN}")
+    inner = element(kind.dtype)
+    own = seen(inner, given.type.dtype if given.type else None, name)
+    shape = tuple(
+        one if one is not None else scope.function.extent_of_argument(f"{name}_{axis}")
+        for axis, one in enumerate(getattr(kind, "shape", ()))
+    )
+    names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
+    parts = tuple(
+        relax.Var(part, tensor_type(shape, dtype))
+        for part, dtype in zip(names, own.storage, strict=True)
+    )
+    return Argument(name, shape, own, parts, inner, value, isinstance(kind, form.ScalarType))
+
+
+def call(scope: Scope, op: form.Operation) -> list[Value]:
+    """What a called function returns."""
+    name = str(op.attributes["callee"])
+    called = scope.program.functions.get(name)
+    if called is None or not has_body(called):
+        raise Unsupported(f"calls @{name}, which has no body here")
+    if scope.depth >= MOST_DEPTH:
+        raise Unsupported(f"calls @{name} in calls of depth {MOST_DEPTH}; does it call itself?")
+    if name in scope.calling:
+        raise Unsupported(f"calls @{name}, which calls itself")
+    inside = Scope(scope.function, scope.depth + 1, (*scope.calling, name))
+    block = called.block()
+    for argument, operand in zip(block.arguments, op.operands, strict=True):
+        inside.define(argument, scope.value(operand))
+    return scope.program.run(inside, called)
+
+
+def materialised(scope: Scope, value: Value) -> Tensor:
+    """What a function returns, in memory."""
+    if isinstance(value, Other) and value.of is not None:
+        value = value.of
+    if isinstance(value, TENSORS):
+        return scope.tensor(value)
+    if isinstance(value, SCALARS):
+        return scope.computed(value)
+    raise Unsupported(f"returns a {getattr(value, 'kind', 'value')}, which is no tensor")
+
+
+def constant(scope: Scope, op: form.Operation) -> Value:
+    """``arith.constant``, of a scalar or a tensor."""
+    return constant_value(op.attributes["value"], op.results[0].type)
+
+
+def constant_value(attribute: Any, kind: form.Type, *, foldable: bool = True) -> Value:
+    """A constant of a type."""
+    if isinstance(attribute, form.Opaque):
+        raise Unsupported(attribute.why or f"the constant {attribute.text}")
+    if not isinstance(kind, form.ScalarType | form.TensorType):
+        raise Unsupported(f"a constant of the type {kind}")
+    own = element(kind.dtype)
+    if isinstance(attribute, form.Dense):
+        shape = tuple(values_extent(one) for one in attribute.type.shape)
+        values = attribute.values
+        # A large one is a splat even where it may not be looked into: it takes memory only then.
+        if values.size == 1 and (foldable or prod(shape) > _MOST_UNFOLDED):
+            return Splat(shape, own, Number(own, values.reshape(-1)[0]))
+        return Constant(_full(values, shape), own, foldable)
+    if isinstance(kind, form.TensorType):
+        raise Unsupported(f"a constant {type(attribute).__name__} of a tensor type")
+    if isinstance(attribute, tuple):
+        attribute = complex(float(attribute[0]), float(attribute[1]))
+    return Number(own, attribute)
+
+
+def values_extent(one: int | None) -> int:
+    """The extent of a constant, which has no other."""
+    if one is None:
+        raise Unsupported("a constant of a shape that is not known")
+    return one
+
+
+def _full(values: Any, shape: Any) -> Any:
+    return values if values.shape == tuple(shape) else np.broadcast_to(values, shape)
+
+
+def _global_load(scope: Scope, op: form.Operation) -> Value:
+    name = str(op.attributes["global"])
+    declared = scope.program.globals.get(name)
+    if declared is None:
+        raise Unsupported(f"loads @{name}, which is no global of this module")
+    if "is_mutable" in declared.attributes and declared.attributes["is_mutable"] is not False:
+        raise Unsupported(f"loads @{name}, which is mutable: programs keep no state between calls")
+    attribute = declared.attributes.get("initial_value")
+    if attribute is None:
+        raise Unsupported(f"loads @{name}, which has no initial value")
+    cached = scope.program.constants.get(name)
+    if cached is None:
+        cached = constant_value(attribute, op.results[0].type)
+        scope.program.constants[name] = cached
+    return cached
+
+
+def _import(scope: Scope, op: form.Operation) -> Value:
+    source = scope.value(op.operands[0])
+    value = source.of if isinstance(source, Other) else source
+    if not isinstance(value, TENSORS):
+        raise Unsupported("imports what is no buffer view of an argument or a result")
+    kind = op.results[0].type
+    if not isinstance(kind, form.TensorType) or kind.dtype != value.element.name:
+        raise Unsupported(f"imports a tensor of {value.element.name} as {kind}")
+    shape = tuple(
+        own if wanted is None else wanted
+        for own, wanted in zip(value.shape, kind.shape, strict=True)
+    )
+    return scope.as_shape(value, shape)
+
+
+def _export(scope: Scope, op: form.Operation) -> Value:
+    return Other(VIEW, scope.any_tensor(op.operands[0]))
+
+
+def _view_dim(scope: Scope, op: form.Operation) -> Value:
+    source = scope.value(op.operands[0])
+    value = source.of if isinstance(source, Other) else source
+    axis = int(op.attributes["index"])
+    if not isinstance(value, TENSORS) or not 0 <= axis < len(value.shape):
+        raise Unsupported("an extent of what is no tensor")
+    one = plain(value.shape[axis])
+    return Number(INDEX, one) if isinstance(one, int) else Symbol(INDEX, one)
+
+
+def _same(scope: Scope, op: form.Operation) -> list[Value]:
+    return [scope.value(value) for value in op.operands[: len(op.results)]]
+
+
+def _other(scope: Scope, op: form.Operation) -> list[Value]:
+    return [
+        Number(kind_of(value), 0)
+        if isinstance(value.type, form.ScalarType)
+        else Other(str(getattr(value.type, "text", value.type)))
+        for value in op.results
+    ]
+
+
+CALLS = {
+    "arith.constant": constant,
+    "func.call": call,
+    "util.call": call,
+    "util.global.load": _global_load,
+    "util.optimization_barrier": _same,
+    "util.null": _other,
+    "hal.tensor.import": _import,
+    "hal.tensor.export": _export,
+    "hal.tensor.barrier": _same,
+    "hal.tensor.alias": _same,
+    "hal.buffer_view.dim": _view_dim,
+    "hal.devices.get": _other,
+    "hal.fence.create": _other,
+    "hal.fence.await": _other,
+    "hal.fence.signal": _other,
+}

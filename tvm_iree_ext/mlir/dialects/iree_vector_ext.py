@@ -1,0 +1,102 @@
+"""Operations of ``iree_vector_ext`` as the registry's ops; a vector is a tensor here.
+
+``to_simt`` and ``to_simd`` say what each lane holds of a vector, which is no value of a program:
+together they give the vector back, and alone they are refused.
+"""
+
+from typing import Any
+
+from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Number, Other, Splat, Value
+from tvm_iree_ext.mlir.dialects.iree_linalg_ext import arg_compare, map_text
+from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.scalars.arith import kind_of, tensor_kind
+from tvm_iree_ext.ops import vector_ext
+
+
+def _arg_compare(scope: Scope, op: form.Operation) -> list[Value]:
+    return arg_compare(scope, op, vector_ext.arg_compare)
+
+
+def _to_layout(scope: Scope, op: form.Operation) -> list[Value]:
+    value = scope.any_tensor(op.operands[0])
+    layout = op.attributes["layout"]
+    if not isinstance(layout, form.Opaque):
+        raise Unsupported("a layout that cannot be read")
+    made = vector_ext.to_layout(type_of(scope, value, moves=True), layout.text)
+    return call_op(scope, made, {"input": value}, [value])
+
+
+def _to_simt(scope: Scope, op: form.Operation) -> Value:
+    return Other("vector distributed to lanes", (scope.any_tensor(op.operands[0]), op))
+
+
+def _to_simd(scope: Scope, op: form.Operation) -> Value:
+    found = scope.value(op.operands[0])
+    if not isinstance(found, Other) or not isinstance(found.of, tuple):
+        raise Unsupported(
+            "gathers what lanes hold, which is no value of a program, of what no to_simt gave"
+        )
+    value, _ = found.of
+    if tuple(value.shape) != tuple(tensor_kind(op.results[0]).shape):
+        raise Unsupported("gathers a vector of another shape than to_simt distributed")
+    return value
+
+
+def _transfer(scope: Scope, op: form.Operation) -> list[Value]:
+    gathers = op.name.endswith("gather")
+    base: Any = None
+    if gathers:
+        (base,), offsets, indices, (padding,), masks = op.groups()
+    else:
+        (base,), (vector,), offsets, indices, masks = op.groups()
+    source = scope.any_tensor(base)
+    operands: dict[str, Value] = {"base": source}
+    starts: list[Any] = []
+    for axis, one in enumerate(offsets):
+        start = scope.scalar(one)
+        starts.append(int(start.value) if isinstance(start, Number) else "operand")
+        operands[f"offset{axis}"] = start
+    kinds: list[Any] = []
+    for number, one in enumerate(indices):
+        found = scope.value(one)
+        operands[f"index{number}"] = found
+        scalar = isinstance(one.type, form.ScalarType)
+        kinds.append(TensorType((), "int64") if scalar else type_of(scope, scope.any_tensor(one)))
+    given: dict[str, Any] = {
+        "indexing_maps": [map_text(one, zero=True) for one in op.attributes["indexing_maps"]],
+        "offsets": starts,
+    }
+    if masks:
+        operands["mask"] = scope.value(masks[0])
+        given["mask"] = type_of(scope, scope.any_tensor(masks[0]))
+    kind = type_of(scope, source)
+    if not gathers:
+        value = scope.any_tensor(vector)
+        operands["vector"] = value
+        made = vector_ext.transfer_scatter(type_of(scope, value), kind, *kinds, **given)
+        return call_op(scope, made, operands, [source])
+    found = scope.scalar(padding)
+    if not isinstance(found, Number):
+        raise Unsupported("a padding that is computed from data; a constant is supported")
+    shape = tuple(extent or 0 for extent in tensor_kind(op.results[0]).shape)
+    number = found.value
+    given["padding"] = int(number) if found.element.is_integer else float(number)
+    if found.element.kind == "bool":
+        given["padding"] = bool(number)
+    made = vector_ext.transfer_gather(kind, *kinds, result=TensorType(shape, kind.dtype), **given)
+    like: AnyTensor = Splat(shape, kind_of(op.results[0]), found)
+    return call_op(scope, made, operands, [like])
+
+
+VECTOR_EXT = {
+    "iree_vector_ext.arg_compare": _arg_compare,
+    "iree_vector_ext.to_layout": _to_layout,
+    "iree_vector_ext.to_simd": _to_simd,
+    "iree_vector_ext.to_simt": _to_simt,
+    "iree_vector_ext.transfer_gather": _transfer,
+    "iree_vector_ext.transfer_scatter": _transfer,
+}

@@ -1,0 +1,179 @@
+"""Sums of products among ``linalg``'s loops: the registry's contraction and convolution."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Splat, Value, plain
+from tvm_iree_ext.mlir.dialects.iree_linalg_ext import map_text
+from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, generic, is_projection
+from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.dialects.tensor_dialect import reshaped
+from tvm_iree_ext.mlir.importing.scope import Scope
+
+_WIDEN = ("arith.extf", "arith.extsi", "arith.sitofp")
+_SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
+
+
+def is_sum_of_products(block: form.Block) -> bool:
+    """Whether a region yields its last argument plus the product of the two others, converted.
+
+    All conversions are to wider types, or of signed integers, to floats that may not hold all of
+    them: those of bytes alone are certain to be exact.
+    """
+    if len(block.arguments) != 3 or any(op.name == "linalg.index" for op in block.operations):
+        return False
+    made = {id(op.results[0]): op for op in block.operations[:-1] if op.results}
+    (yielded,) = block.operations[-1].operands or (None,)
+    total = made.get(id(yielded))
+    if total is None or total.name not in _SUMS:
+        return False
+    left, right, sums = block.arguments
+    parts = [value for value in total.operands if value is not sums]
+    if len(parts) != 1 or (product := made.get(id(parts[0]))) is None:
+        return False
+    if product.name != _SUMS[total.name]:
+        return False
+
+    def source(value: form.Value) -> form.Value:
+        while (op := made.get(id(value))) is not None and op.name in _WIDEN:
+            (value,) = op.operands
+        return value
+
+    factors = [source(value) for value in product.operands]
+    return factors in ([left, right], [right, left])
+
+
+def is_zero(value: AnyTensor) -> bool:
+    """Whether all elements are certainly 0."""
+    return (
+        isinstance(value, Splat)
+        and isinstance(value.scalar, Number)
+        and not value.element.is_complex
+        and float(value.scalar.value) == 0.0
+    )
+
+
+def _types_fit(factors: Sequence[AnyTensor], result: AnyTensor) -> bool:
+    kinds = [one.element for one in factors]
+    floats = ("float16", "bfloat16", "float32", "float64")
+    if any(kind.name in floats for kind in kinds):
+        return result.element.name in floats and all(k.name in (*floats, "int8") for k in kinds)
+    return all(kind.name == "int8" for kind in kinds) and result.element.name == "int32"
+
+
+def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
+    """The result by the registry's contraction; None for loops that are none."""
+    maps = [*loops.input_maps, *loops.output_maps]
+    if len(loops.inputs) != 2 or len(loops.outputs) != 1 or not is_sum_of_products(loops.block):
+        return None
+    if not all(isinstance(one, TENSORS) for one in loops.inputs) or not loops.reduced:
+        return None
+    if not all(is_projection(one) for one in maps):
+        return None
+    homes = [dims_of(one) for one in maps]
+    if any(sum(dim in home for home in homes) < 2 for dim in range(len(loops.extents))):
+        return None
+    if any(isinstance(plain(one), int) and int(plain(one)) == 0 for one in loops.extents):
+        return None
+    lhs, rhs = loops.inputs
+    (out,) = loops.outputs
+    if not _types_fit((lhs, rhs), out):
+        return None
+    given: dict[str, Any] = {} if is_zero(out) else {"init": type_of(scope, out)}
+    try:
+        made = ops.contraction(
+            type_of(scope, lhs),
+            type_of(scope, rhs),
+            indexing_maps=[map_text(one) for one in maps],
+            result_dtype=out.element.storage[0],
+            **given,
+        )
+    except OpError:  # one of the shapes that it does not take: plain loops do
+        return None
+    operands: dict[str, Value] = {"lhs": lhs, "rhs": rhs, "init": out}
+    return call_op(scope, made, operands, [out])
+
+
+_LAYOUTS = {
+    "linalg.conv_2d_nhwc_hwcf": "NHWC",
+    "linalg.conv_2d_nchw_fchw": "NCHW",
+    "linalg.depthwise_conv_2d_nhwc_hwc": "NHWC",
+    "linalg.depthwise_conv_2d_nhwc_hwcm": "NHWC",
+    "linalg.depthwise_conv_2d_nchw_chw": "NCHW",
+}
+
+
+def convolution(scope: Scope, op: form.Operation) -> list[Value]:
+    """A convolution by the registry's op, the padding before it included; or as plain loops."""
+    image, taps, out = (scope.any_tensor(one) for one in op.operands)
+    found = _registry_convolution(scope, op, image, taps, out)
+    return generic(scope, op) if found is None else found
+
+
+def _registry_convolution(
+    scope: Scope, op: form.Operation, image: AnyTensor, taps: AnyTensor, out: AnyTensor
+) -> list[Value] | None:
+    if not is_zero(out) or image.element != taps.element or not _types_fit((image, taps), out):
+        return None
+    if any(not isinstance(plain(one), int) for one in taps.shape):
+        return None
+    layout = _LAYOUTS[op.name]
+    channel = 3 if layout == "NHWC" else 1
+    given: dict[str, Any] = {"layout": layout}
+    kernel = tuple(int(plain(one)) for one in taps.shape)
+    result: AnyTensor = out
+    if "depthwise" in op.name:
+        given["groups"] = plain(image.shape[channel])
+        if layout == "NCHW":
+            kernel = (kernel[0], 1, *kernel[1:])
+        else:
+            kernel = (*kernel[:2], 1, kernel[2] * (kernel[3] if len(kernel) > 3 else 1))
+        if len(out.shape) == 5:
+            joined = scope.simple(out.shape[3] * out.shape[4])
+            result = Splat((*out.shape[:3], joined), out.element, out.scalar)  # type: ignore[union-attr]
+    padding = ((0, 0), (0, 0))
+    padded = scope.function.padded.get(id(image))
+    if padded is not None:
+        source, pads = padded[1:]
+        rows, columns = (1, 2) if layout == "NHWC" else (2, 3)
+        if all(pads[axis] == (0, 0) for axis in range(4) if axis not in (rows, columns)):
+            image, padding = source, (pads[rows], pads[columns])
+    try:
+        made = ops.conv_2d(
+            type_of(scope, image),
+            type_of(scope, reshaped(scope, taps, kernel)),
+            strides=_numbers(op, "strides"),
+            dilations=_numbers(op, "dilations"),
+            padding=padding,
+            algorithm="im2col",  # Winograd's rounding is more than a program's own sums have
+            result_dtype=out.element.storage[0],
+            **given,
+        )
+    except OpError:
+        return None
+    pairs = zip(made.signature.results[0].shape, map(plain, result.shape), strict=True)
+    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        return None  # the image is larger than the result needs
+    (value,) = call_op(
+        scope, made, {"input": image, "filter": reshaped(scope, taps, kernel)}, [result]
+    )
+    if result is out:
+        return [value]
+    if not isinstance(value, TENSORS):
+        raise Unsupported("a convolution without a tensor")
+    return [reshaped(scope, value, out.shape)]
+
+
+def _numbers(op: form.Operation, name: str) -> tuple[int, int]:
+    given = op.attributes.get(name)
+    if not isinstance(given, form.Dense):
+        return (1, 1)
+    flat = [int(one) for one in given.values.reshape(-1)]
+    return (flat[0], flat[-1])
+
+
+CONVOLUTIONS = dict.fromkeys(_LAYOUTS, convolution)

@@ -1,0 +1,127 @@
+"""Calls of the registry's ops: operand types, regions, arguments in the signature's order."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvm import tirx
+
+from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.elements import Pair
+from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.base.ir_values import (
+    SCALARS,
+    TENSORS,
+    AnyTensor,
+    Number,
+    Scalar,
+    Shape,
+    Value,
+    extent,
+)
+from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.scalars.arith import Context
+from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator, as_argument
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.parameters import passed_dtype
+
+
+def extent_names(scope: Scope, shape: Shape) -> tuple[Extent, ...]:
+    """A shape as the registry's ops take it: equal extents have one name."""
+    names = scope.function.extent_names
+    found: list[Extent] = []
+    for one in shape:
+        number = scope.simple(one)
+        if isinstance(number, int):
+            found.append(number)
+            continue
+        text = str(number)
+        if text not in names:
+            known = number.name if isinstance(number, tirx.Var) else f"extent{len(names)}"
+            names[text] = known
+        found.append(names[text])
+    return tuple(found)
+
+
+def type_of(scope: Scope, value: AnyTensor, *, moves: bool = False) -> TensorType:
+    """An operand's type; elements without arithmetic of their own are taken where they are moved.
+
+    Raises:
+        Unsupported: for complex numbers and floats of 8 bits where they are computed with.
+    """
+    kind = value.element
+    if kind.is_complex or (kind.storage[0] == "uint8" and kind.name != "uint8" and not moves):
+        raise Unsupported(f"an operand of {kind.name}")
+    return TensorType(extent_names(scope, value.shape), kind.storage[0])
+
+
+def region_of(scope: Scope, block: form.Block) -> Callable[..., Any]:
+    """A region as a function of TIR expressions."""
+
+    def region(*arguments: Any) -> Any:
+        context = Context(wide=True, named=len(block.operations) == 2)
+        held = [
+            as_argument(value, argument.type)
+            for value, argument in zip(arguments, block.arguments, strict=True)
+        ]
+        found = Evaluator(context, scope.value).run(block, held)
+        if any(isinstance(one, Pair) for one in found):
+            raise Unsupported("a region over complex numbers")
+        return found[0] if len(found) == 1 else tuple(found)
+
+    return region
+
+
+def is_identity(block: form.Block) -> bool:
+    """Whether a region yields its only argument."""
+    return len(block.operations) == 1 and block.operations[0].operands == [block.arguments[0]]
+
+
+def call_op(
+    scope: Scope, op: Op, operands: Mapping[str, Value], results: Sequence[AnyTensor]
+) -> list[Value]:
+    """Call an op with operands by the names of its signature; results are like ``results``."""
+    arguments: list[Any] = []
+    for operand in op.signature.arguments:
+        value = operands[operand.name]
+        if operand.role == "scalar":
+            if not isinstance(value, SCALARS):
+                raise Unsupported(f"{operand.name} is no scalar")
+            arguments.append(passed(scope, value, operand.dtype))
+            continue
+        if not isinstance(value, TENSORS):
+            raise Unsupported(f"{operand.name} is no tensor")
+        arguments += scope.tensor(value).parts
+    _settle(scope, op, operands, results)
+    outputs = [(one.shape, one.element) for one in results]
+    return list(scope.called_op(op, arguments, outputs))
+
+
+def _settle(
+    scope: Scope, op: Op, operands: Mapping[str, Value], results: Sequence[AnyTensor]
+) -> None:
+    """Have the extents be equal that the op takes for one, where a call's arguments say them."""
+    pairs = [(operand, operands[operand.name]) for operand in op.signature.arguments]
+    pairs += zip(op.signature.results, results, strict=True)
+    known: dict[Extent, Any] = {}
+    for operand, value in pairs:
+        if isinstance(value, TENSORS):
+            for wanted, came in zip(operand.shape, value.shape, strict=True):
+                if isinstance(wanted, int):
+                    scope.function.settle(came, wanted)
+                elif wanted.isidentifier():
+                    scope.function.settle(known.setdefault(wanted, came), came)
+
+
+def passed(scope: Scope, value: Scalar, dtype: str) -> Any:
+    """A scalar as an argument by value.
+
+    Raises:
+        Unsupported: for a float that is computed from data.
+    """
+    if isinstance(value, Number):
+        kind = passed_dtype(dtype)
+        return tirx.const(float(value.value) if "float" in kind else int(value.value), kind)
+    if value.element.is_integer:
+        return extent(scope.extent_of(value))
+    raise Unsupported("a float operand that is computed from data; a constant is supported")

@@ -1,0 +1,44 @@
+"""A file or text of MLIR, read and imported in one step."""
+
+import os
+import re
+from collections.abc import Collection, Mapping
+
+from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.mlir.importer import import_module
+from tvm_iree_ext.mlir.importing.boundary import Boundary
+from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.mlir.reading.reader import LIMIT_BYTES, LIMIT_S, name_of, read
+
+_IN_TEXT = re.compile(r"^(\d+:\d+): ", re.MULTILINE)
+
+
+def import_program(
+    source: str | bytes | os.PathLike[str],
+    *,
+    only: Collection[str] | None = None,
+    boundaries: Mapping[str, Boundary] | None = None,
+    limit_s: float = LIMIT_S,
+    limit_bytes: int = LIMIT_BYTES,
+) -> Imported:
+    """Read MLIR, as :func:`~tvm_iree_ext.mlir.reading.reader.read` does, and import it.
+
+    Args:
+        source: a path, or a ``str`` that ends in ``.mlir`` or ``.mlirbc``; or the text itself.
+        only: the functions that are wanted; by default all that are public.
+        boundaries: what callers of functions give and get, by name; by default as the IR says.
+        limit_s: how long parsing may take.
+        limit_bytes: how long the text may be.
+
+    Raises:
+        MlirError: for what cannot be read, and one that lists all that is not supported.
+    """
+    module = read(source, limit_s=limit_s, limit_bytes=limit_bytes)
+    try:
+        return import_module(module, only=only, boundaries=boundaries)
+    except MlirError as error:
+        name = name_of(source)
+        located = _IN_TEXT.sub(
+            lambda found: f"{name}: " if found[1] == "0:0" else f"{name}:{found[0]}", str(error)
+        )
+        raise MlirError(located) from None

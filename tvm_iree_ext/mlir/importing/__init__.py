@@ -1,0 +1,1 @@
+"""The state of an import, and what comes of it."""

@@ -1,0 +1,1 @@
+"""MLIR to plain Python values, by IREE's bindings in a process with limits."""

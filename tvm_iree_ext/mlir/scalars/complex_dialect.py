@@ -1,0 +1,164 @@
+"""Operations of ``complex`` on pairs of TIR expressions."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.elements import Expr, Pair
+from tvm_iree_ext.mlir.scalars.arith import Context, Handler, kind_of
+from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
+
+
+def _plain(compute: Callable[..., Any]) -> Handler:
+    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+        return compute(*operands)
+
+    return handler
+
+
+def _constant(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    real, imaginary = op.attributes["value"]
+    return kind_of(op.results[0]).constant(complex(float(real), float(imaginary)))
+
+
+def _mul(a: Pair, b: Pair) -> Pair:
+    return Pair(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)
+
+
+def _div(a: Pair, b: Pair) -> Pair:
+    """By Smith's method: no product of two large numbers overflows."""
+    wide = tirx.abs(b.re) >= tirx.abs(b.im)
+    large, small = tirx.Select(wide, b.re, b.im), tirx.Select(wide, b.im, b.re)
+    ratio = tirx.Select(tirx.EQ(large, number(0.0, large)), large, tirx.Div(small, large))
+    scale = large + small * ratio
+    x, y = tirx.Select(wide, a.re, a.im), tirx.Select(wide, a.im, a.re)
+    real = tirx.Div(x + y * ratio, scale)
+    imaginary = tirx.Div(tirx.Select(wide, y - x * ratio, x * ratio - y), scale)
+    return Pair(real, imaginary)
+
+
+def magnitude(a: Pair) -> Expr:
+    """The absolute value, without overflow."""
+    x, y = tirx.abs(a.re), tirx.abs(a.im)
+    large, small = tirx.max(x, y), tirx.min(x, y)
+    safe = tirx.Select(large > number(0.0, x), large, number(1.0, x))
+    ratio = tirx.Div(small, safe)
+    found = large * tirx.sqrt(number(1.0, x) + ratio * ratio)
+    infinite = number(float("inf"), x)
+    found = tirx.Select(tirx.EQ(large, infinite), infinite, found)
+    either = tirx.Or(tirx.isnan(a.re), tirx.isnan(a.im))
+    unbounded = tirx.Or(tirx.EQ(x, infinite), tirx.EQ(y, infinite))
+    return tirx.Select(unbounded, infinite, tirx.Select(either, nan(x), found))
+
+
+def _exp(a: Pair) -> Pair:
+    size = tirx.exp(a.re)
+    return Pair(size * tirx.cos(a.im), size * tirx.sin(a.im))
+
+
+def _angle(a: Pair) -> Expr:
+    return tirx.atan2(a.im, a.re)
+
+
+def _log(a: Pair) -> Pair:
+    return Pair(tirx.log(magnitude(a)), _angle(a))
+
+
+def _sqrt(a: Pair) -> Pair:
+    size = magnitude(a)
+    half = number(0.5, size)
+    zero = number(0.0, size)
+    larger = tirx.sqrt((size + tirx.abs(a.re)) * half)
+    safe = tirx.Select(larger > zero, larger, number(1.0, size))
+    smaller = tirx.Div(tirx.abs(a.im) * half, safe)
+    right = a.re >= zero
+    real = tirx.Select(right, larger, smaller)
+    imaginary = tirx.Select(right, smaller, larger)
+    return Pair(real, tirx.copysign(imaginary, a.im))
+
+
+def _sign(a: Pair) -> Pair:
+    size = magnitude(a)
+    zero = tirx.EQ(size, number(0.0, size))
+    safe = tirx.Select(zero, number(1.0, size), size)
+    return Pair(tirx.Div(a.re, safe), tirx.Div(a.im, safe))
+
+
+def _cos(a: Pair) -> Pair:
+    return Pair(tirx.cos(a.re) * tirx.cosh(a.im), negated(tirx.sin(a.re) * tirx.sinh(a.im)))
+
+
+def _sin(a: Pair) -> Pair:
+    return Pair(tirx.sin(a.re) * tirx.cosh(a.im), tirx.cos(a.re) * tirx.sinh(a.im))
+
+
+def _tanh(a: Pair) -> Pair:
+    two = number(2.0, a.re)
+    scale = tirx.cosh(two * a.re) + tirx.cos(two * a.im)
+    large = tirx.abs(a.re) > number(20.0, a.re)
+    return Pair(
+        tirx.Select(large, tirx.copysign(number(1.0, a.re), a.re), tirx.sinh(two * a.re) / scale),
+        tirx.Select(large, number(0.0, a.re), tirx.sin(two * a.im) / scale),
+    )
+
+
+def _tan(a: Pair) -> Pair:
+    turned = _tanh(Pair(negated(a.im), a.re))
+    return Pair(turned.im, negated(turned.re))
+
+
+def _pow(context: Context, op: form.Operation, operands: list[Any]) -> Pair:
+    a, b = operands
+    zero = tirx.And(tirx.EQ(a.re, number(0.0, a.re)), tirx.EQ(a.im, number(0.0, a.im)))
+    power = context.kept(_exp(context.kept(_mul(b, context.kept(_log(a))))))
+    none = tirx.And(tirx.EQ(b.re, number(0.0, b.re)), tirx.EQ(b.im, number(0.0, b.im)))
+    one, nought = number(1.0, a.re), number(0.0, a.re)
+    real = tirx.Select(none, one, tirx.Select(zero, nought, power.re))
+    return Pair(real, tirx.Select(tirx.Or(none, zero), nought, power.im))
+
+
+def _expm1(a: Pair) -> Pair:
+    found = _exp(a)
+    return Pair(found.re - number(1.0, a.re), found.im)
+
+
+def _rsqrt(context: Context, op: form.Operation, operands: list[Any]) -> Pair:
+    (a,) = operands
+    one = Pair(number(1.0, a.re), number(0.0, a.re))
+    return _div(one, context.kept(_sqrt(a)))
+
+
+def _log1p(a: Pair) -> Pair:
+    return _log(Pair(a.re + number(1.0, a.re), a.im))
+
+
+COMPLEX: dict[str, Handler] = {
+    "complex.constant": _constant,
+    "complex.create": _plain(Pair),
+    "complex.re": _plain(lambda a: a.re),
+    "complex.im": _plain(lambda a: a.im),
+    "complex.add": _plain(lambda a, b: Pair(a.re + b.re, a.im + b.im)),
+    "complex.sub": _plain(lambda a, b: Pair(a.re - b.re, a.im - b.im)),
+    "complex.mul": _plain(_mul),
+    "complex.div": _plain(_div),
+    "complex.neg": _plain(lambda a: Pair(negated(a.re), negated(a.im))),
+    "complex.conj": _plain(lambda a: Pair(a.re, negated(a.im))),
+    "complex.abs": _plain(magnitude),
+    "complex.angle": _plain(_angle),
+    "complex.exp": _plain(_exp),
+    "complex.expm1": _plain(_expm1),
+    "complex.log": _plain(_log),
+    "complex.log1p": _plain(_log1p),
+    "complex.sqrt": _plain(_sqrt),
+    "complex.rsqrt": _rsqrt,
+    "complex.sign": _plain(_sign),
+    "complex.sin": _plain(_sin),
+    "complex.cos": _plain(_cos),
+    "complex.tan": _plain(_tan),
+    "complex.tanh": _plain(_tanh),
+    "complex.pow": _pow,
+    "complex.eq": _plain(lambda a, b: tirx.And(tirx.EQ(a.re, b.re), tirx.EQ(a.im, b.im))),
+    "complex.neq": _plain(lambda a, b: tirx.Or(tirx.NE(a.re, b.re), tirx.NE(a.im, b.im))),
+}

@@ -1,0 +1,218 @@
+"""Operations of ``math`` as TIR expressions; those below float32 are computed there and rounded."""
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+
+from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.base.elements import Expr, integer
+from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.scalars.arith import (
+    Context,
+    Handler,
+    as_signed,
+    as_unsigned,
+    kind_of,
+    known,
+    narrowed,
+    wrapping,
+)
+from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
+
+
+def _rounding(compute: Callable[..., Expr]) -> Handler:
+    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+        return context.rounded(compute(*operands), kind_of(op.results[0]))
+
+    return handler
+
+
+def _exact(compute: Callable[..., Expr]) -> Handler:
+    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+        return compute(*operands)
+
+    return handler
+
+
+def _library(name: str) -> Callable[..., Expr]:
+    """A function of the library of C, for float32 and float64."""
+
+    def call(*operands: Expr) -> Expr:
+        dtype = str(operands[0].ty.dtype)
+        return tirx.call_pure_extern(dtype, name + ("f" if dtype == "float32" else ""), *operands)
+
+    return call
+
+
+def _round(a: Expr) -> Expr:
+    """To the nearest, halves away from 0; TVM's own takes halves to even."""
+    whole = tirx.trunc(a)
+    away = whole + tirx.copysign(number(1.0, a), a)
+    half = tirx.abs(a - whole) >= number(0.5, a)  # never of what is large: that is whole
+    return tirx.copysign(tirx.Select(half, away, whole), a)
+
+
+def _atanh(a: Expr) -> Expr:
+    return (tirx.log1p(a) - tirx.log1p(negated(a))) * number(0.5, a)
+
+
+def _tanh(a: Expr) -> Expr:
+    """With the series near 0 for float64, where the usual quotient cancels."""
+    if str(a.ty.dtype) != "float64":
+        return tirx.tanh(a)
+    x = a * a
+    series = number(62 / 2835, a)
+    for c in (-17 / 315, 2 / 15, -1 / 3, 1.0):
+        series = series * x + number(c, a)
+    return tirx.Select(tirx.abs(a) < number(0.01, a), a * series, tirx.tanh(a))
+
+
+def _ipowi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    kind = kind_of(op.results[0])
+    base, power = operands
+    exponent = known(power)
+    if exponent is None or not 0 <= exponent <= 64:
+        # Squares of squares, each used twice, would be an expression of 2^31 nodes.
+        raise Unsupported("with an exponent that is no constant from 0 to 64; math.fpowi takes any")
+    found = integer(1, kind.held)
+    for _ in range(exponent):
+        found = wrapping(context, "mul", found, base, kind)
+    return found
+
+
+def _fpowi(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    base, power = operands
+    exponent = known(power)
+    kind = kind_of(op.results[0])
+    if exponent is not None and abs(exponent) <= 16:
+        found = number(1.0, base)
+        for _ in range(abs(exponent)):
+            found = found * base
+        return context.rounded(number(1.0, base) / found if exponent < 0 else found, kind)
+    return context.rounded(tirx.pow(base, tirx.Cast(str(base.ty.dtype), power)), kind)
+
+
+def _counting(count: Callable[[Expr, int], Expr]) -> Handler:
+    """A count of bits, of an integer as unsigned in 64 bits."""
+
+    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+        kind = kind_of(op.results[0])
+        wide = tirx.Cast("uint64", as_unsigned(operands[0], kind))
+        return narrowed(count(wide, kind.bits), kind)
+
+    return handler
+
+
+def _ones(value: Expr, width: int) -> Expr:
+    return tirx.Cast("int64", tirx.popcount(value))
+
+
+def _leading(value: Expr, width: int) -> Expr:
+    """With every bit below the highest set, those that are left."""
+    for shift in (1, 2, 4, 8, 16, 32):
+        value = value | (value >> integer(shift, "uint64"))
+    return integer(width, "int64") - _ones(value, width)
+
+
+def _trailing(value: Expr, width: int) -> Expr:
+    """The bits below the lowest one that is set: ones of x & -x less 1."""
+    if width < 64:
+        value = value | integer(1 << width, "uint64")
+    below = tirx.bitwise_and(
+        tirx.bitwise_xor(value, integer(-1, "uint64")),
+        tirx.Select(
+            tirx.EQ(value, integer(0, "uint64")),
+            integer(-1, "uint64"),
+            tirx.Cast("uint64", value - integer(1, "uint64")),
+        ),
+    )
+    return _ones(below, width)
+
+
+def _absi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    kind = kind_of(op.results[0])
+    value = as_signed(operands[0], kind)
+    zero = integer(0, str(value.ty.dtype))
+    minus = wrapping(context, "sub", zero, value, kind) if kind.kind != "bool" else value
+    return narrowed(tirx.Select(value < zero, minus, value), kind)
+
+
+def _clampf(value: Expr, low: Expr, high: Expr) -> Expr:
+    bounded = tirx.Select(value < low, low, tirx.Select(value > high, high, value))
+    return tirx.Select(tirx.isnan(value), nan(value), bounded)
+
+
+def _powf(a: Expr, b: Expr) -> Expr:
+    if isinstance(b, tirx.FloatImm):
+        match float(b.value):
+            case 2.0:
+                return a * a
+            case 1.0:
+                return a
+            case 0.5:  # of -inf C has +inf, and of -0 +0
+                return tirx.pow(a, b)
+            case -1.0:
+                return number(1.0, a) / a
+    return tirx.pow(a, b)
+
+
+def _isnormal(a: Expr) -> Expr:
+    smallest = number(2.0**-126 if str(a.ty.dtype) == "float32" else 2.0**-1022, a)
+    size = tirx.abs(a)
+    return tirx.And(size >= smallest, size < number(float("inf"), a))
+
+
+def _sincos(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    kind = kind_of(op.results[0])
+    return [context.rounded(compute(operands[0]), kind) for compute in (tirx.sin, tirx.cos)]
+
+
+MATH: dict[str, Handler] = {
+    "math.absf": _exact(tirx.abs),
+    "math.absi": _absi,
+    "math.acos": _rounding(tirx.acos),
+    "math.acosh": _rounding(tirx.acosh),
+    "math.asin": _rounding(tirx.asin),
+    "math.asinh": _rounding(tirx.asinh),
+    "math.atan": _rounding(tirx.atan),
+    "math.atan2": _rounding(tirx.atan2),
+    "math.atanh": _rounding(_atanh),
+    "math.cbrt": _rounding(_library("cbrt")),
+    "math.ceil": _exact(tirx.ceil),
+    "math.clampf": _exact(_clampf),
+    "math.copysign": _exact(tirx.copysign),
+    "math.cos": _rounding(tirx.cos),
+    "math.cosh": _rounding(tirx.cosh),
+    "math.ctlz": _counting(_leading),
+    "math.ctpop": _counting(_ones),
+    "math.cttz": _counting(_trailing),
+    "math.erf": _rounding(tirx.erf),
+    "math.erfc": _rounding(_library("erfc")),
+    "math.exp": _rounding(tirx.exp),
+    "math.exp2": _rounding(tirx.exp2),
+    "math.expm1": _rounding(_library("expm1")),
+    "math.floor": _exact(tirx.floor),
+    "math.fma": _rounding(_library("fma")),
+    "math.fpowi": _fpowi,
+    "math.ipowi": _ipowi,
+    "math.isfinite": _exact(lambda a: tirx.abs(a) < number(float("inf"), a)),
+    "math.isinf": _exact(lambda a: tirx.EQ(tirx.abs(a), number(float("inf"), a))),
+    "math.isnan": _exact(tirx.isnan),
+    "math.isnormal": _exact(_isnormal),
+    "math.log": _rounding(tirx.log),
+    "math.log10": _rounding(tirx.log10),
+    "math.log1p": _rounding(tirx.log1p),
+    "math.log2": _rounding(tirx.log2),
+    "math.powf": _rounding(_powf),
+    "math.round": _exact(_round),
+    "math.roundeven": _exact(tirx.nearbyint),
+    "math.rsqrt": _rounding(lambda a: number(1.0, a) / tirx.sqrt(a)),
+    "math.sin": _rounding(tirx.sin),
+    "math.sincos": _sincos,
+    "math.sinh": _rounding(tirx.sinh),
+    "math.sqrt": _rounding(tirx.sqrt),
+    "math.tan": _rounding(tirx.tan),
+    "math.tanh": _rounding(_tanh),
+    "math.trunc": _exact(tirx.trunc),
+}

@@ -1,0 +1,1 @@
+"""What the ops of all families are made of: types, maps, regions, padding."""

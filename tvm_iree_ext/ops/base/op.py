@@ -1,0 +1,107 @@
+"""What every op offers: its name, operands, attributes, and its meaning as TensorIR."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from tvm import tirx
+
+import tvm_iree_ext.base.interrupts  # noqa: F401 - Ctrl-C stays what it is
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text
+
+_MOST_BYTES = 1 << 47  # of an operand: what a process can address
+
+
+class Op(ABC):
+    """An op with its attributes and operand types: says what is computed, never how.
+
+    Objects are immutable.  Two ops of equal :meth:`describe` compute the same.
+    """
+
+    def __post_init__(self) -> None:
+        """Check what every op is asked for.
+
+        Raises:
+            OpError: for an operand beyond all memory, and for one without elements where a result
+                has some that nothing defines.
+        """
+        for operand in self.signature.operands:
+            known = math.prod(extent for extent in operand.shape if isinstance(extent, int))
+            if known * item_bytes(operand.dtype) > _MOST_BYTES:
+                raise OpError(
+                    f"{self.name}: {operand} takes {known * item_bytes(operand.dtype)} bytes;"
+                    " expected 2**47 at most"
+                )
+        if (empty := self.signature.undefined({})) is not None:
+            raise OpError(
+                f"{self.name}: {empty.name} is empty, {shape_text(empty.shape)}, and a result"
+                " is not: its value is undefined"
+            )
+
+    @property
+    def is_of_nothing(self) -> bool:
+        """Whether results are empty, inits or made of nothing, whatever is known at call time."""
+        extents = (e for one in self.signature.operands for e in (*one.shape, *one.over))
+        return any(type(extent) is int and extent == 0 for extent in extents)
+
+    name: str
+    """The dialect's name, such as ``iree_linalg_ext.attention``."""
+
+    @property
+    def entry(self) -> str:
+        """The kernel's function name: the op's name without its dialect."""
+        return self.name.split(".", 1)[1].replace(".", "_")
+
+    @property
+    @abstractmethod
+    def signature(self) -> Signature:
+        """Operands and results in call order."""
+
+    @property
+    @abstractmethod
+    def attributes(self) -> dict[str, Any]:
+        """The attributes as plain JSON values; with the signature, all that sets the meaning."""
+
+    @abstractmethod
+    def prim_func(self) -> tirx.PrimFunc:
+        """The canonical TensorIR: right on any target, not scheduled."""
+
+    @abstractmethod
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Floating-point operations of the contractions; ``extents`` gives the symbols' values."""
+
+    def bytes(self, extents: Mapping[str, int] | None = None) -> int:
+        """Bytes read and written when each operand is touched once."""
+        return sum(operand_bytes(operand, extents) for operand in self.signature.operands)
+
+    def describe(self) -> dict[str, Any]:
+        """Name, operands and attributes as plain JSON values: the op's identity.
+
+        Which inits results have follows from the name, and is left out.
+        """
+        operands = self.signature.to_json()
+        implied = ("init", "over")
+        return {
+            "op": self.name,
+            "operands": [{k: v for k, v in one.items() if k not in implied} for one in operands],
+            "attributes": self.attributes,
+        }
+
+    def __str__(self) -> str:
+        arguments = ", ".join(map(str, self.signature.arguments))
+        results = ", ".join(map(str, self.signature.results))
+        return f"{self.name}({arguments}) -> ({results})"
+
+
+def operand_bytes(operand: Operand, extents: Mapping[str, int] | None) -> int:
+    """The bytes of an operand; KeyError for a symbol without a value."""
+    count = math.prod(resolve(extent, extents) for extent in operand.shape)
+    return count * item_bytes(operand.dtype)
+
+
+def resolve(extent: Extent, extents: Mapping[str, int] | None) -> int:
+    """The number that an extent stands for; KeyError for a symbol without a value."""
+    return extent_value(extent, extents or {})

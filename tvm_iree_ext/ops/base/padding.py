@@ -1,0 +1,63 @@
+"""Padding: a number of an element type, or one that is passed when the kernel is called."""
+
+import math
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from tvm import ir, tirx
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import OpError
+
+Number: TypeAlias = bool | int | float
+Padding: TypeAlias = Number | Literal["operand"]
+
+
+def check_padding(op: str, name: str, value: object, dtype: str) -> Padding:
+    """The padding called ``name``, when it is ``"operand"`` or of the element type.
+
+    Raises:
+        OpError: otherwise.
+    """
+    if isinstance(value, str) and value == "operand":
+        return "operand"
+    if isinstance(value, np.generic):
+        if str(value.dtype) != dtype:
+            raise OpError(f"{op}: {name} has dtype {value.dtype}; expected {dtype}")
+        value = value.item()
+    if dtype == "bool":
+        fits = isinstance(value, bool)
+    elif dtype in dtypes.FLOATS:
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+    else:
+        fits = isinstance(value, int) and not isinstance(value, bool)
+        limits = np.iinfo(dtype)
+        fits = fits and int(limits.min) <= value <= int(limits.max)  # type: ignore[operator]
+    if not fits:
+        raise OpError(f"{op}: {name} is {value!r}; expected a number of type {dtype}")
+    return value  # type: ignore[return-value]
+
+
+def padding_json(value: Padding | None) -> Any:
+    """The padding as a JSON value: what is not finite as text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def padding_number(value: Number, dtype: str) -> ir.Expr:
+    """A padding that is known as a constant of the element type."""
+    if dtype == "uint64" and value >= 1 << 63:  # a constant is made from a signed number
+        signed = tirx.const(int(np.uint64(value).astype(np.int64)), "int64")
+        return tirx.reinterpret("uint64", signed)
+    return tirx.const(value, dtype)
+
+
+def padding_expr(padding: Padding | None, passed: ir.Expr | None, dtype: str) -> ir.Expr:
+    """A padding in the element type; ``passed`` is what came at call time for an operand."""
+    if padding != "operand" or passed is None:
+        assert not isinstance(padding, str)
+        return padding_number(padding or 0, dtype)
+    if str(passed.ty.dtype) == "float64" and dtype in ("float16", "bfloat16"):
+        passed = tirx.Cast("float32", passed)  # TVM has no code for the way straight on
+    return passed if str(passed.ty.dtype) == dtype else tirx.Cast(dtype, passed)

@@ -1,0 +1,63 @@
+"""The parameters of a PrimFunc, declared from an op's signature while it is built."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.base.signature import Extent, evaluate
+from tvm_iree_ext.ops.base.op import Op
+
+_CALLS = {"ceildiv": tirx.ceildiv, "max": tirx.max, "min": tirx.min}
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Buffers and scalars by operand name, and the variable of each symbolic extent."""
+
+    symbols: Mapping[str, tirx.Var]
+    buffers: Mapping[str, Any]
+    scalars: Mapping[str, tirx.Var]
+
+    @staticmethod
+    def declare(op: Op, *, align: int = 0, index_dtype: str = "int64") -> "Parameters":
+        """Name the PrimFunc under construction, and add the parameters of ``op`` to it.
+
+        ``align`` are the bytes that addresses are multiples of.  By default an item's: any NumPy
+        array will do, and on a CPU vector moves cost no more.
+        """
+        I.func_name(op.entry)
+        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+        symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
+        buffers: dict[str, Any] = {}
+        scalars: dict[str, tirx.Var] = {}
+        for operand in op.signature.operands:
+            if operand.role == "scalar":
+                var = tirx.Var(operand.name, passed_dtype(operand.dtype))
+                scalars[operand.name] = I.arg(operand.name, var)
+                continue
+            extents = (evaluate(e, symbols, _CALLS) for e in operand.shape)
+            shape = [as_index(extent, index_dtype) for extent in extents]
+            align_bytes = max(align, item_bytes(operand.dtype))
+            buffer = I.buffer(shape, operand.dtype, align=align_bytes)
+            buffers[operand.name] = I.arg(operand.name, buffer)
+        return Parameters(symbols, buffers, scalars)
+
+    def extent(self, extent: Extent) -> int | ir.Expr:
+        """An extent as a number, where it is one, or an expression over the symbols."""
+        return evaluate(extent, self.symbols, _CALLS)
+
+
+def passed_dtype(dtype: str) -> str:
+    """The type in which a scalar of ``dtype`` is passed: the calling convention has no others."""
+    if dtype == "bool":
+        return "bool"
+    return "float64" if dtype.startswith(("float", "bfloat")) else "int64"
+
+
+def as_index(value: int | ir.Expr, dtype: str = "int64") -> ir.Expr:
+    """A number as an index expression."""
+    return tirx.const(value, dtype) if isinstance(value, int) else value

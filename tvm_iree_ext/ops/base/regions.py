@@ -1,0 +1,248 @@
+"""Regions: the scalar functions inside an op, traced once into TIR.
+
+A region is given as a Python callable over TIR expressions (``lambda score: 30 * tanh(score)``),
+or as the text of an expression over ``arg0``, ``arg1``, ... (see :mod:`..expression`).  The usual
+ones have names: see :data:`NAMED`.
+"""
+
+import inspect
+import operator
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_iree_ext.base import scalar_text
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.tir.purity import is_pure
+from tvm_iree_ext.tir.region_size import check_size
+
+RegionLike = str | Callable[..., Any]
+RegionsLike = RegionLike | Sequence[str]
+"""A region that yields several values: a callable, a text with commas, or a text for each."""
+
+Compare = Callable[[Any, Any], Any]
+
+NAMED: dict[str, str] = {
+    "add": "arg0 + arg1",
+    "mul": "arg0 * arg1",
+    "min": "min(arg0, arg1)",
+    "max": "max(arg0, arg1)",
+    "and": "arg0 & arg1",
+    "or": "arg0 | arg1",
+    "xor": "arg0 ^ arg1",
+    "<": "arg0 < arg1",
+    "<=": "arg0 <= arg1",
+    ">": "arg0 > arg1",
+    ">=": "arg0 >= arg1",
+}
+"""Names that stand for the text of a region of two arguments."""
+
+
+def maximum(a: Any, b: Any) -> tvm.ir.Expr:
+    """The larger of two; NaN where either float is, as ``arith.maximumf`` and NumPy say."""
+    return _with_nan(tirx.max(a, b), operator.gt, operator.ge)
+
+
+def minimum(a: Any, b: Any) -> tvm.ir.Expr:
+    """The smaller of two; NaN where either float is, as ``arith.minimumf`` and NumPy say."""
+    return _with_nan(tirx.min(a, b), operator.lt, operator.le)
+
+
+def _with_nan(chosen: tvm.ir.Expr, wins: Compare, wins_or_equals: Compare) -> tvm.ir.Expr:
+    if not isinstance(chosen, tirx.Max | tirx.Min):
+        return chosen
+    a, b, dtype = chosen.a, chosen.b, str(chosen.ty.dtype)
+    if dtype == "bool":  # TVM has no code for max and min of bool
+        return a | b if isinstance(chosen, tirx.Max) else a & b
+    if "float" not in dtype:
+        return chosen
+    # TVM's own forget a NaN in the first operand.  The sum of two that do not compare is NaN.
+    return tirx.Select(wins(a, b), a, tirx.Select(wins_or_equals(b, a), b, a + b))
+
+
+def select(condition: Any, a: Any, b: Any) -> tvm.ir.Expr:
+    """``a`` where the condition holds, else ``b``; a bare number takes the other's type."""
+    if isinstance(a, tvm.ir.Expr) and isinstance(b, int | float):
+        b = tirx.const(b, str(a.ty.dtype))
+    elif isinstance(b, tvm.ir.Expr) and isinstance(a, int | float):
+        a = tirx.const(a, str(b.ty.dtype))
+    return tirx.Select(condition, a, b)
+
+
+TIR_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "abs": tirx.abs,
+    "erf": tirx.erf,
+    "exp": tirx.exp,
+    "exp2": tirx.exp2,
+    "log": tirx.log,
+    "max": maximum,
+    "min": minimum,
+    "rsqrt": tirx.rsqrt,
+    "select": select,
+    "sigmoid": tirx.sigmoid,
+    "sqrt": tirx.sqrt,
+    "tanh": tirx.tanh,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A traced region: parameters, the expression that it yields, and its text.
+
+    ``source`` is the expression's text where the region was given as one; from it the same
+    function can be had over arrays.
+    """
+
+    parameters: tuple[tirx.Var, ...]
+    body: tvm.ir.Expr
+    text: str
+    source: str | None
+
+    @property
+    def known_as(self) -> str | None:
+        """The name in :data:`NAMED` of what this computes, its arguments in any order."""
+        if len(self.parameters) != 2:
+            return None
+        first, second = self.parameters
+        for name, text in NAMED.items():
+            if name in ("and", "or", "xor") and "float" in str(first.ty.dtype):
+                continue
+            for a, b in ((first, second), (second, first)):
+                known = scalar_text.evaluate(text, {"arg0": a, "arg1": b}, TIR_FUNCTIONS)
+                if tvm_ffi.structural_equal(known, self.body):
+                    return name
+        return None
+
+    def __call__(self, *arguments: tvm.ir.Expr) -> tvm.ir.Expr:
+        """The yielded expression with ``arguments`` for the parameters."""
+        by_name = {p.name: a for p, a in zip(self.parameters, arguments, strict=True)}
+        return tvm_ffi.structural_map(self.body, (tirx.Var, lambda var: by_name[var.name]))
+
+
+def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Region:
+    """Trace ``region`` over scalars of ``dtypes``; it must yield one scalar of ``yields``.
+
+    Raises:
+        OpError: when it fails, or yields none, several, or another type.
+    """
+    if isinstance(region, str):
+        region = NAMED.get(region, region)
+    parameters = _parameters(dtypes)
+    body = _traced(op, region, parameters)
+    if isinstance(body, tuple | list):
+        raise OpError(f"{op}: region yields {len(body)} values; expected one")
+    source = region if isinstance(region, str) else None
+    return _region(op, "region yields", parameters, body, yields, source)
+
+
+def trace_several(
+    op: str, region: RegionsLike, dtypes: Sequence[str], yields: Sequence[str]
+) -> tuple[Region, ...]:
+    """As :func:`trace`, for a region that yields a scalar of each type of ``yields``.
+
+    It is a callable that returns a tuple, a text with commas, or a text for each value.  What
+    comes is one region for each, all with the same parameters.
+
+    Raises:
+        OpError: when it fails, or yields another number of values, or other types.
+    """
+    parameters = _parameters(dtypes)
+    sources: list[str | None]
+    bodies: list[Any]
+    if isinstance(region, Sequence):
+        texts = scalar_text.parts(region) if isinstance(region, str) else list(region)
+        sources = list(texts)
+        bodies = [_traced(op, text, parameters) for text in texts]
+    else:
+        came = _traced(op, region, parameters)
+        bodies = list(came) if isinstance(came, tuple | list) else [came]
+        sources = [None] * len(bodies)
+    if len(bodies) != len(yields):
+        raise OpError(f"{op}: region yields {len(bodies)} values; expected {len(yields)}")
+    return tuple(
+        _region(op, f"region's yield {number} is", parameters, body, wanted, source)
+        for number, (body, wanted, source) in enumerate(zip(bodies, yields, sources, strict=True))
+    )
+
+
+def _parameters(dtypes: Sequence[str]) -> tuple[tirx.Var, ...]:
+    return tuple(tirx.Var(f"arg{i}", dtype) for i, dtype in enumerate(dtypes))
+
+
+def _traced(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
+    """What a region yields for its parameters; its own errors as an OpError."""
+    if not isinstance(region, str) and not callable(region):
+        raise OpError(f"{op}: region is {region!r}; expected a text or a callable")
+    try:
+        return _body(op, region, parameters)
+    except OpError:
+        raise
+    except Exception as error:  # the user's code, and TVM refuses in many kinds of error
+        raise OpError(f"{op}: region fails: {_reason(error)}") from error
+
+
+def _region(
+    op: str,
+    what: str,
+    parameters: tuple[tirx.Var, ...],
+    body: Any,
+    yields: str,
+    source: str | None,
+) -> Region:
+    """The region of a yielded value, which is to be a scalar of ``yields``."""
+    if isinstance(body, tvm_ffi.ObjectConvertible):  # TVM's == and != are not yet expressions
+        body = body.asobject()
+    if isinstance(body, int | float):
+        body = tirx.const(body, yields)
+    if not isinstance(body, tvm.ir.Expr):
+        raise OpError(f"{op}: {what} {body!r}; expected a TIR expression of {yields}")
+    check_size(op, body)
+    came = str(body.ty.dtype)
+    if came != yields:
+        raise OpError(f"{op}: {what} {came}; expected {yields}")
+    _check_pure(op, body, parameters)
+    return Region(parameters, body, str(body), source)
+
+
+def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
+    """What a region yields for its parameters."""
+    if isinstance(region, str):
+        names = {parameter.name: parameter for parameter in parameters}
+        dtypes = {str(parameter.ty.dtype) for parameter in parameters}
+        return scalar_text.evaluate(region, names, TIR_FUNCTIONS, lambda v: _number(v, dtypes))
+    try:
+        inspect.signature(region).bind(*parameters)
+    except TypeError as error:
+        raise OpError(f"{op}: region takes {len(parameters)} arguments: {error}") from None
+    except ValueError:
+        pass  # a function of C tells no signature
+    return region(*parameters)
+
+
+def _check_pure(op: str, body: tvm.ir.Expr, parameters: Sequence[tirx.Var]) -> None:
+    """Raise OpError unless what a region yields follows from its arguments, and from them alone."""
+
+    nodes: list[tvm.ir.Expr] = []
+    tvm_ffi.structural_walk(body, (tvm.ir.Expr, nodes.append))
+    for node in nodes:
+        if isinstance(node, tvm.ir.Call) and not is_pure(node):
+            raise OpError(f"{op}: region calls {node.op.name}, which is not pure")
+        if isinstance(node, tirx.Var) and not any(node.same_as(one) for one in parameters):
+            raise OpError(f"{op}: region uses {node.name}, which is none of its arguments")
+
+
+def _number(value: int | float, dtypes: Collection[str]) -> Any:
+    """A text's number: of the parameters' type, where they have one that holds it."""
+    (dtype,) = dtypes if len(dtypes) == 1 else ("",)
+    fits = "float" in dtype or ("int" in dtype and isinstance(value, int))
+    return tirx.const(value, dtype) if fits and not isinstance(value, bool) else value
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, without the condition in the source of TVM that found it."""
+    first = str(error).strip().partition("\n")[0]
+    return first.rpartition(" is false: ")[2] or type(error).__name__

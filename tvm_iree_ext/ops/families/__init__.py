@@ -1,0 +1,1 @@
+"""The ops, a folder or a file for each family."""

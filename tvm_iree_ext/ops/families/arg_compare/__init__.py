@@ -1,0 +1,1 @@
+"""arg_compare of both dialects: op and canonical TensorIR."""

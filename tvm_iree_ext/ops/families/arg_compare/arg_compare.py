@@ -1,0 +1,300 @@
+"""``iree_linalg_ext.arg_compare``: the element of each line that a comparator selects, and where.
+
+Over the positions j along ``dimension``, first to last, the other indices fixed:
+
+    value, index = init_value, init_index
+    if f(input_value[j], value):  value, index = input_value[j], where(j)
+
+where(j) is ``input_index[j]``, or ``index_base + j``, or j.  The comparator's first argument is the
+candidate, its second the best so far.  So a strict one (``>``) takes the first of equal elements,
+one that is not (``>=``) the last; the init is never given a base, and an ordered comparison never
+takes a NaN, nor replaces one.
+
+The order of the loop is the contract.  The four comparisons of arg0 with arg1 give the same in any
+order, once ties are settled by position: they are found by their form, and computed in parallel.
+Difference to the dialect: its ``outs``, which are read and written, are an init and a result each.
+Comparators over f16 and bf16 see float32, which holds the same numbers.
+"""
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base import dtypes, scalar_text
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType
+from tvm_iree_ext.ops.base.canonical_function import Parameters, convert
+from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, region_dtype
+from tvm_iree_ext.ops.base.op import Op, resolve
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.ops.families.scan import check_dimension, compute_dtype, named, unify
+
+_NAME = "iree_linalg_ext.arg_compare"
+
+COMPARISONS = {sign: f"arg0 {sign} arg1" for sign in (">", ">=", "<", "<=")}
+"""Comparators that may be computed in any order, by what they may be called."""
+
+INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
+
+
+@dataclass(frozen=True, eq=False)
+class ArgCompare(Op):
+    """Made by :func:`arg_compare`, or its like for vectors, which check it.
+
+    ``explicit`` says that positions have indices of their own; ``index_base`` is None for an
+    operand.
+    """
+
+    type: TensorType
+    index_dtype: str
+    dimension: int
+    region: Region
+    explicit: bool
+    index_base: int | None
+    name: str
+
+    @property
+    def compute_dtype(self) -> str:
+        """The type in which elements are compared."""
+        return compute_dtype(self.type.dtype)
+
+    @cached_property
+    def comparison(self) -> str | None:
+        """The comparison of :data:`COMPARISONS` that the region is."""
+        first, second = self.region.parameters
+        mirrored = {">": "<", ">=": "<=", "<": ">", "<=": ">="}
+        for sign, text in COMPARISONS.items():
+            for a, b, found in ((first, second, sign), (second, first, mirrored[sign])):
+                known = scalar_text.evaluate(text, {"arg0": a, "arg1": b}, {})
+                if tvm_ffi.structural_equal(known, self.region.body):
+                    return found
+        return None
+
+    @property
+    def line_shape(self) -> Shape:
+        """The shape of inits and results: the input's without the dimension."""
+        shape = self.type.shape
+        return (*shape[: self.dimension], *shape[self.dimension + 1 :])
+
+    @cached_property
+    def signature(self) -> Signature:
+        """``input_value, [input_index], [index_base], init_value, init_index, value, index``."""
+        shape, line, dtype = self.type.shape, self.line_shape, self.type.dtype
+        operands = [Operand("input_value", shape, dtype)]
+        if self.explicit:
+            operands.append(Operand("input_index", shape, self.index_dtype))
+        if self.index_base is None:
+            operands.append(Operand("index_base", (), "int64", "scalar"))
+        operands += [
+            Operand("init_value", line, dtype),
+            Operand("init_index", line, self.index_dtype),
+            Operand("value", line, dtype, "result", init="init_value", over=shape),
+            Operand("index", line, self.index_dtype, "result", init="init_index", over=shape),
+        ]
+        return Signature(tuple(operands))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Dimension, region, and the base (None: given at call time)."""
+        return {
+            "dimension": self.dimension,
+            "region": self.region.text,
+            "index_base": self.index_base,
+        }
+
+    def position_index(self, position: ir.Expr, base: Any) -> ir.Expr:
+        """The index of a position: its sum with the base, wrapped to the index type.
+
+        ``base`` is the operand, where it is one.
+        """
+        bits = 8 * dtypes.item_bytes(self.index_dtype)
+        word = f"uint{bits}"  # where sums wrap; signed ones must not in TVM
+        if self.index_base is None:
+            start = convert(base, word)
+        else:
+            start = tirx.const(self.index_base % 2**bits, word)
+        return convert(convert(position, word) + start, self.index_dtype)
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Comparisons."""
+        return math.prod(resolve(extent, extents) for extent in self.type.shape)
+
+    def bytes(self, extents: Mapping[str, int] | None = None) -> int:
+        """As for any op, less the indices of elements that are not selected."""
+        total = super().bytes(extents)
+        if self.explicit:
+            lines = math.prod(resolve(extent, extents) for extent in self.line_shape)
+            total -= (self.flops(extents) - lines) * dtypes.item_bytes(self.index_dtype)
+        return total
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """One block ``compare_line`` per line, which reads nothing that it writes."""
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            _emit_canonical(self)
+        return builder.get()
+
+
+def arg_compare(
+    input_value: OperandLike,
+    region: RegionLike = ">",
+    *,
+    dimension: int = 0,
+    input_index: OperandLike | None = None,
+    index_base: int | Literal["operand"] | None = None,
+    init_value: OperandLike | None = None,
+    init_index: OperandLike | None = None,
+    dtype: str = "float32",
+    index_dtype: str = "int32",
+) -> ArgCompare:
+    """The element of each line along ``dimension`` that wins against all others, and its index.
+
+    Args:
+        input_value: a shape (of ``dtype``), a :class:`TensorType`, or anything with ``shape`` and
+            ``dtype``.  Extents are numbers, names of extents known at call time, or ``"?"``.
+        region: whether the candidate (first) beats the best so far (second): one of ``> >= < <=``,
+            text over ``arg0`` and ``arg1``, or a callable over TIR expressions, yielding a bool.
+        dimension: the axis along which to compare, from 0.
+        input_index: the index of each element; without it, its position along ``dimension``.
+        index_base: added to positions; ``"operand"`` for a number given at call time.
+        init_value: to be checked when given: input's shape without ``dimension``, and its type.
+        init_index: likewise; its type is the result's.
+        dtype: element type of values given as bare shapes.
+        index_dtype: element type of indices given as bare shapes, or not given.
+
+    Returns:
+        The op.  Its kernel takes ``input_value``, then ``input_index`` and ``index_base`` where
+        they are operands, ``init_value`` and ``init_index``, and returns ``value`` and ``index``.
+
+    Raises:
+        OpError: for a dimension, rank, extent, dtype, base or region that does not fit.
+    """
+    return of_operands(
+        _NAME,
+        input_value,
+        region,
+        dimension=dimension,
+        input_index=input_index,
+        index_base=index_base,
+        init_value=init_value,
+        init_index=init_index,
+        dtype=dtype,
+        index_dtype=index_dtype,
+    )
+
+
+def of_operands(
+    op: str,
+    input_value: OperandLike,
+    region: RegionLike,
+    *,
+    dimension: int,
+    input_index: OperandLike | None,
+    index_base: int | Literal["operand"] | None,
+    init_value: OperandLike | None,
+    init_index: OperandLike | None,
+    dtype: str,
+    index_dtype: str,
+) -> ArgCompare:
+    """The op called ``op``, checked: what the dialects' arg_compare have in common."""
+    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    kind = as_tensor(op, "input_value", input_value, dtype, allowed, least=0)
+    check_dimension(op, dimension, len(kind.shape))
+    shape = kind.shape
+    index_type: str | None = None
+    if input_index is not None:
+        given = as_tensor(op, "input_index", input_index, index_dtype, INDEX_DTYPES, least=0)
+        index_type = given.dtype
+        shape = unify(op, "input_index", given, shape, index_type, "input_value's shape")
+    what = f"input_value's shape without dimension {dimension}"
+    for name, operand in (("init_value", init_value), ("init_index", init_index)):
+        if operand is None:
+            continue
+        if name == "init_value":
+            given = as_tensor(op, name, operand, kind.dtype, allowed, least=0)
+            wanted = kind.dtype
+        else:
+            fallback = index_type or index_dtype
+            given = as_tensor(op, name, operand, fallback, INDEX_DTYPES, least=0)
+            wanted = index_type = index_type or given.dtype
+        line = (*shape[:dimension], *shape[dimension + 1 :])
+        line = unify(op, name, given, line, wanted, what)
+        shape = (*line[:dimension], shape[dimension], *line[dimension:])
+    base = _base(op, index_base, explicit=input_index is not None)
+    if isinstance(region, str):
+        region = COMPARISONS.get(region, region)
+    computed = compute_dtype(kind.dtype)
+    traced = trace(op, region, [computed, computed], yields="bool")
+    index = as_tensor(op, "index", (), index_type or index_dtype, INDEX_DTYPES).dtype
+    return ArgCompare(
+        TensorType(named(shape), kind.dtype),
+        index,
+        dimension,
+        traced,
+        input_index is not None,
+        base,
+        op,
+    )
+
+
+def _base(op: str, base: object, *, explicit: bool) -> int | None:
+    if base is None:
+        return 0
+    if explicit:
+        raise OpError(f"{op}: index_base beside input_index; indices of elements have no base")
+    if base == "operand":
+        return None
+    if not isinstance(base, int) or isinstance(base, bool) or not -(2**63) <= base < 2**63:
+        raise OpError(f"{op}: index_base is {base!r}; expected an integer, 'operand' or None")
+    return base
+
+
+_PYTHON = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+
+
+def _emit_canonical(op: ArgCompare) -> None:
+    parameters = Parameters(op)
+    one = tirx.const(1, "int64")
+    length = parameters.extent(op.type.shape[op.dimension])
+    extents = [parameters.extent(extent) for extent in op.line_shape]
+    with I.sblock("root"), I.grid(*(extents or [one])) as loops, I.sblock("compare_line"):
+        listed = list(loops) if isinstance(loops, Sequence) else [loops]
+        at = [I.axis.spatial(e, v) for e, v in zip(extents or [one], listed, strict=True)]
+        line = at if extents else []
+
+        def place(along: ir.Expr) -> tuple[ir.Expr, ...]:
+            return (*line[: op.dimension], along, *line[op.dimension :])
+
+        # Held as integers where they are bools: TVM cannot compare those.
+        held = region_dtype(op.type.dtype)
+        value, element = (I.sblock_alloc_buffer((1,), held, scope="local") for _ in "ve")
+        position = I.sblock_alloc_buffer((1,), "int64", scope="local")
+        I.buffer_store(value, as_seen(parameters["init_value"][tuple(line)]), [0])
+        I.buffer_store(position, tirx.const(-1, "int64"), [0])
+        with I.serial(tirx.const(0, "int64"), length) as j:
+            I.buffer_store(element, as_seen(parameters["input_value"][place(j)]), [0])
+            if op.comparison is not None:
+                wins = I.Bind(_PYTHON[op.comparison](element[0], value[0]))
+            else:
+                pair = [as_stored(one[0], op.compute_dtype) for one in (element, value)]
+                wins = I.Bind(op.region(*pair))
+            # Selections, not branches: of branches LLVM makes masked moves that lose indices.
+            I.buffer_store(value, tirx.Select(wins, element[0], value[0]), [0])
+            I.buffer_store(position, tirx.Select(wins, j, position[0]), [0])
+        none = position[0] < 0
+        if op.explicit:
+            index = parameters["input_index"][place(tirx.max(position[0], tirx.const(0, "int64")))]
+        else:
+            base = parameters["index_base"] if op.index_base is None else None
+            index = op.position_index(position[0], base)
+        I.buffer_store(parameters["value"], as_stored(value[0], op.type.dtype), line)
+        index = tirx.Select(none, parameters["init_index"][tuple(line)], index)
+        I.buffer_store(parameters["index"], index, line)

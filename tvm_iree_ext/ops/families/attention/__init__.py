@@ -1,0 +1,1 @@
+"""Attention and online attention: op and canonical TensorIR."""

@@ -1,0 +1,368 @@
+"""``iree_linalg_ext.attention`` and ``iree_linalg_ext.online_attention``.
+
+With S = scale * query . key, then the region, then the mask, for every batch b, row m, column n:
+
+    attention:         output = sum_k2 softmax_k2(S) * value
+    online_attention:  mx' = max(mx, max_k2 S);  c = exp(mx - mx');  P = exp(S - mx')
+                       sum' = c * sum + sum_k2 P;  output' = c * output + sum_k2 P * value
+
+Every operand is read through its own indexing map, so batch, head and group dims, transposed
+operands and broadcast masks come from the maps alone.  Scores, softmax and accumulation are in
+float32, or float64 when an operand is.  Two differences to the dialect: in/out operands are two
+(an init and a result), and the score domain is natural unless ``score_domain="log2"`` asks for
+the one that IREE computes in, where the region sees scores times log2(e), and ``max`` is in base 2.
+
+Beyond the dialect, a *band* bounds the keys that a row sees by its position: causal attention and
+sliding windows.  Keys outside are not computed at all.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from tvm import tirx
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
+from tvm_iree_ext.ops.base.op import Op, resolve
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, collapsed, resolve_extents
+from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.ops.families.attention.attention_arguments import (
+    Band,
+    Causal,
+    Layout,
+    Window,
+    band_of,
+    layout_maps,
+)
+
+ScoreDomain = Literal["natural", "log2"]
+
+
+@dataclass(frozen=True, eq=False)
+class Attention(Op):
+    """Either op; made by :func:`attention` and :func:`online_attention`, which check it."""
+
+    name: str
+    types: Mapping[str, TensorType]
+    maps: Mapping[str, IndexingMap]
+    extents: tuple[Extent, ...]
+    scale: float | None
+    region: Region | None
+    score_domain: ScoreDomain
+    band: Band | None
+
+    @property
+    def online(self) -> bool:
+        """Whether running state comes in and goes out unnormalised."""
+        return self.name.endswith("online_attention")
+
+    @property
+    def compute_dtype(self) -> str:
+        """The type of scores, softmax and accumulators."""
+        return _wide(self.types.values())
+
+    @cached_property
+    def dims(self) -> dict[str, tuple[int, ...]]:
+        """The iteration dims by role: ``b``, ``m``, ``n``, ``k1``, ``k2`` (dialect, section 4)."""
+        return classify(self.name, self.maps)
+
+    @cached_property
+    def signature(self) -> Signature:
+        """``query, key, value, [scale], [mask], [inits], output, [max, sum]``."""
+        operands = [Operand(n, self.types[n].shape, self.types[n].dtype) for n in _INPUTS]
+        if self.scale is None:
+            operands.append(Operand("scale", (), self.compute_dtype, "scalar"))
+        if "mask" in self.types:
+            operands.append(Operand("mask", self.types["mask"].shape, self.types["mask"].dtype))
+        results = ("output", "max", "sum") if self.online else ("output",)
+        for role in ("input", "result") if self.online else ("result",):
+            for result in results:
+                kind = self.types[result]
+                if role == "input":
+                    operands.append(Operand(f"{result}_init", kind.shape, kind.dtype))
+                    continue
+                init = f"{result}_init" if self.online else ""
+                over = tuple(self.extents[dim] for dim in self.dims["k2"]) if init else ()
+                operands.append(Operand(result, kind.shape, kind.dtype, role, init=init, over=over))
+        return Signature(tuple(operands))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Maps, scale (None: given at call time), region, score domain and band."""
+        return {
+            "indexing_maps": {name: str(one) for name, one in self.maps.items()},
+            "extents": list(self.extents),
+            "scale": self.scale,
+            "region": None if self.region is None else self.region.text,
+            "score_domain": self.score_domain,
+            "band": None if self.band is None else self.band.to_json(),
+        }
+
+    def count(self, role: str, extents: Mapping[str, int] | None = None) -> int:
+        """How many points the dims of a role span."""
+        return math.prod(resolve(self.extents[dim], extents) for dim in self.dims[role])
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Two per multiply-add of both products, over the keys that the band leaves."""
+        b, m, n, k1, k2 = (self.count(role, extents) for role in ("b", "m", "n", "k1", "k2"))
+        pairs = m * k2
+        if self.band is not None:
+            rows = resolve(self.extents[self.dims["m"][-1]], extents)
+            pairs = m // rows * self.band.pairs(rows, k2)
+        return 2 * b * pairs * (k1 + n)
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """The formula, block by block, with all scores in memory."""
+        from tvm_iree_ext.ops.families.attention.attention_canonical import canonical
+
+        return canonical(self)
+
+
+_INPUTS = ("query", "key", "value")
+
+
+def _wide(types: Iterable[TensorType]) -> str:
+    """The type to compute in for operands of these types."""
+    return "float64" if any(one.dtype == "float64" for one in types) else "float32"
+
+
+def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, ...]]:
+    """The iteration dims by role, each in ascending order.
+
+    Raises:
+        OpError: when the maps of output, mask, max or sum do not fit the roles.
+    """
+    q, k, v, o = (set(maps[name].dims) for name in (*_INPUTS, "output"))
+    batch = (q & v) | (k & o)
+    k1 = (q & k) - batch
+    k2 = k - batch - k1
+    m = q - batch - k1
+    n = v - batch - k2
+
+    def check(name: str, allowed: set[int], exact: bool) -> None:
+        used = set(maps[name].dims)
+        wrong = used - allowed if not exact else used ^ allowed
+        if wrong:
+            raise OpError(
+                f"{op}: the indexing map of {name} uses {_dims(used)};"
+                f" expected {'' if exact else 'a part of '}{_dims(allowed)}"
+                f" (batch {_dims(batch)}, m {_dims(m)}, n {_dims(n)}, k1 {_dims(k1)},"
+                f" k2 {_dims(k2)})"
+            )
+
+    check("output", batch | m | n, exact=True)
+    for name in ("max", "sum"):
+        if name in maps:
+            check(name, batch | m, exact=True)
+    if "mask" in maps:
+        check("mask", batch | m | k2, exact=False)
+    if not k2:
+        raise OpError(f"{op}: no dim of key is left to attend over; key uses {_dims(k)}")
+    return {
+        "b": tuple(sorted(batch)),
+        "m": tuple(sorted(m)),
+        "n": tuple(sorted(n)),
+        "k1": tuple(sorted(k1)),
+        "k2": tuple(sorted(k2)),
+    }
+
+
+def _dims(dims: set[int]) -> str:
+    return "{" + ", ".join(f"d{dim}" for dim in sorted(dims)) + "}"
+
+
+def attention(
+    query: OperandLike,
+    key: OperandLike,
+    value: OperandLike,
+    *,
+    dtype: str = "float32",
+    output_dtype: str | None = None,
+    mask: OperandLike | None = None,
+    scale: float | Literal["operand"] | None = None,
+    region: RegionLike | None = None,
+    score_domain: ScoreDomain = "natural",
+    indexing_maps: Sequence[str | IndexingMap] | None = None,
+    layout: Layout | None = None,
+    causal: Causal = False,
+    window: Window = None,
+) -> Attention:
+    """``softmax(scale * query . key + mask) . value``.
+
+    Args:
+        query, key, value: shapes (of ``dtype``), :class:`TensorType`, or anything with ``shape``
+            and ``dtype``.  Extents are numbers, names of extents known at call time, or ``"?"``.
+        dtype: element type of operands given as bare shapes: f16, bf16, f32 or f64.
+        output_dtype: element type of the result; by default query's.
+        mask: added to the scores when of a float type; an integer or bool mask keeps the scores
+            where its lowest bit is set.  A bare shape means bool.
+        scale: a number; ``"operand"`` for one passed at call time, after value, in the type of the
+            scores; by default 1 / sqrt(extent of k1).
+        region: changes each score after scaling and before the mask; a callable over a TIR
+            expression, or text over ``arg0``, such as ``"30 * tanh(arg0 / 30)"``.
+        score_domain: ``"log2"`` multiplies scale and float masks by log2(e), so that the region
+            sees what it sees in IREE; with no region the result is the same.
+        indexing_maps: the dialect's maps, for query, key, value, scale, [mask], output.  Without
+            them ``layout`` says what the axes are.
+        layout: ``"bhsd"`` (batch, heads, sequence, head dim; the default) or ``"bshd"``.  Query
+            heads may be a multiple of the key's (grouped query); a mask has the trailing axes of
+            (batch, heads, queries, keys), with extent 1 where it broadcasts.
+        causal: row i sees keys 0..i (``True`` or ``"upper_left"``, as in PyTorch), or, with the
+            last row at the last key, ``"lower_right"``, for queries that end a longer sequence.
+        window: ``(left, right)``: row i sees keys i - left .. i + right only; None is unbounded,
+            and one number means both sides (the left one where causal).  With several row dims,
+            the position i of a row is that of the last one.
+
+    Returns:
+        The op.  A row with no key left, or with all its scores at -inf, is NaN.
+
+    Raises:
+        OpError: for a rank, extent, dtype, map, scale, mask, region or window that does not fit.
+    """
+    return _make(
+        "iree_linalg_ext.attention",
+        (query, key, value),
+        dtype=dtype,
+        result_dtypes=(output_dtype,),
+        mask=mask,
+        scale=scale,
+        region=region,
+        score_domain=score_domain,
+        indexing_maps=indexing_maps,
+        layout=layout,
+        causal=causal,
+        window=window,
+    )
+
+
+def online_attention(
+    query: OperandLike,
+    key: OperandLike,
+    value: OperandLike,
+    *,
+    dtype: str = "float32",
+    output_dtype: str | None = None,
+    max_dtype: str | None = None,
+    sum_dtype: str | None = None,
+    mask: OperandLike | None = None,
+    scale: float | Literal["operand"] | None = None,
+    region: RegionLike | None = None,
+    score_domain: ScoreDomain = "natural",
+    indexing_maps: Sequence[str | IndexingMap] | None = None,
+    layout: Layout | None = None,
+    causal: Causal = False,
+    window: Window = None,
+) -> Attention:
+    """One step of attention over a part of the keys, from running state to running state.
+
+    Arguments are those of :func:`attention`; ``indexing_maps`` has the maps of max and sum after
+    the output's, over the batch and row dims.  The kernel takes ``output_init``, ``max_init`` and
+    ``sum_init`` after the mask and returns ``output``, ``max`` and ``sum``; after the last part
+    the caller computes ``output / sum``.  A fresh state is 0, -inf (or the lowest float) and 0.
+
+    ``output_dtype``, ``max_dtype`` and ``sum_dtype`` default to float32, or float64 where an
+    operand is.
+
+    Raises:
+        OpError: as :func:`attention`.
+    """
+    return _make(
+        "iree_linalg_ext.online_attention",
+        (query, key, value),
+        dtype=dtype,
+        result_dtypes=(output_dtype, max_dtype, sum_dtype),
+        mask=mask,
+        scale=scale,
+        region=region,
+        score_domain=score_domain,
+        indexing_maps=indexing_maps,
+        layout=layout,
+        causal=causal,
+        window=window,
+    )
+
+
+def _make(
+    op: str,
+    operands: tuple[OperandLike, OperandLike, OperandLike],
+    *,
+    dtype: str,
+    result_dtypes: tuple[str | None, ...],
+    mask: OperandLike | None,
+    scale: float | str | None,
+    region: RegionLike | None,
+    score_domain: ScoreDomain,
+    indexing_maps: Sequence[str | IndexingMap] | None,
+    layout: Layout | None,
+    causal: Causal,
+    window: Window,
+) -> Attention:
+    results = ("output", "max", "sum")[: len(result_dtypes)]
+    types = {
+        name: as_tensor(op, name, operand, dtype, dtypes.FLOATS, least=0)
+        for name, operand in zip(_INPUTS, operands, strict=True)
+    }
+    if mask is not None:
+        types["mask"] = as_tensor(
+            op, "mask", mask, "bool", dtypes.FLOATS + dtypes.INTEGERS, least=0
+        )
+    if score_domain not in ("natural", "log2"):
+        raise OpError(f"{op}: score_domain is {score_domain!r}; expected 'natural' or 'log2'")
+
+    known: dict[int, Extent] = {}
+    if indexing_maps is None:
+        maps, known = layout_maps(op, "bhsd" if layout is None else layout, types, results)
+    elif layout is not None:
+        raise OpError(f"{op}: layout and indexing_maps came both; each says what the axes are")
+    else:
+        names = (*_INPUTS, "scale", *(["mask"] if mask is not None else []), *results)
+        maps = parse_maps(op, indexing_maps, names)
+        if maps.pop("scale").axes:
+            raise OpError(f"{op}: the indexing map of scale has results; scale is a scalar")
+    dims = classify(op, maps)
+    types, extents = resolve_extents(op, types, maps, known)
+
+    fallback = _wide(types.values()) if len(results) == 3 else types["query"].dtype
+    for name, given in zip(results, result_dtypes, strict=True):
+        shape = tuple(collapsed(axis, extents) for axis in maps[name].axes)
+        dtype = fallback if given is None else given
+        types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS, least=0)
+
+    compute = _wide(types.values())
+    return Attention(
+        name=op,
+        types=types,
+        maps=maps,
+        extents=extents,
+        scale=_scale(op, scale, [extents[dim] for dim in dims["k1"]], compute),
+        region=None if region is None else _region(op, region, compute),
+        score_domain=score_domain,
+        band=band_of(op, causal, window, dims),
+    )
+
+
+def _region(op: str, region: RegionLike, compute: str) -> Region | None:
+    traced = trace(op, region, [compute], yields=compute)
+    return None if traced.body.same_as(traced.parameters[0]) else traced
+
+
+def _scale(op: str, scale: object, k1: Sequence[Extent], compute: str) -> float | None:
+    if isinstance(scale, str) and scale == "operand":
+        return None
+    if scale is None:
+        if any(isinstance(extent, str) for extent in k1):
+            raise OpError(f"{op}: scale has no default when k1 is dynamic; give it")
+        return 1.0 / math.sqrt(max(1, math.prod(resolve(extent, None) for extent in k1)))
+    value = scale.item() if isinstance(scale, np.generic) else scale
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise OpError(f"{op}: scale is {scale!r}; expected a finite number, 'operand' or None")
+    largest = float(np.finfo(compute).max)
+    if not -largest <= value <= largest:
+        raise OpError(f"{op}: scale is not finite in {compute}; expected a finite number")
+    return float(value)

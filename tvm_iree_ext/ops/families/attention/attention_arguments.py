@@ -1,0 +1,158 @@
+"""What attention's arguments stand for: head layouts for maps, causal and window for a band."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, TensorType, shape_text
+from tvm_iree_ext.ops.base.maps import IndexingMap
+from tvm_iree_ext.ops.base.operands import whole_number
+
+Layout = Literal["bhsd", "bshd"]
+Causal = bool | Literal["upper_left", "lower_right"]
+Window = int | Sequence[int | None] | None
+
+
+# Iteration dims of the layouts: batch, head of key, query head within its group, row, k1, k2, n.
+_B, _H, _G, _M, _K1, _K2, _N = range(7)
+
+
+def layout_maps(
+    op: str, layout: Layout, types: Mapping[str, TensorType], results: Sequence[str]
+) -> tuple[dict[str, IndexingMap], dict[int, Extent]]:
+    """The maps of a head layout, and the extents of the dims that share an axis.
+
+    Raises:
+        OpError: for an unknown layout, a wrong rank, or heads that do not group.
+    """
+    if layout not in ("bhsd", "bshd"):
+        raise OpError(f"{op}: layout is {layout!r}; expected 'bhsd' or 'bshd'")
+    for name in ("query", "key", "value"):
+        if len(types[name].shape) != 4:
+            raise OpError(
+                f"{op}: {name} {shape_text(types[name].shape)} has rank {len(types[name].shape)};"
+                f" expected 4 for layout {layout!r} (other ranks: indexing_maps)"
+            )
+    head_axis = layout.index("h")
+    heads, key_heads = (types[name].shape[head_axis] for name in ("query", "key"))
+    known: dict[int, Extent] = {}
+    if heads == key_heads:
+        group: int = 1
+    elif isinstance(heads, str) or isinstance(key_heads, str) or heads % key_heads:
+        raise OpError(
+            f"{op}: query has {heads} heads and key {key_heads}; expected a multiple, both numbers"
+        )
+    else:
+        group = heads // key_heads
+    known[_G] = group
+    query_heads: tuple[int, ...] = (_H,) if group == 1 else (_H, _G)
+    if group != 1:
+        known[_H] = key_heads
+
+    def axes(head: tuple[int, ...], row: int, column: int) -> tuple[tuple[int, ...], ...]:
+        by_letter = {"b": (_B,), "h": head, "s": (row,), "d": (column,)}
+        return tuple(by_letter[letter] for letter in layout)
+
+    operand_axes = {
+        "query": axes(query_heads, _M, _K1),
+        "key": axes((_H,), _K2, _K1),
+        "value": axes((_H,), _K2, _N),
+        "output": axes(query_heads, _M, _N),
+    }
+    for name in results[1:]:
+        operand_axes[name] = tuple(axis for axis in operand_axes["output"] if axis != (_N,))
+    if "mask" in types:
+        shape = types["mask"].shape
+        full = ((_B,), query_heads, (_M,), (_K2,))
+        if not 1 <= len(shape) <= 4:
+            raise OpError(f"{op}: mask {shape_text(shape)} has rank {len(shape)}; expected 1 to 4")
+        wants: tuple[Extent, ...] = (
+            types["query"].shape[layout.index("b")],
+            heads,
+            types["query"].shape[layout.index("s")],
+            types["key"].shape[layout.index("s")],
+        )
+        mask_axes: list[tuple[int, ...]] = []
+        for axis, extent, want in zip(
+            full[-len(shape) :], shape, wants[-len(shape) :], strict=True
+        ):
+            if extent != want and extent != 1 and isinstance(extent, int) and isinstance(want, int):
+                raise OpError(
+                    f"{op}: mask {shape_text(shape)} does not broadcast to {shape_text(wants)}"
+                )
+            mask_axes.append(() if extent == 1 and want != 1 else axis)
+        operand_axes["mask"] = tuple(mask_axes)
+    # Unused dims (a group of one) are dropped, so that the maps read as a user would write them.
+    used = sorted({dim for one in operand_axes.values() for axis in one for dim in axis})
+    renumber = {dim: index for index, dim in enumerate(used)}
+    maps = {
+        name: IndexingMap(len(used), tuple(tuple(renumber[d] for d in axis) for axis in one))
+        for name, one in operand_axes.items()
+    }
+    return maps, {renumber[dim]: extent for dim, extent in known.items() if dim in renumber}
+
+
+@dataclass(frozen=True)
+class Band:
+    """Row i sees the keys ``i + offset - left .. i + offset + right``; None is unbounded.
+
+    ``offset`` is 0, or keys - rows when ``align_end`` (the last row stands at the last key).
+    """
+
+    left: int | None
+    right: int | None
+    align_end: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"left": self.left, "right": self.right, "align_end": self.align_end}
+
+    def pairs(self, rows: int, keys: int) -> int:
+        """How many (row, key) pairs the band leaves."""
+        offset = keys - rows if self.align_end else 0
+        total = 0
+        for row in range(rows):
+            low = 0 if self.left is None else max(0, row + offset - self.left)
+            high = keys if self.right is None else min(keys, row + offset + self.right + 1)
+            total += max(0, high - low)
+        return total
+
+
+def band_of(
+    op: str, causal: Causal, window: Window, dims: Mapping[str, tuple[int, ...]]
+) -> Band | None:
+    """The band that ``causal`` and ``window`` ask for, or None.
+
+    Raises:
+        OpError: for other values, or when rows or keys have no single position.
+    """
+    if causal not in (False, True, "upper_left", "lower_right"):
+        raise OpError(f"{op}: causal is {causal!r}; expected a bool, 'upper_left' or 'lower_right'")
+    left, right = _sides(op, window)
+    if causal:
+        right = 0
+    if left is None and right is None:
+        return None
+    if not dims["m"] or len(dims["k2"]) != 1:
+        raise OpError(
+            f"{op}: causal and window need row positions and one key dim;"
+            f" there are {len(dims['m'])} m dims and {len(dims['k2'])} k2 dims"
+        )
+    return Band(left, right, align_end=causal == "lower_right")
+
+
+def _sides(op: str, window: Window) -> tuple[int | None, int | None]:
+    if window is None:
+        return None, None
+    both = (window, window) if whole_number(window) is not None else window
+    if not isinstance(both, tuple | list) or len(both) != 2:
+        raise OpError(f"{op}: window is {window!r}; expected a number or (left, right)")
+    left, right = (side if side is None else whole_number(side) for side in both)
+    for given, side in zip(both, (left, right), strict=True):
+        # Positions are int64, and a side is added to one.
+        if given is not None and (side is None or not 0 <= side <= 2**62):
+            raise OpError(
+                f"{op}: window is {window!r}; its sides are numbers from 0 to 2**62, or None"
+            )
+    return left, right

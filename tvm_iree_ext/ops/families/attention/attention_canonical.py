@@ -1,0 +1,225 @@
+"""The canonical TensorIR of attention and online attention.
+
+The dialect's formula, a block per line, with all scores in memory: what every schedule must
+equal, and what a schedule that keeps the algorithm starts from.  It is not meant for use at size.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.base.canonical_function import block_over
+from tvm_iree_ext.ops.base.maps import IndexingMap
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.ops.families.attention.attention import Attention
+
+At = Mapping[int, Any]
+"""A point of the iteration space: the value of each dim."""
+
+Value = Callable[[At], ir.Expr]
+"""What is computed at a point."""
+
+
+def canonical(op: "Attention") -> tirx.PrimFunc:
+    """The PrimFunc: blocks ``products, scores, maximum, weights, total, result`` and a few more."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name(op.entry)
+        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+        _Canonical(op).emit()
+    return builder.get()
+
+
+class _Canonical:
+    """The function under construction."""
+
+    def __init__(self, op: "Attention") -> None:
+        self.op = op
+        self.dtype = op.compute_dtype
+        symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
+
+        def expression(extent: int | str) -> ir.Expr:
+            return symbols[extent] if isinstance(extent, str) else tirx.const(extent, "int64")
+
+        self.extents = [expression(extent) for extent in op.extents]
+        self.buffers: dict[str, Any] = {}
+        self.scale: ir.Expr = self.const(op.scale or 0.0)
+        for operand in op.signature.operands:
+            if operand.role == "scalar":
+                self.scale = self.cast(I.arg("scale", tirx.Var("scale", operand.dtype)))
+            else:
+                shape = [expression(extent) for extent in operand.shape]
+                buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+                self.buffers[operand.name] = I.arg(operand.name, buffer)
+
+    def const(self, value: float) -> ir.Expr:
+        """A number of the compute type."""
+        return tirx.const(value, self.dtype)
+
+    def cast(self, value: ir.Expr, dtype: str | None = None) -> ir.Expr:
+        """``value`` converted, by default to the compute type."""
+        wanted = dtype or self.dtype
+        return value if str(value.ty.dtype) == wanted else tirx.Cast(wanted, value)
+
+    def index(self, one: IndexingMap, at: At) -> list[ir.Expr]:
+        """The indices of an operand; an axis of several dims is their row-major collapse."""
+        indices = []
+        for axis in one.axes:
+            flat: ir.Expr = tirx.const(0, "int64")
+            for dim in axis:
+                flat = flat * self.extents[dim] + at[dim]
+            indices.append(flat)
+        return indices
+
+    def load(self, name: str) -> Value:
+        """An operand's element, in its own type."""
+        one, buffer = self.op.maps[name.removesuffix("_init")], self.buffers[name]
+        return lambda at: buffer[tuple(self.index(one, at))]
+
+    def operand(self, name: str) -> Value:
+        """An operand's element, in the compute type."""
+        load = self.load(name)
+        return lambda at: self.cast(load(at))
+
+    def block(
+        self,
+        name: str,
+        dims: Sequence[int],
+        reduced: Sequence[int],
+        body: Callable[[At], None],
+        init: Callable[[At], None] | None = None,
+    ) -> None:
+        """A block over spatial ``dims`` and ``reduced`` ones."""
+        block_over(name, self.extents, dims, reduced, body, init)
+
+    def temporary(self, dims: Sequence[int]) -> tuple[Any, Callable[[At], list[Any]]]:
+        """A buffer over some dims, and its indices at a point."""
+        shape = [self.extents[dim] for dim in dims] or [tirx.const(1, "int64")]
+        buffer = I.sblock_alloc_buffer(shape, self.dtype)
+        return buffer, lambda at: [at[dim] for dim in dims] or [tirx.const(0, "int64")]
+
+    def compute(self, name: str, dims: Sequence[int], value: Value) -> Value:
+        """A block that stores ``value`` at each point, to be read as the result is."""
+        buffer, place = self.temporary(dims)
+        self.block(name, dims, (), lambda at: I.buffer_store(buffer, value(at), place(at)))
+        return lambda at: buffer[tuple(place(at))]
+
+    def reduce(
+        self,
+        name: str,
+        dims: Sequence[int],
+        reduced: Sequence[int],
+        identity: float,
+        combine: Callable[[ir.Expr, ir.Expr], ir.Expr],
+        value: Value,
+    ) -> Value:
+        """A block that combines ``value`` over the reduced dims."""
+        if not reduced:
+            return self.compute(name, dims, value)
+        buffer, place = self.temporary(dims)
+
+        def step(at: At) -> None:
+            combined = combine(buffer[tuple(place(at))], value(at))
+            I.buffer_store(buffer, combined, place(at))
+
+        start = self.const(identity)
+        self.block(name, dims, reduced, step, lambda at: I.buffer_store(buffer, start, place(at)))
+        return lambda at: buffer[tuple(place(at))]
+
+    def result(self, name: str, dims: Sequence[int], value: Value) -> None:
+        """A block that stores a result, in its type."""
+        one, buffer = self.op.maps[name], self.buffers[name]
+
+        def step(at: At) -> None:
+            converted = self.cast(value(at), str(buffer.dtype))
+            I.buffer_store(buffer, converted, self.index(one, at))
+
+        self.block(name, dims, (), step)
+
+    def emit(self) -> None:
+        """The whole function."""
+        op, dims = self.op, self.op.dims
+        rows = (*dims["b"], *dims["m"])
+        keys, columns = dims["k2"], dims["n"]
+        power = tirx.exp2 if op.score_domain == "log2" else tirx.exp
+
+        def plus(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+            return a + b
+
+        with I.sblock("root"):
+            query, key = self.operand("query"), self.operand("key")
+            products = self.reduce(
+                "products", (*rows, *keys), dims["k1"], 0.0, plus, lambda at: query(at) * key(at)
+            )
+            scores = self.compute("scores", (*rows, *keys), lambda at: self.score(products, at))
+            lowest = -math.inf if op.online else float(tirx.min_value(self.dtype).value)
+            maximum = self.reduce("maximum", rows, keys, lowest, _larger, scores)
+            if op.online:
+                old, seen = self.operand("max_init"), maximum
+                maximum = self.compute("newest", rows, lambda at: _larger(old(at), seen(at)))
+            weights = self.compute(
+                "weights", (*rows, *keys), lambda at: power(scores(at) - maximum(at))
+            )
+            total = self.reduce("total", rows, keys, 0.0, plus, weights)
+            value, kind = self.operand("value"), op.types["value"].dtype
+
+            def weight(at: At) -> ir.Expr:
+                """A weight as the second contraction takes it: in value's type."""
+                exact = weights(at) if op.online else weights(at) / total(at)
+                return self.cast(self.cast(exact, kind))
+
+            output = self.reduce(
+                "products_of_weights",
+                (*rows, *columns),
+                keys,
+                0.0,
+                plus,
+                lambda at: weight(at) * value(at),
+            )
+            if not op.online:
+                self.result("output", (*rows, *columns), output)
+                return
+            shrink = self.compute("shrink", rows, lambda at: power(old(at) - maximum(at)))
+            carried, summed = self.operand("output_init"), self.operand("sum_init")
+            self.result(
+                "output", (*rows, *columns), lambda at: shrink(at) * carried(at) + output(at)
+            )
+            self.result("max", rows, maximum)
+            self.result("sum", rows, lambda at: shrink(at) * summed(at) + total(at))
+
+    def score(self, products: Value, at: At) -> ir.Expr:
+        """Scale, region, mask and band at one point."""
+        op = self.op
+        to_base_2 = math.log2(math.e) if op.score_domain == "log2" else 1.0
+        score = products(at) * (self.scale * self.const(to_base_2))
+        if op.region is not None:
+            score = op.region(score)
+        nothing = self.const(-math.inf)
+        if "mask" in op.maps:
+            mask = self.load("mask")(at)
+            kind = str(mask.ty.dtype)
+            if kind.startswith(("float", "bfloat")):
+                score = score + self.cast(mask) * self.const(to_base_2)
+            else:
+                keep = mask if kind == "bool" else (mask & tirx.const(1, kind)) != 0
+                score = score + tirx.Select(keep, self.const(0.0), nothing)
+        if op.band is not None:
+            row_dim, key_dim = op.dims["m"][-1], op.dims["k2"][0]
+            position = at[row_dim]
+            if op.band.align_end:
+                position = position + self.extents[key_dim] - self.extents[row_dim]
+            if op.band.left is not None:
+                score = tirx.Select(at[key_dim] >= position - op.band.left, score, nothing)
+            if op.band.right is not None:
+                score = tirx.Select(at[key_dim] <= position + op.band.right, score, nothing)
+        return score
+
+
+def _larger(a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """The maximum; a NaN wins, on either side, as NumPy's and arith.maximumf's."""
+    return tirx.Select(tirx.Or(tirx.isnan(a), a > b), a, b)

@@ -1,0 +1,1 @@
+"""Contractions: op and canonical TensorIR."""

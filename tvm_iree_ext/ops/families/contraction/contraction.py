@@ -1,0 +1,400 @@
+"""Tensor contraction with a fused epilogue: matrix products of any rank, batched, transposed.
+
+    sums[parallel dims] = init + sum over the reduction dims of lhs * rhs
+    result = epilogue(sums, operand0, operand1, ...)
+
+at each point of the parallel dims, each operand read by its indexing map.  It is what
+``linalg.generic`` says of a contraction with an elementwise op behind it; IREE fuses these two.
+By the operands that have it, a dim is a batch dim (lhs, rhs and result), an m dim (lhs and result),
+an n dim (rhs and result), or a k dim (lhs and rhs), which is reduced; there may be several of each.
+
+Floats are multiplied and summed in float32, or float64 where an operand or the result is, and
+rounded once.  Products of int8 are summed in int32, which wraps as there.  Beyond what is in the
+dialect, lhs or rhs may be floats of 8 bits, and one of them int8 beside a float: numbers that were
+quantised, whose scale is for the epilogue; or for the prologue, where it is not the same for all
+of a sum:
+
+    sums[parallel dims] = init + sum over the reduction dims of lhs * prologue(rhs, prologue0, ...)
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
+from tvm_iree_ext.ops.base.op import Op, resolve
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
+from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+
+_NAME = "tvm_iree_ext.contraction"
+
+Dims = tuple[int, ...]
+
+FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
+"""What is multiplied."""
+
+_OF_INT8 = ("int32", "int8", *dtypes.FLOATS)
+
+
+@dataclass(frozen=True, eq=False)
+class Contraction(Op):
+    """Made by :func:`contraction` or :func:`matmul`, which check it.
+
+    ``types`` and ``maps`` have ``lhs``, ``rhs``, ``prologue0`` and so on, ``init`` where there is
+    one, ``operand0`` and so on, and ``result``.
+    """
+
+    types: Mapping[str, TensorType]
+    maps: Mapping[str, IndexingMap]
+    extents: tuple[Extent, ...]
+    epilogue: Region | None
+    prologue: Region | None = None
+
+    name = _NAME
+
+    @cached_property
+    def signature(self) -> Signature:
+        """``lhs, rhs, prologue0, ..., [init,] operand0, ..., result``."""
+        operands = [Operand(n, kind.shape, kind.dtype) for n, kind in self.types.items()]
+        kind = self.types["result"]
+        is_init = self.epilogue is None and self.types.get("init") == kind
+        over = tuple(self.extents[dim] for dim in self.dims("lhs", "rhs"))
+        init = "init" if is_init and over else ""
+        operands[-1] = Operand("result", kind.shape, kind.dtype, "result", init=init, over=over)
+        return Signature(tuple(operands))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Maps, extents and what the regions yield."""
+        found: dict[str, Any] = {
+            "indexing_maps": {name: str(one) for name, one in self.maps.items()},
+            "extents": list(self.extents),
+        }
+        if self.epilogue is not None:
+            found["epilogue"] = self.epilogue.text
+        if self.prologue is not None:
+            found["prologue"] = self.prologue.text
+        return found
+
+    @property
+    def accumulator_dtype(self) -> str:
+        """The type of sums."""
+        return _accumulator(self.types)
+
+    @property
+    def has_init(self) -> bool:
+        """Whether sums begin with an operand."""
+        return "init" in self.types
+
+    @cached_property
+    def others(self) -> tuple[str, ...]:
+        """The operands that the epilogue takes beside the sum."""
+        return tuple(name for name in self.types if name.startswith("operand"))
+
+    @cached_property
+    def beside_rhs(self) -> tuple[str, ...]:
+        """The operands that the prologue takes beside rhs."""
+        return tuple(name for name in self.types if name.startswith("prologue"))
+
+    def factor_dtype(self, name: str) -> str:
+        """The type that holds what is multiplied of ``lhs`` or ``rhs``."""
+        return self.types[name if self.prologue is None else "lhs"].dtype
+
+    def dims(self, *operands: str) -> Dims:
+        """The dims that of lhs, rhs and result just these have, in ascending order."""
+        return tuple(
+            dim
+            for dim in range(len(self.extents))
+            if all(
+                (dim in self.maps[one].dims) == (one in operands)
+                for one in ("lhs", "rhs", "result")
+            )
+        )
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Two for each product."""
+        return 2 * prod(resolve(extent, extents) for extent in self.extents)
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """The sums, and the epilogue of each."""
+        from tvm_iree_ext.ops.families.contraction.contraction_canonical import (
+            canonical_contraction,
+        )
+
+        return canonical_contraction(self)
+
+
+def contraction(
+    lhs: OperandLike,
+    rhs: OperandLike,
+    operands: Sequence[OperandLike] = (),
+    *,
+    indexing_maps: Sequence[str | IndexingMap],
+    prologue: RegionLike | None = None,
+    prologue_operands: Sequence[OperandLike] = (),
+    init: OperandLike | None = None,
+    epilogue: RegionLike | None = None,
+    dtype: str = "float32",
+    result_dtype: str | None = None,
+) -> Contraction:
+    """Contract two tensors, and put each sum through an epilogue.
+
+    Args:
+        lhs, rhs: shapes (of ``dtype``), :class:`TensorType`, or anything with ``shape`` and
+            ``dtype``: floats, those of 8 bits among them, or int8.  Extents are numbers, names of
+            extents known at call time, or ``"?"``.
+        operands: what the epilogue takes beside the sum; the same, of any type.
+        indexing_maps: of lhs, rhs, each of ``prologue_operands`` and of ``operands``, and the
+            result, as ``"(d0, d1, d2) -> (d0, d2)"``: projected permutations.
+        prologue: takes an element of rhs as ``arg0`` and one of each of ``prologue_operands`` as
+            ``arg1`` and so on, all in the type of sums; yields the factor of lhs' element in that
+            type, which is rounded to lhs' type at most.  Then lhs is float16 or wider, and rhs may
+            be uint8, too.
+        prologue_operands: what the prologue takes beside rhs, of any type and of rhs' dims.
+        init: what sums begin with, of the result's shape; bare shapes are of the type of sums.
+        epilogue: takes the sum as ``arg0`` and an element of each of ``operands`` as ``arg1`` and
+            so on; yields the element of the result.  Floats come in the type of sums (float32
+            where sums are int32), integers below int32 as int32.  It yields the type of sums, or
+            float32 where sums are int32 and the result is a float.
+        dtype: element type of operands given as bare shapes.
+        result_dtype: by default that of lhs and rhs, float32 or float64 where they differ or have
+            8 bits, and int32 where both are int8.
+
+    Returns:
+        The op.  Its kernel takes lhs, rhs, ``prologue_operands``, init where there is one, then
+        ``operands``.
+
+    Raises:
+        OpError: for an operand, extent, dtype, map or region that does not fit.
+    """
+    made = prologue is not None
+    if prologue_operands and not made:
+        count = len(prologue_operands)
+        raise OpError(f"{_NAME}: has {count} operands for a prologue, and no prologue")
+    every = dtypes.FLOATS + dtypes.INTEGERS
+    types = {
+        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, dtypes.FLOATS if made else FACTORS, least=0),
+        "rhs": as_tensor(
+            _NAME, "rhs", rhs, dtype, (*FACTORS, "uint8") if made else FACTORS, least=0
+        ),
+    }
+    whole = _whole(types)
+    result = _result_dtype({**types, "rhs": types["lhs" if made else "rhs"]}, result_dtype)
+    beside = {
+        f"prologue{i}": as_tensor(_NAME, f"prologue{i}", one, dtype, every, least=0)
+        for i, one in enumerate(prologue_operands)
+    }
+    types |= beside
+    others = {
+        f"operand{i}": as_tensor(_NAME, f"operand{i}", one, dtype, every, least=0)
+        for i, one in enumerate(operands)
+    }
+    if others and epilogue is None:
+        raise OpError(f"{_NAME}: has {len(others)} operands for an epilogue, and no epilogue")
+    maps = parse_maps(_NAME, indexing_maps, [*types, *others, "result"])
+    _check_maps(maps)
+    scalar = {"result": TensorType((), result)}
+    if init is not None:
+        sums = _accumulator({**types, **others, **scalar})
+        allowed = ("int32",) if whole else dtypes.FLOATS
+        types["init"] = as_tensor(_NAME, "init", init, sums, allowed, least=0)
+        maps = {
+            **{name: maps.pop(name) for name in list(types)[:-1]},
+            "init": maps["result"],
+            **maps,
+        }
+    types |= others
+    settled, extents = resolve_extents(_NAME, types, {name: maps[name] for name in types}, {})
+    shape = tuple(extents[axis[0]] if axis else 1 for axis in maps["result"].axes)
+    settled["result"] = TensorType(shape, result)
+    end = _epilogue(settled, others, epilogue)
+    if prologue is None:
+        return Contraction(settled, maps, extents, end)
+    wide = _wide(settled)
+    factor = trace(_NAME, prologue, [wide] * (1 + len(beside)), wide)
+    used: list[tirx.Var] = []
+    tvm_ffi.structural_walk(factor.body, (tirx.Var, used.append))
+    if not any(var.same_as(factor.parameters[0]) for var in used):
+        raise OpError(f"{_NAME}: the prologue {factor.text} has no arg0, the element of rhs")
+    return Contraction(settled, maps, extents, end, factor)
+
+
+def matmul(
+    lhs: OperandLike,
+    rhs: OperandLike,
+    operands: Sequence[OperandLike] = (),
+    *,
+    transpose_lhs: bool = False,
+    transpose_rhs: bool = False,
+    init: OperandLike | None = None,
+    epilogue: RegionLike | None = None,
+    dtype: str = "float32",
+    result_dtype: str | None = None,
+) -> Contraction:
+    """The contraction that ``numpy.matmul`` is: of the last two axes, for each batch.
+
+    Args:
+        lhs: (..., m, k), or (..., k, m) with ``transpose_lhs``; or (k,) alone.
+        rhs: (..., k, n), or (..., n, k) with ``transpose_rhs``; or (k,) alone.
+        operands: of the epilogue; their axes are the result's last ones, and where an extent is 1
+            and the result's is not, or an axis is not there, one element goes for all.
+        init, epilogue, dtype, result_dtype: as of :func:`contraction`.
+
+    Batches broadcast as in NumPy: an extent of 1 goes with any.
+
+    Raises:
+        OpError: as there, and for operands of rank 0, batches that do not fit, and more axes than
+            the result has.
+    """
+    every = dtypes.FLOATS + dtypes.INTEGERS
+    given = {
+        "lhs": as_tensor(_NAME, "lhs", lhs, dtype, FACTORS, least=0),
+        "rhs": as_tensor(_NAME, "rhs", rhs, dtype, FACTORS, least=0),
+    }
+    others = [
+        as_tensor(_NAME, f"operand{i}", o, dtype, every, least=0) for i, o in enumerate(operands)
+    ]
+    batches: dict[str, tuple[Extent, ...]] = {}
+    for name, kind in given.items():
+        if not kind.shape:
+            raise OpError(f"{_NAME}: {name} is a scalar; expected a vector, a matrix or more")
+        batches[name] = kind.shape[:-2]
+    count = max(map(len, batches.values()))
+    m, n, k = count, count + 1, count + 2
+    ends = {"lhs": [k, m] if transpose_lhs else [m, k], "rhs": [n, k] if transpose_rhs else [k, n]}
+    batch = [_broadcast(batches, count, dim) for dim in range(count)]
+    result = list(range(count))
+    full = list(batch)
+    for name, own in (("lhs", m), ("rhs", n)):
+        shape = given[name].shape
+        if len(shape) == 1:
+            ends[name] = [k]
+        else:
+            result.append(own)
+            full.append(shape[-2:][ends[name].index(own)])
+    used = sorted({*result, k})
+
+    def axes(shape: Sequence[Extent], dims: Sequence[int], against: Sequence[Extent]) -> Any:
+        return tuple(
+            () if extent == 1 and wide != 1 else (used.index(dim),)
+            for extent, dim, wide in zip(shape, dims, against, strict=True)
+        )
+
+    def last(dims: Sequence[Any], rank: int) -> Sequence[Any]:
+        return dims[len(dims) - rank :]
+
+    maps = []
+    for name, lead in batches.items():
+        own = axes(lead, last(range(count), len(lead)), last(batch, len(lead)))
+        maps.append(IndexingMap(len(used), own + tuple((used.index(d),) for d in ends[name])))
+    for i, one in enumerate(others):
+        rank = len(one.shape)
+        if rank > len(result):
+            raise OpError(
+                f"{_NAME}: operand{i} has rank {rank}; expected at most {len(result)}"
+                " as the result has"
+            )
+        maps.append(IndexingMap(len(used), axes(one.shape, last(result, rank), last(full, rank))))
+    maps.append(IndexingMap(len(used), tuple((used.index(dim),) for dim in result)))
+    return contraction(
+        given["lhs"],
+        given["rhs"],
+        others,
+        indexing_maps=maps,
+        init=init,
+        epilogue=epilogue,
+        result_dtype=result_dtype,
+    )
+
+
+def _broadcast(batches: Mapping[str, Sequence[Extent]], count: int, dim: int) -> Extent:
+    """The extent of a batch dim of all operands."""
+    found: Extent = 1
+    for batch in batches.values():
+        axis = dim - (count - len(batch))
+        extent = batch[axis] if axis >= 0 else 1
+        if extent == 1 or extent == found:
+            continue
+        if isinstance(found, int) and isinstance(extent, int) and found != 1:
+            raise OpError(
+                f"{_NAME}: rhs axis {axis} has extent {extent}; expected {found} as in lhs, or 1"
+            )
+        found = extent if found == 1 or isinstance(extent, int) else found
+    return found
+
+
+def _accumulator(types: Mapping[str, TensorType]) -> str:
+    """The type of sums."""
+    return "int32" if _whole(types) else _wide(types)
+
+
+def _whole(types: Mapping[str, TensorType]) -> bool:
+    """Whether products are of integers."""
+    return types["lhs"].dtype == types["rhs"].dtype == "int8"
+
+
+def _wide(types: Mapping[str, TensorType]) -> str:
+    """The type in which floats are computed."""
+    return "float64" if any(one.dtype == "float64" for one in types.values()) else "float32"
+
+
+def _result_dtype(types: Mapping[str, TensorType], given: str | None) -> str:
+    kinds = {one.dtype for one in types.values()}
+    if given is not None:
+        allowed = _OF_INT8 if _whole(types) else dtypes.FLOATS
+        return as_tensor(_NAME, "result", (), given, allowed).dtype
+    if _whole(types):
+        return "int32"
+    return kinds.pop() if len(kinds) == 1 and kinds <= set(dtypes.FLOATS) else _wide(types)
+
+
+def _check_maps(maps: Mapping[str, IndexingMap]) -> None:
+    dims = {name: set(one.dims) for name, one in maps.items()}
+    for name, one in maps.items():
+        if any(len(axis) > 1 for axis in one.axes):
+            raise OpError(f"{_NAME}: the indexing map of {name} is no projected permutation: {one}")
+    for dim in range(maps["lhs"].num_dims):
+        homes = [name for name in ("lhs", "rhs", "result") if dim in dims[name]]
+        if len(homes) < 2:
+            where = f"of {homes[0]} alone" if homes else "of none"
+            raise OpError(
+                f"{_NAME}: d{dim} is in the indexing map {where}; expected two or all of"
+                " lhs, rhs and result"
+            )
+    if any(not axis for axis in maps["result"].axes):
+        raise OpError(f"{_NAME}: the indexing map of result has an axis without a dim")
+    for name, own in dims.items():
+        if name.startswith("operand") and (reduced := sorted(own - dims["result"])):
+            raise OpError(
+                f"{_NAME}: the indexing map of {name} has d{reduced[0]}, which is reduced"
+            )
+        if name.startswith("prologue") and (foreign := sorted(own - dims["rhs"])):
+            raise OpError(
+                f"{_NAME}: the indexing map of {name} has d{foreign[0]}, which that of rhs has not"
+            )
+
+
+def seen_dtype(dtype: str, wide: str) -> str:
+    """The type in which an epilogue sees an operand's elements."""
+    if dtype in dtypes.FLOATS:
+        return wide
+    return "int32" if dtype in ("int8", "int16", "uint8", "uint16") else dtype
+
+
+def _epilogue(
+    types: Mapping[str, TensorType], others: Mapping[str, TensorType], region: RegionLike | None
+) -> Region | None:
+    if region is None:
+        return None
+    sums, wide = _accumulator(types), _wide(types)
+    seen = [sums, *(seen_dtype(one.dtype, wide) for one in others.values())]
+    yields = wide if types["result"].dtype in dtypes.FLOATS else sums
+    return trace(_NAME, region, seen, yields)

@@ -1,0 +1,74 @@
+"""The canonical TensorIR of a contraction: blocks ``sums``, ``result``."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+
+_ZERO = tirx.const(0, "int64")
+
+
+def canonical_contraction(op: "Contraction") -> tirx.PrimFunc:
+    """A reduction, and the epilogue of what it gives."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _canonical(op, Parameters.declare(op))
+    return builder.get()
+
+
+def _canonical(op: "Contraction", parameters: Parameters) -> None:
+    extents = [as_index(parameters.extent(extent)) for extent in op.extents]
+    dims, reduced = op.maps["result"].dims, op.dims("lhs", "rhs")
+    held = op.accumulator_dtype
+
+    def element(name: str, at: Mapping[int, Any], dtype: str) -> ir.Expr:
+        place = [at[axis[0]] if axis else _ZERO for axis in op.maps[name].axes]
+        return convert(parameters.buffers[name][tuple(place)], dtype)
+
+    def product(at: Mapping[int, Any]) -> ir.Expr:
+        factor = element("rhs", at, held)
+        if op.prologue is not None:
+            factor = op.prologue(factor, *(element(name, at, held) for name in op.beside_rhs))
+        return element("lhs", at, held) * factor
+
+    def place(at: Mapping[int, Any]) -> list[ir.Expr]:
+        return [at[dim] for dim in dims] or [_ZERO]
+
+    with I.sblock("root"):
+        sums = I.sblock_alloc_buffer([extents[d] for d in dims] or [as_index(1)], held)
+
+        def start(at: Mapping[int, Any]) -> None:
+            first = element("init", at, held) if op.has_init else tirx.const(0, held)
+            I.buffer_store(sums, first, place(at))
+
+        def step(at: Mapping[int, Any]) -> None:
+            I.buffer_store(sums, sums[tuple(place(at))] + product(at), place(at))
+
+        if not reduced:
+
+            def single(at: Mapping[int, Any]) -> None:
+                value = product(at)
+                value = element("init", at, held) + value if op.has_init else value
+                I.buffer_store(sums, value, place(at))
+
+            block_over("sums", extents, dims, (), single)
+        else:
+            block_over("sums", extents, dims, reduced, step, start)
+
+        def finish(at: Mapping[int, Any]) -> None:
+            value = sums[tuple(place(at))]
+            if op.epilogue is not None:
+                seen = [str(one.ty.dtype) for one in op.epilogue.parameters[1:]]
+                rest = [element(n, at, d) for n, d in zip(op.others, seen, strict=True)]
+                value = op.epilogue(value, *rest)
+            target = parameters.buffers["result"]
+            I.buffer_store(target, convert(value, str(target.dtype)), [at[dim] for dim in dims])
+
+        block_over("result", extents, dims, (), finish)

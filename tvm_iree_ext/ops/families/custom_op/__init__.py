@@ -1,0 +1,1 @@
+"""custom_op: op and canonical TensorIR."""

@@ -1,0 +1,1 @@
+"""to_simt, to_simd and to_layout: op and canonical TensorIR."""

@@ -1,0 +1,136 @@
+"""The canonical TensorIR of to_simt and to_simd: the layout's formulas, forward and inverse."""
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.layout.ownership import subgroup_parts
+from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.padding import padding_expr
+from tvm_iree_ext.ops.base.parameters import Parameters
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.ops.families.distribution.distribution import Distribution
+
+
+def canonical(op: "Distribution") -> tirx.PrimFunc:
+    """The block ``to_simt`` or ``to_simd``, after a table where subgroups hold several parts."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        parameters = Parameters.declare(op)
+        source, result = parameters.buffers["input"], parameters.buffers["result"]
+        if op.distributes:
+            table = _table(parameters, "held", _tiles_held(op)) if op.parts > 1 else None
+            with Block("to_simt", parameters, op.parts_shape) as at:
+                place = _coordinate(op, at, table)
+                inside = [
+                    x < _i64(extent)
+                    for x, extent, whole in zip(
+                        place, op.extents, op.layout.undistributed_shape, strict=True
+                    )
+                    if extent < whole
+                ]
+                value = source[tuple(place)]
+                if inside:
+                    padding = padding_expr(op.padding, parameters.scalars.get("padding"), op.dtype)
+                    value = tirx.if_then_else(tirx.all(*inside), value, padding)
+                I.buffer_store(result, value, at)
+        else:
+            table = _table(parameters, "part", _part_of_tile(op)) if op.parts > 1 else None
+            with Block("to_simd", parameters, op.extents) as at:
+                I.buffer_store(result, source[tuple(_owner(op, at, table))], at)
+    return builder.get()
+
+
+def _i64(value: int) -> ir.Expr:
+    return tirx.const(value, "int64")
+
+
+def _table(parameters: Parameters, name: str, values: Sequence[int]) -> Any:
+    """A buffer of numbers that are known."""
+    table = I.sblock_alloc_buffer([len(values)], "int64")
+    with Block(name, parameters, ()):
+        for place, value in enumerate(values):
+            I.buffer_store(table, _i64(value), [place])
+    return table
+
+
+def _tiles_held(op: "Distribution") -> list[int]:
+    """The subgroup tiles that each subgroup holds, by their row-major numbers."""
+    held = subgroup_parts(op.layout, op.num_subgroups).reshape(-1, op.layout.rank)
+    return [int(np.ravel_multi_index(tuple(one), op.layout.subgroup_tile)) for one in held]
+
+
+def _part_of_tile(op: "Distribution") -> list[int]:
+    """The part as which its subgroup holds each subgroup tile."""
+    return [int(place) % op.parts for place in np.argsort(_tiles_held(op))]
+
+
+def _split(value: ir.Expr, extents: Sequence[int]) -> list[ir.Expr]:
+    """A row-major position as an index."""
+    strides = [prod(extents[dim + 1 :]) for dim in range(len(extents))]
+    return [
+        tirx.floormod(tirx.floordiv(value, _i64(stride)), _i64(extent))
+        for extent, stride in zip(extents, strides, strict=True)
+    ]
+
+
+def _coordinate(op: "Distribution", at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
+    """Where the element at ``[g, t, (p,) *local]`` is in the whole."""
+    layout, rank = op.layout, op.layout.rank
+    subgroup, lane, *local = at
+    if table is not None:
+        part, *local = local
+        tile = _split(table[subgroup * _i64(op.parts) + part], layout.subgroup_tile)
+    else:
+        tile = _virtual(subgroup, layout.subgroup_tile, layout.subgroup_strides)
+    thread = _virtual(lane, layout.thread_tile, layout.thread_strides)
+    place = []
+    for dim in range(rank):
+        _, batches, outers, threads, elements = (_i64(tiles[dim]) for tiles in layout.tiles)
+        if op.packed:
+            batch, outer, element = local[dim::rank]
+        else:
+            rest, element = (f(local[dim], elements) for f in (tirx.floordiv, tirx.floormod))
+            batch, outer = (f(rest, outers) for f in (tirx.floordiv, tirx.floormod))
+        x = (tile[dim] * batches + batch) * outers + outer
+        place.append((x * threads + thread[dim]) * elements + element)
+    return place
+
+
+def _virtual(number: ir.Expr, tiles: Sequence[int], strides: Sequence[int]) -> list[ir.Expr]:
+    """The virtual id of a subgroup or lane."""
+    return [
+        tirx.floormod(tirx.floordiv(number, _i64(stride)), _i64(tile)) if stride else _i64(0)
+        for tile, stride in zip(tiles, strides, strict=True)
+    ]
+
+
+def _owner(op: "Distribution", at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
+    """Where the first owner of an element of the whole holds it."""
+    layout = op.layout
+    digits = []
+    for dim, x in enumerate(at):
+        found = []
+        for tiles in reversed(layout.tiles[1:]):
+            found.append(tirx.floormod(x, _i64(tiles[dim])))
+            x = tirx.floordiv(x, _i64(tiles[dim]))
+        digits.append([x, *reversed(found)])
+    subgroup, lane, number = _i64(0), _i64(0), _i64(0)
+    for dim, (tile, _, _, thread, _) in enumerate(digits):
+        subgroup = subgroup + tile * _i64(layout.subgroup_strides[dim])
+        lane = lane + thread * _i64(layout.thread_strides[dim])
+        number = number * _i64(layout.subgroup_tile[dim]) + tile
+    place = [subgroup, lane]
+    if table is not None:
+        place = [tirx.floormod(subgroup, _i64(op.num_subgroups)), lane, table[number]]
+    if op.packed:
+        return place + [digits[dim][level] for level in (1, 2, 4) for dim in range(layout.rank)]
+    for dim, (_, batch, outer, _, element) in enumerate(digits):
+        outers, elements = (_i64(tiles[dim]) for tiles in (layout.outer_tile, layout.element_tile))
+        place.append((batch * outers + outer) * elements + element)
+    return place

@@ -1,0 +1,165 @@
+"""``iree_vector_ext.to_layout``: says which lane holds which element; the value is unchanged.
+
+    result = input
+
+The layout is a :class:`~tvm_iree_ext.layout.NestedLayout`.  What a change of layouts costs is asked
+of the op: :meth:`ToLayout.conversion_from`.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from tvm import tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import LayoutError, OpError
+from tvm_iree_ext.base.signature import Operand, Signature, TensorType
+from tvm_iree_ext.layout import Conversion, Movement, NestedLayout, analyse_conversion, parse_layout
+from tvm_iree_ext.ops.base.canonical_function import Block, Parameters
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, as_vector, named_extents
+
+LayoutLike = NestedLayout | str | Mapping[str, Any]
+OperandKind = Literal["tensor", "vector", "buffer"]
+
+_NAME = "iree_vector_ext.to_layout"
+
+
+@dataclass(frozen=True, eq=False)
+class ToLayout(Op):
+    """Made by :func:`to_layout`, which checks it."""
+
+    type: TensorType
+    layout: NestedLayout
+    shared_memory_conversion: bool
+    mma_kind: Any
+    name: str = _NAME
+
+    @property
+    def signature(self) -> Signature:
+        """``input, result``."""
+        shape, dtype = self.type.shape, self.type.dtype
+        return Signature(
+            (Operand("input", shape, dtype), Operand("result", shape, dtype, "result"))
+        )
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The dialect's."""
+        return {
+            "layout": str(self.layout),
+            "shared_memory_conversion": self.shared_memory_conversion,
+            "mma_kind": self.mma_kind,
+        }
+
+    def conversion_from(
+        self,
+        source: LayoutLike,
+        num_subgroups: int,
+        subgroup_size: int,
+        *,
+        packed: bool = False,
+    ) -> Conversion:
+        """What it takes to get here from a value that has another layout.
+
+        Raises:
+            LayoutError: for layouts of different shapes, or that do not fit the hardware.
+        """
+        layout = as_layout(self.name, source)
+        return analyse_conversion(layout, self.layout, num_subgroups, subgroup_size, packed=packed)
+
+    def goes_through_shared_memory(
+        self, source: LayoutLike, num_subgroups: int, subgroup_size: int
+    ) -> bool:
+        """Whether a change from another layout does: where this op demands it, or nothing else can.
+
+        Raises:
+            LayoutError: as :meth:`conversion_from`.
+        """
+        found = self.conversion_from(source, num_subgroups, subgroup_size)
+        return self.shared_memory_conversion or found.movement is Movement.SHARED
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """None: data only move."""
+        return 0
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """The block ``to_layout``, a copy."""
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            parameters = Parameters(self)
+            with Block("to_layout", parameters, self.type.shape) as at:
+                I.buffer_store(parameters["result"], parameters["input"][tuple(at)], at)
+        return builder.get()
+
+
+def to_layout(
+    input: OperandLike,
+    layout: LayoutLike,
+    *,
+    shared_memory_conversion: bool = False,
+    mma_kind: Any = None,
+    operand_kind: OperandKind = "tensor",
+    dtype: str = "float32",
+) -> ToLayout:
+    """``input``, with a layout.
+
+    Args:
+        input: a shape (of ``dtype``), a :class:`TensorType`, or anything with ``shape`` and
+            ``dtype``.
+        layout: a NestedLayout, the text of its attribute, or its seven lists by name.
+        shared_memory_conversion: demands that a change of layouts goes through shared memory.
+        mma_kind: names the matrix instruction whose layout this is, as text or plain JSON.
+        operand_kind: a ``"tensor"`` may be smaller than the layout; a ``"vector"`` and a
+            ``"buffer"`` have its extents, and a vector's are all numbers.
+        dtype: element type of an input given as a bare shape.
+
+    Raises:
+        OpError: for a rank or extent that is not the layout's, and attributes that do not fit.
+    """
+    if operand_kind not in get_args(OperandKind):
+        kinds = ", ".join(get_args(OperandKind))
+        raise OpError(f"{_NAME}: operand_kind is {operand_kind!r}; expected one of {kinds}")
+    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    if operand_kind == "vector":
+        kind = as_vector(_NAME, "input", input, dtype, allowed)
+    else:
+        kind = named_extents(as_tensor(_NAME, "input", input, dtype, allowed, least=0), "input")
+    nested = as_layout(_NAME, layout)
+    try:
+        nested.check_shape(kind.shape, exact=operand_kind != "tensor", op=_NAME)
+    except LayoutError as error:
+        raise OpError(str(error)) from None
+    if not isinstance(shared_memory_conversion, bool):
+        raise OpError(
+            f"{_NAME}: shared_memory_conversion is {shared_memory_conversion!r};"
+            " expected True or False"
+        )
+    try:
+        json.dumps(mma_kind)
+    except (TypeError, ValueError):
+        raise OpError(
+            f"{_NAME}: mma_kind is {mma_kind!r}; expected a text, or plain JSON values"
+        ) from None
+    return ToLayout(kind, nested, shared_memory_conversion, mma_kind)
+
+
+def as_layout(op: str, layout: object) -> NestedLayout:
+    """A layout given in one of three ways.
+
+    Raises:
+        OpError: for anything else, and for a text or lists that are at fault.
+    """
+    try:
+        if isinstance(layout, NestedLayout):
+            return layout
+        if isinstance(layout, str):
+            return parse_layout(layout)
+        if isinstance(layout, Mapping):
+            return NestedLayout(**layout)
+    except (LayoutError, TypeError) as error:
+        raise OpError(f"{op}: layout: {error}") from None
+    raise OpError(f"{op}: layout is {layout!r}; expected a NestedLayout, its text or its lists")

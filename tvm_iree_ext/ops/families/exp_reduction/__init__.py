@@ -1,0 +1,1 @@
+"""exp_reduction: op and canonical TensorIR."""

@@ -1,0 +1,141 @@
+"""The canonical PrimFunc of exp_reduction: one block for each line of its formula."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+from tvm_iree_ext.ops.base.regions import maximum
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
+
+At: TypeAlias = Mapping[int, Any]
+Value: TypeAlias = Callable[[At], ir.Expr]
+
+
+def canonical(op: "ExpReduction") -> tirx.PrimFunc:
+    """Blocks ``maximum``, ``weights``, ``norm``, then ``output1`` and so on, and the results."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _Canonical(op).emit()
+    return builder.get()
+
+
+class _Canonical:
+    """The function under construction."""
+
+    def __init__(self, op: "ExpReduction") -> None:
+        self.op = op
+        self.parameters = Parameters.declare(op)
+        self.extents = [as_index(self.parameters.extent(extent)) for extent in op.extents]
+
+    def element(self, name: str, operand: str, dtype: str) -> Value:
+        """An operand's element, in a type."""
+        buffer, dims = self.parameters.buffers[operand], self.op.maps[name].dims
+        return lambda at: convert(buffer[tuple(at[dim] for dim in dims)], dtype)
+
+    def block(
+        self,
+        name: str,
+        dims: Sequence[int],
+        reduced: Sequence[int],
+        body: Callable[[At], None],
+        init: Callable[[At], None] | None = None,
+    ) -> None:
+        """A block over spatial dims and reduced ones, each in the order given."""
+        block_over(name, self.extents, dims, reduced, body, init)
+
+    def reduce(
+        self,
+        name: str,
+        dims: Sequence[int],
+        reduced: Sequence[int],
+        start: Value,
+        step: Callable[[At, ir.Expr], ir.Expr],
+        dtype: str,
+    ) -> Value:
+        """Blocks that take ``start`` through ``step`` at each reduced point."""
+        shape = [self.extents[dim] for dim in dims] or [tirx.const(1, "int64")]
+        buffer = I.sblock_alloc_buffer(shape, dtype)
+
+        def place(at: At) -> list[Any]:
+            return [at[dim] for dim in dims] or [tirx.const(0, "int64")]
+
+        if not reduced:
+            self.block(
+                name, dims, (), lambda at: I.buffer_store(buffer, step(at, start(at)), place(at))
+            )
+        else:
+            self.block(
+                name,
+                dims,
+                reduced,
+                lambda at: I.buffer_store(buffer, step(at, buffer[tuple(place(at))]), place(at)),
+                lambda at: I.buffer_store(buffer, start(at), place(at)),
+            )
+        return lambda at: buffer[tuple(place(at))]
+
+    def emit(self) -> None:
+        """The whole function."""
+        op, dtype = self.op, self.op.compute_dtype
+        rows, keys = op.row_dims, op.key_dims
+        power = tirx.exp2 if op.score_domain == "log2" else tirx.exp
+        with I.sblock("root"):
+            scores = self.element("input0", "input0", dtype)
+            given = self.element("output0", "init0", dtype)
+            newest = self.reduce(
+                "maximum", rows, keys, given, lambda at, m: maximum(m, scores(at)), dtype
+            )
+            weights = self.reduce(
+                "weights",
+                (*rows, *keys),
+                (),
+                scores,
+                lambda at, score: power(score - newest(at)),
+                dtype,
+            )
+            norm = self.reduce(
+                "norm", rows, (), given, lambda at, old: power(old - newest(at)), dtype
+            )
+            inputs = [weights] + [
+                self.element(f"input{i}", f"input{i}", str(op.regions[0].parameters[i].ty.dtype))
+                for i in range(1, len(op.inputs))
+            ]
+            self.result(0, newest)
+            for j in op.accumulators():
+                self.result(j, self.accumulator(j, inputs, norm))
+
+    def accumulator(self, j: int, inputs: Sequence[Value], norm: Value) -> Value:
+        """The final value of an output."""
+        op = self.op
+        region, count = op.regions[j], len(op.inputs)
+        dtype = str(region.body.ty.dtype)
+        carried = self.element(f"output{j}", f"init{j}", dtype)
+        reads = op.reads(j)
+
+        def start(at: At) -> ir.Expr:
+            return carried(at) * norm(at) if j in op.exp_reduced_operands else carried(at)
+
+        def step(at: At, value: ir.Expr) -> ir.Expr:
+            arguments = list(region.parameters)
+            for i in reads:
+                arguments[i] = inputs[i](at)
+            arguments[count + j] = value
+            return region(*arguments)
+
+        dims = tuple(sorted(op.maps[f"output{j}"].dims))
+        return self.reduce(f"output{j}", dims, op.reduced(j), start, step, dtype)
+
+    def result(self, j: int, value: Value) -> None:
+        """A block that stores an output, in its type."""
+        buffer, dims = self.parameters.buffers[f"result{j}"], self.op.maps[f"output{j}"].dims
+
+        def store(at: At) -> None:
+            place = [at[dim] for dim in dims]
+            I.buffer_store(buffer, convert(value(at), str(buffer.dtype)), place)
+
+        self.block(f"result{j}", tuple(sorted(dims)), (), store)

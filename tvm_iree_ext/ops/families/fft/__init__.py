@@ -1,0 +1,1 @@
+"""Fourier transforms: butterfly stages, and whole ones: op and canonical TensorIR."""

@@ -1,0 +1,159 @@
+"""The canonical TensorIR of a butterfly stage, one block of one butterfly, and of transforms."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.ops.base.canonical_function import convert
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.ops.families.fft.fft import Fft
+    from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
+
+
+def canonical(op: "Fft") -> tirx.PrimFunc:
+    """The PrimFunc: a block ``butterfly`` over the rows' dims, blocks and positions in a block."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name(op.entry)
+        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+        _emit(op)
+    return builder.get()
+
+
+def _emit(op: "Fft") -> None:
+    symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
+    stage: ir.Expr = tirx.const(op.stage if isinstance(op.stage, int) else 0, "int64")
+    buffers: dict[str, Any] = {}
+    for operand in op.signature.operands:
+        if operand.role == "scalar":
+            stage = I.arg("stage", tirx.Var("stage", "int64"))
+            continue
+        shape = [
+            symbols[e] if isinstance(e, str) else tirx.const(e, "int64") for e in operand.shape
+        ]
+        buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+        buffers[operand.name] = I.arg(operand.name, buffer)
+    *outer, length = buffers["real"].shape
+    one = tirx.const(1, "int64")
+    half = (
+        tirx.const(2 ** (op.stage - 1), "int64")
+        if isinstance(op.stage, int)
+        else one << (stage - one)
+    )
+
+    def load(name: str, *at: ir.Expr) -> ir.Expr:
+        value = buffers[name][at]
+        return value if op.dtype == op.compute_dtype else tirx.Cast(op.compute_dtype, value)
+
+    def store(name: str, value: ir.Expr, at: list[ir.Expr]) -> None:
+        value = value if op.dtype == op.compute_dtype else tirx.Cast(op.dtype, value)
+        I.buffer_store(buffers[name], value, at)
+
+    extents = [*outer, tirx.floordiv(length, half * 2), half]
+    with I.sblock("root"), I.grid(*extents) as loops, I.sblock("butterfly"):
+        axes = [I.axis.spatial(e, loop) for e, loop in zip(extents, loops, strict=True)]
+        *row, block, j = axes
+        low = block * (half * 2) + j
+        at_u, at_t = [*row, low], [*row, low + half]
+        if op.coefficients is not None:
+            w_real, w_imag = load("real_coeff", j), load("imag_coeff", j)
+        else:
+            turn = tirx.const(-math.pi, op.compute_dtype)
+            angle = turn * tirx.Cast(op.compute_dtype, j) / tirx.Cast(op.compute_dtype, half)
+            w_real, w_imag = tirx.cos(angle), tirx.sin(angle)
+        a_real, a_imag = load("real_init", *at_t), load("imag_init", *at_t)
+        t_real = w_real * a_real - w_imag * a_imag
+        t_imag = w_real * a_imag + w_imag * a_real
+        for name, t in (("real", t_real), ("imag", t_imag)):
+            u = load(f"{name}_init", *at_u)
+            store(name, u + t, at_u)
+            store(name, u - t, at_t)
+
+
+# Sums of as many terms as the transform is long, in one order: float32 would lose digits that
+# an algorithm of log n steps keeps.
+_EXACT = "float64"
+
+
+def canonical_transform(op: "FftTransform") -> tirx.PrimFunc:
+    """The PrimFunc: blocks ``part_real, sum_real, result_real``, and the same of imag."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name(op.entry)
+        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
+        _emit_transform(op)
+    return builder.get()
+
+
+def _emit_transform(op: "FftTransform") -> None:
+    symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
+
+    def number(extent: int | str) -> ir.Expr:
+        return symbols[extent] if isinstance(extent, str) else tirx.const(extent, "int64")
+
+    buffers: dict[str, Any] = {}
+    for operand in op.signature.operands:
+        shape = [number(extent) for extent in operand.shape]
+        buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
+        buffers[operand.name] = I.arg(operand.name, buffer)
+    results = [o for o in op.signature.operands if o.role == "result"]
+    shape = list(buffers["result_real"].shape)
+    zero, order = tirx.const(0.0, _EXACT), tirx.const(op.length, "int64")
+    run = tirx.const(math.isqrt(op.length), "int64")
+
+    def load(name: str, at: list[ir.Expr], j: ir.Expr) -> ir.Expr:
+        """Element j of the whole input: without an imaginary part, or with half of a spectrum."""
+        if name not in buffers:
+            return zero
+        mirrored = op.kind == "complex_to_real"
+        stored = tirx.Select(j * 2 > order, order - j, j) if mirrored else j
+        place = [*at[: op.axis], stored, *at[op.axis + 1 :]]
+        value = buffers[name][tuple(place)]
+        value = convert(value, _EXACT)
+        if mirrored and name == "imag":
+            real_only = tirx.any(j == 0, j * 2 == order)
+            value = tirx.Select(real_only, zero, tirx.Select(j * 2 > order, zero - value, value))
+        return value
+
+    with I.sblock("root"):
+        for operand in results:
+            part = operand.name.removeprefix("result_")
+            # In parts, so that errors of rounding do not grow with the length.
+            parts = I.sblock_alloc_buffer([*shape, tirx.ceildiv(order, run)], _EXACT)
+            total = I.sblock_alloc_buffer(shape, _EXACT)
+            with I.grid(*parts.shape, run) as loops, I.sblock(f"part_{part}"):
+                *outer, inner = loops
+                at = [I.axis.spatial(e, loop) for e, loop in zip(parts.shape, outer, strict=True)]
+                j = at[-1] * run + I.axis.reduce(run, inner)
+                with I.init():
+                    I.buffer_store(parts, zero, at)
+                turns = tirx.floormod(at[op.axis] * j, order)
+                # In half a turn to either side: the smaller the angle, the better its cosine.
+                turns = tirx.Select(turns * 2 > order, turns - order, turns)
+                angle = tirx.Cast(_EXACT, turns) * tirx.const(
+                    (2.0 if op.inverse else -2.0) * math.pi / op.length, _EXACT
+                )
+                # Past the end an element that there is, times nothing.
+                k = tirx.min(j, order - 1)
+                x, y = load("real", at[:-1], k), load("imag", at[:-1], k)
+                cosine, sine = tirx.cos(angle), tirx.sin(angle)
+                term = x * cosine - y * sine if part == "real" else x * sine + y * cosine
+                term = tirx.Select(j < order, term, zero)
+                I.buffer_store(parts, parts[tuple(at)] + term, at)
+            with I.grid(*parts.shape) as loops, I.sblock(f"sum_{part}"):
+                *outer, inner = loops
+                at = [I.axis.spatial(e, loop) for e, loop in zip(shape, outer, strict=True)]
+                i = I.axis.reduce(parts.shape[-1], inner)
+                with I.init():
+                    I.buffer_store(total, zero, at)
+                place = (*at, i)
+                I.buffer_store(total, total[tuple(at)] + parts[place], at)
+            with I.grid(*shape) as loops, I.sblock(operand.name):
+                listed = list(loops) if isinstance(loops, Sequence) else [loops]
+                at = [I.axis.spatial(e, loop) for e, loop in zip(shape, listed, strict=True)]
+                value = total[tuple(at)] * tirx.const(op.scale, _EXACT)
+                I.buffer_store(buffers[operand.name], convert(value, op.dtype), at)

@@ -1,0 +1,1 @@
+"""Grouped products: op and canonical TensorIR."""

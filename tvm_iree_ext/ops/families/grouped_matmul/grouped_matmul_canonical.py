@@ -1,0 +1,73 @@
+"""The canonical TensorIR of a grouped product: blocks ``group``, ``sums``, ``result``."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul
+
+_ZERO = tirx.const(0, "int64")
+
+
+def canonical_grouped_matmul(op: "GroupedMatmul") -> tirx.PrimFunc:
+    """A row's group is how many groups end at it or before; a reduction; the epilogue."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _canonical(op, Parameters.declare(op))
+    return builder.get()
+
+
+def _canonical(op: "GroupedMatmul", parameters: Parameters) -> None:
+    full, (g, m, n, k) = op.full, range(4)
+    extents = [as_index(parameters.extent(extent)) for extent in full.extents]
+    held = full.accumulator_dtype
+
+    def element(name: str, at: Mapping[int, Any], dtype: str) -> ir.Expr:
+        place = [at[axis[0]] if axis else _ZERO for axis in full.maps[name].axes]
+        return convert(parameters.buffers[name][tuple(place)], dtype)
+
+    with I.sblock("root"):
+        group = I.sblock_alloc_buffer([extents[m]], "int64")
+        sums = I.sblock_alloc_buffer([extents[m], extents[n]], held)
+
+        def none(at: Mapping[int, Any]) -> None:
+            I.buffer_store(group, _ZERO, [at[m]])
+
+        def count(at: Mapping[int, Any]) -> None:
+            ended = convert(parameters.buffers["offsets"][at[g]], "int64") <= at[m]
+            I.buffer_store(group, group[at[m]] + tirx.Cast("int64", ended), [at[m]])
+
+        block_over("group", extents, (m,), (g,), count, none)
+
+        def own(at: Mapping[int, Any]) -> Mapping[int, Any]:
+            """With the row's group; of a row that has none, any."""
+            return {**at, g: tirx.min(group[at[m]], extents[g] - 1)}
+
+        def start(at: Mapping[int, Any]) -> None:
+            I.buffer_store(sums, tirx.const(0, held), [at[m], at[n]])
+
+        def step(at: Mapping[int, Any]) -> None:
+            product = element("lhs", at, held) * element("rhs", own(at), held)
+            I.buffer_store(sums, sums[at[m], at[n]] + product, [at[m], at[n]])
+
+        block_over("sums", extents, (m, n), (k,), step, start)
+
+        def finish(at: Mapping[int, Any]) -> None:
+            value = sums[at[m], at[n]]
+            if full.epilogue is not None:
+                seen = [str(one.ty.dtype) for one in full.epilogue.parameters[1:]]
+                rest = [element(o, own(at), d) for o, d in zip(full.others, seen, strict=True)]
+                value = full.epilogue(value, *rest)
+            target = parameters.buffers["result"]
+            value = convert(value, str(target.dtype))
+            there = group[at[m]] < extents[g]
+            zero = tirx.const(0, str(target.dtype))
+            I.buffer_store(target, tirx.Select(there, value, zero), [at[m], at[n]])
+
+        block_over("result", extents, (m, n), (), finish)

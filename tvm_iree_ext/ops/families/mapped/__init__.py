@@ -1,0 +1,1 @@
+"""map_load and map_store: op and canonical TensorIR."""

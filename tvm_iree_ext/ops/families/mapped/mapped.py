@@ -1,0 +1,261 @@
+"""``iree_linalg_ext.map_load`` and ``map_store``: elements moved by a function of their index.
+
+    map_load:   (c, padding) = region(x);  output[x] = source[c] if c lies in source, else padding
+    map_store:  (c, mask) = region(x);     output[c] = input[x] if mask holds and c lies in output
+
+x goes over all of output in ``map_load``, and over all of input in ``map_store``, whose region must
+not send two elements to one place; an output element that none is sent to keeps the init's value.
+Older IREE calls the ops ``map_gather`` and ``map_scatter``.
+
+Differences to the dialect, each with its reason: the init of ``map_store`` is an operand of its
+own, as for every op, and that of ``map_load``, whose value never shows, is none; a place outside
+of ``map_store``'s output, undefined there, is left out.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+
+from tvm_iree_ext.base import dtypes, scalar_text
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.op import Op, operand_bytes
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
+from tvm_iree_ext.tir.region_size import check_size
+
+IndexRegionLike = str | Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class IndexRegion:
+    """A traced function of an index: yields a place, and one value more.
+
+    ``source`` is the text that it was traced from, where it was one.
+    """
+
+    parameters: tuple[tirx.Var, ...]
+    symbols: tuple[tirx.Var, ...]
+    place: tuple[tvm.ir.Expr, ...]
+    value: tvm.ir.Expr
+    source: str | None
+
+    @property
+    def text(self) -> str:
+        """What it yields."""
+        return ", ".join(map(str, (*self.place, self.value)))
+
+    def __call__(
+        self, index: Sequence[tvm.ir.Expr], symbols: Mapping[str, tvm.ir.Expr]
+    ) -> tuple[list[tvm.ir.Expr], tvm.ir.Expr]:
+        """Place and value at an index, with ``symbols`` for the extents that it names."""
+        by_name = dict(symbols) | {
+            parameter.name: at for parameter, at in zip(self.parameters, index, strict=True)
+        }
+
+        def at_index(body: tvm.ir.Expr) -> tvm.ir.Expr:
+            return tvm_ffi.structural_map(body, (tirx.Var, lambda var: by_name[var.name]))
+
+        return [at_index(one) for one in self.place], at_index(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped(Op):
+    """Either op; made by :func:`map_load` and :func:`map_store`, which check it.
+
+    ``domain`` is the tensor over whose indices the op goes, ``other`` the one at whose places it
+    reads or writes.
+    """
+
+    name: str
+    domain: TensorType
+    other: TensorType
+    region: IndexRegion
+
+    @property
+    def loads(self) -> bool:
+        """Whether this is ``map_load``."""
+        return self.name.endswith("map_load")
+
+    @property
+    def dtype(self) -> str:
+        """The element type."""
+        return self.domain.dtype
+
+    @cached_property
+    def signature(self) -> Signature:
+        """``source, output``, or ``input, output_init, output``."""
+        if self.loads:
+            source = Operand("source", self.other.shape, self.dtype)
+            shape, over = self.domain.shape, self.other.shape
+            return Signature((source, Operand("output", shape, self.dtype, "result", over=over)))
+        shape, over = self.other.shape, self.domain.shape
+        return Signature(
+            (
+                Operand("input", over, self.dtype),
+                Operand("output_init", shape, self.dtype),
+                Operand("output", shape, self.dtype, "result", init="output_init", over=over),
+            )
+        )
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The region, over arg0, arg1, ..."""
+        return {"region": self.region.text}
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """None: data only move."""
+        return 0
+
+    def bytes(self, extents: Mapping[str, int] | None = None) -> int:
+        """Each element of the domain read and written; for a store also the copy of the init."""
+        operands = {operand.name: operand for operand in self.signature.operands}
+        if self.loads:
+            return 2 * operand_bytes(operands["output"], extents)
+        moved = operand_bytes(operands["input"], extents)
+        return 2 * moved + 2 * operand_bytes(operands["output"], extents)
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """An element of the domain per point."""
+        from tvm_iree_ext.ops.families.mapped.mapped_canonical import canonical
+
+        return canonical(self)
+
+
+def map_load(
+    source: OperandLike,
+    output: OperandLike,
+    region: IndexRegionLike,
+    *,
+    dtype: str = "float32",
+) -> Mapped:
+    """``output[x] = source[c]`` for ``c, padding = region(x)``, or the padding outside of source.
+
+    Args:
+        source: what is read; a shape (of ``dtype``), :class:`TensorType`, or anything with
+            ``shape`` and ``dtype``.
+        output: shape of the result; where it has a type, source's.
+        region: takes an index per axis of output, and yields one per axis of source and the
+            padding; a callable over TIR expressions, ``lambda i, j: (j, i, 0.0)``, or text,
+            ``"arg1, arg0, 0.0"``.  It may use extents that have names by them: a text as it
+            stands, a callable by parameters of these names.
+        dtype: element type of operands given as bare shapes.
+
+    Raises:
+        OpError: for a dtype or extent that does not fit, or what the region yields.
+    """
+    name = "iree_linalg_ext.map_load"
+    every = dtypes.FLOATS + dtypes.INTEGERS
+    other = _named("source", as_tensor(name, "source", source, dtype, every, least=0))
+    domain = as_tensor(name, "output", output, other.dtype, every, least=0)
+    for axis, extent in enumerate(domain.shape):
+        if isinstance(extent, str) and extent not in other.shape:
+            raise OpError(
+                f"{name}: output axis {axis} has extent {extent}; expected a number,"
+                " or a name of an extent of source"
+            )
+    _check_dtypes(name, "source", other, domain)
+    return Mapped(name, domain, other, _trace(name, region, domain, other, ("source", "padding")))
+
+
+def map_store(
+    input: OperandLike,
+    output: OperandLike,
+    region: IndexRegionLike,
+    *,
+    dtype: str = "float32",
+) -> Mapped:
+    """``output[c] = input[x]`` for ``c, mask = region(x)``, where the mask holds.
+
+    The kernel takes ``input`` and ``output_init``.  Arguments as in :func:`map_load`; the region
+    takes an index per axis of input, and yields one per axis of output and a bool.
+
+    Raises:
+        OpError: for a dtype or extent that does not fit, a scalar input, or what the region yields.
+    """
+    name = "iree_linalg_ext.map_store"
+    every = dtypes.FLOATS + dtypes.INTEGERS
+    domain = _named("input", as_tensor(name, "input", input, dtype, every, least=0))
+    if not domain.shape:
+        raise OpError(f"{name}: input is a scalar; expected rank 1 or more")
+    other = _named("output", as_tensor(name, "output", output, domain.dtype, every, least=0))
+    _check_dtypes(name, "input", domain, other)
+    return Mapped(name, domain, other, _trace(name, region, domain, other, ("output", "mask")))
+
+
+def _named(name: str, kind: TensorType) -> TensorType:
+    """The type with names for unnamed extents: of where they stand."""
+    shape = (f"{name}{i}" if extent == "?" else extent for i, extent in enumerate(kind.shape))
+    return TensorType(tuple(shape), kind.dtype)
+
+
+def _check_dtypes(op: str, name: str, given: TensorType, output: TensorType) -> None:
+    if given.dtype != output.dtype:
+        raise OpError(
+            f"{op}: output has dtype {output.dtype}; expected {given.dtype} as {name} has"
+        )
+
+
+def _trace(
+    op: str,
+    region: IndexRegionLike,
+    domain: TensorType,
+    other: TensorType,
+    names: tuple[str, str],
+) -> IndexRegion:
+    """Trace a region over indices of ``domain``; ``names`` are of ``other`` and of the value."""
+    parameters = tuple(tirx.Var(f"arg{i}", "int64") for i in range(len(domain.shape)))
+    extents = dict.fromkeys(e for e in domain.shape + other.shape if isinstance(e, str))
+    symbols = {extent: tirx.Var(extent, "int64") for extent in extents}
+    if isinstance(region, str):
+        known = symbols | {parameter.name: parameter for parameter in parameters}
+        yielded = scalar_text.evaluate(region, known, TIR_FUNCTIONS)
+    else:
+        try:
+            wanted = inspect.signature(region).parameters
+            used = {name: symbol for name, symbol in symbols.items() if name in wanted}
+            yielded = region(*parameters, **used)
+        except TypeError as error:
+            raise OpError(f"{op}: region takes {len(parameters)} indices: {error}") from error
+    values = list(yielded) if isinstance(yielded, tuple | list) else [yielded]
+    if len(values) != len(other.shape) + 1:
+        raise OpError(
+            f"{op}: region yields {len(values)} values; expected {len(other.shape) + 1}:"
+            f" an index for each axis of {names[0]}, and the {names[1]}"
+        )
+    *place, value = values
+    indices = [_typed(op, f"index {i}", one, "int64") for i, one in enumerate(place)]
+    value_type = domain.dtype if names[1] == "padding" else "bool"
+    return IndexRegion(
+        parameters=parameters,
+        symbols=tuple(symbols.values()),
+        place=tuple(indices),
+        value=_typed(op, names[1], value, value_type),
+        source=region if isinstance(region, str) else None,
+    )
+
+
+def _typed(op: str, what: str, value: Any, dtype: str) -> tvm.ir.Expr:
+    """A yielded value as an expression of its type; a number becomes one where it fits."""
+    if hasattr(value, "asobject"):  # what TVM's == and != give
+        value = value.asobject()
+    if isinstance(value, bool | int | float):
+        fits = (
+            isinstance(value, bool)
+            if dtype == "bool"
+            else not isinstance(value, bool) and (dtype in dtypes.FLOATS or isinstance(value, int))
+        )
+        if fits:
+            return tirx.const(value, dtype)
+    elif isinstance(value, tvm.ir.Expr):
+        check_size(op, value)
+        if str(value.ty.dtype) == dtype:
+            return value
+        value = str(value.ty.dtype)
+    raise OpError(f"{op}: region yields {value!r} for the {what}; expected {dtype}")

@@ -1,0 +1,35 @@
+"""The canonical TensorIR of map_load and map_store: the formula, a block each."""
+
+from typing import TYPE_CHECKING
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.ops.base.canonical_function import Block, Parameters
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.ops.families.mapped.mapped import Mapped
+
+
+def canonical(op: "Mapped") -> tirx.PrimFunc:
+    """The block ``map_load``; or ``copy`` and ``map_store``."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        parameters = Parameters(op)
+        output = parameters["output"]
+        if not op.loads:
+            with Block("copy", parameters, op.other.shape) as at:
+                I.buffer_store(output, parameters["output_init"][tuple(at)], at)
+        with Block(op.entry, parameters, op.domain.shape) as at:
+            place, value = op.region(at, parameters.symbols)
+            inside: ir.Expr = tirx.const(True, "bool")
+            for index, extent in zip(place, op.other.shape, strict=True):
+                one = tirx.And(tirx.const(0, "int64") <= index, index < parameters.extent(extent))
+                inside = tirx.And(inside, one)
+            if op.loads:
+                found = parameters["source"][tuple(place)]
+                I.buffer_store(output, tirx.if_then_else(inside, found, value), at)
+            else:
+                with I.If(tirx.And(value, inside)), I.Then():
+                    I.buffer_store(output, parameters["input"][tuple(at)], place)
+    return builder.get()

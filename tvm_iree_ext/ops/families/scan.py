@@ -1,0 +1,242 @@
+"""``iree_linalg_ext.scan``: running combinations along one dimension.
+
+With f the region, the other indices fixed, and n the extent of the dimension:
+
+    inclusive:    output[0] = input[0];          output[i] = f(output[i-1], input[i])
+    exclusive:    output[0] = accumulator_init;  output[i] = f(output[i-1], input[i-1])
+    accumulator = output[n-1] if n > 1 else accumulator_init
+
+So an inclusive scan ignores the accumulator's initial value, and an exclusive one's accumulator
+leaves out the last element.  Differences to the dialect: the accumulator is two operands (an init
+and a result), and the output, whose contents the op ignores, is a result only.
+
+The order is the one above.  Beyond the dialect, ``reassociate=True`` allows any other bracketing
+(never another order of the operands): then a line is scanned in blocks, in parallel.  Regions that
+are associative as they are (integer add, mul, and, or, xor; min and max) need no such leave.
+
+A region over f16 or bf16 is computed in float32 and its result rounded to the element type: equal
+to the dialect's where the region is one operation, and more exact where it is several.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
+from tvm_iree_ext.ops.base.canonical_function import Parameters, convert
+from tvm_iree_ext.ops.base.op import Op, resolve
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+
+_NAME = "iree_linalg_ext.scan"
+
+
+@dataclass(frozen=True, eq=False)
+class Scan(Op):
+    """A scan; made by :func:`scan`, which checks it."""
+
+    type: TensorType
+    dimension: int
+    inclusive: bool
+    region: Region
+    reassociate: bool
+    name: str = _NAME
+
+    @property
+    def compute_dtype(self) -> str:
+        """The type in which the region is computed."""
+        return compute_dtype(self.type.dtype)
+
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether only the order of the definition gives the right result."""
+        if self.reassociate:
+            return False
+        name = self.region.known_as
+        return name is None or (name in ("add", "mul") and self.type.dtype in dtypes.FLOATS)
+
+    @property
+    def line_shape(self) -> Shape:
+        """The shape of the accumulator: the input's without the dimension."""
+        shape = self.type.shape
+        return (*shape[: self.dimension], *shape[self.dimension + 1 :])
+
+    @cached_property
+    def signature(self) -> Signature:
+        """``input, accumulator_init, output, accumulator``."""
+        shape, line, dtype = self.type.shape, self.line_shape, self.type.dtype
+        return Signature(
+            (
+                Operand("input", shape, dtype),
+                Operand("accumulator_init", line, dtype),
+                Operand("output", shape, dtype, "result"),
+                Operand("accumulator", line, dtype, "result", init="accumulator_init", over=shape),
+            )
+        )
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Dimension, inclusive, region, and whether it may be reassociated."""
+        return {
+            "dimension": self.dimension,
+            "inclusive": self.inclusive,
+            "region": self.region.text,
+            "reassociate": self.reassociate,
+        }
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Applications of the region."""
+        length = resolve(self.type.shape[self.dimension], extents)
+        return (length - 1) * math.prod(resolve(e, extents) for e in self.line_shape)
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """One block ``scan_line`` per line, which reads nothing that it writes."""
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            _emit_canonical(self)
+        return builder.get()
+
+
+def compute_dtype(dtype: str) -> str:
+    """The type in which regions over elements of ``dtype`` are computed."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+def scan(
+    input: OperandLike,
+    region: RegionLike = "add",
+    *,
+    dimension: int = 0,
+    inclusive: bool = True,
+    accumulator: OperandLike | None = None,
+    output: OperandLike | None = None,
+    dtype: str = "float32",
+    reassociate: bool = False,
+) -> Scan:
+    """Combine the elements before each position along ``dimension``.
+
+    Args:
+        input: a shape (of ``dtype``), a :class:`TensorType`, or anything with ``shape`` and
+            ``dtype``.  Extents are numbers, names of extents known at call time, or ``"?"``.
+        region: f(previous output, input element): a callable over TIR expressions, text over
+            ``arg0`` and ``arg1``, or one of ``add mul min max and or xor``.
+        dimension: the axis along which to scan, from 0.
+        inclusive: whether a position counts its own element.
+        accumulator: to be checked when given: input's shape without ``dimension``.
+        output: to be checked when given: input's shape.
+        dtype: element type of operands given as bare shapes.
+        reassociate: allow another bracketing than from first to last.
+
+    Returns:
+        The op.  Its kernel takes ``input`` and ``accumulator_init``, and returns ``output`` and
+        ``accumulator``.
+
+    Raises:
+        OpError: for a dimension, rank, extent, dtype or region that does not fit.
+    """
+    allowed = dtypes.FLOATS + dtypes.INTEGERS
+    kind = as_tensor(_NAME, "input", input, dtype, allowed, least=0)
+    rank = len(kind.shape)
+    check_dimension(_NAME, dimension, rank)
+    for name, value in (("inclusive", inclusive), ("reassociate", reassociate)):
+        if not isinstance(value, bool):
+            raise OpError(f"{_NAME}: {name} is {value!r}; expected True or False")
+    shape = kind.shape
+    if output is not None:
+        given = as_tensor(_NAME, "output", output, kind.dtype, allowed, least=0)
+        shape = unify(_NAME, "output", given, shape, kind.dtype, "input's shape")
+    if accumulator is not None:
+        given = as_tensor(_NAME, "accumulator", accumulator, kind.dtype, allowed, least=0)
+        line = (*shape[:dimension], *shape[dimension + 1 :])
+        what = f"input's shape without dimension {dimension}"
+        line = unify(_NAME, "accumulator", given, line, kind.dtype, what)
+        shape = (*line[:dimension], shape[dimension], *line[dimension:])
+    computed = compute_dtype(kind.dtype)
+    traced = trace(_NAME, region, [computed, computed], yields=computed)
+    if kind.dtype == "bool" and traced.known_as in ("add", "mul"):
+        raise OpError(f"{_NAME}: region {traced.text!r} over bool; expected and, or, xor, min, max")
+    return Scan(TensorType(named(shape), kind.dtype), dimension, inclusive, traced, reassociate)
+
+
+def check_dimension(op: str, dimension: object, rank: int) -> None:
+    """Raise OpError unless ``dimension`` is one of a tensor of ``rank``."""
+    if not isinstance(dimension, int) or isinstance(dimension, bool) or not 0 <= dimension < rank:
+        expected = f"expected 0 .. {rank - 1}" if rank else "a scalar has none"
+        raise OpError(f"{op}: dimension is {dimension!r}; {expected}")
+
+
+def unify(
+    op: str, name: str, given: TensorType, shape: Shape, dtype: str, expected: str
+) -> tuple[Extent, ...]:
+    """``shape``, with the numbers of an operand that must have it where it is dynamic.
+
+    Raises:
+        OpError: for another rank, extent or element type.
+    """
+    if given.dtype != dtype:
+        raise OpError(f"{op}: {name} has dtype {given.dtype}; expected {dtype} as input has")
+    if len(given.shape) != len(shape):
+        raise OpError(
+            f"{op}: {name} {shape_text(given.shape)} has rank {len(given.shape)};"
+            f" expected {len(shape)} ({expected}, {shape_text(shape)})"
+        )
+    settled: list[Extent] = []
+    for axis, (came, want) in enumerate(zip(given.shape, shape, strict=True)):
+        if isinstance(came, int) and isinstance(want, int) and came != want:
+            raise OpError(
+                f"{op}: {name} axis {axis} has extent {came}; expected {want} ({expected})"
+            )
+        settled.append(came if isinstance(came, int) or want == "?" else want)
+    return tuple(settled)
+
+
+def named(shape: Shape) -> tuple[Extent, ...]:
+    """``shape`` with a name for each extent that has none."""
+    settled: list[Extent] = []
+    for axis, extent in enumerate(shape):
+        if extent == "?":
+            extent = f"d{axis}"
+            while extent in (*shape, *settled):
+                extent += "_"
+        settled.append(extent)
+    return tuple(settled)
+
+
+def _emit_canonical(op: Scan) -> None:
+    parameters = Parameters(op)
+    dtype, length = op.type.dtype, parameters.extent(op.type.shape[op.dimension])
+    one = tirx.const(1, "int64")
+    line_extents = [parameters.extent(extent) for extent in op.line_shape]
+
+    with I.sblock("root"), I.grid(*(line_extents or [one])) as loops, I.sblock("scan_line"):
+        listed = list(loops) if isinstance(loops, Sequence) else [loops]
+        extents = line_extents or [one]
+        at = [I.axis.spatial(e, v) for e, v in zip(extents, listed, strict=True)]
+        line = at if line_extents else []
+
+        def place(j: ir.Expr | int) -> list[ir.Expr]:
+            index = tirx.const(j, "int64") if isinstance(j, int) else j
+            return [*line[: op.dimension], index, *line[op.dimension :]]
+
+        source, target = parameters["input"], parameters["output"]
+        init, last = parameters["accumulator_init"], parameters["accumulator"]
+        carry = I.sblock_alloc_buffer((1,), dtype, scope="local")
+        start = source[tuple(place(0))] if op.inclusive else init[tuple(line)]
+        I.buffer_store(carry, start, [0])
+        I.buffer_store(target, carry[0], place(0))
+        with I.serial(tirx.const(0, "int64"), length - 1) as j:
+            element = source[tuple(place(j + 1 if op.inclusive else j))]
+            computed = op.region(
+                convert(carry[0], op.compute_dtype), convert(element, op.compute_dtype)
+            )
+            I.buffer_store(carry, convert(computed, dtype), [0])
+            I.buffer_store(target, carry[0], place(j + 1))
+        only = tirx.Select(length > 1, carry[0], init[tuple(line)])
+        I.buffer_store(last, only, line)

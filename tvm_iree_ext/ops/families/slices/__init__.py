@@ -1,0 +1,1 @@
+"""Gather and scatter: op and canonical TensorIR."""

@@ -1,0 +1,1 @@
+"""Top-k in both forms of the dialect: op and canonical TensorIR."""

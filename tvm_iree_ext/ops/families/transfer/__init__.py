@@ -1,0 +1,1 @@
+"""transfer_gather and transfer_scatter: op and canonical TensorIR."""

@@ -1,0 +1,1 @@
+"""The Winograd transforms: op and canonical TensorIR."""

@@ -1,0 +1,422 @@
+"""``iree_linalg_ext.winograd.input_transform``, ``.filter_transform`` and ``.output_transform``.
+
+With output tiles of r x r, kernels of m x m and input tiles of i x i, i = r + m - 1:
+
+    input_transform:   result[:, :, n, h, w, c] = B^T X B,  X the i x i window at (h * r, w * r)
+    filter_transform:  result[:, :, c, f] = G F G^T
+    output_transform:  the r x r tile at (h * r, w * r) = A^T O A,  O = input[:, :, n, h, w, c]
+
+so that ``output(input(image) . filter(kernel))``, with products summed over c at each of the i x i
+positions, is the convolution (the correlation) of image and kernel.  Windows are continued with
+zeros past the image.  The dialect has constants for r = 6 and m = 3; r = 2 and r = 4 are added.
+Sums are in float32, or float64 for such operands, and rounded once at the end; the dialect computes
+in the element type.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
+from tvm_iree_ext.ops.base.op import Op, resolve
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
+from tvm_iree_ext.ops.base.parameters import Parameters
+
+Kind = Literal["input", "filter", "output"]
+Matrix = tuple[tuple[Fraction, ...], ...]
+
+_M = 3
+_TEXT: dict[int, dict[Kind, str]] = {
+    2: {
+        "input": "1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1",
+        "filter": "1 0 0, 1/2 1/2 1/2, 1/2 -1/2 1/2, 0 0 1",
+        "output": "1 1 1 0, 0 1 -1 -1",
+    },
+    4: {
+        "input": "4 0 -5 0 1 0, 0 -4 -4 1 1 0, 0 4 -4 -1 1 0, 0 -2 -1 2 1 0, 0 2 -1 -2 1 0,"
+        " 0 4 0 -5 0 1",
+        "filter": "1/4 0 0, -1/6 -1/6 -1/6, -1/6 1/6 -1/6, 1/24 1/12 1/6, 1/24 -1/12 1/6, 0 0 1",
+        "output": "1 1 1 1 1 0, 0 1 -1 2 -2 0, 0 1 1 4 4 0, 0 1 -1 8 -8 1",
+    },
+    6: {
+        "input": "1 0 -21/4 0 21/4 0 -1 0, 0 1 1 -17/4 -17/4 1 1 0, 0 -1 1 17/4 -17/4 -1 1 0,"
+        " 0 1/2 1/4 -5/2 -5/4 2 1 0, 0 -1/2 1/4 5/2 -5/4 -2 1 0, 0 2 4 -5/2 -5 1/2 1 0,"
+        " 0 -2 4 5/2 -5 -1/2 1 0, 0 -1 0 21/4 0 -21/4 0 1",
+        "filter": "1 0 0, -2/9 -2/9 -2/9, -2/9 2/9 -2/9, 1/90 1/45 2/45, 1/90 -1/45 2/45,"
+        " 32/45 16/45 8/45, 32/45 -16/45 8/45, 0 0 1",
+        "output": "1 1 1 1 1 1 1 0, 0 1 -1 2 -2 1/2 -1/2 0, 0 1 1 4 4 1/4 1/4 0,"
+        " 0 1 -1 8 -8 1/8 -1/8 0, 0 1 1 16 16 1/16 1/16 0, 0 1 -1 32 -32 1/32 -1/32 1",
+    },
+}
+
+MATRICES: dict[int, dict[Kind, Matrix]] = {
+    r: {
+        kind: tuple(tuple(map(Fraction, row.split())) for row in text.split(","))
+        for kind, text in by_kind.items()
+    }
+    for r, by_kind in _TEXT.items()
+}
+"""By r: B^T, G and A^T, what a tile is multiplied with from the left."""
+
+
+@dataclass(frozen=True, eq=False)
+class Winograd(Op):
+    """One of the three; made by a function below, which checks it.
+
+    ``dims`` are the image or kernel dims of the operand or result that has them.
+    """
+
+    name: str
+    kind: Kind
+    input: TensorType
+    output: TensorType
+    output_tile_size: int
+    dims: tuple[int, int]
+
+    @property
+    def input_tile_size(self) -> int:
+        """The extent i of a transformed tile."""
+        return self.output_tile_size + _M - 1
+
+    @property
+    def matrix(self) -> Matrix:
+        """What a tile is multiplied with: L, for L X L^T."""
+        return MATRICES[self.output_tile_size][self.kind]
+
+    @property
+    def is_tile(self) -> bool:
+        """Whether it is the rank-2 form: one tile."""
+        return len(self.input.shape) == 2
+
+    @property
+    def channels_last(self) -> bool:
+        """NHWC, or HWCF for a filter; else NCHW or FCHW."""
+        return self.is_tile or self.dims in ((1, 2), (0, 1))
+
+    @property
+    def compute_dtype(self) -> str:
+        """The type of products and sums."""
+        return "float64" if self.input.dtype == "float64" else "float32"
+
+    @cached_property
+    def signature(self) -> Signature:
+        """``input, result``."""
+        least: Shape = ()
+        if self.kind == "input" and any(isinstance(e, str) for e in self.input.shape):
+            spatial = () if self.is_tile else self.dims
+            least = tuple(_M if d in spatial else 0 for d in range(len(self.input.shape)))
+        return Signature(
+            (
+                Operand("input", self.input.shape, self.input.dtype, least=least),
+                Operand("result", self.output.shape, self.output.dtype, "result"),
+            )
+        )
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """The dialect's."""
+        name = "kernel_dimensions" if self.kind == "filter" else "image_dimensions"
+        return {
+            "output_tile_size": self.output_tile_size,
+            "kernel_size": _M,
+            name: list(self.dims),
+        }
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """Two per multiply-add of both matrix products of each tile."""
+        rows, columns = len(self.matrix), len(self.matrix[0])
+        tiles = 1
+        tiled = self.input if self.kind == "output" else self.output
+        for extent in tiled.shape[2:]:
+            tiles *= resolve(extent, extents)
+        return 2 * tiles * rows * columns * (columns + rows)
+
+    def plane(self, parameters: Parameters) -> tuple[Any, ...]:
+        """The image as (batch, rows, columns, channels), whatever its layout."""
+        image = self.output if self.kind == "output" else self.input
+        shape = [parameters.extent(extent) for extent in image.shape]
+        if self.is_tile:
+            return (1, *shape, 1)
+        if self.channels_last:
+            return tuple(shape)
+        return shape[0], shape[2], shape[3], shape[1]
+
+    def prim_func(self) -> tirx.PrimFunc:
+        """Two products with the constant matrix, a block each."""
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            _canonical(self, Parameters.declare(self))
+        return builder.get()
+
+
+def winograd_input_transform(
+    input: OperandLike,
+    output_shape: Sequence[Extent] | None = None,
+    *,
+    output_tile_size: int = 6,
+    kernel_size: int = _M,
+    image_dimensions: Sequence[int] = (1, 2),
+    dtype: str = "float32",
+) -> Winograd:
+    """Transform the windows of an image.
+
+    Args:
+        input: (N, H, W, C), or (N, C, H, W) for ``image_dimensions=(2, 3)``: a shape (of
+            ``dtype``), :class:`TensorType`, or an array.  Of rank 2: one window of at most i x i.
+        output_shape: the result's, compared with what it must be: (i, i, N, H', W', C), H' being
+            (H - m + 1) / r rounded up.
+        output_tile_size, kernel_size: r and m: 6, or 4 or 2, and 3.
+
+    Raises:
+        OpError: for a rank, extent, dtype, size or dims that do not fit.
+    """
+    op = "iree_linalg_ext.winograd.input_transform"
+    _check_sizes(op, output_tile_size, kernel_size)
+    dims = _check_dims(op, "image_dimensions", image_dimensions, ((1, 2), (2, 3)))
+    source = _operand(op, input, dtype, (2, 4))
+    r, tile = output_tile_size, output_tile_size + _M - 1
+    shape: Shape
+    if len(source.shape) == 2:
+        for axis, extent in enumerate(source.shape):
+            if isinstance(extent, int) and extent > tile:
+                raise OpError(f"{op}: input axis {axis} has extent {extent}; a tile has {tile}")
+            if isinstance(extent, str):
+                raise OpError(f"{op}: input axis {axis} is dynamic; a tile's extents are numbers")
+            if extent == 0:
+                raise OpError(f"{op}: input axis {axis} has extent 0; a tile has some")
+        shape = (tile, tile)
+    else:
+        n, h, w, c = _plane(source.shape, dims)
+        for axis, extent in zip(dims, (h, w), strict=True):
+            if isinstance(extent, int) and extent < _M:
+                raise OpError(f"{op}: input axis {axis} has extent {extent}; the kernel has {_M}")
+        shape = (tile, tile, n, _tiles(h, r), _tiles(w, r), c)
+    return _made(op, "input", source, shape, output_shape, r, dims)
+
+
+def winograd_filter_transform(
+    input: OperandLike,
+    output_shape: Sequence[Extent] | None = None,
+    *,
+    output_tile_size: int = 6,
+    kernel_size: int = _M,
+    kernel_dimensions: Sequence[int] = (0, 1),
+    dtype: str = "float32",
+) -> Winograd:
+    """Transform the kernels of a filter.
+
+    Args:
+        input: (3, 3, C, F), or (F, C, 3, 3) for ``kernel_dimensions=(2, 3)``.  Of rank 2: one
+            kernel.
+        output_shape: compared with what it must be: (i, i, C, F).
+        output_tile_size, kernel_size: r and m: 6, or 4 or 2, and 3.
+
+    Raises:
+        OpError: for a rank, extent, dtype, size or dims that do not fit.
+    """
+    op = "iree_linalg_ext.winograd.filter_transform"
+    _check_sizes(op, output_tile_size, kernel_size)
+    dims = _check_dims(op, "kernel_dimensions", kernel_dimensions, ((0, 1), (2, 3)))
+    source = _operand(op, input, dtype, (2, 4))
+    tile = output_tile_size + _M - 1
+    spatial = (0, 1) if len(source.shape) == 2 else dims
+    for axis in spatial:
+        if source.shape[axis] != _M:
+            raise OpError(
+                f"{op}: input axis {axis} has extent {source.shape[axis]};"
+                f" expected the kernel_size {_M}"
+            )
+    rest = [extent for axis, extent in enumerate(source.shape) if axis not in spatial]
+    shape = (tile, tile, *(rest if dims == (0, 1) else reversed(rest)))
+    return _made(op, "filter", source, shape, output_shape, output_tile_size, dims)
+
+
+def winograd_output_transform(
+    input: OperandLike,
+    output_shape: Sequence[Extent] | None = None,
+    *,
+    output_tile_size: int = 6,
+    kernel_size: int = _M,
+    image_dimensions: Sequence[int] = (1, 2),
+    dtype: str = "float32",
+) -> Winograd:
+    """Transform tiles back to an image.
+
+    Args:
+        input: (i, i, N, H', W', C).  Of rank 2: one tile.
+        output_shape: compared with what it must be: (N, r * H', r * W', C), or with
+            ``image_dimensions=(2, 3)`` (N, C, r * H', r * W').  A caller crops it.
+        output_tile_size, kernel_size: r and m: 6, or 4 or 2, and 3.
+
+    Raises:
+        OpError: for a rank, extent, dtype, size or dims that do not fit.
+    """
+    op = "iree_linalg_ext.winograd.output_transform"
+    _check_sizes(op, output_tile_size, kernel_size)
+    dims = _check_dims(op, "image_dimensions", image_dimensions, ((1, 2), (2, 3)))
+    source = _operand(op, input, dtype, (2, 6))
+    r, tile = output_tile_size, output_tile_size + _M - 1
+    for axis in (0, 1):
+        if source.shape[axis] != tile:
+            raise OpError(
+                f"{op}: input axis {axis} has extent {source.shape[axis]}; a tile has {tile}"
+            )
+    shape: Shape = (r, r)
+    if len(source.shape) == 6:
+        n, h, w, c = source.shape[2:]
+        height, width = (e * r if isinstance(e, int) else f"{e} * {r}" for e in (h, w))
+        shape = (n, height, width, c) if dims == (1, 2) else (n, c, height, width)
+    return _made(op, "output", source, shape, output_shape, r, dims)
+
+
+def _check_sizes(op: str, output_tile_size: int, kernel_size: int) -> None:
+    if output_tile_size not in MATRICES or kernel_size != _M:
+        raise OpError(
+            f"{op}: no constants for output_tile_size {output_tile_size} and kernel_size"
+            f" {kernel_size}; there are for 2, 4 and 6, and {_M}"
+        )
+
+
+def _check_dims(
+    op: str, name: str, dims: Sequence[int], allowed: tuple[tuple[int, int], ...]
+) -> tuple[int, int]:
+    given = tuple(dims)
+    for one in allowed:
+        if given == one:
+            return one
+    expected = " or ".join(str(list(one)) for one in allowed)
+    raise OpError(f"{op}: {name} is {list(given)}; expected {expected}")
+
+
+def _operand(op: str, operand: OperandLike, dtype: str, ranks: tuple[int, int]) -> TensorType:
+    kind = named_extents(as_tensor(op, "input", operand, dtype, dtypes.FLOATS, least=0), "d")
+    if len(kind.shape) not in ranks:
+        raise OpError(
+            f"{op}: input {shape_text(kind.shape)} has rank {len(kind.shape)};"
+            f" expected {ranks[0]} or {ranks[1]}"
+        )
+    return kind
+
+
+def _plane(shape: Shape, dims: tuple[int, int]) -> Shape:
+    """(N, H, W, C) of an image in either layout."""
+    return shape if dims == (1, 2) else (shape[0], shape[2], shape[3], shape[1])
+
+
+def _tiles(extent: Extent, r: int) -> Extent:
+    """How many tiles of r hold the windows of an extent."""
+    if isinstance(extent, int):
+        return -(-(extent - _M + 1) // r)
+    return f"ceildiv({extent} - {_M - 1}, {r})"
+
+
+def _made(
+    op: str,
+    kind: Kind,
+    source: TensorType,
+    shape: Shape,
+    given: Sequence[Extent] | None,
+    r: int,
+    dims: tuple[int, int],
+) -> Winograd:
+    if given is not None:
+        came = tuple(given)
+        pairs = zip(came, shape, strict=False)
+        wrong = any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
+        if len(came) != len(shape) or wrong:
+            raise OpError(f"{op}: output_shape is {shape_text(came)}; expected {shape_text(shape)}")
+    return Winograd(op, kind, source, TensorType(shape, source.dtype), r, dims)
+
+
+def _joined(a: ir.Expr, b: ir.Expr, at: Sequence[ir.Expr]) -> tuple[ir.Expr, ...]:
+    """A position in tiles."""
+    return (a, b, *at)
+
+
+def _replaced(at: Sequence[ir.Expr], k: ir.Expr) -> tuple[ir.Expr, ...]:
+    """A position with another second coordinate."""
+    return (at[0], k, *at[2:])
+
+
+def _canonical(op: Winograd, parameters: Parameters) -> None:
+    """Blocks ``constants, columns, rows, result``."""
+    source, result = parameters.buffers["input"], parameters.buffers["result"]
+    height, width = len(op.matrix), len(op.matrix[0])
+    dtype = op.compute_dtype
+    tiled = source if op.kind == "output" else result
+    rest = list(tiled.shape[2:])  # the tiles: one dim each
+
+    def const(value: int) -> ir.Expr:
+        return tirx.const(value, "int64")
+
+    def loaded(a: ir.Expr, b: ir.Expr, at: Sequence[ir.Expr]) -> ir.Expr:
+        if op.kind == "output" or (op.kind == "filter" and op.channels_last):
+            return source[_joined(a, b, at)]
+        if op.kind == "filter":
+            return source[at[1], at[0], a, b]
+        y, x = a, b
+        index: tuple[ir.Expr, ...] = (y, x)
+        extents = list(source.shape)
+        if not op.is_tile:
+            n, h, w, c = at
+            r = op.output_tile_size
+            y, x = h * r + a, w * r + b
+            index = (n, y, x, c) if op.channels_last else (n, c, y, x)
+            extents = [source.shape[dim] for dim in op.dims]
+        inside = tirx.all(y < extents[0], x < extents[1])
+        return tirx.if_then_else(inside, source[index], tirx.const(0, source.dtype))
+
+    def stored(p: ir.Expr, q: ir.Expr, at: Sequence[ir.Expr]) -> list[ir.Expr]:
+        if op.kind != "output" or op.is_tile:
+            return [p, q, *at]
+        n, h, w, c = at
+        r = op.output_tile_size
+        y, x = h * r + p, w * r + q
+        return [n, y, x, c] if op.channels_last else [n, c, y, x]
+
+    def product(name: str, shape: Sequence[ir.Expr], depth: int, target: Any, term: Any) -> None:
+        """``target[at] = sum_k term(at, k)``."""
+        with I.grid(*shape, const(depth)) as loops, I.sblock(name):
+            at = [I.axis.spatial(e, i) for e, i in zip(shape, loops[:-1], strict=True)]
+            k = I.axis.reduce(const(depth), loops[-1])
+            with I.init():
+                I.buffer_store(target, tirx.const(0, dtype), at)
+            I.buffer_store(target, target[tuple(at)] + term(at, k), at)
+
+    with I.sblock("root"):
+        constants = I.sblock_alloc_buffer([height, width], dtype)
+        columns = I.sblock_alloc_buffer([const(height), const(width), *rest], dtype)
+        tiles = I.sblock_alloc_buffer([const(height), const(height), *rest], dtype)
+        with I.serial(const(0), const(1)) as once, I.sblock("constants"):
+            I.axis.opaque(const(1), once)
+            I.reads()
+            I.writes(constants[0:height, 0:width])
+            for p, row in enumerate(op.matrix):
+                for k, value in enumerate(row):
+                    number = tirx.const(float(value), dtype)
+                    I.buffer_store(constants, number, [const(p), const(k)])
+
+        def column(at: Sequence[ir.Expr], k: ir.Expr) -> ir.Expr:
+            value = loaded(k, at[1], at[2:])
+            return constants[at[0], k] * tirx.Cast(dtype, value)
+
+        product("columns", [const(height), const(width), *rest], width, columns, column)
+        product(
+            "rows",
+            [const(height), const(height), *rest],
+            width,
+            tiles,
+            lambda at, k: constants[at[1], k] * columns[_replaced(at, k)],
+        )
+        shape = [const(height), const(height), *rest]
+        with I.grid(*shape) as loops, I.sblock("result"):
+            at = [I.axis.spatial(e, i) for e, i in zip(shape, loops, strict=True)]
+            value = tirx.Cast(str(result.dtype), tiles[tuple(at)])
+            I.buffer_store(result, value, stored(at[0], at[1], at[2:]))

@@ -1,0 +1,1 @@
+"""Processes of our own: with limits, without PyTorch, that may crash."""

@@ -1,0 +1,91 @@
+"""Mutated MLIR through the importer: each text must give a program or a clear error, and soon."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tvm_iree_ext.base.errors import BuildError, ExtError, MlirError
+from tvm_iree_ext.mlir.base.import_errors import UNFORESEEN
+from tvm_iree_ext.mlir.from_file import import_program
+from tvm_iree_ext.processes import limits, workers
+from tvm_iree_ext.program_checks.mlir_mutations import case
+from tvm_iree_ext.programs.program_build import build_program
+
+__all__ = ["Finding", "case", "fuzz"]
+
+LIMIT_S = 30.0
+"""For one text; none takes a tenth of it."""
+
+_MEMORY = 4 << 30  # that one may take beside what TVM has taken
+
+Kind: TypeAlias = Literal["imported", "built", "refused", "wrong"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """How a text did: what is ``wrong`` is neither a program nor a clear error."""
+
+    index: int
+    kind: Kind
+    message: str = ""
+
+
+def fuzz(
+    texts: Sequence[str],
+    indices: Sequence[int],
+    seed: int,
+    *,
+    jobs: int = 1,
+    build: bool = False,
+    limit_s: float = LIMIT_S,
+) -> Iterator[Finding]:
+    """How the mutated texts of a seed do, in order; see :func:`.case`.
+
+    Args:
+        texts: what is mutated.
+        indices: which cases.
+        seed: of them.
+        jobs: processes that import.
+        build: whether what is imported is built, too.
+        limit_s: how long one may take.
+    """
+    tasks = [_Task(index, case(seed, index, texts), build) for index in indices]
+    return workers.each(_tried, _died, tasks, jobs, limit_s)
+
+
+@dataclass(frozen=True)
+class _Task:
+    index: int
+    text: str
+    build: bool
+
+
+def _tried(task: _Task) -> Finding:
+    limits.no_core_file()
+    limits.limit_memory(_MEMORY)
+    return _outcome(task)
+
+
+def _outcome(task: _Task) -> Finding:
+    try:
+        imported = import_program(task.text.encode("utf-8", "replace"))
+    except MlirError as error:
+        kind: Kind = "wrong" if UNFORESEEN in str(error) else "refused"
+        return Finding(task.index, kind, str(error))
+    except Exception as error:  # what is looked for
+        return Finding(task.index, "wrong", f"{type(error).__name__}: {error}")
+    if not task.build:
+        return Finding(task.index, "imported")
+    try:
+        build_program(imported)
+    except BuildError as error:
+        return Finding(task.index, "wrong", f"BuildError: {error}")
+    except ExtError as error:
+        return Finding(task.index, "refused", str(error))
+    except Exception as error:  # what is looked for
+        return Finding(task.index, "wrong", f"{type(error).__name__}: {error}")
+    return Finding(task.index, "built")
+
+
+def _died(task: _Task, error: workers.WorkerDied) -> Finding:
+    return Finding(task.index, "wrong", str(error))

@@ -1,0 +1,1 @@
+"""Imported programs: rewritten, fused, scheduled, built into one library."""

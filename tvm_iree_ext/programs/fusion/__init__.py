@@ -1,0 +1,1 @@
+"""What becomes one kernel of the registry's among a program's operations."""

@@ -1,0 +1,140 @@
+"""From an imported program to an artifact: fused, scheduled, compiled as one library."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax
+from tvm.relax.vm_build import _ffi_api as vm_api
+from tvm.target import Target
+
+from tvm_iree_ext.base.errors import BuildError, ExtError
+from tvm_iree_ext.base.versions import check_pair
+from tvm_iree_ext.building.kernel_build import source_fingerprint
+from tvm_iree_ext.codegen.cpu import cpu_pipeline
+from tvm_iree_ext.codegen.gpu.device_code import device_tools
+from tvm_iree_ext.codegen.linker import compile_library
+from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.programs import relax_passes
+from tvm_iree_ext.programs.program_gpu import write_device_program
+from tvm_iree_ext.programs.program_lowering import Constants, scheduled_program
+from tvm_iree_ext.programs.relax_passes import prim_functions
+from tvm_iree_ext.records.record_choice import DatabaseLike, fingerprint
+from tvm_iree_ext.runtime import cache
+from tvm_iree_ext.runtime.artifact import LIBRARY, write
+from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES
+from tvm_iree_ext.runtime.manifest import ProgramManifest, installed_versions
+from tvm_iree_ext.runtime.program import BYTECODE, PARAMETERS, Program, load
+from tvm_iree_ext.targets.host import obstacle
+from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
+
+
+def build_program(
+    imported: Imported,
+    target: TargetLike = "llvm",
+    *,
+    database: DatabaseLike = None,
+    folder: Path | str | None = None,
+) -> Program:
+    """Compile an imported program for a target, or take it from the cache.
+
+    Args:
+        imported: what :mod:`tvm_iree_ext.mlir` makes of a file.
+        target: see :mod:`tvm_iree_ext.targets.names`; by default this machine's CPU.
+        database: files of records whose configs the ops get, instead of the user's and the
+            shipped ones; ``()`` for none.
+        folder: where to write the artifact, past the cache; by default the cache keeps it.
+
+    Raises:
+        TargetError: for a target that is not known.
+        ScheduleError: when no rule builds an op of the program.
+        TuningError: for a file of records that is named and cannot be read.
+        BuildError: when TVM, the linker or the file system refuses.
+        ArtifactError: when ``folder`` cannot be written, or holds something else.
+    """
+    check_pair()
+    resolved = make_target(target)
+
+    def make(place: Path) -> None:
+        _write(imported, resolved, database, place)
+
+    lazy = resolved.kind.name in DLPACK_DEVICES or bool(obstacle(resolved))
+    try:
+        if folder is None:
+            identity = _identity(imported, resolved, database)
+            folder = cache.get_or_make(cache.key(identity), make)
+        else:
+            make(Path(folder))
+    except ExtError:
+        raise
+    except (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
+        what = str(error).strip().partition("\n")[0]  # TVM's passes raise any of them
+        name = imported.name or "the program"
+        raise BuildError(f"{name} cannot be built: {type(error).__name__}: {what}") from error
+    program = load(folder, lazy=lazy)
+    assert isinstance(program, Program)
+    return program
+
+
+def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dict[str, Any]:
+    """What says whether two builds are the same."""
+    digest = hashlib.sha256(ir.save_json(imported.module).encode())
+    for name, value in sorted(imported.parameters.items()):
+        digest.update(f"{name} {value.dtype} {value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).view(np.uint8).data)
+    return {
+        "program": imported.name,
+        "module": digest.hexdigest(),
+        "functions": [[f.name, f.signature.to_json()] for f in imported.functions],
+        "ops": {key: op.describe() for key, op in imported.ops.items()},
+        "target": target_json(target),
+        "records": fingerprint(target, database),
+        "versions": {**installed_versions(), "source": source_fingerprint()},
+        **({"tools": device_tools(target)} if target.kind.name in DLPACK_DEVICES else {}),
+    }
+
+
+def _write(imported: Imported, target: Target, database: DatabaseLike, folder: Path) -> None:
+    """Compile, and write the artifact."""
+    constants = Constants(imported.parameters)
+    origins: dict[str, str] = {}
+    try:
+        mod, functions = scheduled_program(imported, target, constants, database, origins)
+        if target.kind.name in DLPACK_DEVICES:
+            write_device_program(
+                imported.name, mod, functions, constants, target, folder, provenance=origins
+            )
+            return
+        mod = relax_passes.lower(mod)
+    except ExtError:
+        raise
+    except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
+        name = imported.name or "the program"
+        raise BuildError(f"TVM cannot lower {name}: {error}") from error
+    manifest = ProgramManifest(
+        name=imported.name,
+        functions=functions,
+        parameters=constants.table(),
+        target=target_json(target),
+    )
+
+    def fill(place: Path) -> dict[str, Any]:
+        executable = relax.ExecBuilder()
+        kernels = vm_api.VMCodeGen(executable, mod)
+        library = ir.IRModule(prim_functions(kernels))
+        resources = compile_library(library, target, place / LIBRARY, cpu_pipeline.CPU_PIPELINE)
+        bytecode = vm_api.VMLink(executable, target, None, [], {})
+        # The format's name is a file's suffix, too.
+        path = place / BYTECODE
+        bytecode.write_to_file(str(path), "relax.VMExecutable")
+        constants.write(place / PARAMETERS)
+        return {
+            **resources,
+            "kernels": len(library.functions),
+            "provenance": origins,
+            "needs_runtime": True,
+        }
+
+    cpu_pipeline.register()
+    write(folder, manifest, fill)

@@ -1,0 +1,140 @@
+"""From an imported program to scheduled functions, and the constants that they share."""
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.target import Target
+
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Imported
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs import relax_passes
+from tvm_iree_ext.programs.fusion.fused_contractions import AroundContractions
+from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
+from tvm_iree_ext.programs.program_extents import extents_first
+from tvm_iree_ext.programs.relax_passes import (
+    OPAQUE,
+    prim_functions,
+    relax_functions,
+    with_functions,
+)
+from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
+from tvm_iree_ext.runtime.manifest import Function, Parameter
+from tvm_iree_ext.runtime.program import ALIGNMENT
+from tvm_iree_ext.schedules.dispatch import schedule_loops
+
+
+class Constants:
+    """The constants of a program, by name: each array once."""
+
+    def __init__(self, parameters: Mapping[str, np.ndarray]) -> None:
+        # Not ascontiguousarray, which makes rank 1 of rank 0.
+        self._arrays = {name: np.asarray(array, order="C") for name, array in parameters.items()}
+        self._names: dict[tuple[Any, ...], str] = {}
+
+    def name(self, array: np.ndarray) -> str:
+        """The name of a constant of the module itself."""
+        key = str(array.dtype), array.shape, array.tobytes()
+        if key not in self._names:
+            self._names[key] = f"constant.{len(self._names)}"
+            self._arrays[self._names[key]] = array
+        return self._names[key]
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._arrays[name]
+
+    def table(self) -> tuple[Parameter, ...]:
+        """Where each lies in the file."""
+        table, offset = [], 0
+        for name, array in self._arrays.items():
+            table.append(Parameter(name, str(array.dtype), array.shape, offset))
+            offset += -(-array.nbytes // ALIGNMENT) * ALIGNMENT
+        return tuple(table)
+
+    def write(self, path: Path) -> None:
+        """Write the file."""
+        with path.open("wb") as file:
+            for entry, array in zip(self.table(), self._arrays.values(), strict=True):
+                file.seek(entry.offset)
+                file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
+
+
+def program_ops(imported: Imported) -> dict[str, tuple[Op, int]]:
+    """The ops that a program's kernels compute, by name, and in how many places each is called."""
+    mod, ops = _fused(imported)
+    calls: Counter[str] = Counter()
+
+    def count(var: ir.GlobalVar) -> None:
+        calls[var.name_hint] += 1
+
+    for function in relax_functions(mod).values():
+        tvm_ffi.structural_walk(function.body, (ir.GlobalVar, count))
+    found = {var.name_hint: _op_key(function) for var, function in prim_functions(mod).items()}
+    return {name: (ops[key], calls[name]) for name, key in found.items() if key is not None}
+
+
+def _fused(imported: Imported) -> tuple[ir.IRModule, dict[str, Op]]:
+    """The module with its plain loops fused, and the ops that stand in it."""
+    entries = [*(function.name for function in imported.functions), *imported.helpers]
+    ops = dict(imported.ops)
+    mod = SortByKeys(imported.module, ops).run()
+    mod = AroundContractions(mod, ops).run()
+    private = {var: _private(function) for var, function in prim_functions(mod).items()}
+    return extents_first(relax_passes.fuse(with_functions(mod, private), entries)), ops
+
+
+def scheduled_program(
+    imported: Imported,
+    target: Target,
+    constants: Constants,
+    database: DatabaseLike,
+    origins: dict[str, str],
+) -> tuple[ir.IRModule, tuple[Function, ...]]:
+    """The fused module, scheduled for the target, and its functions as the manifest lists them.
+
+    Where the config of an op's kernel comes from is added to ``origins``.
+
+    Raises:
+        ScheduleError: when no rule builds an op of the program.
+        TuningError: for a file of records that is named and cannot be read.
+    """
+    mod, ops = _fused(imported)
+    builder = relax.BlockBuilder(mod)
+    own_results = relax_passes.OwnResults(builder)
+    lifted: dict[str, list[str]] = {}
+    for var, function in relax_functions(mod).items():
+        given = int(function.attrs["num_input"])
+        named = [parameter.name for parameter in function.params[given:]]
+        function, added = relax_passes.lift_constants(function, constants.name)
+        lifted[var.name_hint] = [*named, *added]
+        builder.update_func(var, own_results(function))
+    mod = builder.get()
+    scheduled = {}
+    for var, function in prim_functions(mod).items():
+        name, key = var.name_hint, _op_key(function)
+        if key is None:
+            scheduled[var] = schedule_loops(function, target, name)
+        else:
+            module, origins[name] = lowered(ops[key], target, database=database)
+            scheduled[var] = module[ops[key].entry].with_attr("global_symbol", name)
+    mod = with_functions(mod, scheduled)
+    functions = tuple(
+        Function(entry.name, entry.signature, tuple(lifted[entry.name]))
+        for entry in imported.functions
+    )
+    return mod, functions
+
+
+def _private(function: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function as one that is kept only where it is called; an op's is not fused."""
+    function = function.without_attr("global_symbol")
+    return function if _op_key(function) is None else function.with_attr("op_pattern", OPAQUE)
+
+
+def _op_key(function: tirx.PrimFunc) -> str | None:
+    attrs = function.attrs
+    return str(attrs[OP_ATTRIBUTE]) if attrs is not None and OP_ATTRIBUTE in attrs else None

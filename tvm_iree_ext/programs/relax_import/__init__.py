@@ -1,0 +1,1 @@
+"""Relax modules as programs."""

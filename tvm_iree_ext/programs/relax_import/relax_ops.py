@@ -1,0 +1,57 @@
+"""Calls of the registry's ops in a Relax module, in the place of operators without loops."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvm import ir, relax, tirx
+
+from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.ops.base.op import Op
+
+Lower = Callable[[relax.BlockBuilder, relax.Call], ir.Expr]
+"""How ``LegalizeOps`` lowers an operator."""
+
+
+class OpCalls:
+    """The ops that a module calls, by the keys that mark their functions."""
+
+    def __init__(self) -> None:
+        self.ops: dict[str, Op] = {}
+
+    def __call__(
+        self,
+        builder: relax.BlockBuilder,
+        op: Op,
+        operands: Sequence[ir.Expr],
+        results: Sequence[relax.TensorType],
+    ) -> list[ir.Expr]:
+        """What an op gives for operands, of these types."""
+        key = f"{op.entry}_{len(self.ops)}"
+        self.ops[key] = op
+        function = op.prim_func().with_attr(OP_ATTRIBUTE, key).without_attr("global_symbol")
+        called = relax.call_tir(builder.add_func(function, key), list(operands), list(results))
+        given = builder.emit(called)
+        if len(results) == 1:
+            return [given]
+        return [builder.emit(relax.TupleGetItem(given, i)) for i in range(len(results))]
+
+
+def operand_types(values: Sequence[ir.Expr]) -> list[TensorType]:
+    """The types of tensors as an op takes them: an extent that is no number has a name."""
+    names: dict[str, str] = {}
+
+    def extent(one: Any) -> int | str:
+        if isinstance(one, tirx.IntImm):
+            return int(one)
+        return names.setdefault(str(one), f"n{len(names)}")
+
+    return [
+        TensorType(tuple(map(extent, one.ty.shape.values)), str(one.ty.dtype)) for one in values
+    ]
+
+
+def axis_of(call: relax.Call) -> int:
+    """The axis along which an operator works, from 0."""
+    rank: Any = len(call.args[0].ty.shape.values)
+    return int(call.attrs.axis) % rank

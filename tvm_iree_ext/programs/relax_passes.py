@@ -1,0 +1,241 @@
+"""Relax passes of programs: constants become parameters, results get memory of their own."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.relax import transform
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+
+OPAQUE = 8  # TVM's kind of a function that is not fused with others
+VIEWS = ("relax.reshape", "relax.memory.view")
+"""Calls that hand on the memory of their first argument."""
+
+
+def relax_functions(mod: ir.IRModule) -> dict[ir.GlobalVar, relax.Function]:
+    """The Relax functions of a module."""
+    return {v: f for v, f in mod.functions.items() if isinstance(f, relax.Function)}
+
+
+def prim_functions(mod: ir.IRModule) -> dict[ir.GlobalVar, tirx.PrimFunc]:
+    """The PrimFuncs of a module."""
+    return {v: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
+
+
+def with_functions(mod: ir.IRModule, changed: dict[ir.GlobalVar, Any]) -> ir.IRModule:
+    """The module with some functions changed or added."""
+    mod = ir.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
+    for var, function in changed.items():
+        mod[var] = function
+    return mod
+
+
+def fuse(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
+    """Fuse elementwise producers and consumers; what no entry reaches is gone."""
+    passes = [
+        transform.InlinePrivateFunctions(),
+        transform.CanonicalizeBindings(),
+        transform.EliminateCommonSubexpr(),
+        transform.DeadCodeElimination(entries),
+        transform.AnnotateTIROpPattern(),
+        transform.FuseOps(),
+        transform.FuseTIR(),
+        transform.DeadCodeElimination(entries),
+        transform.RewriteDataflowReshape(),
+    ]
+    return ir.transform.Sequential(passes)(mod)
+
+
+def plan(mod: ir.IRModule) -> ir.IRModule:
+    """To calls one after another, with memory that they share where they can."""
+    passes = [
+        transform.ToNonDataflow(),
+        transform.RemovePurityChecking(),
+        transform.CallTIRRewrite(),
+        transform.StaticPlanBlockMemory(),
+    ]
+    return ir.transform.Sequential(passes)(mod)
+
+
+def lower(mod: ir.IRModule) -> ir.IRModule:
+    """To calls of the virtual machine."""
+    passes = [
+        transform.LowerAllocTensor(),
+        bounded_memory,
+        transform.KillAfterLastUse(),
+        transform.LowerRuntimeBuiltin(),
+        transform.ComputePrimValue(),
+        transform.VMShapeLower(),
+        transform.AttachGlobalSymbol(),
+    ]
+    return ir.transform.Sequential(passes)(plan(mod))
+
+
+_MOST_BYTES = 1 << 46  # no machine has more memory
+_TOO_MANY = 1 << 56  # that no allocator gives; its bits are counted in 64, too
+
+
+@ir.transform.module_pass(opt_level=0)
+def bounded_memory(mod: ir.IRModule, _: Any) -> ir.IRModule:
+    """Let an allocation fail whose size overflows 64 bits, or is of an extent below zero.
+
+    Extents may be numbers of the caller's: TVM would allocate what is left of their product.
+    """
+    allocate = ir.Op.get("relax.memory.alloc_storage")
+
+    def bounded(call: ir.Call) -> ir.Call:
+        if call.op != allocate or not isinstance(call.args[0], relax.ShapeExpr):
+            return call
+        sizes = [_bounded(size) for size in call.args[0].values]
+        arguments = [relax.ShapeExpr(sizes), *call.args[1:]]
+        return relax.Call(call.op, arguments, call.attrs, call.ty_args)
+
+    changed = {}
+    for var, function in relax_functions(mod).items():
+        body = tvm_ffi.structural_map(function.body, (ir.Call, bounded))
+        changed[var] = relax.Function(
+            function.params, body, function.ret_ty, is_pure=function.is_pure, attrs=function.attrs
+        )
+    return with_functions(mod, changed)
+
+
+def _bounded(size: Any) -> Any:
+    if isinstance(size, tirx.IntImm):
+        return size
+    negative: list[Any] = []
+
+    def about(value: Any) -> Any:
+        if isinstance(value, tirx.Mul):
+            return about(value.a) * about(value.b)
+        negative.append(value < 0)
+        return tirx.Cast("float64", value)
+
+    wrong = about(size) > tirx.const(float(_MOST_BYTES), "float64")
+    for one in negative:
+        wrong = tirx.any(wrong, one)
+    return tirx.Select(wrong, tirx.const(_TOO_MANY, "int64"), size)
+
+
+def lift_constants(
+    function: relax.Function, name: Callable[[np.ndarray], str]
+) -> tuple[relax.Function, list[str]]:
+    """The function with its constants as parameters behind the others, and their names.
+
+    ``name`` gives one to a constant's value.  Constants are then in one place, where they may be
+    mapped and shared, and a result that is one can be told.
+    """
+    lifted: dict[str, ir.Var] = {}
+
+    def replace(constant: ir.GenericConst) -> ir.Var:
+        called = name(constant.value.numpy())
+        return lifted.setdefault(called, relax.Var(called, constant.ty))
+
+    body = tvm_ffi.structural_map(function.body, (ir.GenericConst, replace))
+    if not lifted:
+        return function, []
+    parameters = [*function.params, *lifted.values()]
+    changed = relax.Function(
+        parameters, body, function.ret_ty, is_pure=function.is_pure, attrs=function.attrs
+    )
+    return changed, list(lifted)
+
+
+class OwnResults:
+    """Gives every tensor that a function returns memory of its own, by copies where needed.
+
+    A function may return what it was given, a constant, or one tensor twice, as it is or reshaped.
+    """
+
+    def __init__(self, builder: relax.BlockBuilder) -> None:
+        self._builder = builder
+        self._by_kind: dict[tuple[int, str], ir.GlobalVar] = {}
+
+    def __call__(self, function: relax.Function) -> relax.Function:
+        """The function, with the copies that it needs."""
+        body = function.body
+        bound = {b.var: b.value for block in body.blocks for b in block.bindings}
+        returned = resolved(body.body, bound)
+        fields = list(returned.fields) if isinstance(returned, relax.Tuple) else [body.body]
+        taken = {*function.params}
+        bindings, results = [], []
+        for field in fields:
+            made = source(field, bound)
+            if made in taken:
+                copy = relax.Var("copy", field.ty)
+                var = self._copy(field.ty)
+                bindings.append(relax.VarBinding(copy, relax.call_tir(var, [field], field.ty)))
+                results.append(copy)
+            else:
+                taken.add(made)
+                results.append(field)
+        if not bindings:
+            return function
+        result = relax.Tuple(results) if isinstance(returned, relax.Tuple) else results[0]
+        blocks = [*body.blocks, relax.BindingBlock(bindings)]
+        if not isinstance(result, ir.Var):
+            out = relax.Var("results", function.ret_ty)
+            blocks.append(relax.BindingBlock([relax.VarBinding(out, result)]))
+            result = out
+        return relax.Function(
+            function.params,
+            relax.SeqExpr(blocks, result),
+            function.ret_ty,
+            is_pure=function.is_pure,
+            attrs=function.attrs,
+        )
+
+    def _copy(self, ty: relax.TensorType) -> ir.GlobalVar:
+        kind = ty.ndim, str(ty.dtype)
+        if kind not in self._by_kind:
+            name = f"copy_{kind[1]}_{kind[0]}d"
+            self._by_kind[kind] = self._builder.add_func(_copy_function(*kind), name)
+        return self._by_kind[kind]
+
+
+def resolved(value: Any, bound: dict[ir.Var, Any]) -> Any:
+    """What a variable stands for: a tuple, or the variable that was bound to something else."""
+    while isinstance(value, ir.Var) and isinstance(bound.get(value), ir.Var | relax.Tuple):
+        value = bound[value]
+    return value
+
+
+def source(value: Any, bound: dict[ir.Var, Any]) -> Any:
+    """The variable whose memory ``value`` is in."""
+    while value in bound:
+        made = bound[value]
+        if isinstance(made, ir.Var):
+            value = made
+        elif isinstance(made, ir.Call) and getattr(made.op, "name", "") in VIEWS:
+            value = made.args[0]
+        elif isinstance(made, relax.MatchCast):
+            value = made.value
+        elif isinstance(made, relax.TupleGetItem) and isinstance(
+            several := resolved(made.tuple_value, bound), relax.Tuple
+        ):
+            value = several.fields[made.index]
+        else:
+            return value
+    return value
+
+
+def _copy_function(rank: int, dtype: str) -> tirx.PrimFunc:
+    shape = [tirx.Var(f"n{axis}", "int64") for axis in range(rank)]
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("copy")
+        I.func_attr({"tirx.noalias": True})
+        align = item_bytes(dtype)
+        source = I.arg("source", I.buffer(shape, dtype, align=align))
+        target = I.arg("target", I.buffer(shape, dtype, align=align))
+        with I.sblock("root"), I.grid(*(shape or [tirx.const(1, "int64")])) as loops:
+            listed = [loops] if isinstance(loops, ir.Var) else list(loops)
+            with I.sblock("copy"):
+                at = [I.axis.spatial(e, v) for e, v in zip(shape, listed, strict=False)]
+                if not at:
+                    I.axis.spatial(tirx.const(1, "int64"), listed[0])
+                I.buffer_store(target, source[tuple(at)] if at else source[()], at)
+    return builder.get()

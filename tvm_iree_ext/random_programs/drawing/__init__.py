@@ -1,0 +1,1 @@
+"""What random programs are drawn of, and what they mean in NumPy."""

@@ -1,0 +1,19 @@
+"""The ends of element types."""
+
+import numpy as np
+
+from tvm_iree_ext.base.dtypes import FLOATS, numpy_dtype
+
+
+def least(dtype: str) -> float | int:
+    """What no element is below."""
+    if dtype in FLOATS:
+        return float("-inf")
+    return 0 if dtype == "bool" else int(np.iinfo(numpy_dtype(dtype)).min)
+
+
+def largest(dtype: str) -> float | int:
+    """What no element is above."""
+    if dtype in FLOATS:
+        return float("inf")
+    return 1 if dtype == "bool" else int(np.iinfo(numpy_dtype(dtype)).max)

@@ -1,0 +1,362 @@
+"""Arrays of callers, as what a kernel takes: NumPy, PyTorch, and whatever speaks DLPack.
+
+A kernel takes contiguous arrays of native byte order, aligned to their item size. An input that is
+not so is copied; read-only memory is passed as it is, because a kernel never writes its inputs.
+One for a GPU also takes arrays there, aligned to the widest access.
+"""
+
+import ctypes
+import functools
+import math
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+
+from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.base.errors import CallError
+from tvm_iree_ext.base.signature import Operand
+from tvm_iree_ext.runtime.torch_arrays import address, check_plain, torch_module
+
+_CPU = 1  # kDLCPU
+_GPU_ALIGNMENT = 16  # of an array on a GPU: its widest access
+# What NumPy does not export goes as integers of its width; its DLDataType (code, bits, 1 lane) is
+# put right.
+_CODES = {
+    "bfloat16": 4,
+    "float8_e4m3fn": 10,
+    "float8_e4m3fnuz": 11,
+    "float8_e5m2": 12,
+    "float8_e5m2fnuz": 13,
+}
+_EXPORTED = {
+    numpy_dtype(name): code | 8 * numpy_dtype(name).itemsize << 8 | 1 << 16
+    for name, code in _CODES.items()
+}
+_NO_DTYPE = np.dtype([("none", "V1")])  # equals no array's; None would equal float64
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+Shape = tuple[int, ...]
+Allocator = Callable[[Sequence[Shape], Sequence["Port"]], tuple[list[Any], list[Any]]]
+
+
+class _Memory:
+    """Memory of an ``owner``, which NumPy takes for a writable array of unsigned integers."""
+
+    def __init__(self, owner: Any, address: int, shape: Shape, strides: Shape, item: int) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": shape,
+            "strides": strides,
+            "typestr": f"{'<' if sys.byteorder == 'little' else '>'}u{item}",
+        }
+
+
+class Port:
+    """One operand of a kernel: turns what a caller brings for it into what the kernel takes.
+
+    ``gpu`` is DLPack's number of the kind of device, of a kernel that takes arrays there, too.
+    """
+
+    def __init__(self, op: str, operand: Operand, gpu: int | None = None) -> None:
+        self.gpu = gpu
+        self.operand = operand.name
+        self.name = f"{op}: {operand.name}"  # as messages begin
+        self.dtype = operand.dtype
+        self.item = item_bytes(operand.dtype)
+        self.numpy = numpy_dtype(operand.dtype)
+        self.is_scalar = operand.role == "scalar"
+        # What can be passed as it is: NumPy arrays that can be exported, and Python floats.
+        self.is_exported = not self.is_scalar and self.numpy not in _EXPORTED
+        self.plain_array = self.numpy if self.is_exported else _NO_DTYPE
+        self.plain_number = float if self.is_scalar and operand.dtype.startswith("float") else None
+
+    def take(self, value: Any) -> tuple[Shape | None, Any]:
+        """The shape of an input (None for a scalar), and what the kernel takes for it.
+
+        Raises:
+            CallError: for something that is no array, or of another dtype, byte order or device.
+        """
+        if self.is_scalar:
+            return None, self.number(value)
+        if isinstance(value, np.generic):  # as NumPy gives for an element
+            value = np.asarray(value)
+        if isinstance(value, np.ndarray):
+            self.check_numpy(value)
+            if not (value.flags.c_contiguous and value.flags.aligned):
+                value = np.array(value, order="C")
+            return value.shape, as_tensor(value)
+        torch = torch_module()
+        if torch is not None and isinstance(value, torch.Tensor):
+            tensor = self._from_torch(value, torch)
+            return tuple(value.shape), tensor
+        tensor = self._from_dlpack(value)
+        shape, alignment = tensor.shape, self._alignment(tensor)
+        if tensor.is_contiguous() and tensor.data_ptr() % alignment == 0:
+            return shape, tensor
+        if tensor.__dlpack_device__()[0] != _CPU:
+            raise CallError(
+                f"{self.name} is on {tensor.device}; expected it contiguous there, at a multiple"
+                f" of {alignment} bytes"
+            )
+        strides = tuple(self.item * stride for stride in tensor.strides)
+        memory = _Memory(tensor, tensor.data_ptr(), shape, strides, self.item)
+        return shape, as_tensor(np.array(memory, order="C").view(self.numpy))
+
+    def _alignment(self, tensor: Any) -> int:
+        return self.item if tensor.__dlpack_device__()[0] == _CPU else _GPU_ALIGNMENT
+
+    def take_out(self, value: Any) -> tuple[Shape, Any]:
+        """The shape of an array that the caller wants filled, and what the kernel takes for it.
+
+        Raises:
+            CallError: for one that the kernel cannot write in place.
+        """
+        torch, alignment = torch_module(), self.item
+        if isinstance(value, np.ndarray):
+            self.check_numpy(value)
+            if not value.flags.writeable:
+                raise CallError(f"{self.name} is read-only; expected an array to be written")
+            contiguous, aligned = value.flags.c_contiguous, value.flags.aligned
+            tensor = as_tensor(value) if value.flags.carray else None
+        elif torch is not None and isinstance(value, torch.Tensor):
+            self.check_torch(value, torch)
+            contiguous = value.is_contiguous() and not value.is_neg()
+            alignment = self.item if value.is_cpu else _GPU_ALIGNMENT
+            aligned = address(self.name, value, torch) % alignment == 0
+            tensor = value.detach() if value.requires_grad else value
+        elif isinstance(value, tvm_ffi.Tensor):
+            tensor = self._from_dlpack(value)
+            alignment = self._alignment(tensor)
+            contiguous, aligned = tensor.is_contiguous(), tensor.data_ptr() % alignment == 0
+        else:
+            raise CallError(
+                f"{self.name} is a {type(value).__name__}; expected a NumPy array, PyTorch tensor"
+                " or TVM tensor: others may not be written to"
+            )
+        if not contiguous:
+            raise CallError(f"{self.name} is not contiguous; expected row-major order")
+        if not aligned:
+            raise CallError(f"{self.name} is misaligned; expected a multiple of {alignment} bytes")
+        return tuple(value.shape), tensor
+
+    @property
+    def _wanted(self) -> str:
+        """Where arrays are expected, for a message."""
+        if self.gpu is None:
+            return "this kernel runs on the CPU"
+        return "this kernel takes arrays of the CPU and of the GPU that it is for"
+
+    def number(self, value: Any) -> complex | bool:
+        """A number for a scalar operand; CallError for what is none, or not of its type."""
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value[()]
+        accepted: Any
+        if self.numpy.kind == "b":
+            accepted = (bool, np.bool_)
+        elif self.numpy.kind in "iu":
+            accepted = (int, np.integer)
+        elif self.numpy.kind == "c":
+            accepted = (int, float, complex, np.integer, np.inexact)
+        else:
+            accepted = (int, float, np.integer, np.floating)
+        if not isinstance(value, accepted) or (isinstance(value, bool) and self.numpy.kind != "b"):
+            raise CallError(
+                f"{self.name} is {value!r}, a {type(value).__name__};"
+                f" expected a number for {self.dtype}"
+            )
+        if self.numpy.kind == "b":
+            return bool(value)
+        if self.numpy.kind == "c":
+            return complex(value)
+        if self.numpy.kind not in "iu":
+            return float(value)
+        limits = np.iinfo(self.numpy)
+        if not limits.min <= value <= limits.max:
+            raise CallError(
+                f"{self.name} is {value}; {self.dtype} holds {limits.min}..{limits.max}"
+            )
+        return int(value)
+
+    def check_numpy(self, array: np.ndarray) -> None:
+        """Raise CallError for another dtype or byte order, and for a masked array."""
+        if array.dtype != self.numpy:
+            if array.dtype.newbyteorder("=") == self.numpy:
+                raise CallError(
+                    f"{self.name} is {self.dtype} in foreign byte order;"
+                    f" expected {sys.byteorder}-endian"
+                )
+            raise CallError(f"{self.name} is {array.dtype}; expected {self.dtype}")
+        if isinstance(array, np.ma.MaskedArray):
+            raise CallError(f"{self.name} is a masked array; the kernel would ignore the mask")
+
+    def check_torch(self, array: Any, torch: Any) -> None:
+        """Raise CallError for another dtype, device or layout, and for what would be ignored."""
+        if array.dtype is not getattr(torch, self.dtype, None):
+            came = str(array.dtype).removeprefix("torch.")
+            raise CallError(f"{self.name} is {came}; expected {self.dtype}")
+        if not array.is_cpu and not (self.gpu and array.is_cuda):
+            raise CallError(f"{self.name} is on {array.device}; {self._wanted}")
+        if array.layout is not torch.strided:
+            raise CallError(f"{self.name} is {array.layout}; expected a dense tensor")
+        check_plain(self.name, array, torch)
+        if array.requires_grad and torch.is_grad_enabled():
+            raise CallError(
+                f"{self.name} requires grad, and a kernel has no backward pass;"
+                " detach() it, or call under torch.no_grad()"
+            )
+
+    def _from_torch(self, array: Any, torch: Any) -> Any:
+        self.check_torch(array, torch)
+        if array.requires_grad:
+            array = array.detach()
+        if not array.is_contiguous() or array.is_neg():
+            array = array.resolve_neg().contiguous()
+        alignment = self.item if array.is_cpu else _GPU_ALIGNMENT
+        return array.clone() if address(self.name, array, torch) % alignment else array
+
+    def read_dlpack(self, value: Any, read: Callable[[Any], Any]) -> Any:
+        """What ``read`` makes of an array of any library; CallError where it makes nothing."""
+        if not hasattr(value, "__dlpack__"):
+            raise CallError(
+                f"{self.name} is a {type(value).__name__};"
+                " expected an array: NumPy, PyTorch, or with DLPack"
+            )
+        try:
+            return read(value)
+        except (BufferError, TypeError, ValueError, RuntimeError) as error:  # libraries differ
+            raise CallError(f"{self.name} cannot be read by DLPack: {error}") from error
+
+    def _from_dlpack(self, value: Any) -> Any:
+        tensor, dtype = self.read_dlpack(value, _read)
+        if tensor.__dlpack_device__()[0] not in (_CPU, self.gpu):
+            raise CallError(f"{self.name} is on {tensor.device}; {self._wanted}")
+        if dtype != self.dtype:
+            raise CallError(f"{self.name} is {dtype}; expected {self.dtype}")
+        if not tensor.data_ptr() and tensor.numel():
+            raise CallError(f"{self.name} has no elements in memory")
+        return tensor
+
+
+def _read(value: Any) -> tuple[Any, str]:
+    tensor = tvm_ffi.from_dlpack(value)
+    try:
+        return tensor, str(tensor.dtype)
+    except ValueError:  # complex numbers
+        return tensor, "of a type that TVM does not know"
+
+
+def allocator(like: Any) -> Allocator:
+    """What makes the results of a call whose first array is ``like``, and what is taken for them.
+
+    NumPy for NumPy and for no array at all, PyTorch for PyTorch, else tensors of TVM, which any
+    library takes by DLPack.
+    """
+    torch = torch_module()
+    if like is None or isinstance(like, np.ndarray | np.generic):
+        return numpy_results
+    if torch is not None and isinstance(like, torch.Tensor):
+        # Named, because what PyTorch takes without is a setting.
+        return functools.partial(_torch_results, device=like.device)
+    return _dlpack_results
+
+
+def numpy_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+    """New NumPy arrays, and what the kernel takes for them."""
+    arrays = [np.empty(shape, port.numpy) for shape, port in zip(shapes, ports, strict=True)]
+    tensors = [
+        array if port.plain_array == port.numpy else as_tensor(array)
+        for array, port in zip(arrays, ports, strict=True)
+    ]
+    return arrays, tensors
+
+
+def _torch_results(
+    shapes: Sequence[Shape], ports: Sequence[Port], device: Any
+) -> tuple[list[Any], list[Any]]:
+    torch = torch_module()
+    arrays = []
+    for shape, port in zip(shapes, ports, strict=True):
+        array = torch.empty(shape, dtype=getattr(torch, port.dtype), device=device)
+        check_plain(port.name, array, torch)  # it is a FakeTensor where a program is only traced
+        arrays.append(array)
+    return arrays, arrays
+
+
+def _dlpack_results(shapes: Sequence[Shape], ports: Sequence[Port]) -> tuple[list[Any], list[Any]]:
+    tensors = [
+        as_tensor(np.empty(shape, port.numpy)) for shape, port in zip(shapes, ports, strict=True)
+    ]
+    return tensors, tensors
+
+
+def converted(tensors: Sequence[Any], ports: Sequence[Port], like: Any) -> list[Any]:
+    """New tensors as arrays of the kind of ``like``, in the same memory; see :func:`allocator`."""
+    torch = torch_module()
+    if like is None or isinstance(like, np.ndarray | np.generic):
+        return [_as_numpy(tensor, port) for tensor, port in zip(tensors, ports, strict=True)]
+    if torch is not None and isinstance(like, torch.Tensor):
+        return [torch.from_dlpack(tensor) for tensor in tensors]
+    return list(tensors)
+
+
+def _as_numpy(tensor: Any, port: Port) -> np.ndarray:
+    if port.numpy.kind in "iuf":
+        array = np.from_dlpack(tensor)
+        if array.flags.writeable:  # not so in all versions of NumPy
+            return array
+    strides = tuple(port.item * stride for stride in tensor.strides)
+    memory = _Memory(tensor, tensor.data_ptr(), tensor.shape, strides, port.item)
+    return np.asarray(memory).view(port.numpy)
+
+
+def empty_tensor(shape: Shape, dtype: str) -> Any:
+    """An array without elements with the strides that TVM asks for; NumPy's are all 0."""
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    kind = numpy_dtype(dtype)
+    memory = np.zeros(1, kind)
+    steps = [kind.itemsize * stride for stride in strides]
+    return as_tensor(np.lib.stride_tricks.as_strided(memory, shape, steps))
+
+
+def as_tensor(array: np.ndarray) -> Any:
+    """A DLPack tensor over the memory of a NumPy array, of any type, read-only or not."""
+    dtype = array.dtype
+    if not array.flags.writeable:  # which NumPy does not export
+        address = array.__array_interface__["data"][0]
+        memory = _Memory(array, address, array.shape, array.strides, array.itemsize)
+        array = np.asarray(memory)
+        if dtype not in _EXPORTED:
+            array = array.view(dtype)
+    elif dtype in _EXPORTED:
+        array = array.view(f"u{dtype.itemsize}")
+    if dtype not in _EXPORTED:
+        return tvm_ffi.from_dlpack(array)
+    capsule = array.__dlpack__()
+    # The capsule points to a DLTensor: data and device (8 bytes each), ndim (4), dtype.
+    address = _capsule_pointer(capsule, b"dltensor")
+    ctypes.c_uint32.from_address(address + 20).value = _EXPORTED[dtype]
+    return tvm_ffi.from_dlpack(capsule)
+
+
+def copy(source: Any, target: Any, item: int) -> None:
+    """Copy all elements of an array, which may be the target, as a port took both."""
+    torch = torch_module()
+    if torch is not None and isinstance(target, torch.Tensor) and not target.is_cpu:
+        target.copy_(source if isinstance(source, torch.Tensor) else torch.from_dlpack(source))
+        return
+    start, end = span(target, item)
+    ctypes.memmove(start, span(source, item)[0], end - start)
+
+
+def span(array: Any, item: int) -> tuple[int, int]:
+    """The address of the first byte of a contiguous array, and of the first one behind it."""
+    tensor = tvm_ffi.from_dlpack(array) if isinstance(array, np.ndarray) else array
+    start = tensor.data_ptr()
+    return start, start + tensor.numel() * item

@@ -1,0 +1,215 @@
+"""The kernels of an artifact for a GPU, called with arrays of the host and of the GPU.
+
+Arrays on the GPU are used where they are; others are copied there and back.  Launches and copies go
+to PyTorch's current stream where a tensor of its is on the GPU, and nothing is waited for where all
+arrays are; else the call returns when the results are there.
+"""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.base.errors import ArtifactError, CallError
+from tvm_iree_ext.runtime.launch.launcher import DriverError, Gpu, Kernels, bind, number
+from tvm_iree_ext.runtime.torch_arrays import torch_module
+
+DLPACK_DEVICES = {"cuda": 2, "rocm": 10}
+"""DLPack's numbers of the kinds of target that are GPUs."""
+
+Allocate = Callable[[int], int]
+
+
+def gpu_obstacle(kind: str, chip: str) -> str:
+    """Why kernels for a chip do not run here, for a message; empty when they do.
+
+    HIP does not say which chip it has: there a driver and a GPU are what is asked for.
+    """
+    try:
+        gpu = Gpu(kind)
+        found = gpu.capability()
+    except DriverError as error:
+        return f"target {kind}:{chip}: {error}"
+    if found and not _is_run_by(chip, found):
+        return f"target {kind}:{chip}: the GPU here is sm_{found[0]}{found[1]}"
+    return ""
+
+
+def _is_run_by(chip: str, found: tuple[int, int]) -> bool:
+    """Whether an NVIDIA GPU runs what is built for a chip: a newer one of its generation does."""
+    number = chip.removeprefix("sm_")
+    built = int(number.rstrip("a")[:-1]), int(number.rstrip("a")[-1])
+    return built == found if number.endswith("a") else built[0] == found[0] and built <= found
+
+
+class GpuFunction:
+    """What a kernel or a program's function calls; takes its operands in order.
+
+    Args:
+        folder: of the artifact.
+        name: of the op or function, for messages.
+        plan: by which the kernels are launched.
+        inputs: how many of the operands are not results.
+        function: of a program.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        plan: Mapping[str, Any],
+        inputs: int,
+        function: str | None = None,
+    ) -> None:
+        self._folder, self._name, self._function = folder, name, function
+        self._plan, self._inputs = plan, inputs
+        if not {"parameters", "symbols", "steps"} <= self._plan.keys():
+            raise ArtifactError(f"the artifact {folder} has no launch plan of {name}")
+        self._loaded: dict[int, Kernels] = {}
+        self._lock = threading.Lock()
+
+    def result_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """The results' shapes, by those of the other operands, all of which are arrays.
+
+        Raises:
+            CallError: for shapes that do not fit.
+        """
+        given, results = (
+            self._plan["parameters"][: self._inputs],
+            self._plan["parameters"][self._inputs :],
+        )
+        named = {one["name"]: shape for one, shape in zip(given, shapes, strict=True)}
+        try:
+            names = bind({**self._plan, "parameters": given}, named, {})
+        except ValueError as error:
+            raise CallError(f"{self._name}: {error}") from None
+        return [tuple(number(extent, names) for extent in one["shape"]) for one in results]
+
+    def __call__(self, *values: Any) -> None:
+        """Compute the results, which are the last values.
+
+        Raises:
+            CallError: for arrays on several GPUs.
+            ArtifactError: where no driver or GPU is there, or the driver refuses.
+        """
+        places = [_place(value) for value in values]
+        ordinals = sorted(
+            {place.ordinal for place in places if place and place.ordinal is not None}
+        )
+        if len(ordinals) > 1:
+            raise CallError(
+                f"{self._name}: arrays are on GPUs {', '.join(map(str, ordinals))}; expected one"
+            )
+        try:
+            self._call(values, places, ordinals[0] if ordinals else 0)
+        except DriverError as error:
+            raise ArtifactError(f"the artifact {self._folder} does not run: {error}") from error
+
+    def _call(self, values: Sequence[Any], places: Sequence["_Place | None"], ordinal: int) -> None:
+        kernels = self._kernels(ordinal)
+        # By the plan's names, which are not the operands' where these are words of a language.
+        parameters = [one["name"] for one in self._plan["parameters"]]
+        numbers: dict[str, Any] = {
+            name: value
+            for name, value, place in zip(parameters, values, places, strict=True)
+            if place is None
+        }
+        held = {
+            name: place for name, place in zip(parameters, places, strict=True) if place is not None
+        }
+        numbers |= bind(self._plan, {name: place.shape for name, place in held.items()}, numbers)
+        results = set(parameters[self._inputs :])
+        on_host = [name for name, place in held.items() if place.ordinal is None]
+        with kernels.gpu.current(), _memory(kernels, values, ordinal) as (allocate, stream):
+            addresses = {name: place.address for name, place in held.items()}
+            for name in on_host:
+                addresses[name] = allocate(held[name].size)
+                if name not in results:
+                    place = held[name]
+                    kernels.gpu.write(addresses[name], place.address, place.size, stream)
+            kernels.enqueue(addresses, numbers, allocate=allocate, stream=stream)
+            if on_host or not stream_ordered(values):
+                kernels.gpu.wait()
+            for name in on_host:
+                if name in results:
+                    kernels.gpu.read(held[name].address, addresses[name], held[name].size)
+
+    def _kernels(self, ordinal: int) -> Kernels:
+        """The kernels on a GPU, loaded when they are first called there."""
+        with self._lock:
+            if ordinal not in self._loaded:
+                self._loaded[ordinal] = Kernels(self._folder, ordinal, self._function)
+            return self._loaded[ordinal]
+
+
+class _Place:
+    """Where an array is; ``ordinal`` is that of a GPU, or None."""
+
+    def __init__(
+        self, address: int, shape: tuple[int, ...], size: int, ordinal: int | None
+    ) -> None:
+        self.address, self.shape, self.size, self.ordinal = address, shape, size, ordinal
+
+
+def _place(value: Any) -> _Place | None:
+    """Where an array is that :class:`~tvm_iree_ext.runtime.arrays.Port` took; None for a number."""
+    if isinstance(value, np.ndarray):
+        return _Place(value.ctypes.data, value.shape, value.nbytes, None)
+    if not hasattr(value, "data_ptr"):
+        return None
+    shape = tuple(value.shape)
+    if _is_torch(value):
+        size = prod(shape) * value.element_size()
+        return _Place(value.data_ptr(), shape, size, None if value.is_cpu else value.device.index)
+    kind, ordinal = value.__dlpack_device__()
+    size = prod(shape) * value.dtype.itemsize
+    return _Place(
+        value.data_ptr(), shape, size, ordinal if kind in DLPACK_DEVICES.values() else None
+    )
+
+
+def _is_torch(value: Any) -> bool:
+    torch = torch_module()
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def stream_ordered(values: Sequence[Any]) -> bool:
+    """Whether a tensor of PyTorch's is on the GPU, so that its stream orders what is launched."""
+    return any(_is_torch(value) and not value.is_cpu for value in values)
+
+
+def _memory(
+    kernels: Kernels, values: Sequence[Any], ordinal: int
+) -> AbstractContextManager[tuple[Allocate, int]]:
+    """What allocates on the GPU, and the stream: PyTorch's where it has tensors there."""
+    return _of_torch(ordinal) if stream_ordered(values) else _of_driver(kernels)
+
+
+@contextlib.contextmanager
+def _of_driver(kernels: Kernels) -> Iterator[tuple[Allocate, int]]:
+    with kernels.memory() as allocate:
+        yield allocate, 0
+
+
+@contextlib.contextmanager
+def _of_torch(ordinal: int) -> Iterator[tuple[Allocate, int]]:
+    """PyTorch gives memory that is freed here to others only after what the stream has now."""
+    torch = torch_module()
+    stream = torch.cuda.current_stream(ordinal)
+    taken: list[Any] = []
+
+    def allocate(size: int) -> int:
+        taken.append(torch.empty(max(size, 1), dtype=torch.uint8, device=f"cuda:{ordinal}"))
+        return int(taken[-1].data_ptr())
+
+    yield allocate, stream.cuda_stream
+
+
+def chip_of(target: Mapping[str, Any]) -> str:
+    """The chip that a target as plain JSON names."""
+    return str(target.get("arch", target.get("mcpu", "")))

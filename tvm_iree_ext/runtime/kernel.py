@@ -1,0 +1,360 @@
+"""A compiled kernel: called with arrays, exported to a folder, loaded from one."""
+
+import functools
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+from numpy import empty, ndarray
+
+import tvm_iree_ext.base.interrupts  # noqa: F401 - Ctrl-C stays what it is
+from tvm_iree_ext.base.atomic_folder import scratch
+from tvm_iree_ext.base.errors import KERNEL_ERROR, ArtifactError, CallError
+from tvm_iree_ext.base.signature import Signature, shape_text
+from tvm_iree_ext.runtime import arrays, artifact, machine
+from tvm_iree_ext.runtime import tvm_runtime as runtime
+from tvm_iree_ext.runtime.artifact import LIBRARY
+from tvm_iree_ext.runtime.calls import Caller, ordered
+from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction
+from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest
+
+# What a compiled kernel raises for values that it refuses, such as indices out of range.
+tvm_ffi.register_error(KERNEL_ERROR, CallError)
+# A kernel checks what can only be known when it is called: an error of this name is ours.
+tvm_ffi.register_error("CallError", CallError)
+_opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
+_PATIENCE = 8  # calls with arrays that had to be converted, until that is expected
+_NO_TYPE = type("_NoType", (), {})  # of no array
+_MISSING = object()  # in place of an argument that did not come
+
+
+class Kernel:
+    """A kernel of an artifact, to be called with arrays.
+
+    ``kernel(query, key, value)`` returns new arrays of the kind of the first array: NumPy for
+    NumPy, PyTorch for PyTorch, and TVM tensors, which any library takes by DLPack, for all else.
+    A single result is returned bare, several as a tuple. ``kernel(..., out=array)`` (a tuple for
+    several results) fills arrays of the caller's and returns them. Arguments may be named as in
+    the signature, scalars are Python or NumPy numbers.
+
+    An extent of a result that follows from no argument is that of the ``out`` array.
+
+    Checked before anything runs: the number of arguments, ranks, extents, dtypes, byte order,
+    device. There is no conversion between dtypes. What is accepted, and how:
+
+    - An input that is not contiguous, or whose address is not a multiple of its item size, is
+      copied. A read-only input is not: a kernel never writes its inputs.
+    - ``out`` must be writable, contiguous, aligned, of exactly the result's shape and dtype, and
+      share no memory with an input or another ``out``. Where the signature says that a result may
+      be ``in_place_of`` an input, it may be that very array: what a scatter's ``original`` is.
+    - A PyTorch tensor that requires grad is accepted under ``torch.no_grad()`` and refused
+      otherwise, since the result would silently have no gradient. For the same reason one with a
+      forward-mode tangent is refused, and so are tensors without elements in memory: FakeTensors,
+      and what transforms of ``torch.func`` pass.
+    - Where all results are empty they are returned without a call; so is the init of a result that
+      is combined with nothing, such as that of a scatter without updates. A sum without terms is 0.
+      What has no value where an input is empty, such as a softmax over nothing, is refused.
+
+    A kernel for a GPU is loaded by the driver at the first call. It takes arrays of the CPU, which
+    are copied there and back, and arrays on the GPU, which are used where they are; results are
+    where the first array is. With PyTorch's tensors on the GPU it is launched on the current
+    stream, and is not waited for.
+    """
+
+    def __new__(cls, folder: Path, manifest: Manifest, function: Any = None) -> "Kernel":
+        """A kernel whose ``__call__`` is made for its number of arguments."""
+        return super().__new__(_called_with(len(manifest.signature.arguments)))
+
+    def __init__(self, folder: Path, manifest: Manifest, function: Any = None) -> None:
+        self.folder = folder
+        self.manifest = manifest
+        gpu = DLPACK_DEVICES.get(str(manifest.target.get("kind")))
+        self._caller = Caller(manifest.op, manifest.signature, gpu)
+        self._arity = len(manifest.signature.arguments)
+        self._results = self._caller.static_results()
+        self._patience = _PATIENCE
+        self._take(function)
+
+    def _take(self, function: Any) -> None:
+        """Have a function to call, or None while there is none."""
+        self._function = function
+        self._is_direct = (
+            function is not None
+            and self._patience > 0
+            and self.manifest.is_guarded
+            and self._caller.takes_plain_arrays
+        )
+        is_one = len(self.signature.results) == 1
+        self._direct_out = ndarray if self._is_direct and is_one else _NO_TYPE
+
+    @property
+    def op(self) -> str:
+        """The name of the op: ``iree_linalg_ext.attention``."""
+        return self.manifest.op
+
+    @property
+    def signature(self) -> Signature:
+        """The operands: what a call takes and returns."""
+        return self.manifest.signature
+
+    @property
+    def target(self) -> Mapping[str, Any]:
+        """The TVM target that the kernel was built for."""
+        return self.manifest.target
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The lowering config."""
+        return self.manifest.config
+
+    @property
+    def provenance(self) -> str:
+        """Where the lowering config comes from.
+
+        ``heuristic``, ``given``, ``record exact``, ``record nearest SHAPE``; a record whose time
+        was computed and not measured has ``, static`` behind it.
+        """
+        return self.manifest.provenance
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """What the kernel takes: bytes of code and library, and what else the builder found."""
+        return self.manifest.resources
+
+    def __repr__(self) -> str:
+        operands = ", ".join(map(str, self.signature.arguments))
+        results = ", ".join(f"{o.dtype}{shape_text(o.shape)}" for o in self.signature.results)
+        target = " ".join(str(self.target[k]) for k in ("kind", "arch", "mcpu") if k in self.target)
+        return f"<Kernel {self.op}({operands}) -> {results} for {target}, {self.provenance} config>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled by its folder, from which the kernel is loaded again."""
+        return functools.partial(load, lazy=self._function is None), (self.folder,)
+
+    def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
+        """Compute the results; see the class for what is accepted.
+
+        Raises:
+            CallError: for arguments that do not fit; nothing was computed, ``out`` is untouched.
+                Some kernels raise it for values, too, before they write anything.
+            ArtifactError: for a kernel that was loaded lazily and does not run on this machine, or
+                whose folder was replaced or removed since; and for one whose manifest is wrong.
+        """
+        return self._call(arguments, out, named)
+
+    def _call(self, arguments: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Any:
+        """Any call but the most frequent, which :func:`_called_with` has.
+
+        NumPy arrays go to the library as they are.  Where it refuses them they are looked at: the
+        message is better then, and some can be converted.
+        """
+        results: tuple[ndarray, ...] = ()
+        if self._is_direct and not named and len(arguments) == self._arity:
+            if out is None and self._results and type(arguments[0]) is ndarray:
+                results = tuple([empty(shape, dtype) for shape, dtype in self._results])
+            elif type(out) is tuple and len(out) == len(self.signature.results) > 1:
+                results = out if all(type(one) is ndarray for one in out) else ()
+        for value in arguments if results else (None,):
+            if type(value) is not ndarray:
+                return self._checked_call(arguments, out, named)
+        try:
+            self._function(*(arguments + results))
+            return results[0] if len(results) == 1 else out or results
+        except CallError:
+            raise  # of a kernel that has begun: it must not run again
+        except (TypeError, ValueError, BufferError):
+            pass
+        return self._refused_call(arguments, out)
+
+    def _refused_call(self, arguments: tuple[Any, ...], out: Any) -> Any:
+        """A call with NumPy arrays that the library has refused."""
+        found = self._checked_call(arguments, out, {})
+        self._patience -= 1
+        self._take(self._function)
+        return found
+
+    def _checked_call(self, arguments: tuple[Any, ...], out: Any, named: dict[str, Any]) -> Any:
+        """A call for which nothing is taken for granted."""
+        arguments = ordered(self.op, self._caller.arguments, arguments, named)
+        shapes, passed = self._caller.inputs(arguments)
+        result_shapes, copies = self._caller.plan(shapes, out)
+        if out is None:
+            allocate = arrays.allocator(self._caller.like(arguments))
+            results, tensors = allocate(result_shapes, self._caller.result_ports)
+        else:
+            results, tensors = self._caller.outputs(out, result_shapes, passed)
+        for result, argument in copies or ():
+            arrays.copy(passed[argument], tensors[result], self._caller.result_ports[result].item)
+        if copies is None:
+            if self._function is None:
+                artifact.check_unchanged(self.folder, self.manifest)
+                self._take(_open(self.folder, self.manifest))
+            if not isinstance(self._function, GpuFunction):
+                passed, tensors = self._caller.for_library(passed, tensors, shapes, result_shapes)
+            try:
+                self._function(*passed, *tensors)
+            except CallError:
+                raise
+            except (TypeError, ValueError) as error:  # what the library checks for any caller
+                raise ArtifactError(
+                    f"the manifest of {self.folder} does not describe its library: {error}"
+                ) from error
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def export(self, folder: Path | str, *, runtime: bool = False) -> Path:
+        """Write the artifact to ``folder``: ``kernel.so`` and ``manifest.json``.
+
+        An artifact that stands there is replaced in one step. With ``runtime`` the TVM runtime
+        (``libtvm_runtime``, ``libtvm_ffi``) goes with it: all that a C++ program needs. One for a
+        GPU needs no runtime, and has launchers in Python and C++ instead.
+
+        Raises:
+            ArtifactError: where the folder cannot be written or holds anything else, where this
+                kernel's own artifact is damaged or was replaced since it was loaded, or where the
+                runtime at hand is of another architecture than the kernel.
+        """
+        artifact.check_unchanged(self.folder, self.manifest)
+        return export(self.folder, folder, runtime=runtime)
+
+
+@functools.cache
+def _called_with(count: int) -> type[Kernel]:
+    """The class of kernels of ``count`` arguments, made for calls with NumPy arrays and ``out``.
+
+    A parameter for each argument takes a tenth less time than a tuple of them and a loop over it.
+    """
+    arguments = [f"argument{place}" for place in range(count)]
+    parameters = "".join(f"{name}=_MISSING, " for name in arguments) + "/, " * bool(count)
+    given = "".join(f"{name}, " for name in arguments)
+    types = " is ".join(f"type({name})" for name in ["out", *arguments])
+    code = f"""
+def __call__(self, {parameters}*more, out=None, **named):
+    if {types} is self._direct_out and not more and not named:
+        try:
+            self._function({given}out)
+            return out
+        except CallError:
+            raise
+        except (TypeError, ValueError, BufferError):
+            pass
+        return self._refused_call(({given}), out)
+    given = ({given}*more,) if more else ({given})
+    if given and given[-1] is _MISSING:
+        given = tuple(value for value in given if value is not _MISSING)
+    return self._call(given, out, named)
+"""
+    methods: dict[str, Any] = {"__doc__": Kernel.__doc__, "__module__": __name__}
+    exec(code, globals(), methods)  # as namedtuple and dataclass do
+    functools.update_wrapper(methods["__call__"], Kernel.__call__)
+    return type("Kernel", (Kernel,), methods)
+
+
+def load(folder: Path | str, *, lazy: bool = False) -> Kernel:
+    """The kernel of the artifact at ``folder``. No compiler is needed, only the TVM runtime.
+
+    A ``lazy`` one opens its library at the first call: what is for another machine can be looked
+    at and exported here, and only not be called.  What is for a GPU always is so.
+
+    Raises:
+        ArtifactError: for an artifact that is absent, damaged or foreign; and, here or at the
+            first call, for one that is made for another machine, and where the TVM runtime is
+            needed and not found.
+    """
+    folder = artifact.as_folder(folder)
+    manifest = artifact.read(folder)
+    if isinstance(manifest, DeviceManifest):
+        raise ArtifactError(
+            f"the artifact {folder} holds GPU kernels; launch them with {folder / 'launch.py'}"
+        )
+    if not isinstance(manifest, Manifest):
+        raise ArtifactError(f"the artifact {folder} is a program; load it with tvm_iree_ext.load")
+    return Kernel(folder, manifest, None if lazy else _open(folder, manifest))
+
+
+def _open(folder: Path, manifest: Manifest) -> Any:
+    """The function of an artifact whose files have been checked."""
+    if manifest.target.get("kind") in DLPACK_DEVICES:
+        return GpuFunction(folder, manifest.op, manifest.launch, len(manifest.signature.arguments))
+    library = open_library(folder, manifest)
+    try:
+        return library[manifest.entry]
+    except AttributeError:
+        raise ArtifactError(f"{folder / LIBRARY} has no function {manifest.entry!r}") from None
+
+
+def open_library(folder: Path, manifest: Contents) -> Any:
+    """The module of an artifact whose files have been checked.
+
+    Raises:
+        ArtifactError: for one that is made for another machine, and where the TVM runtime is
+            needed and not found.
+    """
+    if manifest.target.get("kind") != "llvm":
+        raise ArtifactError(
+            f"the artifact {folder} is for {manifest.target.get('kind')};"
+            " kernels that run here are for llvm"
+        )
+    if LIBRARY not in manifest.files:
+        raise ArtifactError(f"the artifact {folder} has no {LIBRARY}")
+    library = folder / LIBRARY
+    features = manifest.resources.get("cpu_features", ())
+    machine.check_library(library, manifest.target.get("mtriple"), features)
+    if manifest.resources.get("needs_runtime", True):
+        runtime.ensure_loaded(beside=folder)
+    try:
+        return _load_module(library, manifest.files[LIBRARY].sha256)
+    except (RuntimeError, OSError) as error:
+        raise ArtifactError(f"{library} does not load: {error}") from error
+
+
+def _load_module(library: Path, checksum: str) -> Any:
+    """The module of a library; unloaded with the last function taken from it.
+
+    The loader goes by names: while another library of the same path is loaded, it would hand that
+    one out again. So a path whose content has changed is loaded by another name.
+    """
+    if _opened.setdefault(str(library), checksum) == checksum:
+        return tvm_ffi.load_module(library, keep_module_alive=False)
+    with scratch() as place:
+        copy = shutil.copy(library, place)
+        return tvm_ffi.load_module(copy, keep_module_alive=False)
+
+
+def export(source: Path | str, folder: Path | str, *, runtime: bool = False) -> Path:
+    """Copy the artifact at ``source`` to ``folder``; see :meth:`Kernel.export`.
+
+    The kernel is not loaded, so it may be one for another machine.
+
+    Raises:
+        ArtifactError: as :meth:`Kernel.export`.
+    """
+    source = artifact.as_folder(source)
+    manifest = artifact.read(source)
+    # Kernels for a GPU are launched by the driver alone.
+    needed = runtime and manifest.target.get("kind") not in DLPACK_DEVICES
+    libraries = _runtime_libraries(source / LIBRARY) if needed else []
+
+    def fill(place: Path) -> None:
+        for name in manifest.files:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source / name, place / name)
+        for library in libraries:
+            shutil.copy(library, place / library.name)
+
+    artifact.write(folder, manifest, fill)
+    return Path(folder)
+
+
+def _runtime_libraries(kernel: Path) -> list[Path]:
+    libraries = [runtime.find_runtime(), runtime.find_ffi()]
+    built_for = machine.library_machine(kernel.read_bytes())
+    for library in libraries:
+        found = machine.library_machine(library.read_bytes())
+        if found != built_for:
+            raise ArtifactError(
+                f"the kernel is for {built_for} and {library} for {found}; export without the"
+                f" runtime, and take it from the {built_for} wheels of apache-tvm, apache-tvm-ffi"
+            )
+    return libraries

@@ -1,0 +1,57 @@
+"""A simulator of lowered GPU kernels: what they compute, what they do wrong, what accesses cost."""
+
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.simulator.access_picture import access_picture
+    from tvm_iree_ext.simulator.base.findings import KINDS, Finding
+    from tvm_iree_ext.simulator.base.traffic import Access, Hardware
+    from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
+    from tvm_iree_ext.simulator.runs.simulated_ops import (
+        simulate_function,
+        simulate_kernel,
+        simulate_op,
+    )
+    from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
+    from tvm_iree_ext.simulator.simulated_launch import Simulation, device_functions, simulate
+    from tvm_iree_ext.simulator.simulation_report import report_data, report_text
+
+__all__ = [
+    "KINDS",
+    "Access",
+    "Finding",
+    "Hardware",
+    "Simulation",
+    "TensorMap",
+    "access_picture",
+    "device_functions",
+    "report_data",
+    "report_text",
+    "simulate",
+    "simulate_function",
+    "simulate_kernel",
+    "simulate_op",
+    "simulate_program",
+]
+
+_HOME = {
+    "KINDS": "base.findings",
+    "Access": "base.traffic",
+    "Finding": "base.findings",
+    "Hardware": "base.traffic",
+    "Simulation": "simulated_launch",
+    "TensorMap": "machine.memory_barriers",
+    "access_picture": "access_picture",
+    "device_functions": "simulated_launch",
+    "report_data": "simulation_report",
+    "report_text": "simulation_report",
+    "simulate": "simulated_launch",
+    "simulate_function": "runs.simulated_ops",
+    "simulate_kernel": "runs.simulated_ops",
+    "simulate_op": "runs.simulated_ops",
+    "simulate_program": "runs.simulated_programs",
+}
+
+__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)

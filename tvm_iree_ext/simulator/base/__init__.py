@@ -1,0 +1,1 @@
+"""Findings, and the memory traffic of accesses."""

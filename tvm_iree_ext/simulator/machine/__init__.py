@@ -1,0 +1,1 @@
+"""A workgroup: lanes, registers, memory, barriers, matrix instructions."""

@@ -1,0 +1,320 @@
+"""Barriers in shared memory, and copies of boxes by tensor maps that arrive at them (sm_90).
+
+A barrier's phase ends when the arrivals that it counts came and the bytes that were expected.
+Copies are made when they are started; who may use them is a question of order: see
+:mod:`.happens_before`.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tvm_iree_ext.simulator.base.findings import BARRIER, BOUNDS, INSTRUCTION, MISALIGNED, some
+from tvm_iree_ext.simulator.machine.lane_values import Value
+from tvm_iree_ext.simulator.machine.simulated_memory import NOBODY, Memory, View
+from tvm_iree_ext.simulator.machine.strands import uniform
+from tvm_iree_ext.simulator.races.happens_before import OrderedLog
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
+
+_ALIGNMENT = 128  # of what a copy writes
+
+
+@dataclass
+class TensorMap:
+    """A matrix, or an array of more dims, and the boxes that are copied of it.
+
+    Attributes:
+        array: its elements.
+        box: extents of a box, in the array's dims.
+        swizzle_bytes: of a row of the box in shared memory; 16 for none.
+        written: which bytes have contents; None for all.
+    """
+
+    array: np.ndarray
+    box: tuple[int, ...]
+    swizzle_bytes: int = 16
+    written: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Of a box."""
+        return int(np.prod(self.box)) * self.array.itemsize
+
+    def take(self, first: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        """The bytes of the box from ``first`` on, zeros beyond the array; and which are written."""
+        size = self.array.itemsize
+        raw = np.zeros((*self.box, size), np.uint8)
+        known = np.ones(raw.shape, bool)
+        inside = tuple(
+            slice(max(0, at), max(0, min(extent, at + part)))
+            for at, part, extent in zip(first, self.box, self.array.shape, strict=True)
+        )
+        there = tuple(
+            slice(one.start - at, one.start - at + max(0, one.stop - one.start))
+            for one, at in zip(inside, first, strict=True)
+        )
+        bytes_ = self.array.view(np.uint8).reshape(*self.array.shape, size)
+        raw[there] = bytes_[inside]
+        if self.written is not None:
+            known[there] = self.written.reshape(bytes_.shape)[inside]
+        return raw.reshape(-1), known.reshape(-1)
+
+
+@dataclass
+class _Barrier:
+    count: int
+    pending: int
+    party: int
+    clock: np.ndarray  # what those know who arrived
+    released: np.ndarray  # at the end of the last phase
+    made_by: tuple[int, int]  # subgroup, and its clock
+    expected: int = 0  # bytes that are still to come
+    ended: int = 0  # phases
+    fenced: bool = False
+    copies: int = 0
+
+
+class Barriers:
+    """Those of a workgroup, by the memory and the word where they are."""
+
+    def __init__(self, rt: "Workgroup") -> None:
+        self._rt = rt
+        self._all: dict[tuple[int, int], _Barrier] = {}
+        self._names: dict[int, str] = {}
+        self._waiting: list[tuple[_Barrier, str, int, np.ndarray]] = []
+
+    def init(self, view: View, index: Value, count: int, mask: Any, statement: int) -> None:
+        """Make a barrier."""
+        if mask is NOBODY:
+            return
+        rt, order = self._rt, self._rt.order
+        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+            if not self._in_bounds(view, word, lanes, statement):
+                continue
+            subgroup = int(np.flatnonzero(lanes)[0]) // rt.subgroup_size
+            party = order.party()
+            nothing = np.zeros(order.clocks.shape[1], np.int32)
+            made = (subgroup, int(order.clocks[subgroup, subgroup]))
+            self._all[id(view.memory), word] = _Barrier(
+                int(count), int(count), party, nothing, nothing.copy(), made
+            )
+            self._names[id(view.memory)] = view.memory.name
+
+    def fence_init(self, mask: Any) -> None:
+        """Barriers are there for copies."""
+        if mask is not NOBODY:
+            for barrier in self._all.values():
+                barrier.fenced = True
+
+    def _in_bounds(self, view: View, word: int, lanes: np.ndarray, statement: int) -> bool:
+        if 0 <= word < view.size:
+            return True
+        self._rt.found(
+            BOUNDS, statement, np.flatnonzero(lanes),
+            f"a barrier at element {word} of {view.name}, which has {view.size}", view.name, word,
+        )  # fmt: skip
+        return False
+
+    def _at(self, view: View, word: int, lanes: np.ndarray, statement: int) -> _Barrier | None:
+        barrier = self._all.get((id(view.memory), word))
+        rt = self._rt
+        if barrier is None:
+            rt.found(
+                INSTRUCTION, statement, np.flatnonzero(lanes),
+                f"{self._where(view, word)} was never made", view.name, word,
+            )  # fmt: skip
+            return None
+        party, clock = barrier.made_by
+        for subgroup in rt.order.subgroups_in(lanes):
+            if rt.order.clocks[subgroup, party] < clock:
+                rt.found(
+                    INSTRUCTION, statement, np.flatnonzero(lanes),
+                    f"{self._where(view, word)} is used by {some(np.flatnonzero(lanes))} with"
+                    " nothing between it and its making", view.name, word,
+                )  # fmt: skip
+        return barrier
+
+    def _where(self, view: View, word: int) -> str:
+        return f"the barrier at element {word} of {view.name}"
+
+    def arrive(self, view: View, index: Value, nbytes: Value, mask: Any, statement: int) -> None:
+        """An arrival of each lane, after which ``nbytes`` of copies are expected for each."""
+        if mask is NOBODY:
+            return
+        rt = self._rt
+        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+            barrier = self._at(view, word, lanes, statement)
+            if barrier is None:
+                continue
+            expected = np.broadcast_to(np.asarray(nbytes), (rt.lanes,))[lanes]
+            barrier.expected += int(expected.sum())
+            rt.order.release(lanes, barrier.clock)
+            self._arrived(barrier, view, word, lanes, statement)
+
+    def arrive_with_copies(self, view: View, index: Value, mask: Any, statement: int) -> None:
+        """An arrival of each lane when its ``cp.async`` so far have ended."""
+        if mask is NOBODY:
+            return
+        rt = self._rt
+        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+            barrier = self._at(view, word, lanes, statement)
+            if barrier is None:
+                continue
+            rt.order.arriving = (barrier.party, barrier.ended + 1)
+            rt.copies.end(lanes, statement)
+            rt.order.arriving = None
+            self._arrived(barrier, view, word, lanes, statement)
+
+    def _arrived(
+        self, barrier: _Barrier, view: View, word: int, lanes: np.ndarray, statement: int
+    ) -> None:
+        barrier.pending -= int(lanes.sum())
+        if barrier.pending < 0:
+            self._rt.found(
+                INSTRUCTION, statement, np.flatnonzero(lanes),
+                f"{self._where(view, word)} counts {barrier.count} arrivals;"
+                f" {barrier.count - barrier.pending} came", view.name, word,
+            )  # fmt: skip
+            barrier.pending = 0
+        self._ended(barrier)
+
+    def _ended(self, barrier: _Barrier) -> None:
+        if barrier.pending or barrier.expected:
+            return
+        barrier.ended += 1
+        barrier.pending = barrier.count
+        barrier.clock[barrier.party] = barrier.ended
+        barrier.released = barrier.clock.copy()
+
+    def wait(self, view: View, index: Value, parity: Value, mask: Any, statement: int) -> None:
+        """Until the phase of a parity has ended; phase -1, of parity 1, ended before all."""
+        if mask is NOBODY:
+            return
+        rt = self._rt
+        index = rt.decided("the address of a barrier", index, mask, statement)
+        parity = rt.decided("the parity of a phase", parity, mask, statement)
+        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+            barrier = self._at(view, word, lanes, statement)
+            if barrier is None:
+                continue
+            for wanted, who in uniform(parity, lanes, rt.lanes):
+                self._wait(barrier, wanted & 1, self._where(view, word), who, statement)
+            rt.counts["mbarrier wait"] += len(rt.order.subgroups_in(lanes))
+
+    def _wait(
+        self, barrier: _Barrier, parity: int, where: str, lanes: np.ndarray, statement: int
+    ) -> None:
+        def over() -> bool:
+            return (barrier.ended - 1) % 2 == parity
+
+        waiting = (barrier, where, statement, lanes)
+        self._waiting.append(waiting)
+        self._rt.strands.wait(over)
+        self._waiting.remove(waiting)
+        self._rt.order.acquire(lanes, barrier.released)
+
+    def blocked(self) -> None:
+        """Nobody can go on."""
+        for barrier, where, statement, lanes in self._waiting:
+            who = np.flatnonzero(lanes)
+            self._rt.found(
+                BARRIER, statement, who,
+                f"{some(who)} wait for ever at {where}, of which phase {barrier.ended} lacks"
+                f" {barrier.pending} arrivals and {barrier.expected} bytes",
+            )  # fmt: skip
+
+    # Copies.
+
+    def copy_box(
+        self,
+        target: View,
+        index: Value,
+        tensor_map: TensorMap,
+        first: tuple[Value, ...],
+        barrier_view: View,
+        barrier_index: Value,
+        mask: Any,
+        statement: int,
+    ) -> None:
+        """Each active lane starts a copy; ``first`` has the fastest dim first."""
+        if mask is NOBODY:
+            return
+        rt = self._rt
+        spelt = [
+            np.broadcast_to(rt.decided("where a copy begins", value, mask, statement), (rt.lanes,))
+            for value in (index, *first, barrier_index)
+        ]
+        for lane in map(int, np.flatnonzero(rt.active(mask))):
+            at, *corner, word = (int(value[lane]) for value in spelt)
+            lanes = np.zeros(rt.lanes, bool)
+            lanes[lane] = True
+            barrier = self._at(barrier_view, word, lanes, statement)
+            if barrier is None:
+                continue
+            if not barrier.fenced:
+                rt.found(
+                    INSTRUCTION, statement, (lane,),
+                    f"{self._where(barrier_view, word)} was made without"
+                    " fence.mbarrier_init before a copy uses it", barrier_view.name, word,
+                )  # fmt: skip
+            place = at * target.dtype.itemsize
+            self._write(target.memory, place, tensor_map, tuple(reversed(corner)), lane,
+                        barrier, statement)  # fmt: skip
+            rt.counts["tensor map copy"] += 1
+            barrier.expected -= tensor_map.nbytes
+            self._ended(barrier)
+
+    def _write(
+        self,
+        memory: Memory,
+        place: int,
+        tensor_map: TensorMap,
+        corner: tuple[int, ...],
+        lane: int,
+        barrier: _Barrier,
+        statement: int,
+    ) -> None:
+        rt = self._rt
+        raw, known = tensor_map.take(corner)
+        width = tensor_map.swizzle_bytes
+        if memory.address + place & _ALIGNMENT - 1:
+            rt.found(
+                MISALIGNED, statement, (lane,),
+                f"a copy to byte {place} of {memory.name}, which is no multiple of {_ALIGNMENT}",
+                memory.name, place // memory.unit,
+            )  # fmt: skip
+        if place < 0 or place + len(raw) > len(memory.data):
+            rt.found(
+                BOUNDS, statement, (lane,),
+                f"a copy to bytes {place}..{place + len(raw) - 1} of {memory.name}, which has"
+                f" {len(memory.data)}", memory.name, place // memory.unit,
+            )  # fmt: skip
+            return
+        to = memory.address + place + np.arange(len(raw))
+        to = (to ^ ((to >> 7 & (width // 16 - 1)) << 4)) - memory.address
+        memory.data[to] = raw
+        units = np.unique(to // memory.unit)
+        good = np.ones(memory.units, bool)
+        np.logical_and.at(good, to // memory.unit, known)
+        memory.valid[units] = good[units]
+        memory.complete = bool(memory.complete and known.all())
+        if memory.unfenced is not None:
+            memory.unfenced[units] = False
+        log: Any = memory.touches
+        if isinstance(log, OrderedLog):
+            log.written_by_copy(units, lane, barrier.party, barrier.ended + 1, statement)
+
+    def finish(self) -> None:
+        """The end of the kernel: bytes that nobody expected, or that never came."""
+        for (memory, word), barrier in self._all.items():
+            if barrier.expected:
+                more = "more" if barrier.expected < 0 else "fewer"
+                self._rt.found(
+                    INSTRUCTION, -1, (0,),
+                    f"copies brought {abs(barrier.expected)} bytes {more} to the barrier at element"
+                    f" {word} of {self._names[memory]} than were expected",
+                    self._names[memory], word,
+                )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Who touched what before whom."""

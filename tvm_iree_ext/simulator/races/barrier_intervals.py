@@ -1,0 +1,86 @@
+"""What is reported of an interval between two barriers; see :mod:`.touches`."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tvm_iree_ext.simulator.base.findings import RACE, UNWAITED
+from tvm_iree_ext.simulator.races.touches import (
+    ATOMIC,
+    READ,
+    SUBGROUP_SYNC,
+    WRITE,
+    conflicts,
+    units_and_lanes,
+)
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.simulator.machine.simulated_memory import Memory
+    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
+
+_NONE, _ATOMICALLY, _SEVERAL = -1, -2, -3  # instead of the number of a workgroup
+_ACTIONS = {READ: "read", WRITE: "written", ATOMIC: "updated"}
+
+
+def report_races(rt: "Workgroup", memory: "Memory") -> None:
+    """Races among the lanes of a workgroup."""
+    for conflict in conflicts(memory.touches or [], memory.units, rt.lanes, rt.subgroup_size):
+        earlier, later = conflict.earlier, conflict.later
+        one, two = conflict.earlier_lane, conflict.later_lane
+        where = f"byte {conflict.unit * memory.unit} of {memory.name}"
+        if memory.unit > 1:
+            where = f"{memory.unit}-byte element {conflict.unit} of {memory.name}"
+        first = rt.findings.statement_text(earlier.statement)
+        if one == two:
+            rt.found(
+                UNWAITED,
+                later.statement,
+                (two,),
+                f"{where} is {_ACTIONS[later.kind]} by lane {two} while the copy into it that"
+                f" lane {one} started is under way; started at {first}",
+                memory.name,
+                conflict.unit,
+            )
+        else:
+            rt.found(
+                RACE,
+                later.statement,
+                (one, two),
+                f"{where} is {_ACTIONS[earlier.kind]} by lane {one} and {_ACTIONS[later.kind]}"
+                f" by lane {two} with no barrier between; first at {first}",
+                memory.name,
+                conflict.unit,
+            )
+
+
+def report_races_between_workgroups(rt: "Workgroup", memory: "Memory") -> None:
+    """Elements of global memory that several workgroups have to do with, one of which writes."""
+    writer, reader = memory.writer, memory.reader
+    if writer is None or reader is None:
+        return
+    for touch in memory.touches or []:
+        if touch.kind == SUBGROUP_SYNC:
+            continue
+        unit, lane = units_and_lanes(touch, rt.lanes)
+        other = (writer[unit] != _NONE) & (writer[unit] != rt.number)
+        if touch.kind == ATOMIC:
+            other &= writer[unit] != _ATOMICALLY
+        if touch.kind != READ:
+            other |= (reader[unit] != _NONE) & (reader[unit] != rt.number)
+        if other.any():
+            at = int(np.argmax(other))
+            rt.found(
+                RACE,
+                touch.statement,
+                (int(lane[at]),),
+                f"{memory.unit}-byte element {int(unit[at])} of {memory.name} is"
+                f" {_ACTIONS[touch.kind]} by lane {int(lane[at])}, and another workgroup"
+                " has to do with it, one of them writes",
+                memory.name,
+                int(unit[at]),
+            )
+        if touch.kind == READ:
+            mine = (reader[unit] == _NONE) | (reader[unit] == rt.number)
+            reader[unit] = np.where(mine, rt.number, _SEVERAL)
+        else:
+            writer[unit] = _ATOMICALLY if touch.kind == ATOMIC else rt.number

@@ -1,0 +1,1 @@
+"""Ops, launch plans and programs run on the simulator."""

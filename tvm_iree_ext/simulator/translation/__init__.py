@@ -1,0 +1,1 @@
+"""Device TIR as Python source over all lanes of a workgroup."""

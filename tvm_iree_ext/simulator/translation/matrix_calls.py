@@ -1,0 +1,185 @@
+"""Calls of matrix instructions: PTX's ``mma`` and ``ldmatrix``, LLVM's ``mfma`` and ``wmma``."""
+
+from typing import Any
+
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext.base.errors import SimulationError
+from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.machine.matrix_instructions import (
+    kinds_of_llvm,
+    kinds_of_ptx,
+    ldmatrix,
+    product_of,
+)
+from tvm_iree_ext.simulator.machine.sparse_instructions import sparse_kinds, sparse_product
+from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dtype_of, lanes_of
+from tvm_iree_ext.simulator.translation.python_source import Code
+from tvm_iree_ext.simulator.translation.value_calls import (
+    NOTHING,
+    ZERO,
+    handles,
+    intrinsic,
+    pointer,
+    retyped,
+    tokens_of,
+)
+from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
+from tvm_iree_ext.targets.mma.mma_table import mma_table
+
+
+def words_of(operand: MmaOperand | None) -> int:
+    """How many registers PTX has for an operand: 64-bit floats are one each."""
+    if operand is None:
+        return 0
+    return operand.elements_per_lane if operand.dtype == "f64" else operand.registers
+
+
+def operand_values(tr: Expressions, nodes: list[Any]) -> str:
+    """The text of a list of registers."""
+    texts = [tr.scalar(tr(node), dtype_of(node)) for node in nodes]
+    return f"[{', '.join(texts)}]"
+
+
+@handles("ptx.mma*")
+def _mma(tr: Expressions, node: Any) -> Code:
+    operands, tokens = tokens_of(node)
+    instruction = ".".join(["mma", *tokens])
+    kinds = kinds_of_ptx(instruction)
+    if not kinds:
+        raise SimulationError(f"the MMA table has no {instruction}")
+    mma = kinds[0]
+    counts = [words_of(operand) for operand in (mma.acc, mma.lhs, mma.rhs, mma.acc)]
+    groups = []
+    for count in counts:
+        groups.append(operands[:count])
+        operands = operands[count:]
+    targets, a, b, c = groups
+    texts = (operand_values(tr, a), operand_values(tr, b), operand_values(tr, c))
+    result = _execute(tr, mma, texts, "None")
+    _scatter(tr, targets, result)
+    return NOTHING
+
+
+def _execute(tr: Expressions, mma: Mma, operands: tuple[str, str, str], scales: str) -> str:
+    function = tr.emitter.object(("mma", mma.name), product_of(mma.name).execute, mma.name)
+    arguments = f"rt, {', '.join(operands)}, {scales}, {tr.mask}, {tr.statement}"
+    return tr.emitter.here(f"{function}({arguments})", False).text
+
+
+def _scatter(tr: Expressions, targets: list[Any], result: str) -> None:
+    """Put elements ``[elements, lanes]`` into registers."""
+    for at, target in enumerate(targets):
+        dtype = dtype_of(target)
+        kind = tr.dtype(element_type(dtype))
+        word = tr.emitter.here(f"register_of({result}, {at}, {len(targets)}, {kind})", False)
+        binding = tr.buffers[target.source]
+        index, count, _ = tr.place(target.indices, binding)
+        tr.store_at(binding, index, word, count, dtype)
+
+
+@handles("ptx.ldmatrix")
+def _ldmatrix(tr: Expressions, node: Any) -> Code:
+    operands, tokens = tokens_of(node)
+    *targets, address = operands
+    if "m8n8" not in tokens or "b16" not in tokens:
+        raise SimulationError(f"the simulator knows ldmatrix of 8x8 16-bit elements, not {node}")
+    at = retyped(tr, pointer(tr, address), "uint16", ZERO)
+    function = tr.emitter.object(("ldmatrix",), ldmatrix, "ldmatrix")
+    transposed = "trans" in tokens
+    words = tr.emitter.here(
+        f"{function}(rt, {at.view}, {at.at.text}, {len(targets)}, {transposed}, {tr.mask},"
+        f" {tr.statement})",
+        False,
+    )
+    for number, target in enumerate(targets):
+        binding = tr.buffers[target.source]
+        index, count, _ = tr.place(target.indices, binding)
+        word = tr.emitter.here(
+            f"bits({words.text}[{number}], {tr.dtype(element_type(dtype_of(target)))})", False
+        )
+        tr.store_at(binding, index, word, count, dtype_of(target))
+    return NOTHING
+
+
+@intrinsic("amdgcn.mfma.*", "amdgcn.wmma.*")
+def _llvm_mma(tr: Expressions, node: Any) -> Code:
+    name = str(llvm.llvm_get_intrinsic_name(int(node.args[0].value)))
+    arguments = list(node.args[1:])
+    kinds = kinds_of_llvm(name)
+    return _amd(tr, node, arguments, kinds, name)
+
+
+@handles("matrix function")
+def _function(tr: Expressions, node: Any) -> Code:
+    name = str(node.args[0].value).removeprefix("tvm_iree_ext_")
+    kinds = [mma for mma in mma_table().values() if mma.name.lower() == name]
+    if kinds and kinds[0].kind == "virtual_sparse":
+        return _sparse(tr, node, kinds)
+    return _amd(tr, node, list(node.args[1:]), kinds, name)
+
+
+@intrinsic("amdgcn.smfmac.*")
+def _smfmac(tr: Expressions, node: Any) -> Code:
+    return _sparse(
+        tr, node, sparse_kinds(str(llvm.llvm_get_intrinsic_name(int(node.args[0].value))))
+    )
+
+
+def _sparse(tr: Expressions, node: Any, kinds: list[Mma]) -> Code:
+    """A call of A, B, C and the index, of which the lowest part is used."""
+    a, b, c, index, *rest = node.args[1:]
+    if any(int(arg.value) for arg in rest):
+        raise SimulationError(f"the simulator knows the lowest part of the index alone, not {node}")
+    fitting = [mma for mma in kinds if not tr.chip or mma.on(tr.chip)]
+    if not fitting:
+        raise SimulationError(f"the simulator does not know {node} of {tr.chip}")
+    product = sparse_product(fitting[0].name)
+    function = tr.emitter.object(("sparse", fitting[0].name), product.sparse, product.mma.name)
+    texts = ", ".join(operand_values(tr, [value]) for value in (a, b, c, index))
+    result = tr.emitter.here(f"{function}(rt, {texts}, {tr.mask}, {tr.statement})", False)
+    dtype = dtype_of(node)
+    kind = tr.dtype(element_type(dtype))
+    return tr.emitter.here(f"vector_of({result.text}, {lanes_of(dtype)}, {kind})", False)
+
+
+def _amd(tr: Expressions, node: Any, arguments: list[Any], kinds: list[Mma], name: str) -> Code:
+    """A call whose first three arguments that are no immediates are A, B and C."""
+    a, b, c = [arg for arg in arguments if type(arg).__name__ != "IntImm"][:3]
+    immediate = [int(arg.value) if type(arg).__name__ == "IntImm" else None for arg in arguments]
+    scaled = len(arguments) > 8 and immediate[6] != 0
+    fitting = [
+        mma
+        for mma in kinds
+        if _fits(tr, mma, a, immediate) and (mma.lhs_scale is not None) == scaled
+    ]
+    if not fitting:
+        raise SimulationError(f"the MMA table has no {name} of {dtype_of(a)} for {tr.chip}")
+    mma = fitting[0]
+    scales = "None"
+    if mma.lhs_scale is not None:
+        scales = f"({operand_values(tr, [arguments[6]])}, {operand_values(tr, [arguments[8]])})"
+    texts = (operand_values(tr, [a]), operand_values(tr, [b]), operand_values(tr, [c]))
+    result = _execute(tr, mma, texts, scales)
+    dtype, count = dtype_of(node), lanes_of(dtype_of(node))
+    kind = tr.dtype(element_type(dtype))
+    return tr.emitter.here(f"vector_of({result}, {count}, {kind})", False)
+
+
+def _fits(tr: Expressions, mma: Mma, a: Any, immediate: list[int | None]) -> bool:
+    """Whether a call may mean a kind: on this chip, with so many bits of A, and these formats."""
+    if mma.lhs is None or (tr.chip and not mma.on(tr.chip)):
+        return False
+    if mma.subgroup_size != tr.subgroup_size:
+        return False
+    dtype = dtype_of(a)
+    bits = 8 * element_type(dtype).itemsize * lanes_of(dtype)
+    registers = mma.lhs.registers * 32
+    if mma.lhs_scale is not None:  # formats and bytes of the scales; registers may be unused
+        return bits >= registers and [*immediate[3:6], immediate[7]] == [4, 4, 0, 0]
+    if not (bits == registers or (registers == 32 and bits < 32)):
+        return False
+    codes = mma.format_codes or {}
+    if not codes:
+        return True
+    return [codes.get("cbsz_A"), codes.get("blgp_B")] == immediate[3:5]

@@ -1,0 +1,141 @@
+"""What a CPU target offers to a schedule: vectors, registers, caches.
+
+Asked of LLVM for the target's CPU and features, never of the machine that compiles.
+"""
+
+from dataclasses import dataclass
+
+from tvm.target import Target
+from tvm.target import codegen as llvm
+
+from tvm_iree_ext.base.errors import TargetError
+
+# CPUs on which vdpbf16ps adds up twice the products that multiply-adds of float32 do (measured on a
+# Zen 5; on Cooper Lake by Intel's account).  On chips with AMX it adds up half as many (a Granite
+# Rapids: 118 and 242 GFLOP/s), and no feature tells.
+_FAST_PAIRS = ("znver", "cooperlake")
+
+# The last cache that a processor of AMD's Zen shares with its neighbours, as most chips of a
+# generation have it.  All processors of an Ice Lake share one, 1.5 MiB each, and one of them has
+# some part of it: half of what a small chip has.  On a machine of two, others at work beside it,
+# what is read and written came from memory from 5 MiB on.
+_LAST_CACHE_BYTES = {
+    "znver1": 8 << 20,
+    "znver2": 16 << 20,
+    "znver3": 32 << 20,
+    "znver4": 32 << 20,
+    "znver5": 32 << 20,
+    "icelake-server": 16 << 20,
+}
+
+# CPUs that fetch lines into their second cache better than into the first, and a run of memory best
+# by themselves.  Measured on a Zen 4, with AVX-512 and AVX2, in times with the second cache over
+# those with the first: a vector times a matrix 0.63, argmax of columns 0.5, gather 0.87, a sort of
+# rows 0.92.  For Intel's chips all that was tuned with the first.
+_FETCHES_SECOND = ("znver",)
+
+# CPUs that work on vectors of 512 bits in two halves.  What takes a lane to another half is done
+# twice: on a Zen 4 scans of rows by transposed squares are faster by 1.1 to 1.5 with half of one.
+_IN_HALVES = ("znver4",)
+
+# CPUs on which sums have units of their own, beside those of multiply-adds.
+_ADDS_APART = ("znver",)
+
+_TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
+
+
+@dataclass(frozen=True)
+class CpuFeatures:
+    """Vector width and count of vector registers; both halve or double the register tiles.
+
+    ``cores`` is how many threads kernels are balanced for: the target's ``num-cores``, which
+    :func:`..names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
+    products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``,
+    and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
+    multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which some
+    lanes of a whole vector are moved to its front by an instruction, or by a few.
+    ``last_cache_bytes`` is how much a kernel has of the last cache, which threads share, 0 where
+    the CPU's name does not tell.  ``fetches_second`` says that lines asked for ahead are best
+    fetched into the second cache, and that those of one run need not be asked for.  ``in_halves``
+    says that vectors are worked on in two halves, and ``adds_apart`` that sums of floats go beside
+    multiply-adds.
+    """
+
+    name: str
+    vector_bits: int
+    vector_registers: int
+    cores: int
+    dot_dtypes: frozenset[str] = frozenset()
+    tile_dtypes: frozenset[str] = frozenset()
+    compressed_bytes: frozenset[int] = frozenset()
+    last_cache_bytes: int = 0
+    fetches_second: bool = False
+    in_halves: bool = False
+    adds_apart: bool = False
+
+    def lanes(self, dtype_bits: int) -> int:
+        """Elements of ``dtype_bits`` in a vector."""
+        return self.vector_bits // dtype_bits
+
+    @property
+    def shuffled_bits(self) -> int:
+        """The width of vectors whose lanes are best moved to other lanes."""
+        return self.vector_bits // 2 if self.in_halves else self.vector_bits
+
+
+def cpu_features(target: Target) -> CpuFeatures:
+    """The features of an LLVM target.
+
+    Raises:
+        TargetError: when the target is not an LLVM CPU.
+    """
+    if target.kind.name != "llvm":
+        raise TargetError(f"{target.kind.name} is not a CPU target")
+    cores = int(target.attrs.get("num-cores", 8))
+
+    def has(feature: str) -> bool:
+        return bool(llvm.llvm_cpu_has_features(feature, target))
+
+    mcpu, mtriple = (str(target.attrs.get(name, "")) for name in ("mcpu", "mtriple"))
+    last, second = _LAST_CACHE_BYTES.get(mcpu, 0), mcpu.startswith(_FETCHES_SECOND)
+    arm = mtriple.startswith(("aarch64", "arm64"))
+    if arm:
+        return CpuFeatures("NEON", 128, 32, cores)
+    if has("avx512f"):
+        features = {"bfloat16": "avx512bf16", "int8": "avx512vnni"} if has("avx512vl") else {}
+        if not mcpu.startswith(_FAST_PAIRS):
+            features.pop("bfloat16", None)
+        dots = frozenset(dtype for dtype, feature in features.items() if has(feature))
+        # Every CPU with tiles rounds to bfloat16 by an instruction, too, which their kernels use.
+        features = _TILES if has("amx-tile") and has("avx512bf16") else {}
+        tiles = frozenset(dtype for dtype, feature in features.items() if has(feature))
+        compressed = frozenset({2, 4, 8} if has("avx512vbmi2") else {4, 8})
+        return CpuFeatures(
+            "AVX-512",
+            512,
+            32,
+            cores,
+            dots,
+            tiles,
+            compressed,
+            last,
+            second,
+            in_halves=mcpu.startswith(_IN_HALVES),
+            adds_apart=mcpu.startswith(_ADDS_APART),
+        )
+    if has("avx2") or has("avx"):
+        dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
+        # AVX2 takes words in any order, and the order stands in a table.
+        name, compressed = ("AVX2", frozenset({4, 8})) if has("avx2") else ("AVX", frozenset[int]())
+        return CpuFeatures(
+            name,
+            256,
+            16,
+            cores,
+            dots,
+            compressed_bytes=compressed,
+            last_cache_bytes=last,
+            fetches_second=second,
+            adds_apart=mcpu.startswith(_ADDS_APART),
+        )
+    return CpuFeatures("128-bit vectors", 128, 16, cores)

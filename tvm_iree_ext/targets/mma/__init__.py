@@ -1,0 +1,1 @@
+"""The table of matrix instructions, and the layouts of their operands."""

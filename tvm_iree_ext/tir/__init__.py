@@ -1,0 +1,1 @@
+"""TIR expressions that ops, schedules and code generation all take."""

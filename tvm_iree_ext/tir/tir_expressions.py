@@ -1,0 +1,84 @@
+"""TIR expressions that kernels of every kind are made of: positions, vectors, conversions."""
+
+from typing import TypeAlias
+
+import numpy as np
+from tvm import ir, tirx
+
+from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
+from tvm_iree_ext.tir.small_floats import widened
+
+Expr: TypeAlias = ir.Expr
+Index: TypeAlias = Expr | int
+
+
+def i64(value: Index) -> Expr:
+    """``value`` as an index expression."""
+    return tirx.const(value, "int64") if isinstance(value, int) else value
+
+
+def known(value: Index) -> int | None:
+    """The number, where it is one at build time."""
+    if isinstance(value, int):
+        return value
+    return int(value) if isinstance(value, tirx.IntImm) else None
+
+
+def run(base: Index, lanes: int) -> Expr:
+    """The indices ``base .. base + lanes - 1``."""
+    return tirx.Ramp(i64(base), i64(1), lanes) if lanes > 1 else i64(base)
+
+
+def splat(value: Expr, lanes: int) -> Expr:
+    """``value`` in every lane."""
+    return tirx.Broadcast(value, lanes) if lanes > 1 else value
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """``value`` with its elements converted to the scalar type ``dtype``."""
+    came, _, lanes = str(value.ty.dtype).partition("x")
+    if came == dtype:
+        return value
+    if came.startswith("float8"):
+        return cast(widened(value), dtype)
+
+    def of(scalar: str) -> str:
+        return f"{scalar}x{lanes}" if lanes else scalar
+
+    if came == "bfloat16":
+        # By hand: TVM's own conversion goes wrong where the result is bound to a variable.
+        wide = tirx.Cast(of("uint32"), tirx.reinterpret(of("uint16"), value))
+        shift = splat(tirx.const(16, "uint32"), int(lanes or 1))
+        return cast(tirx.reinterpret(of("float32"), wide << shift), dtype)
+    if dtype == "bfloat16" and came != "float32":
+        return cast(cast(value, "float32"), dtype)
+    return tirx.Cast(of(dtype), value)
+
+
+def bits(value: Expr, dtype: str) -> Expr:
+    """The bit patterns of numbers as ``dtype`` holds them, as unsigned integers."""
+    lanes = int(value.ty.dtype.lanes)
+
+    def of(scalar: str) -> str:
+        return f"{scalar}x{lanes}" if lanes > 1 else scalar
+
+    if dtype == "bool":
+        return tirx.Cast(of("uint8"), value)
+    word = f"uint{item_bytes(dtype) * 8}"
+    if isinstance(value, tirx.IntImm | tirx.FloatImm):
+        # Here, not by the compiler: TVM reinterprets neither an integer 0 nor a bfloat16 number.
+        pattern = int(np.array(value.value, numpy_dtype(dtype)).view(word))
+        if pattern < 1 << 63:
+            return tirx.const(pattern, word)
+        return tirx.reinterpret(word, tirx.const(pattern - (1 << 64), "int64"))
+    if dtype != "bfloat16":
+        return tirx.reinterpret(of(word), cast(value, dtype))
+    # By hand, as in cast: to the nearest, ties to even; a NaN stays one.
+    single = cast(value, "float32")
+    wide = tirx.reinterpret(of("uint32"), single)
+
+    def const(number: int) -> Expr:
+        return splat(tirx.const(number, "uint32"), lanes)
+
+    rounded = (wide + const(0x7FFF) + ((wide >> const(16)) & const(1))) >> const(16)
+    return tirx.Cast(of("uint16"), tirx.Select(tirx.isnan(single), const(0x7FC0), rounded))

@@ -1,0 +1,1 @@
+"""Costs, counts and extents of programs of the vector form."""

@@ -1,0 +1,1 @@
+"""The vector form itself: values, operations, types, and what they mean in NumPy."""

@@ -1,0 +1,1 @@
+"""Programs of the vector form, and how they are written in Python."""

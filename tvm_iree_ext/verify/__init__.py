@@ -1,0 +1,38 @@
+"""Kernels against their references: random operands, and the worked cases of the dialects."""
+
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.verify.kernel_checks import (
+        Report,
+        check,
+        check_examples,
+        check_op,
+        check_random,
+        example_cases,
+        random_cases,
+    )
+
+__all__ = [
+    "Report",
+    "check",
+    "check_examples",
+    "check_op",
+    "check_random",
+    "example_cases",
+    "random_cases",
+]
+
+_HOME = {
+    "Report": "kernel_checks",
+    "check": "kernel_checks",
+    "check_examples": "kernel_checks",
+    "check_op": "kernel_checks",
+    "check_random": "kernel_checks",
+    "example_cases": "kernel_checks",
+    "random_cases": "kernel_checks",
+}
+
+__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
