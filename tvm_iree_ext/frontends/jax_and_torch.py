@@ -14,10 +14,10 @@ from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends import torch_export
 from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
 from tvm_iree_ext.mlir.importing.imported import Imported
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime.program import Program
 from tvm_iree_ext.targets.names import TargetLike

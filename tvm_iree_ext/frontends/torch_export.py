@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvm_iree_ext.base.errors import MlirError
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
+from tvm_iree_ext.mlir.reading import form
 
 _OF_TRACING = ("kwargs", "dynamic_shapes")  # options that are torch.export's
 _FLOATS_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")

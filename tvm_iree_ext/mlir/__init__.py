@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
-    from tvm_iree_ext.mlir.base import form
     from tvm_iree_ext.mlir.from_file import import_program
     from tvm_iree_ext.mlir.importer import import_module
     from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
+    from tvm_iree_ext.mlir.reading import form
     from tvm_iree_ext.mlir.reading.reader import read
 
 __all__ = [
@@ -29,7 +29,7 @@ _HOME = {
     "Check": "importing.imported",
     "EntryPoint": "importing.imported",
     "Imported": "importing.imported",
-    "form": "base.form",
+    "form": "reading.form",
     "import_module": "importer",
     "import_program": "from_file",
     "read": "reading.reader",

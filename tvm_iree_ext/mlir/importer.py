@@ -7,7 +7,6 @@ from tvm import relax
 
 from tvm_iree_ext.base.errors import ExtError, MlirError
 from tvm_iree_ext.base.signature import Operand, Signature
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element
 from tvm_iree_ext.mlir.base.hints import nearest
 from tvm_iree_ext.mlir.base.import_errors import UNFORESEEN, Unsupported
@@ -30,6 +29,7 @@ from tvm_iree_ext.mlir.dialects.tensor_extents import scalar
 from tvm_iree_ext.mlir.importing.boundary import Boundary, seen
 from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
 from tvm_iree_ext.mlir.importing.scope import Dependent, Function, Program, Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS
 from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported
 

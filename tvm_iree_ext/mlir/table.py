@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, Value
 from tvm_iree_ext.mlir.dialects.bitcasts import BITCASTS
 from tvm_iree_ext.mlir.dialects.cf_assert import ASSERTS
@@ -21,6 +20,7 @@ from tvm_iree_ext.mlir.dialects.tensor_dialect import TENSORS, at_places
 from tvm_iree_ext.mlir.dialects.tensor_slices import SLICES
 from tvm_iree_ext.mlir.importing.prim_func_builder import ELEMENTWISE, Kernel
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS, Evaluator
 

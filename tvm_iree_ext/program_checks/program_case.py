@@ -12,10 +12,10 @@ from tvm_iree_ext.access_checks.guarded_programs import guarded_results
 from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.base.tolerance import EXACT, Tolerance
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importer import import_module
 from tvm_iree_ext.mlir.importing.imported import Check
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.program_checks import recorded_arrays
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.simulator.runs.simulated_programs import main_point, simulate_program

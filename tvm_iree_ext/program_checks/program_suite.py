@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import ExtError, MlirError, RecordError
-from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.reading.reader import read
 from tvm_iree_ext.processes import limits, without_torch, workers
 

@@ -6,8 +6,8 @@ import pytest
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, MlirError
 from tvm_iree_ext.mlir import import_program
-from tvm_iree_ext.mlir.base.form import TensorType
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
+from tvm_iree_ext.mlir.reading.form import TensorType
 
 DOUBLED = """
 func.func @main(%x: tensor<3xi8>) -> tensor<3xi8> {

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext.base.errors import MlirError
-from tvm_iree_ext.mlir.base import form
-from tvm_iree_ext.mlir.reading import reader
+from tvm_iree_ext.mlir.reading import form, reader
 from tvm_iree_ext.mlir.reading.reader import read
 
 PROGRAMS = sorted((Path(__file__).parents[1] / "data/ir").glob("*.mlir"))

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import ir, relax, tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.reading import form
 
 Expr: TypeAlias = ir.Expr
 Shape: TypeAlias = tuple[Any, ...]

@@ -2,13 +2,13 @@
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, moved, reshaped
 from tvm_iree_ext.mlir.importing.prim_func_builder import ELEMENTWISE, Kernel
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 from tvm_iree_ext.mlir.scalars.arith_floats import from_pattern, pattern_of
 

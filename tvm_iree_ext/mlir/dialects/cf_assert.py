@@ -13,13 +13,13 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import KERNEL_ERROR
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Expr, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import Number, Tensor, Value, plain
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, moved
 from tvm_iree_ext.mlir.importing.prim_func_builder import OPAQUE, Kernel
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 
 ASSERT = "cf.assert"
 _MOST_TEXT = 400  # characters of a message

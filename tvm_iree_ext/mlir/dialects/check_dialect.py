@@ -4,11 +4,11 @@ constants that no one may look into."""
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.ir_values import Tensor, Value
 from tvm_iree_ext.mlir.dialects.func_dialect import constant_value, materialised
 from tvm_iree_ext.mlir.importing.imported import Check
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 
 Kind = Literal["eq", "almost_eq", "true", "false", "all_true"]
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
@@ -30,6 +29,7 @@ from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
 from tvm_iree_ext.mlir.importing.prim_func_builder import tensor_type
 from tvm_iree_ext.mlir.importing.scope import Program, Scope, read_back
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 
 FUNCTIONS = ("func.func", "util.func")

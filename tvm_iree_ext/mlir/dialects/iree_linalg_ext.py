@@ -3,7 +3,6 @@
 from typing import Any
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, Number, Value
@@ -15,6 +14,7 @@ from tvm_iree_ext.mlir.dialects.registry_calls import (
     type_of,
 )
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 
 
 def map_text(one: form.AffineMap, *, zero: bool = False) -> str:

@@ -8,7 +8,6 @@ from tvm import tirx
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Tensor, Value, plain
@@ -17,6 +16,7 @@ from tvm_iree_ext.mlir.dialects.registry_calls import call_op, extent_names, reg
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, mixed, moved
 from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context, on_index
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator
 from tvm_iree_ext.ops.base.op import Op

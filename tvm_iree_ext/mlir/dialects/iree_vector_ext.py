@@ -7,12 +7,12 @@ together they give the vector back, and alone they are refused.
 from typing import Any
 
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Number, Other, Splat, Value
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import arg_compare, map_text
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of, tensor_kind
 from tvm_iree_ext.ops import vector_ext
 

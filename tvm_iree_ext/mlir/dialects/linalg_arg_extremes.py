@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.ir_values import (
     SCALARS,
     TENSORS,
@@ -27,6 +26,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, emit, is_projection
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 
 _ORDERED: dict[int, Callable[[Any, Any], bool]] = {
     1: operator.eq,

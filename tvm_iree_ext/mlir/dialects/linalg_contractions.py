@@ -5,7 +5,6 @@ from typing import Any
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Splat, Value, plain
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import map_text
@@ -13,6 +12,7 @@ from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, generic, i
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.dialects.tensor_dialect import reshaped
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 
 _WIDEN = ("arith.extf", "arith.extsi", "arith.sitofp")
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}

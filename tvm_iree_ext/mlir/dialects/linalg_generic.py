@@ -11,7 +11,6 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, AnyTensor, Value, plain
@@ -24,6 +23,7 @@ from tvm_iree_ext.mlir.importing.prim_func_builder import (
     Kernel,
 )
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.scalar_regions import affine
 
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import Splat, Value
 from tvm_iree_ext.mlir.dialects.linalg_generic import generic, identity_map
@@ -10,6 +9,7 @@ from tvm_iree_ext.mlir.dialects.linalg_softmax import softmax
 from tvm_iree_ext.mlir.dialects.tensor_dialect import moved
 from tvm_iree_ext.mlir.importing.prim_func_builder import BROADCAST
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import tensor_kind
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
 from tvm_iree_ext.mlir.dialects.tensor_dialect import at_places
 from tvm_iree_ext.mlir.importing.prim_func_builder import BROADCAST, REDUCTION, Kernel
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith_floats import extreme
 
 Combine = Callable[[Any, Any], Any]

@@ -6,7 +6,6 @@ from typing import Any
 from tvm import tirx
 
 from tvm_iree_ext.base.signature import Extent, TensorType
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
@@ -20,6 +19,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     extent,
 )
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator, as_argument
 from tvm_iree_ext.ops.base.op import Op

@@ -14,7 +14,6 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
@@ -35,6 +34,7 @@ from tvm_iree_ext.mlir.dialects.func_dialect import MOST_DEPTH, materialised
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.prim_func_builder import tensor_type
 from tvm_iree_ext.mlir.importing.scope import Dependent, Function, Scope, read_back
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS
 

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from tvm import relax, tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Expr, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
@@ -26,6 +25,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.prim_func_builder import INJECTIVE, OPAQUE, Kernel
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import on_index, tensor_kind
 
 _DYNAMIC = -(2**63)  # in a list of static offsets: the next operand is meant

@@ -5,11 +5,11 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import Applied, Number, Symbol, Value, extent, plain
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import INTEGER_PREDICATES, Context, kind_of
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS, Evaluator, affine
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Expr
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
@@ -22,6 +21,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, guarded, mixed, moved
 from tvm_iree_ext.mlir.importing.prim_func_builder import OPAQUE, Kernel
 from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import on_index, tensor_kind
 
 

@@ -6,9 +6,9 @@ only to who reads it, and JAX leaves out arguments that nothing reads.
 
 from dataclasses import dataclass
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.reading import form
 
 
 @dataclass(frozen=True)

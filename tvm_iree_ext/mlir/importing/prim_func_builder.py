@@ -10,7 +10,6 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, Expr, Held, Pair
 from tvm_iree_ext.mlir.base.ir_values import (
     AnyTensor,
@@ -26,6 +25,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     inner,
     plain,
 )
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator
 from tvm_iree_ext.ops.base.canonical_function import block_over

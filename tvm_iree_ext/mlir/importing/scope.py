@@ -12,7 +12,6 @@ from tvm import ir, relax, sym, tirx
 from tvm.ir import IRModule, Range
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import (
@@ -42,6 +41,7 @@ from tvm_iree_ext.mlir.importing.prim_func_builder import (
     Kernel,
     tensor_type,
 )
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 from tvm_iree_ext.ops.base.op import Op
 

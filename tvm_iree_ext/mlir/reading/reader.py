@@ -1,4 +1,4 @@
-"""Text or file of MLIR -> :class:`tvm_iree_ext.mlir.base.form.Module`.
+"""Text or file of MLIR -> :class:`tvm_iree_ext.mlir.reading.form.Module`.
 
 IREE's bindings parse and verify it, in a process of its own with limits: text that crashes, hangs
 or fills the parser is an error here.  The process is kept for the next text; it starts in about
@@ -19,7 +19,7 @@ from typing import Any
 
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.base.limited_reading import opened
-from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.reading.wire import Late, Line
 
 LIMIT_S = 60.0

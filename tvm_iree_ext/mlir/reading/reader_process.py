@@ -10,7 +10,7 @@ import socket
 import sys
 from typing import Any
 
-from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.reading.wire import Line
 from tvm_iree_ext.processes import limits
 

@@ -7,8 +7,7 @@ import ml_dtypes
 import numpy as np
 from iree.compiler import ir
 
-from tvm_iree_ext.mlir.base import form
-from tvm_iree_ext.mlir.reading import native
+from tvm_iree_ext.mlir.reading import form, native
 
 _MOST_DEPTH = 64  # regions in regions; arrays in arrays; of an affine expression
 _MOST_ELEMENTS = 1 << 48  # of a tensor; none is as large, and sizes in bytes stay within 64 bits

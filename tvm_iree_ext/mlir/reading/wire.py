@@ -1,7 +1,7 @@
 """Messages between the reader and its process: pickles that can hold form objects, and no other.
 
 The process has parsed untrusted text, so what it sends is not trusted either: what is unpickled
-can name the classes of :mod:`tvm_iree_ext.mlir.base.form` and two functions here, nothing else.
+can name the classes of :mod:`tvm_iree_ext.mlir.reading.form` and two functions here, nothing else.
 """
 
 import io
@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tvm_iree_ext.mlir.base import form
+from tvm_iree_ext.mlir.reading import form
 
 _HEAD = struct.Struct("<Q")
 _MOST_PARTS = 1 << 24

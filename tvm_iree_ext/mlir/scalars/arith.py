@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from tvm import ir, sym, tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, Expr, Held, Pair, element, integer
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.reading import form
 
 Handler: TypeAlias = Callable[["Context", form.Operation, list[Any]], Any]
 

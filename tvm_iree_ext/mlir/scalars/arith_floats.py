@@ -8,8 +8,8 @@ from typing import Any
 import tvm_ffi
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Element, Expr, integer
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import (
     Context,
     Handler,

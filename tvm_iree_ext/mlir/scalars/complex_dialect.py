@@ -5,8 +5,8 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context, Handler, kind_of
 from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
 

@@ -5,9 +5,9 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Expr, integer
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import (
     Context,
     Handler,

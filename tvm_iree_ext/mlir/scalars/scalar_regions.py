@@ -6,10 +6,10 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_iree_ext.mlir.base import form
 from tvm_iree_ext.mlir.base.elements import Pair, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, TENSORS, Number, Value
+from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import INTEGERS, Context, Handler, on_index, results_of
 from tvm_iree_ext.mlir.scalars.arith_floats import FLOATS
 from tvm_iree_ext.mlir.scalars.complex_dialect import COMPLEX
