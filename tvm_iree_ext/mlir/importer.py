@@ -27,8 +27,9 @@ from tvm_iree_ext.mlir.dialects.func_dialect import (
 )
 from tvm_iree_ext.mlir.dialects.tensor_extents import scalar
 from tvm_iree_ext.mlir.importing.boundary import Boundary, seen
+from tvm_iree_ext.mlir.importing.import_state import Function, Program
 from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
-from tvm_iree_ext.mlir.importing.scope import Dependent, Function, Program, Scope
+from tvm_iree_ext.mlir.importing.scope import Dependent, Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS
 from tvm_iree_ext.mlir.table import HANDLERS, elementwise, supported

@@ -6,7 +6,9 @@ from tvm_iree_ext.mlir.base.elements import Element, Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, moved, reshaped
-from tvm_iree_ext.mlir.importing.prim_func_builder import ELEMENTWISE, Kernel
+from tvm_iree_ext.mlir.importing.emitted_values import shape_of
+from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel, in_memory
+from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
@@ -16,7 +18,7 @@ from tvm_iree_ext.mlir.scalars.arith_floats import from_pattern, pattern_of
 def bitcast(scope: Scope, value: AnyTensor, own: Element) -> Tensor:
     """The same bits as a tensor of another element type of as many."""
     if own.storage == value.element.storage:
-        tensor = scope.tensor(value)
+        tensor = in_memory(scope, value)
         return Tensor(tensor.shape, own, tensor.parts)
 
     def part(kernel: Kernel, at: Place) -> list[Expr]:
@@ -35,7 +37,7 @@ def _reshaped_bitcast(scope: Scope, op: form.Operation) -> Value:
     value, own = scope.any_tensor(op.operands[0]), kind_of(op.results[0])
     kind, came = op.results[0].type, value.element
     count = sum(extent is None for extent in getattr(kind, "shape", ()))
-    shape = scope.shape_of(kind, op.operands[len(op.operands) - count :])
+    shape = shape_of(scope, kind, op.operands[len(op.operands) - count :])
     if came.is_complex and not own.is_complex and own.bits == came.part.bits:
         return reshaped(scope, bitcast(scope, _split(scope, value), own), shape)
     if own.is_complex and not came.is_complex and came.bits == own.part.bits:

@@ -17,7 +17,8 @@ from tvm_iree_ext.mlir.base.elements import Expr, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import Number, Tensor, Value, plain
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, moved
-from tvm_iree_ext.mlir.importing.prim_func_builder import OPAQUE, Kernel
+from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 

@@ -27,8 +27,11 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
-from tvm_iree_ext.mlir.importing.prim_func_builder import tensor_type
-from tvm_iree_ext.mlir.importing.scope import Program, Scope, read_back
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape, computed, read_back
+from tvm_iree_ext.mlir.importing.import_state import Program
+from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
+from tvm_iree_ext.mlir.importing.relax_types import tensor_type
+from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 
@@ -183,9 +186,9 @@ def materialised(scope: Scope, value: Value) -> Tensor:
     if isinstance(value, Other) and value.of is not None:
         value = value.of
     if isinstance(value, TENSORS):
-        return scope.tensor(value)
+        return in_memory(scope, value)
     if isinstance(value, SCALARS):
-        return scope.computed(value)
+        return computed(scope, value)
     raise Unsupported(f"returns a {getattr(value, 'kind', 'value')}, which is no tensor")
 
 
@@ -255,7 +258,7 @@ def _import(scope: Scope, op: form.Operation) -> Value:
         own if wanted is None else wanted
         for own, wanted in zip(value.shape, kind.shape, strict=True)
     )
-    return scope.as_shape(value, shape)
+    return as_shape(scope, value, shape)
 
 
 def _export(scope: Scope, op: form.Operation) -> Value:

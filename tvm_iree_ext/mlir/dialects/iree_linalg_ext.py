@@ -13,6 +13,7 @@ from tvm_iree_ext.mlir.dialects.registry_calls import (
     region_of,
     type_of,
 )
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 
@@ -240,7 +241,7 @@ def _custom_op(scope: Scope, op: form.Operation) -> list[Value]:
     for value, out in zip(found, outs, strict=True):
         if not isinstance(value, TENSORS):
             raise Unsupported("yields what is no tensor")
-        results.append(scope.as_shape(value, out.shape))
+        results.append(as_shape(scope, value, out.shape))
     return results
 
 

@@ -14,7 +14,7 @@ from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Tensor,
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, extent_names, region_of, type_of
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, mixed, moved
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel, in_memory
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context, on_index
@@ -52,7 +52,7 @@ def _types(scope: Scope, values: Mapping[str, Value]) -> dict[str, TensorType]:
 
 def _part(scope: Scope, value: Any, number: int) -> Any:
     if isinstance(value, TENSORS) and value.element.is_complex:
-        tensor = scope.tensor(value)
+        tensor = in_memory(scope, value)
         return Tensor(tensor.shape, tensor.element.part, (tensor.parts[number],))
     return value
 

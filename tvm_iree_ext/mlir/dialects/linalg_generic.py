@@ -14,13 +14,14 @@ from tvm import tirx
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, AnyTensor, Value, plain
-from tvm_iree_ext.mlir.importing.prim_func_builder import (
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape
+from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.relax_types import (
     BROADCAST,
     ELEMENTWISE,
     FUSABLE,
     INJECTIVE,
     REDUCTION,
-    Kernel,
 )
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -152,7 +153,7 @@ def loops_of(scope: Scope, op: form.Operation) -> Loops:
                 extents[result.value] if result.kind == "dim" else extent
                 for result, extent in zip(one.results, value.shape, strict=True)
             ]
-            value = scope.as_shape(value, tuple(shape))
+            value = as_shape(scope, value, tuple(shape))
         settled.append(value)
     count = len(inputs)
     for value in settled[count:]:

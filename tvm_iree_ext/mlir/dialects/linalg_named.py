@@ -7,7 +7,8 @@ from tvm_iree_ext.mlir.base.ir_values import Splat, Value
 from tvm_iree_ext.mlir.dialects.linalg_generic import generic, identity_map
 from tvm_iree_ext.mlir.dialects.linalg_softmax import softmax
 from tvm_iree_ext.mlir.dialects.tensor_dialect import moved
-from tvm_iree_ext.mlir.importing.prim_func_builder import BROADCAST
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape
+from tvm_iree_ext.mlir.importing.relax_types import BROADCAST
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import tensor_kind
@@ -25,7 +26,7 @@ def _fill(scope: Scope, op: form.Operation) -> Value:
 def _transpose(scope: Scope, op: form.Operation) -> Value:
     value, into = (scope.any_tensor(one) for one in op.operands)
     order = [int(axis) for axis in op.attributes["permutation"]]
-    value = scope.as_shape(value, tuple(into.shape[order.index(a)] for a in range(len(order))))
+    value = as_shape(scope, value, tuple(into.shape[order.index(a)] for a in range(len(order))))
     if isinstance(value, Splat):
         return Splat(into.shape, value.element, value.scalar)
     return moved(
@@ -42,7 +43,7 @@ def _broadcast(scope: Scope, op: form.Operation) -> Value:
     value, into = (scope.any_tensor(one) for one in op.operands)
     added = {int(axis) for axis in op.attributes["dimensions"]}
     own = [axis for axis in range(len(into.shape)) if axis not in added]
-    value = scope.as_shape(value, tuple(into.shape[axis] for axis in own))
+    value = as_shape(scope, value, tuple(into.shape[axis] for axis in own))
     if isinstance(value, Splat):
         return Splat(into.shape, value.element, value.scalar)
     return moved(
@@ -59,7 +60,7 @@ def _broadcast(scope: Scope, op: form.Operation) -> Value:
 def _copy(scope: Scope, op: form.Operation) -> Any:
     value, into = (scope.any_tensor(one) for one in op.operands)
     if value.element == into.element:
-        return scope.as_shape(value, into.shape)
+        return as_shape(scope, value, into.shape)
     return generic(scope, op)
 
 

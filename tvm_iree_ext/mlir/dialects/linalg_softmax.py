@@ -8,7 +8,9 @@ from tvm import tirx
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
 from tvm_iree_ext.mlir.dialects.tensor_dialect import at_places
-from tvm_iree_ext.mlir.importing.prim_func_builder import BROADCAST, REDUCTION, Kernel
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape
+from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.relax_types import BROADCAST, REDUCTION
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith_floats import extreme
@@ -59,7 +61,7 @@ def softmax(scope: Scope, op: form.Operation) -> Value:
     axis = int(op.attributes["dimension"])
     if not value.element.is_float or value.element != into.element:
         raise Unsupported(f"of {value.element.name} into {into.element.name}")
-    value = scope.as_shape(value, into.shape)
+    value = as_shape(scope, value, into.shape)
     largest = _reduced(
         scope, value, axis, float("-inf"), lambda a, b: extreme(a, b, "max", keeps_nan=True)
     )

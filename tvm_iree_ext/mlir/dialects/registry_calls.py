@@ -18,6 +18,8 @@ from tvm_iree_ext.mlir.base.ir_values import (
     Value,
     extent,
 )
+from tvm_iree_ext.mlir.importing.emitted_values import extent_of
+from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context
@@ -91,7 +93,7 @@ def call_op(
             continue
         if not isinstance(value, TENSORS):
             raise Unsupported(f"{operand.name} is no tensor")
-        arguments += scope.tensor(value).parts
+        arguments += in_memory(scope, value).parts
     _settle(scope, op, operands, results)
     outputs = [(one.shape, one.element) for one in results]
     return list(scope.called_op(op, arguments, outputs))
@@ -123,5 +125,5 @@ def passed(scope: Scope, value: Scalar, dtype: str) -> Any:
         kind = passed_dtype(dtype)
         return tirx.const(float(value.value) if "float" in kind else int(value.value), kind)
     if value.element.is_integer:
-        return extent(scope.extent_of(value))
+        return extent(extent_of(scope, value))
     raise Unsupported("a float operand that is computed from data; a constant is supported")

@@ -32,8 +32,11 @@ from tvm_iree_ext.mlir.base.ir_values import (
 from tvm_iree_ext.mlir.dialects.cf_assert import ASSERT, asserted
 from tvm_iree_ext.mlir.dialects.func_dialect import MOST_DEPTH, materialised
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
-from tvm_iree_ext.mlir.importing.prim_func_builder import tensor_type
-from tvm_iree_ext.mlir.importing.scope import Dependent, Function, Scope, read_back
+from tvm_iree_ext.mlir.importing.emitted_values import applied, computed, read_back
+from tvm_iree_ext.mlir.importing.import_state import Function
+from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
+from tvm_iree_ext.mlir.importing.relax_types import tensor_type
+from tvm_iree_ext.mlir.importing.scope import Dependent, Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS
@@ -214,9 +217,9 @@ def _is_everywhere(value: Value) -> bool:
 
 def _in_memory(scope: Scope, value: Value) -> Tensor:
     if isinstance(value, TENSORS):
-        return scope.tensor(value)
+        return in_memory(scope, value)
     if isinstance(value, SCALARS):
-        return scope.computed(value)
+        return computed(scope, value)
     raise Unsupported("a loop or a branch over what is no tensor and no scalar")
 
 
@@ -280,7 +283,7 @@ def _parts(tensors: Sequence[Tensor]) -> list[Any]:
 def _for(scope: Scope, op: form.Operation) -> list[Value]:
     if "unsignedCmp" in op.attributes:
         raise Unsupported("compares its bounds as unsigned numbers")
-    bounds = [scope.computed(scope.scalar(value)) for value in op.operands[:3]]
+    bounds = [computed(scope, scope.scalar(value)) for value in op.operands[:3]]
     first = [_in_memory(scope, scope.value(value)) for value in op.operands[3:]]
     body = _outlined(scope, "for", op.block(), [bounds[0], *first], _updates(op.block()))
     what = {
@@ -370,7 +373,7 @@ def _selected(scope: Scope, op: form.Operation, condition: Value) -> list[Value]
             [],
             op.location,
         )
-        found += scope.applied(select, [condition, choices[0][place], choices[1][place]])
+        found += applied(scope, select, [condition, choices[0][place], choices[1][place]])
     return found
 
 

@@ -23,7 +23,9 @@ from tvm_iree_ext.mlir.base.ir_values import (
     plain,
 )
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
-from tvm_iree_ext.mlir.importing.prim_func_builder import INJECTIVE, OPAQUE, Kernel
+from tvm_iree_ext.mlir.importing.emitted_values import applied, as_shape, extent_of, shape_of
+from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel, in_memory
+from tvm_iree_ext.mlir.importing.relax_types import INJECTIVE, OPAQUE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import on_index, tensor_kind
@@ -87,18 +89,18 @@ def as_extent(scope: Scope, value: Scalar, what: str) -> Any:
     """An integer scalar as an extent."""
     if not value.element.is_integer:
         raise Unsupported(f"{what} that is no integer")
-    return scope.extent_of(value)
+    return extent_of(scope, value)
 
 
 def _empty(scope: Scope, op: form.Operation) -> Value:
     kind = tensor_kind(op.results[0])
-    return Empty(scope.shape_of(kind, op.operands), element(kind.dtype))
+    return Empty(shape_of(scope, kind, op.operands), element(kind.dtype))
 
 
 def _splat(scope: Scope, op: form.Operation) -> Value:
     scalar, *sizes = op.operands
     kind = tensor_kind(op.results[0])
-    return Splat(scope.shape_of(kind, sizes), element(kind.dtype), scope.scalar(scalar))
+    return Splat(shape_of(scope, kind, sizes), element(kind.dtype), scope.scalar(scalar))
 
 
 def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
@@ -112,7 +114,7 @@ def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
             return Constant(value.array.reshape(shape), value.element, value.foldable)
     if 0 in [one for one in shape if isinstance(one, int)]:
         return Empty(shape, value.element)  # to Relax, an extent of 0 is that of the old shape
-    tensor = scope.tensor(value)
+    tensor = in_memory(scope, value)
     if all(str(a) == str(b) for a, b in zip(tensor.shape, shape, strict=False)) and len(
         tensor.shape
     ) == len(shape):
@@ -153,7 +155,7 @@ def _expand(scope: Scope, op: form.Operation) -> Value:
             product = product * shape[axis]
         product = scope.simple(product)
         cast.append(own if scope.same(product, own) else product)
-    return reshaped(scope, scope.as_shape(value, tuple(cast)), tuple(shape))
+    return reshaped(scope, as_shape(scope, value, tuple(cast)), tuple(shape))
 
 
 def _reshape(scope: Scope, op: form.Operation) -> Value:
@@ -227,7 +229,7 @@ def _concat(scope: Scope, op: form.Operation) -> Value:
     starts = []
     for number, value in enumerate(values):
         shape = (*first.shape[:axis], value.shape[axis], *first.shape[axis + 1 :])
-        values[number] = scope.as_shape(value, shape)
+        values[number] = as_shape(scope, value, shape)
         starts.append(total)
         total = scope.simple(total + value.shape[axis])
     shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
@@ -253,7 +255,7 @@ def _concat(scope: Scope, op: form.Operation) -> Value:
 
 def _generate(scope: Scope, op: form.Operation) -> Value:
     kind = tensor_kind(op.results[0])
-    shape = scope.shape_of(kind, op.operands)
+    shape = shape_of(scope, kind, op.operands)
     own = element(kind.dtype)
     block = op.block()
     captured = [scope.value(one) for one in outside([block])]
@@ -298,14 +300,14 @@ def _of_elements(scope: Scope, op: form.Operation) -> Value:
 
 def _tied(scope: Scope, op: form.Operation) -> Value:
     kind = op.results[0].type
-    return scope.as_shape(scope.any_tensor(op.operands[0]), scope.shape_of(kind, op.operands[1:]))
+    return as_shape(scope, scope.any_tensor(op.operands[0]), shape_of(scope, kind, op.operands[1:]))
 
 
 def _flow_reshape(scope: Scope, op: form.Operation) -> Value:
     own = tensor_kind(op.results[0])
     count = sum(extent is None for extent in own.shape)
     sizes = op.operands[len(op.operands) - count :]
-    return reshaped(scope, scope.any_tensor(op.operands[0]), scope.shape_of(own, sizes))
+    return reshaped(scope, scope.any_tensor(op.operands[0]), shape_of(scope, own, sizes))
 
 
 def _insert(scope: Scope, op: form.Operation) -> Value:
@@ -331,7 +333,7 @@ def _cast(scope: Scope, op: form.Operation) -> Value:
         own if wanted is None else wanted
         for own, wanted in zip(value.shape, kind.shape, strict=True)
     )
-    return scope.as_shape(value, shape)
+    return as_shape(scope, value, shape)
 
 
 def _dim(scope: Scope, op: form.Operation) -> Value:
@@ -360,7 +362,7 @@ def _extract(scope: Scope, op: form.Operation) -> Value:
         place = tuple(int(one.value) for one in indices)
         if all(0 <= i < n for i, n in zip(place, value.shape, strict=True)):
             return Number(value.element, value.array[place])
-    (found,) = scope.applied(op, [value, *indices])
+    (found,) = applied(scope, op, [value, *indices])
     return found
 
 

@@ -8,6 +8,7 @@ from tvm import tirx
 from tvm_iree_ext.mlir.base.elements import Element, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import Applied, Number, Symbol, Value, extent, plain
+from tvm_iree_ext.mlir.importing.emitted_values import applied
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import INTEGER_PREDICATES, Context, kind_of
@@ -173,4 +174,4 @@ def scalar(scope: Scope, op: form.Operation) -> list[Value]:
         return [symbol]
     if op.name not in SCALAR_OPS:
         raise Unsupported("is not supported")
-    return list(scope.applied(op, operands))
+    return list(applied(scope, op, operands))

@@ -19,7 +19,9 @@ from tvm_iree_ext.mlir.base.ir_values import (
     plain,
 )
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, guarded, mixed, moved
-from tvm_iree_ext.mlir.importing.prim_func_builder import OPAQUE, Kernel
+from tvm_iree_ext.mlir.importing.emitted_values import as_shape
+from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import on_index, tensor_kind
@@ -104,7 +106,7 @@ def _insert_slice(scope: Scope, op: form.Operation) -> Value:
     offsets, sizes, strides = _slice_parts(scope, op, groups)
     _check_inside(offsets, sizes, strides, into.shape)
     kept = _kept_axes(sizes, tensor_kind(source))
-    value = scope.as_shape(value, tuple(sizes[axis] for axis in kept))
+    value = as_shape(scope, value, tuple(sizes[axis] for axis in kept))
     zero = tirx.const(0, "int64")
     if id(op) in scope.function.in_place and isinstance(into, Tensor):
         written = _written(scope, op, value, into, offsets, strides, kept)

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.ir import Range
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
@@ -14,6 +14,7 @@ from tvm_iree_ext.mlir.base.elements import Element, Expr, Held, Pair
 from tvm_iree_ext.mlir.base.ir_values import (
     AnyTensor,
     Applied,
+    Constant,
     Empty,
     Number,
     Shape,
@@ -25,18 +26,13 @@ from tvm_iree_ext.mlir.base.ir_values import (
     inner,
     plain,
 )
+from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE, MOST_EXTENT
+from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator
 from tvm_iree_ext.ops.base.canonical_function import block_over
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.mlir.importing.scope import Scope
-
-ELEMENTWISE, BROADCAST, INJECTIVE, REDUCTION, FUSABLE, OPAQUE = 0, 1, 2, 3, 4, 8
-"""TVM's OpPatternKind: what Relax fuses by."""
-
-MOST_EXTENT = 1 << 47  # no tensor in memory has more elements
 Body = Callable[[Mapping[int, Any]], None]
 
 
@@ -51,7 +47,7 @@ class Kernel:
 
     def __init__(
         self,
-        scope: "Scope",
+        scope: Scope,
         name: str,
         reads: Sequence[Value],
         outputs: Sequence[tuple[Shape, Element]],
@@ -70,7 +66,7 @@ class Kernel:
             if isinstance(one, Symbol):
                 self._symbols.append(one.value)
             else:
-                tensor = scope.tensor(one)
+                tensor = in_memory(scope, one)
                 self._memory[id(one)] = tensor
                 if not any(tensor is known for known in self._inputs):
                     self._inputs.append(tensor)
@@ -283,7 +279,7 @@ class Kernel:
         block: form.Block,
         arguments: Sequence[Any],
         position: Sequence[Expr] = (),
-        scope: "Scope | None" = None,
+        scope: Scope | None = None,
     ) -> list[Any]:
         """What a region yields for its arguments, at a position of the iteration space."""
         self.context.position = list(position)
@@ -302,6 +298,22 @@ def stored(held: Held, element: Element) -> list[Expr]:
     return list(held) if isinstance(held, Pair) else [element.stored(held)]
 
 
-def tensor_type(shape: Shape, dtype: str) -> Any:
-    """Relax's type of a tensor."""
-    return relax.TensorType([extent(one) for one in shape], dtype)
+def in_memory(scope: Scope, value: AnyTensor) -> Tensor:
+    """A tensor in memory, emitting what it takes."""
+    match value:
+        case Tensor():
+            return value
+        case Constant():
+            return scope.constant(value)
+    kernel = Kernel(scope, "fill", [value], [(value.shape, value.element)], ELEMENTWISE)
+    with kernel:
+        kernel.block(
+            "fill",
+            value.shape,
+            lambda at: kernel.put(0, kernel.copied(value, _place(at)), _place(at)),
+        )
+    return kernel.results[0]
+
+
+def _place(at: Any) -> list[Any]:
+    return [at[dim] for dim in sorted(at)]
