@@ -59,7 +59,7 @@ def tree(sources, root, tmp_path_factory) -> Path:
     """A copy to build in: a build leaves folders that the next build would take files from."""
     tree = tmp_path_factory.mktemp("tree")
     files = [path.relative_to(root) for path in sources.values()]
-    for file in [*files, "pyproject.toml", "README.md", "LICENSE"]:
+    for file in [*files, "pyproject.toml", "setup.py", "README.md", "LICENSE"]:
         copy = tree / file
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes((root / file).read_bytes())

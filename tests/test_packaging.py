@@ -1,5 +1,6 @@
 """What pip installs: from the tree, from a wheel, from an sdist, editable."""
 
+import re
 import subprocess
 import sys
 import sysconfig
@@ -55,11 +56,10 @@ def files_in(wheel: Path) -> set[str]:
     return set(zipfile.ZipFile(wheel).namelist())
 
 
-def test_every_folder_is_listed(sources, pyproject):
-    """One that is not works in an editable install, and is absent from the wheel."""
+def test_every_folder_of_modules_is_a_package(sources):
+    """One without ``__init__`` is absent from the wheel."""
     folders = {name.rpartition("/")[0] for name in sources if name.endswith(".py")}
-    listed = pyproject["tool"]["setuptools"]["packages"]
-    assert sorted(listed) == sorted(folder.replace("/", ".") for folder in folders)
+    assert [folder for folder in sorted(folders) if f"{folder}/__init__.py" not in sources] == []
 
 
 def test_the_wheel_holds_every_file(sources, wheel):
@@ -120,10 +120,10 @@ def test_xgboost_comes_with_tuning_alone(pyproject):
 def test_the_type_checker_sees_the_mapped_folders(root, tmp_path):
     """At the root of a clone, mypy skips them without a word."""
     (tmp_path / "pyproject.toml").write_bytes((root / "pyproject.toml").read_bytes())
-    for folder in (PACKAGE, "schedules", "schedules/cpu", "tuning", "scripts"):
+    for folder in (PACKAGE, f"{PACKAGE}/base", "schedules", "schedules/cpu", "tuning", "scripts"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "__init__.py").touch()
-    (tmp_path / PACKAGE / "errors.py").write_text("WHERE: str = 'here'\n")
+    (tmp_path / PACKAGE / "base" / "errors.py").write_text("WHERE: str = 'here'\n")
     planted = "from tvm_iree_ext.base.errors import WHERE\nNUMBER: int = WHERE\n"
     for folder in ("schedules/cpu", "tuning"):
         (tmp_path / folder / "planted.py").write_text(planted)
@@ -132,3 +132,31 @@ def test_the_type_checker_sees_the_mapped_folders(root, tmp_path):
     assert done.returncode == 1, done.stdout + done.stderr
     for module in ("schedules/cpu/planted", "tuning/planted"):
         assert f"{PACKAGE}/{module}.py:2: error: Incompatible types" in done.stdout
+
+
+MISTAKES = """\
+import tvm_iree_ext as ext
+from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.tuning import Task
+
+op = ext.ops.attention((1, 8, 64, 64), (1, 8, 64, 64), (1, 8, 64, 64))
+kernel: ext.Kernel = ext.build(op, "llvm", LoweringConfig())
+tasks: list[Task] = [Task("attention", op)]
+number: int = kernel.target
+ext.ops.attentoin((1, 8, 64, 64))
+"""
+
+
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_editors_find_the_package(checker, tmp_path):
+    """From what scripts/setup makes: a checker reports the two mistakes of a script, and no more."""
+    script = tmp_path / "script.py"
+    script.write_text(MISTAKES)
+    options = {
+        "mypy": ["--no-incremental", f"--python-executable={sys.executable}"],
+        "basedpyright": ["--level=error", "--pythonpath", sys.executable],
+    }
+    command = [sys.executable, "-m", checker, *options[checker], script.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    lines = re.findall(r"script\.py:(\d+):.*error", done.stdout)
+    assert lines == ["8", "9"], done.stdout + done.stderr

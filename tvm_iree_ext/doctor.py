@@ -72,7 +72,7 @@ def _version(package: str) -> str | None:
 
 
 def _package() -> Finding:
-    place = Path(__file__).parent
+    place = Path(__file__).resolve().parent
     version = _version("tvm-iree-ext")
     if version is None:
         return Finding("tvm-iree-ext", "missing", f"used from {place}", "pip install it")

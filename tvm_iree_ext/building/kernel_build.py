@@ -151,7 +151,8 @@ def source_fingerprint() -> str:
     import tvm_iree_ext.schedules
 
     packages = (tvm_iree_ext, tvm_iree_ext.schedules)  # the latter lies elsewhere in a clone
-    folders = {Path(str(package.__file__)).parent for package in packages}
+    # In a clone the packages are folders of links, which rglob does not follow.
+    folders = {Path(str(package.__file__)).resolve().parent for package in packages}
     for folder in sorted(folders):
         for path in sorted(folder.rglob("*.*")):
             if path.suffix in _SOURCES:
