@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 
 from tvm_iree_ext import bench
@@ -55,19 +54,6 @@ def test_pytorchs_online_attention_is_right():
     case = online_case(2, 24, 16)
     values = case.operands()
     assert case.check(values)(torch_online(values)()) is None
-
-
-def test_the_check_finds_what_is_wrong(tiny):
-    values = tiny.operands()
-    check = tiny.check(values)
-    good = numpy_attention(values, False)()
-    assert check(good) is None
-    bad = good.copy()
-    bad[0, -1, -1, -1] += 1e-3
-    assert "output of the checked rows" in check(bad)
-    bad[0, -1, -1, -1] = np.nan
-    assert "nan" in check(bad)
-    assert "has shape (1, 2, 16, 15)" in check(good[..., :15])
 
 
 def test_cases_are_chosen_by_name():

@@ -1,4 +1,4 @@
-"""Random programs of fixed seeds, each built and run: ``tvm-iree-ext fuzz programs`` tries more."""
+"""Random programs of fixed seeds at every door, each built and run: see ``tvm-iree-ext fuzz programs``."""
 
 import overreach
 import pytest

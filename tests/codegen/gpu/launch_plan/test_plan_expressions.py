@@ -1,0 +1,26 @@
+"""Numbers of a launch plan: expressions of TIR as text that Python and C++ evaluate."""
+
+import pytest
+from tvm import tirx
+
+from tvm_iree_ext.codegen.gpu.launch_plan.plan_expressions import Names
+
+
+def test_a_number_is_a_number():
+    assert Names().number(tirx.const(12, "int64")) == 12
+
+
+def test_names_are_apart_and_reserved_in_neither_language():
+    names = Names()
+    given = [names.name(tirx.Var(name, "int64")) for name in ("n", "n", "class", "template", "1st")]
+    assert given == ["n", "n_2", "_class", "_template", "_1st"]
+
+
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 1000])
+def test_an_expression_means_in_python_what_it_means_in_tir(n):
+    variable = tirx.Var("n", "int64")
+    blocks = tirx.floordiv(variable + 63, 64)
+    names = Names()
+    name = names.name(variable)
+    text = names.number(tirx.max(blocks * 64 - variable, tirx.floormod(variable, 7)))
+    assert eval(str(text), {"min": min, "max": max}, {name: n}) == max(-n % 64, n % 7)
