@@ -149,7 +149,7 @@ ext.ops.attentoin((1, 8, 64, 64))
 
 @pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
 def test_editors_find_the_package(checker, tmp_path):
-    """From what scripts/setup makes: a checker reports the two mistakes of a script, and no more."""
+    """From what scripts/setup makes: a checker reports the mistakes of a script, and no more."""
     script = tmp_path / "script.py"
     script.write_text(MISTAKES)
     options = {

@@ -1,4 +1,4 @@
-"""Random programs of fixed seeds at every door, each built and run: see ``tvm-iree-ext fuzz programs``."""
+"""Random programs of fixed seeds at every door; ``tvm-iree-ext fuzz programs`` tries more."""
 
 import overreach
 import pytest
