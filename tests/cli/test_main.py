@@ -98,8 +98,9 @@ def real_run(folder, **how):
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how
     )  # fmt: skip
-    end = time.monotonic() + 300
-    while not list(folder.glob("tvm_iree_ext-*")) and time.monotonic() < end:
+    end = time.monotonic() + 60
+    while not list(folder.glob(".tvm_iree_ext-*")):
+        assert time.monotonic() < end, "no temporary folder: the run has not begun"
         time.sleep(0.1)
     return process
 
