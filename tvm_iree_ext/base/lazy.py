@@ -23,7 +23,7 @@ def on_demand(
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = homes.get(name, name)
         module = importlib.import_module(f"{package}.{home}")
-        is_module = home.split(".")[-1] == name and not hasattr(module, name)
+        is_module = name not in homes or (home.endswith(f".{name}") and not hasattr(module, name))
         namespace[name] = module if is_module else getattr(module, name)
         return namespace[name]
 
