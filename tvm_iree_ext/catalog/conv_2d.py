@@ -14,7 +14,7 @@ from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.ops.families.winograd.winograd import MATRICES
+from tvm_iree_ext.ops.families.winograd.winograd_matrices import MATRICES
 
 Generator = np.random.Generator
 

@@ -18,7 +18,6 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.ops.families.conv_2d.conv_2d_parts import windows_of
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH
@@ -43,7 +42,7 @@ class ConvLoops(ABC):
         self.lanes = config.vector_lanes
         n, rows, columns = (parameters.extent(extent) for extent in op.image[:3])
         self.batch, self.rows, self.columns = n, rows, columns
-        self.out_rows, self.out_columns = map(held_index, windows_of(op, rows, columns))
+        self.out_rows, self.out_columns = map(held_index, op.output_size(rows, columns))
         self.depth = op.depth
         self.group_channels, self.group_filters = op.group_channels, op.group_filters
 

@@ -9,7 +9,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.ops.base.canonical_function import Block
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 
 
@@ -46,18 +46,20 @@ class OfNothing(Op):
         """None."""
         return 0
 
-    def prim_func(self) -> tirx.PrimFunc:
-        """A block for each result with elements, where they are inits."""
-        if self.inits is None:
-            return self.of.prim_func()
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            parameters = Parameters.declare(self)
-            with I.sblock("root"):
-                for result, init in self.inits.items():
-                    source, target = (parameters.buffers[name] for name in (init, result))
-                    operands = {one.name: one for one in self.signature.results}
-                    with Block(f"copy_{result}", parameters, operands[result].shape) as at:
-                        I.buffer_store(target, source[tuple(at)], at)
-                if not self.inits:
-                    I.evaluate(tirx.const(0, "int32"))
-        return builder.get()
+
+@canonical.register
+def canonical_of_nothing(op: OfNothing) -> tirx.PrimFunc:
+    """A block for each result with elements, where they are inits."""
+    if op.inits is None:
+        return op.of.prim_func()
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        parameters = Parameters.declare(op)
+        with I.sblock("root"):
+            for result, init in op.inits.items():
+                source, target = (parameters.buffers[name] for name in (init, result))
+                operands = {operand.name: operand for operand in op.signature.results}
+                with Block(f"copy_{result}", parameters, operands[result].shape) as at:
+                    I.buffer_store(target, source[tuple(at)], at)
+            if not op.inits:
+                I.evaluate(tirx.const(0, "int32"))
+    return builder.get()

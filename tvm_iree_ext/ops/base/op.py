@@ -1,5 +1,6 @@
 """What every op offers: its name, operands, attributes, and its meaning as TensorIR."""
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -65,9 +66,9 @@ class Op(ABC):
     def attributes(self) -> dict[str, Any]:
         """The attributes as plain JSON values; with the signature, all that sets the meaning."""
 
-    @abstractmethod
     def prim_func(self) -> tirx.PrimFunc:
         """The canonical TensorIR: right on any target, not scheduled."""
+        return canonical(self)
 
     @abstractmethod
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
@@ -94,6 +95,12 @@ class Op(ABC):
         arguments = ", ".join(map(str, self.signature.arguments))
         results = ", ".join(map(str, self.signature.results))
         return f"{self.name}({arguments}) -> ({results})"
+
+
+@functools.singledispatch
+def canonical(op: Op) -> tirx.PrimFunc:
+    """The canonical TensorIR of an op; a family registers that of its classes."""
+    raise NotImplementedError(f"{op.name}: {type(op).__name__} has no canonical TensorIR")
 
 
 def operand_bytes(operand: Operand, extents: Mapping[str, int] | None) -> int:

@@ -1,8 +1,8 @@
 """Regions: the scalar functions inside an op, traced once into TIR.
 
 A region is given as a Python callable over TIR expressions (``lambda score: 30 * tanh(score)``),
-or as the text of an expression over ``arg0``, ``arg1``, ... (see :mod:`..expression`).  The usual
-ones have names: see :data:`NAMED`.
+or as the text of an expression over ``arg0``, ``arg1``, ...
+(see :mod:`tvm_iree_ext.base.scalar_text`).  The usual ones have names: see :data:`NAMED`.
 """
 
 import inspect

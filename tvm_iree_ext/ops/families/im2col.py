@@ -26,7 +26,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.parameters import Parameters
 
@@ -127,12 +127,6 @@ class Im2col(Op):
     def covers_all(self) -> bool:
         """Whether the result is that of all windows, as a matrix for each batch point."""
         return (self.m_offset, self.k_offset) == ((0,), (0,)) and self.output.shape == _whole(self)
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """One block, over the result."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _canonical(self, Parameters.declare(self))
-        return builder.get()
 
 
 def im2col(
@@ -325,7 +319,15 @@ def _product(extents: Sequence[Extent]) -> Extent:
     return " * ".join([*texts, *([str(number)] if number != 1 else [])]) if texts else number
 
 
-def _canonical(op: Im2col, parameters: Parameters) -> None:
+@canonical.register
+def canonical_im2col(op: Im2col) -> tirx.PrimFunc:
+    """One block, over the result."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _emit(op, Parameters.declare(op))
+    return builder.get()
+
+
+def _emit(op: Im2col, parameters: Parameters) -> None:
     source, result = parameters.buffers["input"], parameters.buffers["result"]
     batches, ms = op.batch_rank, len(op.m_offset)
 

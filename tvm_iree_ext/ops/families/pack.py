@@ -27,7 +27,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.padding import Number, Padding, check_padding, padding_expr, padding_json
 from tvm_iree_ext.ops.base.parameters import Parameters
@@ -126,14 +126,6 @@ class Packing(Op):
     def packed_index(self, outer: Sequence[Any], inner: Sequence[Any]) -> list[Any]:
         """Indices into the packed operand from tile numbers by dim, and positions by P."""
         return [*(outer[dim] for dim in self.outer_dims_perm), *inner]
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """One block, over the result."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            parameters = Parameters.declare(self)
-            with I.sblock("root"):
-                (_canonical_pack if self.packs else _canonical_unpack)(self, parameters)
-        return builder.get()
 
 
 def pack(
@@ -301,7 +293,17 @@ def padding_value(op: Packing, parameters: Parameters) -> ir.Expr:
     return padding_expr(op.padding, passed, op.unpacked.dtype)
 
 
-def _canonical_pack(op: Packing, parameters: Parameters) -> None:
+@canonical.register
+def canonical_packing(op: Packing) -> tirx.PrimFunc:
+    """One block, over the result."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        parameters = Parameters.declare(op)
+        with I.sblock("root"):
+            (_emit_pack if op.packs else _emit_unpack)(op, parameters)
+    return builder.get()
+
+
+def _emit_pack(op: Packing, parameters: Parameters) -> None:
     source, result = parameters.buffers["input"], parameters.buffers["result"]
     rank = len(op.unpacked.shape)
     with I.grid(*result.shape) as loops, I.sblock("pack"):
@@ -320,7 +322,7 @@ def _canonical_pack(op: Packing, parameters: Parameters) -> None:
         I.buffer_store(result, value, at)
 
 
-def _canonical_unpack(op: Packing, parameters: Parameters) -> None:
+def _emit_unpack(op: Packing, parameters: Parameters) -> None:
     source, result = parameters.buffers["input"], parameters.buffers["result"]
     rank = len(op.unpacked.shape)
     with I.grid(*result.shape) as loops, I.sblock("unpack"):

@@ -32,7 +32,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
 from tvm_iree_ext.ops.base.canonical_function import Parameters, convert
-from tvm_iree_ext.ops.base.op import Op, resolve
+from tvm_iree_ext.ops.base.op import Op, canonical, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 
@@ -96,12 +96,6 @@ class Scan(Op):
         """Applications of the region."""
         length = resolve(self.type.shape[self.dimension], extents)
         return (length - 1) * math.prod(resolve(e, extents) for e in self.line_shape)
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """One block ``scan_line`` per line, which reads nothing that it writes."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _emit_canonical(self)
-        return builder.get()
 
 
 def compute_dtype(dtype: str) -> str:
@@ -209,8 +203,15 @@ def named(shape: Shape) -> tuple[Extent, ...]:
     return tuple(settled)
 
 
-def _emit_canonical(op: Scan) -> None:
-    parameters = Parameters(op)
+@canonical.register
+def canonical_scan(op: Scan) -> tirx.PrimFunc:
+    """One block ``scan_line`` per line, which reads nothing that it writes."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _emit(op, Parameters(op))
+    return builder.get()
+
+
+def _emit(op: Scan, parameters: Parameters) -> None:
     dtype, length = op.type.dtype, parameters.extent(op.type.shape[op.dimension])
     one = tirx.const(1, "int64")
     line_extents = [parameters.extent(extent) for extent in op.line_shape]

@@ -33,7 +33,7 @@ from tvm_iree_ext.ops.base.comparators import (
     goes_before,
     plain_order,
 )
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.parameters import Parameters, as_index
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
@@ -75,12 +75,6 @@ class Sort(Op):
         """None: comparisons and moves are not counted."""
         return 0
 
-    def prim_func(self) -> tirx.PrimFunc:
-        """The dialect's compare-and-swap sweeps, over even and odd pairs in turns."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _canonical(self)
-        return builder.get()
-
 
 def sort(
     *operands: OperandLike,
@@ -119,12 +113,19 @@ def sort(
     return Sort(_NAME, shape, kinds, dimension, comparator(_NAME, region, kinds))
 
 
-def _canonical(op: Sort) -> None:
+@canonical.register
+def canonical_sort(op: Sort) -> tirx.PrimFunc:
+    """The dialect's compare-and-swap sweeps, over even and odd pairs in turns."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _emit(op, Parameters.declare(op))
+    return builder.get()
+
+
+def _emit(op: Sort, parameters: Parameters) -> None:
     """Blocks ``copy_i`` and ``sweep``: phase p exchanges the pairs that start at p mod 2.
 
     As many phases as elements sort them; a pair in order is left alone, so the sort is stable.
     """
-    parameters = Parameters.declare(op)
     extents = [as_index(parameters.extent(extent)) for extent in op.shape]
     buffers = list(parameters.buffers.values())
     count = len(op.dtypes)

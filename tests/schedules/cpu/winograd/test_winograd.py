@@ -12,7 +12,7 @@ from tvm_iree_ext import ops, registry
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import CallError, ScheduleError
 from tvm_iree_ext.building.kernel_build import build
-from tvm_iree_ext.ops.families.winograd.winograd import MATRICES
+from tvm_iree_ext.ops.families.winograd.winograd_matrices import MATRICES
 from tvm_iree_ext.schedules.cpu.winograd.winograd_rule import CpuWinograd
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.verify import kernel_checks

@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
-from tvm import tirx
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -116,12 +115,6 @@ class Attention(Op):
             rows = resolve(self.extents[self.dims["m"][-1]], extents)
             pairs = m // rows * self.band.pairs(rows, k2)
         return 2 * b * pairs * (k1 + n)
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The formula, block by block, with all scores in memory."""
-        from tvm_iree_ext.ops.families.attention.attention_canonical import canonical
-
-        return canonical(self)
 
 
 _INPUTS = ("query", "key", "value")

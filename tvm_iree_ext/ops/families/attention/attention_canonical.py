@@ -6,7 +6,7 @@ equal, and what a schedule that keeps the algorithm starts from.  It is not mean
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -15,9 +15,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.canonical_function import block_over
 from tvm_iree_ext.ops.base.maps import IndexingMap
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.attention.attention import Attention
+from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.families.attention.attention import Attention
 
 At = Mapping[int, Any]
 """A point of the iteration space: the value of each dim."""
@@ -26,7 +25,8 @@ Value = Callable[[At], ir.Expr]
 """What is computed at a point."""
 
 
-def canonical(op: "Attention") -> tirx.PrimFunc:
+@canonical.register
+def canonical_attention(op: Attention) -> tirx.PrimFunc:
     """The PrimFunc: blocks ``products, scores, maximum, weights, total, result`` and a few more."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name(op.entry)
@@ -38,7 +38,7 @@ def canonical(op: "Attention") -> tirx.PrimFunc:
 class _Canonical:
     """The function under construction."""
 
-    def __init__(self, op: "Attention") -> None:
+    def __init__(self, op: Attention) -> None:
         self.op = op
         self.dtype = op.compute_dtype
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}

@@ -123,14 +123,6 @@ class Contraction(Op):
         """Two for each product."""
         return 2 * prod(resolve(extent, extents) for extent in self.extents)
 
-    def prim_func(self) -> tirx.PrimFunc:
-        """The sums, and the epilogue of each."""
-        from tvm_iree_ext.ops.families.contraction.contraction_canonical import (
-            canonical_contraction,
-        )
-
-        return canonical_contraction(self)
-
 
 def contraction(
     lhs: OperandLike,

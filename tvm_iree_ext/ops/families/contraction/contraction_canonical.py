@@ -1,29 +1,29 @@
 """The canonical TensorIR of a contraction: blocks ``sums``, ``result``."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters, as_index
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 
 _ZERO = tirx.const(0, "int64")
 
 
-def canonical_contraction(op: "Contraction") -> tirx.PrimFunc:
+@canonical.register
+def canonical_contraction(op: Contraction) -> tirx.PrimFunc:
     """A reduction, and the epilogue of what it gives."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _canonical(op, Parameters.declare(op))
     return builder.get()
 
 
-def _canonical(op: "Contraction", parameters: Parameters) -> None:
+def _canonical(op: Contraction, parameters: Parameters) -> None:
     extents = [as_index(parameters.extent(extent)) for extent in op.extents]
     dims, reduced = op.maps["result"].dims, op.dims("lhs", "rhs")
     held = op.accumulator_dtype

@@ -12,38 +12,31 @@ these parts and leaves their composition to a compiler.  Sums are in float32, or
 operands, and rounded once; those of int8 are int32.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from tvm import tirx
-
-from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op, resolve
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents, whole_number
-from tvm_iree_ext.ops.base.regions import Region, RegionLike
-from tvm_iree_ext.ops.families.conv_2d.conv_2d_algorithm import choose_algorithm
-from tvm_iree_ext.ops.families.conv_2d.conv_2d_epilogue import with_epilogue
-from tvm_iree_ext.ops.families.conv_2d.conv_2d_parts import columns_of, transforms_of
-from tvm_iree_ext.ops.families.im2col import Im2col
-from tvm_iree_ext.ops.families.winograd.winograd import MATRICES, Winograd
-
-_NAME = "tvm_iree_ext.conv_2d"
+from tvm_iree_ext.ops.base.regions import Region
+from tvm_iree_ext.ops.families.im2col import Im2col, im2col
+from tvm_iree_ext.ops.families.winograd.winograd import (
+    Winograd,
+    winograd_filter_transform,
+    winograd_input_transform,
+    winograd_output_transform,
+)
 
 Algorithm = Literal["im2col", "winograd"]
 Layout = Literal["NHWC", "NCHW"]
 Pair = tuple[int, int]
 
-_DTYPES = (*dtypes.FLOATS, "int8")
-
 
 @dataclass(frozen=True, eq=False)
 class Conv2d(Op):
-    """A convolution; made by :func:`conv_2d`, which checks it.
+    """A convolution; made by :func:`.conv_2d_constructor.conv_2d`, which checks it.
 
     ``image`` is (N, H, W, C), whatever the layout; ``kernel``, ``strides``, ``dilations`` and
     ``padding`` go by rows and columns.  ``others`` are the operands of the epilogue, ``operand0``
@@ -66,7 +59,7 @@ class Conv2d(Op):
     maps: Mapping[str, IndexingMap] = field(default_factory=dict)
     epilogue: Region | None = None
 
-    name = _NAME
+    name = "tvm_iree_ext.conv_2d"
 
     @property
     def channels_last(self) -> bool:
@@ -110,15 +103,72 @@ class Conv2d(Op):
         )
         return self.image[0], rows, columns, self.filters
 
+    def output_size(self, rows: Any, columns: Any) -> tuple[Any, Any]:
+        """The rows and columns of the result, for the values of the image's."""
+        extents: list[Any] = [1] * len(self.columns.input.shape)
+        sizes = zip(self.columns.m_pos, (rows, columns), self.padding, strict=True)
+        for dim, extent, pads in sizes:
+            extents[dim] = extent + sum(pads)
+        high, wide = self.columns.windows(extents)
+        return high, wide
+
     @cached_property
     def columns(self) -> Im2col:
-        """The matrix of which each group's filter is a factor; see :func:`columns_of`."""
-        return columns_of(self)
+        """The matrix of the padded image's windows, of which each group's filter is a factor.
+
+        Groups are one more batch dim, beside the channels.
+        """
+        n, *sizes = self.image[:3]
+        rows, columns = (
+            extent + sum(pads) if isinstance(extent, int) else "?"
+            for extent, pads in zip(sizes, self.padding, strict=True)
+        )
+        groups = () if self.groups == 1 else (self.groups,)
+        channels = (*groups, self.group_channels)
+        last = self.channels_last
+        shape = (n, rows, columns, *channels) if last else (n, *channels, rows, columns)
+        first = 3 if last else 1  # of the dims of groups and channels
+        return im2col(
+            shape,
+            kernel_size=self.kernel,
+            strides=self.strides,
+            dilations=self.dilations,
+            batch_pos=(0, *range(first, first + len(groups))),
+            m_pos=(1, 2) if last else (1 + len(channels), 2 + len(channels)),
+            k_pos=(first + len(groups),),
+            dtype=self.dtype,
+        )
 
     @cached_property
     def transforms(self) -> dict[str, Winograd]:
-        """What the form by Winograd is composed of, by kind; see :func:`transforms_of`."""
-        return transforms_of(self)
+        """The Winograd transforms by kind, for images of the same layout; none by im2col."""
+        r = self.output_tile_size
+        if r is None:
+            return {}
+        i = r + self.kernel[0] - 1
+        last = self.channels_last
+        image = (1, 2) if last else (2, 3)
+        _, taps, *_ = self.signature.operands
+        return {
+            "input": winograd_input_transform(
+                self.in_layout(("?", "?", "?", self.image[3])),
+                output_tile_size=r,
+                image_dimensions=image,
+                dtype=self.dtype,
+            ),
+            "filter": winograd_filter_transform(
+                taps.shape,
+                output_tile_size=r,
+                kernel_dimensions=(0, 1) if last else (2, 3),
+                dtype=self.dtype,
+            ),
+            "output": winograd_output_transform(
+                (i, i, "?", "?", "?", self.filters),
+                output_tile_size=r,
+                image_dimensions=image,
+                dtype=self.compute_dtype,
+            ),
+        }
 
     @cached_property
     def signature(self) -> Signature:
@@ -181,185 +231,6 @@ class Conv2d(Op):
         for extent in self.output:
             count *= resolve(extent, extents)
         return 2 * count * self.depth
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The sums, term by term."""
-        from tvm_iree_ext.ops.families.conv_2d.conv_2d_canonical import canonical_conv_2d
-
-        return canonical_conv_2d(self)
-
-
-def conv_2d(
-    input: OperandLike,
-    filter: OperandLike,
-    operands: Sequence[OperandLike] = (),
-    *,
-    layout: Layout = "NHWC",
-    strides: int | tuple[int, int] = 1,
-    dilations: int | tuple[int, int] = 1,
-    padding: int | tuple[Any, Any] = 0,
-    groups: int = 1,
-    algorithm: Algorithm | None = None,
-    output_tile_size: int | None = None,
-    epilogue: RegionLike | None = None,
-    dtype: str = "float32",
-    result_dtype: str | None = None,
-) -> Conv2d:
-    """Convolve (correlate, as networks do) images with filters.
-
-    Args:
-        input: (N, H, W, C), or (N, C, H, W) with ``layout="NCHW"``: a shape (of ``dtype``),
-            :class:`TensorType`, or anything with ``shape`` and ``dtype``.  N, H and W are numbers,
-            names of extents known at call time, or ``"?"``.
-        filter: (KH, KW, C / groups, F), or (F, C / groups, KH, KW) with ``layout="NCHW"``: numbers.
-        operands: what the epilogue takes beside the sum.  Their axes are the result's last ones;
-            where an extent is 1, or an axis is not there, one element goes for all.
-        strides, dilations: of rows and columns; one number is both.
-        padding: zeros around the image: a number, (rows, columns), or
-            ((top, bottom), (left, right)).
-        groups: filters of group g see its C / groups channels alone; as many as channels: a
-            depthwise convolution.
-        algorithm: ``"im2col"``, ``"winograd"``, or None for the one that is likely to be faster.
-        output_tile_size: of Winograd: 2, 4 or 6; None for the faster of 2 and 4.
-        epilogue: takes the sum as ``arg0`` and an element of each of ``operands`` as ``arg1`` and
-            so on; yields the element of the result.  Floats come in the type of sums (float32
-            where sums are int32), integers below int32 as int32.  It yields the type of sums, or
-            float32 where sums are int32 and the result is a float.
-        dtype: element type of operands given as bare shapes: a float type, or i8 with sums of i32
-            (by im2col).
-        result_dtype: by default that of the operands, int32 where they are int8.
-
-    Returns:
-        The op.  Its kernel takes input and filter, then ``operands``.
-
-    Raises:
-        OpError: for a rank, extent, dtype, attribute or region that does not fit.
-    """
-    for name, value, allowed in (
-        ("layout", layout, get_args(Layout)),
-        ("algorithm", algorithm, (*get_args(Algorithm), None)),
-    ):
-        if value not in allowed:
-            known = ", ".join(map(repr, allowed))
-            raise OpError(f"{_NAME}: {name} is {value!r}; expected one of {known}")
-    image = named_extents(_operand("input", input, dtype), "d")
-    taps = _operand("filter", filter, dtype)
-    if image.dtype != taps.dtype:
-        raise OpError(f"{_NAME}: filter has dtype {taps.dtype}; expected {image.dtype} as input")
-    last = layout == "NHWC"
-    n, h, w, c = (image.shape[axis] for axis in ((0, 1, 2, 3) if last else (0, 2, 3, 1)))
-    if isinstance(c, str):
-        raise OpError(f"{_NAME}: input's channels are {c!r}; expected a number")
-    for axis, extent in enumerate(taps.shape):
-        if isinstance(extent, str):
-            raise OpError(f"{_NAME}: filter axis {axis} is {extent!r}; expected a number")
-    rows, columns, seen, filters = (
-        int(taps.shape[axis]) for axis in ((0, 1, 2, 3) if last else (2, 3, 1, 0))
-    )
-    if not rows * columns:
-        raise OpError(f"{_NAME}: filter has {rows} x {columns} taps; expected one at least")
-    groups = _number("groups", groups, 1)
-    if c % groups or filters % groups:
-        raise OpError(
-            f"{_NAME}: groups is {groups}; expected a divisor of {c} channels and {filters} filters"
-        )
-    if seen * groups != c:
-        raise OpError(
-            f"{_NAME}: filter has {seen} channels; expected {c // groups}: the input has {c}, in"
-            f" {groups} groups"
-        )
-    op = Conv2d(
-        image=(n, h, w, c),
-        kernel=(rows, columns),
-        filters=filters,
-        dtype=image.dtype,
-        layout=layout,
-        strides=_pair("strides", strides, 1),
-        dilations=_pair("dilations", dilations, 1),
-        padding=_padding(padding),
-        groups=groups,
-        algorithm="im2col",
-        output_tile_size=None,
-        result_dtype="int32" if image.dtype == "int8" else image.dtype,
-    )
-    for what, extent, pads, spread in zip(
-        ("rows", "columns"), (h, w), op.padding, op.spread, strict=True
-    ):
-        if isinstance(extent, int) and extent + sum(pads) < spread:
-            raise OpError(
-                f"{_NAME}: input has {extent} {what}, {extent + sum(pads)} with padding;"
-                f" the window spans {spread}"
-            )
-    op = _with_algorithm(op, algorithm, output_tile_size)
-    return with_epilogue(op, operands, epilogue, dtype, result_dtype)
-
-
-def _with_algorithm(op: Conv2d, algorithm: Algorithm | None, tile: int | None) -> Conv2d:
-    """The op with an algorithm that can compute it."""
-    if tile is not None and (algorithm == "im2col" or tile not in MATRICES):
-        expected = "None with im2col" if algorithm == "im2col" else "2, 4 or 6, or None"
-        raise OpError(f"{_NAME}: output_tile_size is {tile!r}; expected {expected}")
-    obstacle = _winograd_obstacle(op)
-    if algorithm == "winograd" and obstacle:
-        raise OpError(
-            f"{_NAME}: winograd takes kernels of 3 x 3 without strides or dilations, and"
-            f" floats; {obstacle}"
-        )
-    if algorithm == "im2col" or obstacle:
-        if tile is not None:
-            raise OpError(
-                f"{_NAME}: output_tile_size is {tile!r}; by im2col, since {obstacle}, there is none"
-            )
-        return op
-    sizes = (tile,) if tile is not None else (2, 4)
-    chosen = choose_algorithm(op, sizes, forced=algorithm == "winograd" or tile is not None)
-    if chosen is None:
-        return op
-    return replace(op, algorithm="winograd", output_tile_size=chosen)
-
-
-def _winograd_obstacle(op: Conv2d) -> str:
-    """Why Winograd cannot compute it; empty when it can."""
-    if op.kernel != (3, 3):
-        return f"the kernel is {op.kernel[0]} x {op.kernel[1]}"
-    for name, value in (("strides", op.strides), ("dilations", op.dilations)):
-        if value != (1, 1):
-            return f"{name} are {list(value)}"
-    return "the operands are int8" if op.dtype == "int8" else ""
-
-
-def _operand(name: str, operand: OperandLike, dtype: str) -> TensorType:
-    kind = as_tensor(_NAME, name, operand, dtype, _DTYPES, least=0)
-    if len(kind.shape) != 4:
-        raise OpError(f"{_NAME}: {name} has rank {len(kind.shape)}; expected 4")
-    return kind
-
-
-def _number(name: str, value: object, least: int) -> int:
-    number = whole_number(value)
-    if number is None or number < least:
-        raise OpError(f"{_NAME}: {name} is {value!r}; expected a number from {least}")
-    return number
-
-
-def _pair(name: str, value: object, least: int) -> Pair:
-    """A number for rows and one for columns."""
-    values = tuple(value) if isinstance(value, list | tuple) else (value, value)
-    numbers = tuple(whole_number(one) for one in values)
-    if len(numbers) != 2 or any(number is None or number < least for number in numbers):
-        raise OpError(f"{_NAME}: {name} is {value!r}; expected one or two numbers from {least}")
-    return numbers  # type: ignore[return-value]
-
-
-def _padding(value: object) -> tuple[Pair, Pair]:
-    """((top, bottom), (left, right))."""
-    sides = tuple(value) if isinstance(value, list | tuple) else (value, value)
-    if len(sides) != 2:
-        raise OpError(
-            f"{_NAME}: padding is {value!r}; expected a number, (rows, columns) or"
-            " ((top, bottom), (left, right))"
-        )
-    return _pair("padding", sides[0], 0), _pair("padding", sides[1], 0)
 
 
 def _windows(extent: Extent, room: int, stride: int) -> Extent:

@@ -9,13 +9,10 @@ r is 2 or 4: 6 saves little more, wastes more at borders, and is taken only when
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 
 # What an extent that is known at call time counts as.
 _TYPICAL = 64
@@ -27,7 +24,7 @@ _FILTER_TRANSFORM = 10
 _LARGEST_FILTER_BYTES = 64 << 20
 
 
-def choose_algorithm(op: "Conv2d", sizes: Sequence[int], *, forced: bool) -> int | None:
+def choose_algorithm(op: Conv2d, sizes: Sequence[int], *, forced: bool) -> int | None:
     """The output tile size, out of ``sizes``, of the Winograd form; None: im2col, if not forced."""
     costs = {r: winograd_cost(op, r) for r in sizes}
     best = min(costs, key=lambda r: costs[r])
@@ -37,13 +34,13 @@ def choose_algorithm(op: "Conv2d", sizes: Sequence[int], *, forced: bool) -> int
     return best if costs[best] < im2col_cost(op) and size <= _LARGEST_FILTER_BYTES else None
 
 
-def im2col_cost(op: "Conv2d") -> int:
+def im2col_cost(op: Conv2d) -> int:
     """Multiply-adds and copies of the form by im2col."""
     n, rows, columns, filters = (_typical(extent) for extent in op.output)
     return n * rows * columns * op.depth * (filters + op.groups)
 
 
-def winograd_cost(op: "Conv2d", r: int) -> int:
+def winograd_cost(op: Conv2d, r: int) -> int:
     """Multiply-adds and other operations of the form by Winograd."""
     n, rows, columns, filters = (_typical(extent) for extent in op.output)
     tiles = n * -(-rows // r) * -(-columns // r)

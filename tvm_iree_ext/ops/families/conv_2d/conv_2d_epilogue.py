@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -11,20 +10,18 @@ from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import RegionLike, trace
 from tvm_iree_ext.ops.families.contraction.contraction import seen_dtype
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 
 _RANK = 4
 
 
 def with_epilogue(
-    op: "Conv2d",
+    op: Conv2d,
     operands: Sequence[OperandLike],
     epilogue: RegionLike | None,
     dtype: str,
     result_dtype: str | None,
-) -> "Conv2d":
+) -> Conv2d:
     """The convolution whose sums go through an epilogue on their way to the result.
 
     Raises:
@@ -53,7 +50,7 @@ def with_epilogue(
 
 
 def _broadcast(
-    op: "Conv2d", name: str, kind: TensorType, result: Sequence[Extent]
+    op: Conv2d, name: str, kind: TensorType, result: Sequence[Extent]
 ) -> tuple[TensorType, IndexingMap]:
     """The operand along the last axes of the result, and its map over the result's axes."""
     lead = _RANK - len(kind.shape)

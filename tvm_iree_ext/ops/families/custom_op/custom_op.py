@@ -21,8 +21,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
@@ -114,12 +112,6 @@ class CustomOp(Op):
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """0: what a region computes is not counted."""
         return 0
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """A single tile over the whole iteration space."""
-        from tvm_iree_ext.ops.families.custom_op.custom_op_canonical import whole
-
-        return whole(self)
 
 
 def custom_op(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -10,10 +10,9 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
 from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, building
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
 
 Expr: TypeAlias = ir.Expr
 Loop: TypeAlias = Callable[[Expr], AbstractContextManager[Any]]
@@ -24,7 +23,8 @@ Builder: TypeAlias = Callable[[Sequence[Expr], Mapping[Expr, int]], TileBuilder]
 """Of the tiles of a region: by where they start, and the most that extents of theirs may be."""
 
 
-def whole(op: "CustomOp") -> tirx.PrimFunc:
+@canonical.register
+def canonical_custom_op(op: CustomOp) -> tirx.PrimFunc:
     """The PrimFunc with a single tile: what every tiling must equal."""
     return tiled(op, {}, _serial, TileBuilder)
 
@@ -35,7 +35,7 @@ def _serial(count: Expr) -> AbstractContextManager[Any]:
 
 
 def tiled(
-    op: "CustomOp",
+    op: CustomOp,
     tile_sizes: Mapping[int, int],
     tasks: Loop,
     builder: Builder,
@@ -55,7 +55,7 @@ class _Loops:
 
     def __init__(
         self,
-        op: "CustomOp",
+        op: CustomOp,
         tile_sizes: Mapping[int, int],
         tasks: Loop,
         builder: Builder,

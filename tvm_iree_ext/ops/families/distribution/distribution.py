@@ -20,8 +20,6 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import LayoutError, OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType, shape_text
@@ -101,12 +99,6 @@ class Distribution(Op):
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """None: data only move."""
         return 0
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The formulas of the layout, a block over the result's elements."""
-        from tvm_iree_ext.ops.families.distribution.distribution_canonical import canonical
-
-        return canonical(self)
 
 
 def to_simt(

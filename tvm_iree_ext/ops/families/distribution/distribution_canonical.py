@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
@@ -11,14 +11,15 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.ownership import subgroup_parts
 from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.padding import padding_expr
 from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.families.distribution.distribution import Distribution
+from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.distribution.distribution import Distribution
 
-
-def canonical(op: "Distribution") -> tirx.PrimFunc:
+@canonical.register
+def canonical_distribution(op: Distribution) -> tirx.PrimFunc:
     """The block ``to_simt`` or ``to_simd``, after a table where subgroups hold several parts."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters.declare(op)
@@ -46,6 +47,17 @@ def canonical(op: "Distribution") -> tirx.PrimFunc:
     return builder.get()
 
 
+@canonical.register
+def canonical_to_layout(op: ToLayout) -> tirx.PrimFunc:
+    """The block ``to_layout``, a copy."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        parameters = Parameters.declare(op)
+        source, result = parameters.buffers["input"], parameters.buffers["result"]
+        with Block("to_layout", parameters, op.type.shape) as at:
+            I.buffer_store(result, source[tuple(at)], at)
+    return builder.get()
+
+
 def _i64(value: int) -> ir.Expr:
     return tirx.const(value, "int64")
 
@@ -59,13 +71,13 @@ def _table(parameters: Parameters, name: str, values: Sequence[int]) -> Any:
     return table
 
 
-def _tiles_held(op: "Distribution") -> list[int]:
+def _tiles_held(op: Distribution) -> list[int]:
     """The subgroup tiles that each subgroup holds, by their row-major numbers."""
     held = subgroup_parts(op.layout, op.num_subgroups).reshape(-1, op.layout.rank)
     return [int(np.ravel_multi_index(tuple(one), op.layout.subgroup_tile)) for one in held]
 
 
-def _part_of_tile(op: "Distribution") -> list[int]:
+def _part_of_tile(op: Distribution) -> list[int]:
     """The part as which its subgroup holds each subgroup tile."""
     return [int(place) % op.parts for place in np.argsort(_tiles_held(op))]
 
@@ -79,7 +91,7 @@ def _split(value: ir.Expr, extents: Sequence[int]) -> list[ir.Expr]:
     ]
 
 
-def _coordinate(op: "Distribution", at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
+def _coordinate(op: Distribution, at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
     """Where the element at ``[g, t, (p,) *local]`` is in the whole."""
     layout, rank = op.layout, op.layout.rank
     subgroup, lane, *local = at
@@ -110,7 +122,7 @@ def _virtual(number: ir.Expr, tiles: Sequence[int], strides: Sequence[int]) -> l
     ]
 
 
-def _owner(op: "Distribution", at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
+def _owner(op: Distribution, at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
     """Where the first owner of an element of the whole holds it."""
     layout = op.layout
     digits = []

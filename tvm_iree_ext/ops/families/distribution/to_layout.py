@@ -11,15 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import LayoutError, OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
 from tvm_iree_ext.layout import Conversion, Movement, NestedLayout, analyse_conversion, parse_layout
-from tvm_iree_ext.ops.base.canonical_function import Block, Parameters
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, as_vector, named_extents
 
@@ -86,14 +81,6 @@ class ToLayout(Op):
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """None: data only move."""
         return 0
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The block ``to_layout``, a copy."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            parameters = Parameters(self)
-            with Block("to_layout", parameters, self.type.shape) as at:
-                I.buffer_store(parameters["result"], parameters["input"][tuple(at)], at)
-        return builder.get()
 
 
 def to_layout(

@@ -138,12 +138,6 @@ class ExpReduction(Op):
             _operations(self.regions[j].body) * self.visits(j, extents) for j in self.accumulators()
         )
 
-    def prim_func(self) -> tirx.PrimFunc:
-        """The formula, block by block, with all weights in memory."""
-        from tvm_iree_ext.ops.families.exp_reduction.exp_reduction_canonical import canonical
-
-        return canonical(self)
-
 
 def read_inputs(region: Region, count: int) -> tuple[int, ...]:
     """Which of the first ``count`` parameters a region reads."""

@@ -1,24 +1,24 @@
 """The canonical PrimFunc of exp_reduction: one block for each line of its formula."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters, as_index
 from tvm_iree_ext.ops.base.regions import maximum
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
+from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 
 At: TypeAlias = Mapping[int, Any]
 Value: TypeAlias = Callable[[At], ir.Expr]
 
 
-def canonical(op: "ExpReduction") -> tirx.PrimFunc:
+@canonical.register
+def canonical_exp_reduction(op: ExpReduction) -> tirx.PrimFunc:
     """Blocks ``maximum``, ``weights``, ``norm``, then ``output1`` and so on, and the results."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Canonical(op).emit()
@@ -28,7 +28,7 @@ def canonical(op: "ExpReduction") -> tirx.PrimFunc:
 class _Canonical:
     """The function under construction."""
 
-    def __init__(self, op: "ExpReduction") -> None:
+    def __init__(self, op: ExpReduction) -> None:
         self.op = op
         self.parameters = Parameters.declare(op)
         self.extents = [as_index(self.parameters.extent(extent)) for extent in op.extents]

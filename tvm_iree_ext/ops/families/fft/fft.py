@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
@@ -78,12 +76,6 @@ class Fft(Op):
         for extent in self.shape:
             count *= resolve(extent, extents)
         return 5 * count
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """A block ``butterfly`` over rows, blocks and positions in a block."""
-        from tvm_iree_ext.ops.families.fft.fft_canonical import canonical
-
-        return canonical(self)
 
 
 _PARTS = ("real", "imag")

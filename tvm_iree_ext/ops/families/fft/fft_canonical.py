@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -10,13 +10,13 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.canonical_function import convert
+from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.families.fft.fft import Fft
+from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.fft.fft import Fft
-    from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 
-
-def canonical(op: "Fft") -> tirx.PrimFunc:
+@canonical.register
+def canonical_stage(op: Fft) -> tirx.PrimFunc:
     """The PrimFunc: a block ``butterfly`` over the rows' dims, blocks and positions in a block."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name(op.entry)
@@ -25,7 +25,7 @@ def canonical(op: "Fft") -> tirx.PrimFunc:
     return builder.get()
 
 
-def _emit(op: "Fft") -> None:
+def _emit(op: Fft) -> None:
     symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
     stage: ir.Expr = tirx.const(op.stage if isinstance(op.stage, int) else 0, "int64")
     buffers: dict[str, Any] = {}
@@ -80,7 +80,8 @@ def _emit(op: "Fft") -> None:
 _EXACT = "float64"
 
 
-def canonical_transform(op: "FftTransform") -> tirx.PrimFunc:
+@canonical.register
+def canonical_transform(op: FftTransform) -> tirx.PrimFunc:
     """The PrimFunc: blocks ``part_real, sum_real, result_real``, and the same of imag."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         I.func_name(op.entry)
@@ -89,7 +90,7 @@ def canonical_transform(op: "FftTransform") -> tirx.PrimFunc:
     return builder.get()
 
 
-def _emit_transform(op: "FftTransform") -> None:
+def _emit_transform(op: FftTransform) -> None:
     symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
 
     def number(extent: int | str) -> ir.Expr:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
@@ -88,12 +86,6 @@ class FftTransform(Op):
         flops = 5 * self.length * math.log2(self.length)
         halved = self.kind in ("real_to_complex", "complex_to_real")
         return rows * round(flops / 2 if halved else flops)
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The sums, term by term: what it means, not meant for use at size."""
-        from tvm_iree_ext.ops.families.fft.fft_canonical import canonical_transform
-
-        return canonical_transform(self)
 
 
 def fft_transform(

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
@@ -73,14 +71,6 @@ class GroupedMatmul(Op):
         """Two for each product, where every row has a group."""
         _, *own = (resolve(extent, extents) for extent in self.full.extents)
         return 2 * own[0] * own[1] * own[2]
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The group of each row, the sums, and the epilogue of each."""
-        from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul_canonical import (
-            canonical_grouped_matmul,
-        )
-
-        return canonical_grouped_matmul(self)
 
 
 def grouped_matmul(

@@ -1,29 +1,29 @@
 """The canonical TensorIR of a grouped product: blocks ``group``, ``sums``, ``result``."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters, as_index
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul
+from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul
 
 _ZERO = tirx.const(0, "int64")
 
 
-def canonical_grouped_matmul(op: "GroupedMatmul") -> tirx.PrimFunc:
+@canonical.register
+def canonical_grouped_matmul(op: GroupedMatmul) -> tirx.PrimFunc:
     """A row's group is how many groups end at it or before; a reduction; the epilogue."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _canonical(op, Parameters.declare(op))
     return builder.get()
 
 
-def _canonical(op: "GroupedMatmul", parameters: Parameters) -> None:
+def _canonical(op: GroupedMatmul, parameters: Parameters) -> None:
     full, (g, m, n, k) = op.full, range(4)
     extents = [as_index(parameters.extent(extent)) for extent in full.extents]
     held = full.accumulator_dtype

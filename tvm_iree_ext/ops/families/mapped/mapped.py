@@ -121,12 +121,6 @@ class Mapped(Op):
         moved = operand_bytes(operands["input"], extents)
         return 2 * moved + 2 * operand_bytes(operands["output"], extents)
 
-    def prim_func(self) -> tirx.PrimFunc:
-        """An element of the domain per point."""
-        from tvm_iree_ext.ops.families.mapped.mapped_canonical import canonical
-
-        return canonical(self)
-
 
 def map_load(
     source: OperandLike,

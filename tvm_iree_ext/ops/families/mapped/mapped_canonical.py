@@ -1,18 +1,16 @@
 """The canonical TensorIR of map_load and map_store: the formula, a block each."""
 
-from typing import TYPE_CHECKING
-
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.canonical_function import Block, Parameters
+from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 
-
-def canonical(op: "Mapped") -> tirx.PrimFunc:
+@canonical.register
+def canonical_mapped(op: Mapped) -> tirx.PrimFunc:
     """The block ``map_load``; or ``copy`` and ``map_store``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters(op)

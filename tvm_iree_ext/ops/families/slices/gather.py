@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
@@ -89,12 +87,6 @@ class Gather(Op):
         operands = {operand.name: operand for operand in self.signature.operands}
         counted = [operands[n] for n in ("indices", "mask", "output", "output") if n in operands]
         return sum(operand_bytes(operand, extents) for operand in counted)
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """An element of the output per point."""
-        from tvm_iree_ext.ops.families.slices.slices_canonical import canonical_gather
-
-        return canonical_gather(self)
 
 
 def gather(

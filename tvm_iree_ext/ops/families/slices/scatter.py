@@ -19,8 +19,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
@@ -103,12 +101,6 @@ class Scatter(Op):
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """None: there is no contraction."""
         return 0
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """A copy of original, then the updates."""
-        from tvm_iree_ext.ops.families.slices.slices_canonical import canonical_scatter
-
-        return canonical_scatter(self)
 
 
 def region_dtype(dtype: str) -> str:

@@ -1,7 +1,7 @@
 """The canonical TensorIR of scatter and gather: the formulas, a block each."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
@@ -9,16 +9,16 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import KERNEL_ERROR
 from tvm_iree_ext.ops.base.canonical_function import Block, Parameters, convert, in_range
+from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.families.slices.gather import Gather
+from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices import Slices
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.slices.gather import Gather
-    from tvm_iree_ext.ops.families.slices.scatter import Scatter
 
 Point = Sequence[ir.Expr]
 
 
-def canonical_scatter(op: "Scatter") -> tirx.PrimFunc:
+@canonical.register
+def canonical_scatter(op: Scatter) -> tirx.PrimFunc:
     """Blocks ``copy`` and ``scatter``, and ``out_of_range`` before them where that is an error.
 
     The loops over the batch are spatial where indices are unique: no element is updated twice then,
@@ -42,7 +42,8 @@ def canonical_scatter(op: "Scatter") -> tirx.PrimFunc:
     return builder.get()
 
 
-def canonical_gather(op: "Gather") -> tirx.PrimFunc:
+@canonical.register
+def canonical_gather(op: Gather) -> tirx.PrimFunc:
     """The block ``gather``, and ``out_of_range`` before it where that is an error."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters(op)

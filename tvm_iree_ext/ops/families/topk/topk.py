@@ -25,8 +25,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
@@ -123,12 +121,6 @@ class Topk(Op):
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """None: comparisons and moves are not counted."""
         return 0
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The dialect's loops, for each position of the other dims."""
-        from tvm_iree_ext.ops.families.topk.topk_canonical import canonical
-
-        return canonical(self)
 
 
 def topk(

@@ -1,22 +1,22 @@
 """The canonical TensorIR of top-k, in both of the dialect's forms: its loops, line by line."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, is_nan, region_dtype
+from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters, as_index
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.topk.topk import Topk
+from tvm_iree_ext.ops.families.topk.topk import Topk
 
 At = Sequence[ir.Expr]
 
 
-def canonical(op: "Topk") -> tirx.PrimFunc:
+@canonical.register
+def canonical_topk(op: Topk) -> tirx.PrimFunc:
     """The dialect's loops, for each position of the other dims."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Loops(op).emit()
@@ -29,7 +29,7 @@ class _Loops:
     All of an insertion is one block, its carry inside, and so is the order of a line.
     """
 
-    def __init__(self, op: "Topk") -> None:
+    def __init__(self, op: Topk) -> None:
         self.op = op
         parameters = Parameters.declare(op)
         self.buffers = parameters.buffers

@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
-
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.ops.base.comparators import comparator
@@ -57,12 +55,6 @@ class TopkV2(Topk):
     def attributes(self) -> dict[str, Any]:
         """The dimension, the comparator, and whether the output is in order."""
         return super().attributes | {"is_sorted": self.is_sorted}
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The dialect's loops, values and indices together."""
-        from tvm_iree_ext.ops.families.topk.topk_canonical import canonical
-
-        return canonical(self)
 
 
 def topk_v2(

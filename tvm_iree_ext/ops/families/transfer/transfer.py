@@ -31,8 +31,6 @@ from functools import cached_property
 from math import prod
 from typing import Any, Literal
 
-from tvm import tirx
-
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType, shape_text
@@ -164,12 +162,6 @@ class Transfer(Op):
             if name.startswith("index") or name == "mask":
                 moved += operand_bytes(operand, extents)
         return moved if self.gathers else moved + 2 * operand_bytes(operands["base"], extents)
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """The formula: a position of the vector per point, after a copy of a scatter's base."""
-        from tvm_iree_ext.ops.families.transfer.transfer_canonical import canonical
-
-        return canonical(self)
 
 
 def transfer_gather(

@@ -1,25 +1,24 @@
 """The canonical TensorIR of transfer_gather and transfer_scatter: the formula, a block each."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.canonical_function import Block, convert
+from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.padding import padding_expr
 from tvm_iree_ext.ops.base.parameters import Parameters, as_index
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.ops.families.transfer.transfer import Transfer
+from tvm_iree_ext.ops.families.transfer.transfer import Transfer
 
 FAR = 1 << 48
 """Beyond any extent: indices from here on lie outside, and so do offsets from twice that on."""
 
 
-def canonical(op: "Transfer") -> tirx.PrimFunc:
+@canonical.register
+def canonical_transfer(op: Transfer) -> tirx.PrimFunc:
     """The block ``transfer_gather``; or ``copy`` and ``transfer_scatter``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters.declare(op)
@@ -57,7 +56,7 @@ def summable_offset(offset: ir.Expr) -> ir.Expr:
 
 
 def address(
-    op: "Transfer", parameters: Parameters, at: Sequence[ir.Expr]
+    op: Transfer, parameters: Parameters, at: Sequence[ir.Expr]
 ) -> tuple[list[ir.Expr], ir.Expr]:
     """The place in the base of a position, and whether it is live."""
 

@@ -15,13 +15,8 @@ in the element type.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
-from typing import Any, Literal
-
-from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
+from typing import Any
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
@@ -29,42 +24,9 @@ from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, Tenso
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.parameters import Parameters
-
-Kind = Literal["input", "filter", "output"]
-Matrix = tuple[tuple[Fraction, ...], ...]
+from tvm_iree_ext.ops.families.winograd.winograd_matrices import MATRICES, Kind, Matrix
 
 _M = 3
-_TEXT: dict[int, dict[Kind, str]] = {
-    2: {
-        "input": "1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1",
-        "filter": "1 0 0, 1/2 1/2 1/2, 1/2 -1/2 1/2, 0 0 1",
-        "output": "1 1 1 0, 0 1 -1 -1",
-    },
-    4: {
-        "input": "4 0 -5 0 1 0, 0 -4 -4 1 1 0, 0 4 -4 -1 1 0, 0 -2 -1 2 1 0, 0 2 -1 -2 1 0,"
-        " 0 4 0 -5 0 1",
-        "filter": "1/4 0 0, -1/6 -1/6 -1/6, -1/6 1/6 -1/6, 1/24 1/12 1/6, 1/24 -1/12 1/6, 0 0 1",
-        "output": "1 1 1 1 1 0, 0 1 -1 2 -2 0, 0 1 1 4 4 0, 0 1 -1 8 -8 1",
-    },
-    6: {
-        "input": "1 0 -21/4 0 21/4 0 -1 0, 0 1 1 -17/4 -17/4 1 1 0, 0 -1 1 17/4 -17/4 -1 1 0,"
-        " 0 1/2 1/4 -5/2 -5/4 2 1 0, 0 -1/2 1/4 5/2 -5/4 -2 1 0, 0 2 4 -5/2 -5 1/2 1 0,"
-        " 0 -2 4 5/2 -5 -1/2 1 0, 0 -1 0 21/4 0 -21/4 0 1",
-        "filter": "1 0 0, -2/9 -2/9 -2/9, -2/9 2/9 -2/9, 1/90 1/45 2/45, 1/90 -1/45 2/45,"
-        " 32/45 16/45 8/45, 32/45 -16/45 8/45, 0 0 1",
-        "output": "1 1 1 1 1 1 1 0, 0 1 -1 2 -2 1/2 -1/2 0, 0 1 1 4 4 1/4 1/4 0,"
-        " 0 1 -1 8 -8 1/8 -1/8 0, 0 1 1 16 16 1/16 1/16 0, 0 1 -1 32 -32 1/32 -1/32 1",
-    },
-}
-
-MATRICES: dict[int, dict[Kind, Matrix]] = {
-    r: {
-        kind: tuple(tuple(map(Fraction, row.split())) for row in text.split(","))
-        for kind, text in by_kind.items()
-    }
-    for r, by_kind in _TEXT.items()
-}
-"""By r: B^T, G and A^T, what a tile is multiplied with from the left."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,12 +110,6 @@ class Winograd(Op):
         if self.channels_last:
             return tuple(shape)
         return shape[0], shape[2], shape[3], shape[1]
-
-    def prim_func(self) -> tirx.PrimFunc:
-        """Two products with the constant matrix, a block each."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _canonical(self, Parameters.declare(self))
-        return builder.get()
 
 
 def winograd_input_transform(
@@ -333,90 +289,3 @@ def _made(
         if len(came) != len(shape) or wrong:
             raise OpError(f"{op}: output_shape is {shape_text(came)}; expected {shape_text(shape)}")
     return Winograd(op, kind, source, TensorType(shape, source.dtype), r, dims)
-
-
-def _joined(a: ir.Expr, b: ir.Expr, at: Sequence[ir.Expr]) -> tuple[ir.Expr, ...]:
-    """A position in tiles."""
-    return (a, b, *at)
-
-
-def _replaced(at: Sequence[ir.Expr], k: ir.Expr) -> tuple[ir.Expr, ...]:
-    """A position with another second coordinate."""
-    return (at[0], k, *at[2:])
-
-
-def _canonical(op: Winograd, parameters: Parameters) -> None:
-    """Blocks ``constants, columns, rows, result``."""
-    source, result = parameters.buffers["input"], parameters.buffers["result"]
-    height, width = len(op.matrix), len(op.matrix[0])
-    dtype = op.compute_dtype
-    tiled = source if op.kind == "output" else result
-    rest = list(tiled.shape[2:])  # the tiles: one dim each
-
-    def const(value: int) -> ir.Expr:
-        return tirx.const(value, "int64")
-
-    def loaded(a: ir.Expr, b: ir.Expr, at: Sequence[ir.Expr]) -> ir.Expr:
-        if op.kind == "output" or (op.kind == "filter" and op.channels_last):
-            return source[_joined(a, b, at)]
-        if op.kind == "filter":
-            return source[at[1], at[0], a, b]
-        y, x = a, b
-        index: tuple[ir.Expr, ...] = (y, x)
-        extents = list(source.shape)
-        if not op.is_tile:
-            n, h, w, c = at
-            r = op.output_tile_size
-            y, x = h * r + a, w * r + b
-            index = (n, y, x, c) if op.channels_last else (n, c, y, x)
-            extents = [source.shape[dim] for dim in op.dims]
-        inside = tirx.all(y < extents[0], x < extents[1])
-        return tirx.if_then_else(inside, source[index], tirx.const(0, source.dtype))
-
-    def stored(p: ir.Expr, q: ir.Expr, at: Sequence[ir.Expr]) -> list[ir.Expr]:
-        if op.kind != "output" or op.is_tile:
-            return [p, q, *at]
-        n, h, w, c = at
-        r = op.output_tile_size
-        y, x = h * r + p, w * r + q
-        return [n, y, x, c] if op.channels_last else [n, c, y, x]
-
-    def product(name: str, shape: Sequence[ir.Expr], depth: int, target: Any, term: Any) -> None:
-        """``target[at] = sum_k term(at, k)``."""
-        with I.grid(*shape, const(depth)) as loops, I.sblock(name):
-            at = [I.axis.spatial(e, i) for e, i in zip(shape, loops[:-1], strict=True)]
-            k = I.axis.reduce(const(depth), loops[-1])
-            with I.init():
-                I.buffer_store(target, tirx.const(0, dtype), at)
-            I.buffer_store(target, target[tuple(at)] + term(at, k), at)
-
-    with I.sblock("root"):
-        constants = I.sblock_alloc_buffer([height, width], dtype)
-        columns = I.sblock_alloc_buffer([const(height), const(width), *rest], dtype)
-        tiles = I.sblock_alloc_buffer([const(height), const(height), *rest], dtype)
-        with I.serial(const(0), const(1)) as once, I.sblock("constants"):
-            I.axis.opaque(const(1), once)
-            I.reads()
-            I.writes(constants[0:height, 0:width])
-            for p, row in enumerate(op.matrix):
-                for k, value in enumerate(row):
-                    number = tirx.const(float(value), dtype)
-                    I.buffer_store(constants, number, [const(p), const(k)])
-
-        def column(at: Sequence[ir.Expr], k: ir.Expr) -> ir.Expr:
-            value = loaded(k, at[1], at[2:])
-            return constants[at[0], k] * tirx.Cast(dtype, value)
-
-        product("columns", [const(height), const(width), *rest], width, columns, column)
-        product(
-            "rows",
-            [const(height), const(height), *rest],
-            width,
-            tiles,
-            lambda at, k: constants[at[1], k] * columns[_replaced(at, k)],
-        )
-        shape = [const(height), const(height), *rest]
-        with I.grid(*shape) as loops, I.sblock("result"):
-            at = [I.axis.spatial(e, i) for e, i in zip(shape, loops, strict=True)]
-            value = tirx.Cast(str(result.dtype), tiles[tuple(at)])
-            I.buffer_store(result, value, stored(at[0], at[1], at[2:]))

@@ -1,0 +1,59 @@
+"""Ops say what they compute; the canonical TensorIR is registered by each family."""
+
+import pytest
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.base.signature import Operand, Signature
+from tvm_iree_ext.ops.base.empty_operands import OfNothing
+from tvm_iree_ext.ops.base.op import Op, canonical
+
+
+class Negation(Op):
+    """An op that nobody has registered."""
+
+    name = "test.negation"
+    signature = Signature((Operand("x", ("n",), "int8"), Operand("y", ("n",), "int8", "result")))
+    attributes = property(lambda self: {})
+
+    def flops(self, extents=None):
+        return 0
+
+
+def classes(kind):
+    yield from kind.__subclasses__()
+    for inner in kind.__subclasses__():
+        yield from classes(inner)
+
+
+def test_every_op_has_a_canonical_function_of_its_own_family():
+    assert ops.__all__
+    families = [kind for kind in classes(Op) if kind.__module__.startswith("tvm_iree_ext.ops.")]
+    assert len(families) > 20
+    for kind in families:
+        function = canonical.dispatch(kind)
+        assert function is not canonical.dispatch(object), kind
+        both = {module.rpartition(".")[0] for module in (kind.__module__, function.__module__)}
+        assert len(both) == 1, kind
+
+
+def test_an_op_without_a_canonical_function_says_so():
+    with pytest.raises(NotImplementedError, match=r"test\.negation: Negation has no canonical"):
+        Negation().prim_func()
+
+
+def test_counts_the_bytes_of_each_operand_once():
+    assert Negation().bytes({"n": 5}) == 10
+
+
+def test_an_operand_is_at_most_what_a_process_can_address():
+    assert ops.sort((2**45,), dimension=0).bytes() == 2**48
+    with pytest.raises(OpError, match=r"takes 140737488355332 bytes; expected 2\*\*47 at most"):
+        ops.sort((2**45 + 1,), dimension=0)
+
+
+def test_a_sum_of_no_terms_is_its_init():
+    op = ops.scan((3, 0), dimension=1)
+    assert op.is_of_nothing
+    assert OfNothing(op).inits == {"accumulator": "accumulator_init"}
+    assert "copy_accumulator" in OfNothing(op).prim_func().script()

@@ -1,0 +1,62 @@
+"""The canonical TensorIR of arg_compare, in both dialects: a loop over each line."""
+
+import operator
+from collections.abc import Sequence
+
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.ops.base.canonical_function import Parameters
+from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, region_dtype
+from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
+
+_PYTHON = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+
+
+@canonical.register
+def canonical_arg_compare(op: ArgCompare) -> tirx.PrimFunc:
+    """One block ``compare_line`` per line, which reads nothing that it writes."""
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        _emit(op, Parameters(op))
+    return builder.get()
+
+
+def _emit(op: ArgCompare, parameters: Parameters) -> None:
+    one = tirx.const(1, "int64")
+    length = parameters.extent(op.type.shape[op.dimension])
+    extents = [parameters.extent(extent) for extent in op.line_shape]
+    with I.sblock("root"), I.grid(*(extents or [one])) as loops, I.sblock("compare_line"):
+        listed = list(loops) if isinstance(loops, Sequence) else [loops]
+        at = [I.axis.spatial(e, v) for e, v in zip(extents or [one], listed, strict=True)]
+        line = at if extents else []
+
+        def place(along: ir.Expr) -> tuple[ir.Expr, ...]:
+            return (*line[: op.dimension], along, *line[op.dimension :])
+
+        # Held as integers where they are bools: TVM cannot compare those.
+        held = region_dtype(op.type.dtype)
+        value, element = (I.sblock_alloc_buffer((1,), held, scope="local") for _ in "ve")
+        position = I.sblock_alloc_buffer((1,), "int64", scope="local")
+        I.buffer_store(value, as_seen(parameters["init_value"][tuple(line)]), [0])
+        I.buffer_store(position, tirx.const(-1, "int64"), [0])
+        with I.serial(tirx.const(0, "int64"), length) as j:
+            I.buffer_store(element, as_seen(parameters["input_value"][place(j)]), [0])
+            if op.comparison is not None:
+                wins = I.Bind(_PYTHON[op.comparison](element[0], value[0]))
+            else:
+                pair = [as_stored(one[0], op.compute_dtype) for one in (element, value)]
+                wins = I.Bind(op.region(*pair))
+            # Selections, not branches: of branches LLVM makes masked moves that lose indices.
+            I.buffer_store(value, tirx.Select(wins, element[0], value[0]), [0])
+            I.buffer_store(position, tirx.Select(wins, j, position[0]), [0])
+        none = position[0] < 0
+        if op.explicit:
+            index = parameters["input_index"][place(tirx.max(position[0], tirx.const(0, "int64")))]
+        else:
+            base = parameters["index_base"] if op.index_base is None else None
+            index = op.position_index(position[0], base)
+        I.buffer_store(parameters["value"], as_stored(value[0], op.type.dtype), line)
+        index = tirx.Select(none, parameters["init_index"][tuple(line)], index)
+        I.buffer_store(parameters["index"], index, line)
