@@ -21,7 +21,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
-from tvm_iree_ext.ops.base.canonical_function import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
@@ -84,7 +84,7 @@ class _Kernel:
 
     def __init__(self, op: Mapped, config: LoweringConfig) -> None:
         self.op, self.config = op, config
-        self.parameters = Parameters(op)
+        self.parameters = Parameters.declare(op)
         self.domain = [self.extent(extent) for extent in op.domain.shape]
         self.other = [self.extent(extent) for extent in op.other.shape]
         names = ("output", "source") if op.loads else ("input", "output")

@@ -19,7 +19,6 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import ScheduleError
-from tvm_iree_ext.ops.base.canonical_function import convert
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import G, GroupedMatmul, K, M, N
@@ -37,6 +36,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
 )
 from tvm_iree_ext.schedules.shared.grouped_rows import GroupedRows
 from tvm_iree_ext.targets.gpu import subgroup_size
+from tvm_iree_ext.tir.tir_expressions import convert
 
 _ALIGNED_BYTES = 16  # addresses of operands: of the widest access
 _MOST_INT32 = (1 << 31) - 1

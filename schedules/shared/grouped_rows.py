@@ -14,7 +14,7 @@ from typing import Any
 
 from tvm import tirx
 
-from tvm_iree_ext.ops.base.canonical_function import convert
+from tvm_iree_ext.tir.tir_expressions import convert
 
 _MOST_GROUPS = 31  # as a power of two, where their number is known at call time
 

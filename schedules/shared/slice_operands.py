@@ -16,7 +16,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
-from tvm_iree_ext.ops.base.canonical_function import Parameters, in_range
+from tvm_iree_ext.ops.base.canonical_function import in_range
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.schedules import emit
@@ -61,7 +62,7 @@ class SliceOperands:
 
     def __init__(self, op: Scatter | Gather) -> None:
         self.op, self.slices = op, op.slices
-        self.parameters = Parameters(op)
+        self.parameters = Parameters.declare(op)
         self.flat = {name: Flat.of(buffer) for name, buffer in self.parameters.buffers.items()}
         self.full = [self.extent(extent) for extent in self.slices.full]
 

@@ -34,6 +34,14 @@ def splat(value: Expr, lanes: int) -> Expr:
     return tirx.Broadcast(value, lanes) if lanes > 1 else value
 
 
+def convert(value: Expr, dtype: str) -> Expr:
+    """A scalar ``value`` in the type ``dtype``, where TVM's own conversion of bfloat16 will do."""
+    if str(value.ty.dtype) == dtype:
+        return value
+    value = widened(value)
+    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
+
+
 def cast(value: Expr, dtype: str) -> Expr:
     """``value`` with its elements converted to the scalar type ``dtype``."""
     came, _, lanes = str(value.ty.dtype).partition("x")

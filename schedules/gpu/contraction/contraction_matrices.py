@@ -19,10 +19,10 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.ops.base.canonical_function import convert
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape, Prologue
 from tvm_iree_ext.schedules.shared.contraction_dims import Dims, FusedDims
+from tvm_iree_ext.tir.tir_expressions import convert
 
 _ALIGNED_BYTES = 16  # addresses of operands: of the widest access
 _MOST_INT32 = (1 << 31) - 1

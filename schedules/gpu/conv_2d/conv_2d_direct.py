@@ -15,10 +15,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import convert
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
 from tvm_iree_ext.schedules.gpu.sblocks.elementwise import schedule_elementwise_block
+from tvm_iree_ext.tir.tir_expressions import convert
 
 
 def direct_conv_2d(op: Conv2d, target: Target, num_subgroups: int) -> tirx.PrimFunc:

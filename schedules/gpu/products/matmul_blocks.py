@@ -18,10 +18,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.ops.base.canonical_function import convert
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulOperands, MatmulShape
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import MOST_PER_DIM, bind_grid
 from tvm_iree_ext.tir.small_floats import halved
+from tvm_iree_ext.tir.tir_expressions import convert
 
 Store = Callable[[Any, Any, Any], None]
 """Takes a row, a column and a sum, those of a place counted from its first."""

@@ -18,8 +18,9 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import INTEGERS, item_bytes
 from tvm_iree_ext.intrin.atomics import atomic_update, has_atomic
-from tvm_iree_ext.ops.base.canonical_function import Block, Parameters
+from tvm_iree_ext.ops.base.canonical_function import Block
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices_canonical import address
 from tvm_iree_ext.schedules.base.config import LoweringConfig
@@ -127,7 +128,7 @@ class GpuScatter(GpuRule):
 def _atomic(op: Scatter, kind: str, combine: str) -> tirx.PrimFunc:
     """Blocks ``copy`` and ``scatter``, the latter of atomic updates, in any order."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters(op)
+        parameters = Parameters.declare(op)
         original, result, updates = (parameters[n] for n in ("original", "result", "updates"))
         with Block("copy", parameters, op.slices.full) as at:
             I.buffer_store(result, original[tuple(at)], at)

@@ -1,4 +1,4 @@
-"""What canonical PrimFuncs begin with: their name, their parameters, the values of extents."""
+"""Loop nests of canonical PrimFuncs: blocks over extents, and the range check of an index."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -7,43 +7,8 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.base.signature import Extent
-from tvm_iree_ext.ops.base import parameters
-from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.ops.base.parameters import as_index
-from tvm_iree_ext.tir.small_floats import widened
-
-
-class Parameters:
-    """The parameters of the PrimFunc under construction: the op's operands, in call order.
-
-    Buffers are declared with the alignment of an item, which is all that a caller's array has.
-    """
-
-    def __init__(self, op: Op) -> None:
-        I.func_name(op.entry)
-        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
-        self.symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
-        self.buffers: dict[str, Any] = {}
-        for operand in op.signature.operands:
-            if operand.role == "scalar":
-                number = tirx.Var(operand.name, operand.dtype)
-                self.buffers[operand.name] = I.arg(operand.name, number)
-                continue
-            shape = [self.extent(extent) for extent in operand.shape]
-            buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
-            self.buffers[operand.name] = I.arg(operand.name, buffer)
-
-    def extent(self, extent: Extent) -> ir.Expr:
-        """An extent as an expression."""
-        if isinstance(extent, str):
-            return self.symbols[extent]
-        return tirx.const(extent, "int64")
-
-    def __getitem__(self, name: str) -> Any:
-        """The buffer of an operand; of a scalar, its value."""
-        return self.buffers[name]
+from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.tir.tir_expressions import i64
 
 
 class Block(AbstractContextManager[list[ir.Expr]]):
@@ -52,13 +17,13 @@ class Block(AbstractContextManager[list[ir.Expr]]):
     def __init__(
         self,
         name: str,
-        parameters: Parameters | parameters.Parameters,
+        parameters: Parameters,
         shape: Sequence[int | str],
         serial: int = 0,
     ) -> None:
         self.name, self.serial = name, serial
         # A loop even where there is no dim: a block without one confuses schedules.
-        self.extents = [as_index(parameters.extent(extent)) for extent in shape]
+        self.extents = [i64(parameters.extent(extent)) for extent in shape]
         self.loops = I.grid(*(self.extents or [tirx.const(1, "int64")]))
         self.block = I.sblock(name)
 
@@ -103,14 +68,6 @@ def block_over(
                 with I.init():
                     init(at)
             body(at)
-
-
-def convert(value: ir.Expr, dtype: str) -> ir.Expr:
-    """``value`` in the scalar type ``dtype``."""
-    if str(value.ty.dtype) == dtype:
-        return value
-    value = widened(value)
-    return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 
 def in_range(index: ir.Expr, full: ir.Expr, extent: ir.Expr) -> ir.Expr:

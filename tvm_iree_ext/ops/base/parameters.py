@@ -40,7 +40,7 @@ class Parameters:
                 scalars[operand.name] = I.arg(operand.name, var)
                 continue
             extents = (evaluate(e, symbols, _CALLS) for e in operand.shape)
-            shape = [as_index(extent, index_dtype) for extent in extents]
+            shape = [tirx.const(e, index_dtype) if isinstance(e, int) else e for e in extents]
             align_bytes = max(align, item_bytes(operand.dtype))
             buffer = I.buffer(shape, operand.dtype, align=align_bytes)
             buffers[operand.name] = I.arg(operand.name, buffer)
@@ -50,14 +50,13 @@ class Parameters:
         """An extent as a number, where it is one, or an expression over the symbols."""
         return evaluate(extent, self.symbols, _CALLS)
 
+    def __getitem__(self, name: str) -> Any:
+        """The buffer of an operand; of a scalar, its variable."""
+        return self.buffers[name] if name in self.buffers else self.scalars[name]
+
 
 def passed_dtype(dtype: str) -> str:
     """The type in which a scalar of ``dtype`` is passed: the calling convention has no others."""
     if dtype == "bool":
         return "bool"
     return "float64" if dtype.startswith(("float", "bfloat")) else "int64"
-
-
-def as_index(value: int | ir.Expr, dtype: str = "int64") -> ir.Expr:
-    """A number as an index expression."""
-    return tirx.const(value, dtype) if isinstance(value, int) else value

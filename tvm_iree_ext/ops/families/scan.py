@@ -31,10 +31,11 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.canonical_function import Parameters, convert
 from tvm_iree_ext.ops.base.op import Op, canonical, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 _NAME = "iree_linalg_ext.scan"
 
@@ -207,14 +208,14 @@ def named(shape: Shape) -> tuple[Extent, ...]:
 def canonical_scan(op: Scan) -> tirx.PrimFunc:
     """One block ``scan_line`` per line, which reads nothing that it writes."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit(op, Parameters(op))
+        _emit(op, Parameters.declare(op))
     return builder.get()
 
 
 def _emit(op: Scan, parameters: Parameters) -> None:
-    dtype, length = op.type.dtype, parameters.extent(op.type.shape[op.dimension])
+    dtype, length = op.type.dtype, i64(parameters.extent(op.type.shape[op.dimension]))
     one = tirx.const(1, "int64")
-    line_extents = [parameters.extent(extent) for extent in op.line_shape]
+    line_extents = [i64(parameters.extent(extent)) for extent in op.line_shape]
 
     with I.sblock("root"), I.grid(*(line_extents or [one])) as loops, I.sblock("scan_line"):
         listed = list(loops) if isinstance(loops, Sequence) else [loops]

@@ -35,9 +35,10 @@ from tvm_iree_ext.ops.base.comparators import (
 )
 from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
-from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
 from tvm_iree_ext.ops.base.shapes import agree, named
+from tvm_iree_ext.tir.tir_expressions import i64
 
 _NAME = "iree_linalg_ext.sort"
 
@@ -126,7 +127,7 @@ def _emit(op: Sort, parameters: Parameters) -> None:
 
     As many phases as elements sort them; a pair in order is left alone, so the sort is stable.
     """
-    extents = [as_index(parameters.extent(extent)) for extent in op.shape]
+    extents = [i64(parameters.extent(extent)) for extent in op.shape]
     buffers = list(parameters.buffers.values())
     count = len(op.dtypes)
     inits, results = buffers[:count], buffers[count:]

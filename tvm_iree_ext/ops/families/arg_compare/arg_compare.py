@@ -28,11 +28,11 @@ from tvm import ir, tirx
 from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType
-from tvm_iree_ext.ops.base.canonical_function import convert
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.families.scan import check_dimension, compute_dtype, named, unify
+from tvm_iree_ext.tir.tir_expressions import convert
 
 _NAME = "iree_linalg_ext.arg_compare"
 

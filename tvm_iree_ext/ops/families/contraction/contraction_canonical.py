@@ -7,10 +7,11 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.canonical_function import block_over
 from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 _ZERO = tirx.const(0, "int64")
 
@@ -24,7 +25,7 @@ def canonical_contraction(op: Contraction) -> tirx.PrimFunc:
 
 
 def _canonical(op: Contraction, parameters: Parameters) -> None:
-    extents = [as_index(parameters.extent(extent)) for extent in op.extents]
+    extents = [i64(parameters.extent(extent)) for extent in op.extents]
     dims, reduced = op.maps["result"].dims, op.dims("lhs", "rhs")
     held = op.accumulator_dtype
 
@@ -42,7 +43,7 @@ def _canonical(op: Contraction, parameters: Parameters) -> None:
         return [at[dim] for dim in dims] or [_ZERO]
 
     with I.sblock("root"):
-        sums = I.sblock_alloc_buffer([extents[d] for d in dims] or [as_index(1)], held)
+        sums = I.sblock_alloc_buffer([extents[d] for d in dims] or [i64(1)], held)
 
         def start(at: Mapping[int, Any]) -> None:
             first = element("init", at, held) if op.has_init else tirx.const(0, held)

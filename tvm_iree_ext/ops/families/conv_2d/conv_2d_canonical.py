@@ -4,10 +4,10 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import convert
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.tir.tir_expressions import convert
 
 
 @canonical.register

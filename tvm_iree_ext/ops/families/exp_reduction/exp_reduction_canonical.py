@@ -7,11 +7,12 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.canonical_function import block_over
 from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import maximum
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 At: TypeAlias = Mapping[int, Any]
 Value: TypeAlias = Callable[[At], ir.Expr]
@@ -31,7 +32,7 @@ class _Canonical:
     def __init__(self, op: ExpReduction) -> None:
         self.op = op
         self.parameters = Parameters.declare(op)
-        self.extents = [as_index(self.parameters.extent(extent)) for extent in op.extents]
+        self.extents = [i64(self.parameters.extent(extent)) for extent in op.extents]
 
     def element(self, name: str, operand: str, dtype: str) -> Value:
         """An operand's element, in a type."""

@@ -9,10 +9,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.ops.base.canonical_function import convert
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
+from tvm_iree_ext.tir.tir_expressions import convert
 
 
 @canonical.register

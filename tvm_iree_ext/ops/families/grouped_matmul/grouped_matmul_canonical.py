@@ -7,10 +7,11 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import block_over, convert
+from tvm_iree_ext.ops.base.canonical_function import block_over
 from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 _ZERO = tirx.const(0, "int64")
 
@@ -25,7 +26,7 @@ def canonical_grouped_matmul(op: GroupedMatmul) -> tirx.PrimFunc:
 
 def _canonical(op: GroupedMatmul, parameters: Parameters) -> None:
     full, (g, m, n, k) = op.full, range(4)
-    extents = [as_index(parameters.extent(extent)) for extent in full.extents]
+    extents = [i64(parameters.extent(extent)) for extent in full.extents]
     held = full.accumulator_dtype
 
     def element(name: str, at: Mapping[int, Any], dtype: str) -> ir.Expr:

@@ -4,16 +4,18 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import Block, Parameters
+from tvm_iree_ext.ops.base.canonical_function import Block
 from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.mapped.mapped import Mapped
+from tvm_iree_ext.tir.tir_expressions import i64
 
 
 @canonical.register
 def canonical_mapped(op: Mapped) -> tirx.PrimFunc:
     """The block ``map_load``; or ``copy`` and ``map_store``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters(op)
+        parameters = Parameters.declare(op)
         output = parameters["output"]
         if not op.loads:
             with Block("copy", parameters, op.other.shape) as at:
@@ -22,7 +24,9 @@ def canonical_mapped(op: Mapped) -> tirx.PrimFunc:
             place, value = op.region(at, parameters.symbols)
             inside: ir.Expr = tirx.const(True, "bool")
             for index, extent in zip(place, op.other.shape, strict=True):
-                one = tirx.And(tirx.const(0, "int64") <= index, index < parameters.extent(extent))
+                one = tirx.And(
+                    tirx.const(0, "int64") <= index, index < i64(parameters.extent(extent))
+                )
                 inside = tirx.And(inside, one)
             if op.loads:
                 found = parameters["source"][tuple(place)]

@@ -8,11 +8,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import KERNEL_ERROR
-from tvm_iree_ext.ops.base.canonical_function import Block, Parameters, convert, in_range
+from tvm_iree_ext.ops.base.canonical_function import Block, in_range
 from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices import Slices
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 Point = Sequence[ir.Expr]
 
@@ -25,7 +27,7 @@ def canonical_scatter(op: Scatter) -> tirx.PrimFunc:
     so the current value can be read from the original, and the block writes what it does not read.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters(op)
+        parameters = Parameters.declare(op)
         original, result, updates = (parameters[n] for n in ("original", "result", "updates"))
         _check_range(op, parameters)
         with Block("copy", parameters, op.slices.full) as at:
@@ -46,7 +48,7 @@ def canonical_scatter(op: Scatter) -> tirx.PrimFunc:
 def canonical_gather(op: Gather) -> tirx.PrimFunc:
     """The block ``gather``, and ``out_of_range`` before it where that is an error."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters(op)
+        parameters = Parameters.declare(op)
         _check_range(op, parameters)
         with Block("gather", parameters, op.slices.slices) as at:
             place, valid = address(op.slices, parameters, at)
@@ -98,8 +100,8 @@ def _start(
         place = (*batch, *last)
         index = convert(indices[place], "int64")
         start[dim] = index
-        full = parameters.extent(slices.full[dim])
-        inside = tirx.And(inside, in_range(index, full, parameters.extent(slices.extents[dim])))
+        full, extent = (i64(parameters.extent(e[dim])) for e in (slices.full, slices.extents))
+        inside = tirx.And(inside, in_range(index, full, extent))
     return start, inside
 
 

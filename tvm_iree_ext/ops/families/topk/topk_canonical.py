@@ -9,8 +9,9 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, is_nan, region_dtype
 from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.topk.topk import Topk
+from tvm_iree_ext.tir.tir_expressions import i64
 
 At = Sequence[ir.Expr]
 
@@ -34,7 +35,7 @@ class _Loops:
         parameters = Parameters.declare(op)
         self.buffers = parameters.buffers
         extents = [
-            [as_index(parameters.extent(extent)) for extent in op.types[name].shape]
+            [i64(parameters.extent(extent)) for extent in op.types[name].shape]
             for name in ("values", "output_values")
         ]
         self.inputs, self.outputs = extents

@@ -6,12 +6,13 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import Block, convert
+from tvm_iree_ext.ops.base.canonical_function import Block
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.padding import padding_expr
-from tvm_iree_ext.ops.base.parameters import Parameters, as_index
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 FAR = 1 << 48
 """Beyond any extent: indices from here on lie outside, and so do offsets from twice that on."""
@@ -82,7 +83,7 @@ def address(
             place.append(start + step)
             continue
         index = summable_offset(start) + (summable(step) if result.startswith("s") else step)
-        extent = as_index(parameters.extent(op.base.shape[axis]))
+        extent = i64(parameters.extent(op.base.shape[axis]))
         is_inside = tirx.all(tirx.const(0, "int64") <= index, index < extent)
         live = tirx.all(live, is_inside)
         # From far away nothing is addressed, not even where nothing is read.
