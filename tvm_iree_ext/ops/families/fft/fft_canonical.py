@@ -2,57 +2,38 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
-from tvm_iree_ext.tir.tir_expressions import convert
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 
 @canonical.register
 def canonical_stage(op: Fft) -> tirx.PrimFunc:
     """The PrimFunc: a block ``butterfly`` over the rows' dims, blocks and positions in a block."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name(op.entry)
-        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
-        _emit(op)
+        _emit(op, Parameters.declare(op))
     return builder.get()
 
 
-def _emit(op: Fft) -> None:
-    symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
-    stage: ir.Expr = tirx.const(op.stage if isinstance(op.stage, int) else 0, "int64")
-    buffers: dict[str, Any] = {}
-    for operand in op.signature.operands:
-        if operand.role == "scalar":
-            stage = I.arg("stage", tirx.Var("stage", "int64"))
-            continue
-        shape = [
-            symbols[e] if isinstance(e, str) else tirx.const(e, "int64") for e in operand.shape
-        ]
-        buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
-        buffers[operand.name] = I.arg(operand.name, buffer)
-    *outer, length = buffers["real"].shape
-    one = tirx.const(1, "int64")
-    half = (
-        tirx.const(2 ** (op.stage - 1), "int64")
-        if isinstance(op.stage, int)
-        else one << (stage - one)
-    )
+def _emit(op: Fft, parameters: Parameters) -> None:
+    *outer, length = parameters["real"].shape
+    if isinstance(op.stage, int):
+        half = i64(2 ** (op.stage - 1))
+    else:
+        half = i64(1) << (parameters["stage"] - i64(1))
 
     def load(name: str, *at: ir.Expr) -> ir.Expr:
-        value = buffers[name][at]
-        return value if op.dtype == op.compute_dtype else tirx.Cast(op.compute_dtype, value)
+        return convert(parameters[name][at], op.compute_dtype)
 
     def store(name: str, value: ir.Expr, at: list[ir.Expr]) -> None:
-        value = value if op.dtype == op.compute_dtype else tirx.Cast(op.dtype, value)
-        I.buffer_store(buffers[name], value, at)
+        I.buffer_store(parameters[name], convert(value, op.dtype), at)
 
     extents = [*outer, tirx.floordiv(length, half * 2), half]
     with I.sblock("root"), I.grid(*extents) as loops, I.sblock("butterfly"):
@@ -84,23 +65,12 @@ _EXACT = "float64"
 def canonical_transform(op: FftTransform) -> tirx.PrimFunc:
     """The PrimFunc: blocks ``part_real, sum_real, result_real``, and the same of imag."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name(op.entry)
-        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
-        _emit_transform(op)
+        _emit_transform(op, Parameters.declare(op))
     return builder.get()
 
 
-def _emit_transform(op: FftTransform) -> None:
-    symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
-
-    def number(extent: int | str) -> ir.Expr:
-        return symbols[extent] if isinstance(extent, str) else tirx.const(extent, "int64")
-
-    buffers: dict[str, Any] = {}
-    for operand in op.signature.operands:
-        shape = [number(extent) for extent in operand.shape]
-        buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
-        buffers[operand.name] = I.arg(operand.name, buffer)
+def _emit_transform(op: FftTransform, parameters: Parameters) -> None:
+    buffers = parameters.buffers
     results = [o for o in op.signature.operands if o.role == "result"]
     shape = list(buffers["result_real"].shape)
     zero, order = tirx.const(0.0, _EXACT), tirx.const(op.length, "int64")
