@@ -59,7 +59,7 @@ def test_an_interrupt_in_a_pass_is_no_error_of_a_build(monkeypatch, module, func
     build()
 
 
-@pytest.mark.parametrize("module", ["ops", "kernel", "device.pipeline"])
+@pytest.mark.parametrize("module", ["ops", "runtime.kernel", "codegen.gpu.gpu_pipeline"])
 def test_whichever_module_brings_tvm_brings_the_name_of_ctrl_c(module):
     code = f"""
 import signal

@@ -313,3 +313,18 @@ def test_a_branch_binds_vectors_that_are_computed_of_comparisons(dtype, tmp_path
     first = both if dtype == "bool" else (both + 1).astype(dtype)
     expected = np.concatenate([first, first, x.astype(dtype)], 1)
     check(m, make, [((2, 3, 8), dtype)], [x, y], [expected], tmp_path)
+
+
+def test_functions_of_vectors_that_are_computed_of_comparisons(tmp_path):
+    """Their argument is bound: it is taken several times."""
+    m = Maker(x=((4, 16), "float32"), y=((4, 16), "float32"))
+
+    def chance(r, i, j):
+        return tirx.sigmoid(tirx.Cast("float32", r[0](i, j) > r[1](i, j)))
+
+    def make(emit):
+        return [emit(m.nest(list(m.vars), (4, 16), "float32", chance))]
+
+    x, y = normal(4, 16), normal(4, 16)
+    expected = (1 / (1 + np.exp(-(x > y).astype("float64")))).astype("float32")
+    check(m, make, [((4, 16), "float32")], [x, y], [expected], tmp_path)

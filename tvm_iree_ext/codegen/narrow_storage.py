@@ -14,6 +14,7 @@ from tvm import DataType, ir, tirx
 from tvm.ir import TensorLoad
 
 from tvm_iree_ext.base.dtypes import numpy_dtype
+from tvm_iree_ext.tir.element_types import element_types
 from tvm_iree_ext.tir.purity import is_guard
 
 _NARROW = ("bfloat16", "float8_")
@@ -113,13 +114,7 @@ def _unbound(body: Any) -> Any:
 
 def _has_narrow(value: Any) -> bool:
     """Whether an expression computes with narrow floats."""
-    kinds: list[str] = []
-
-    def look(one: Any) -> None:
-        kinds.append(str(getattr(one.ty, "dtype", "")))
-
-    tvm_ffi.structural_walk(value, (ir.Expr, look))
-    return any(kind.startswith(_NARROW) for kind in kinds)
+    return any(dtype.startswith(_NARROW) for dtype in element_types(value))
 
 
 @tirx.transform.prim_func_pass(opt_level=0)

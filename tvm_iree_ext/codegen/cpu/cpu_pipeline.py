@@ -114,7 +114,13 @@ def _cpu_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     _, finalize_host, finalize_device = default_s_tir_pipeline()
 
     def finalize() -> Any:
-        ours = [lower_vector_math, keep_local_buffers_on_stack, define_streams, choose_caches]
+        ours = [
+            lower_vector_math,
+            bind_words,  # what functions take several times was bound meanwhile
+            keep_local_buffers_on_stack,
+            define_streams,
+            choose_caches,
+        ]
         return ir.transform.Sequential([*ours, finalize_host(), write_zeros])
 
     return _lower, finalize, finalize_device

@@ -5,6 +5,8 @@ from typing import Any
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.tir.element_types import element_types
+
 _ISNAN = ir.Op.get("tirx.isnan")
 # By type: its words, the magnitude's bits, and those of infinity, beyond which are NaNs.
 _WORDS = {
@@ -62,7 +64,7 @@ def broadcast_words(
 def bind_words(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
-    """Let an expression bind the words of a vector, where that is computed of vectors of bools.
+    """Bind the words of a vector, where that is computed of vectors of bools.
 
     TVM asks for the interval of all that is bound, and has none for a comparison of vectors: it
     fails.  It does not ask for that of reinterpreted words, which cost nothing, nor look at what
@@ -70,31 +72,29 @@ def bind_words(
     """
     words: dict[int, Any] = {}  # by the variables' identities, what stands for them
 
+    def bound(variable: ir.Var, value: Any) -> tuple[ir.Var, Any]:
+        if not _compares_vectors(value):
+            return variable, value
+        value, replacement, words[hash(variable)] = _as_words(value, variable.name)
+        return replacement, value
+
     def let(node: tirx.Let, mutator: Any) -> Any:
-        value = mutator.mutate(node.value)
-        var = node.var
-        if _compares_vectors(value):
-            value, var, words[hash(node.var)] = _as_words(value, node.var.name)
+        var, value = bound(node.var, mutator.mutate(node.value))
         return tirx.Let(var, value, mutator.mutate(node.body))
+
+    def bind(node: tirx.Bind, mutator: Any) -> Any:
+        return tirx.Bind(*bound(node.var, mutator.mutate(node.value)))
 
     def variable(var: Any, _mutator: Any) -> Any:
         return words.get(hash(var), var)
 
-    return func.with_body(
-        tvm_ffi.structural_mutate(func.body, [(tirx.Let, let), (ir.Var, variable)])
-    )
+    callbacks = [(tirx.Let, let), (tirx.Bind, bind), (ir.Var, variable)]
+    return func.with_body(tvm_ffi.structural_mutate(func.body, callbacks))
 
 
 def _compares_vectors(value: Any) -> bool:
     """Whether a vector is computed of vectors of bools."""
-    kinds: list[DataType] = []
-
-    def look(expr: Any) -> None:
-        if dtype := getattr(expr.ty, "dtype", None):
-            kinds.append(DataType(str(dtype)))
-
-    tvm_ffi.structural_walk(value, (ir.Expr, look))
-    return any(kind.lanes > 1 and str(kind).startswith("bool") for kind in kinds)
+    return any(dtype.startswith("boolx") for dtype in element_types(value))
 
 
 def _as_words(value: Any, name: str) -> tuple[Any, Any, Any]:
