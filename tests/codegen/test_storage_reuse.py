@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.script import tirx as T
 
 from tvm_iree_ext.codegen.storage_reuse import reuse_storage
-from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 
 
 def rewritten(func):

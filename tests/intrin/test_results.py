@@ -6,8 +6,8 @@ import pytest
 from sample_wgmma import warpgroup_product
 
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
+from tvm_iree_ext.intrin.kernel_attributes import with_swizzles
 from tvm_iree_ext.intrin.nvidia import ldmatrix_form
-from tvm_iree_ext.intrin.swizzles import with_swizzles
 from tvm_iree_ext.simulator import device_functions, simulate
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
 from tvm_iree_ext.targets.gpu import chip_names

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tvm_iree_ext.vector import cases
 from tvm_iree_ext.vector.ir.vector_errors import REMEDIES
-from tvm_iree_ext.verify import kernel_checks
+from tvm_iree_ext.verify import kernel_checks, vector_cases
 from tvm_iree_ext.verify.spec_examples import ExampleCase, PatternCase, Rejection, read_examples
 
 
@@ -65,4 +64,4 @@ def test_every_code_of_the_cases_has_a_remedy(file):
 def test_a_malformed_type_is_not_taken_for_a_refusal():
     case = {"op": "vector.transpose", "types": {"vector": "4yf32"}, "attrs": {"permutation": []}}
     with pytest.raises(ValueError, match="'4yf32' is not a type"):
-        cases.refusal(case)
+        vector_cases.refusal(case)

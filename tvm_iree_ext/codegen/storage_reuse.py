@@ -25,7 +25,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 
-from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 from tvm_iree_ext.tir.purity import is_pure
 
 _MOST_RATIO = 16  # of extents: a small array is in the stack or in registers, a large one is not

@@ -1,7 +1,7 @@
-"""The article's two programs, as structured ops on tensors, of any size.
+"""Matrix product and convolution as structured ops on tensors: the two programs of the article.
 
->>> from tvm_iree_ext.vector import programs
->>> [op.name for op in programs.dot().walk() if op.name.startswith("linalg.")]
+>>> from tvm_iree_ext.vector import article_programs
+>>> [op.name for op in article_programs.dot().walk() if op.name.startswith("linalg.")]
 ['linalg.fill', 'linalg.matmul', 'linalg.generic', 'linalg.yield']
 """
 

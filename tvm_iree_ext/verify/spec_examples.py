@@ -27,17 +27,15 @@ from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.base.errors import ExtError
 from tvm_iree_ext.catalog.base.entry import Run, Tolerance
 from tvm_iree_ext.layout import NestedLayout
-from tvm_iree_ext.layout.cases import run_case
 from tvm_iree_ext.registry import ENTRIES
-from tvm_iree_ext.vector import cases as vector_cases
-from tvm_iree_ext.vector import pattern_cases
+from tvm_iree_ext.verify import layout_cases, vector_cases, vector_pattern_cases
 
 _SCHEMA = 1
 _BYTES = 1 << 30
 
 # Questions about an attribute: there is no kernel to be built.
 _ANSWERED: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
-    "nested_layout": run_case,
+    "nested_layout": layout_cases.run_case,
     "#iree_linalg_ext.iterator_type": lambda _: {
         one.name.lower(): one.value for one in ops.IteratorType
     },
@@ -117,7 +115,7 @@ class PatternCase:
     def check(self, run: Run) -> str:
         """What is wrong with the counts; empty when they are right."""
         try:
-            return pattern_cases.wrong(self.op, self.data)
+            return vector_pattern_cases.wrong(self.op, self.data)
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise ExampleError(f"malformed case: {type(error).__name__}: {error}") from None
 
@@ -192,10 +190,10 @@ def read_examples(path: Path | str, ops: Collection[str] | None = None) -> list[
             ):
                 raise ExampleError(f"{path}: {section}: case {number} lacks an 'id' or an 'op'")
             cases.append(kind(case["id"], case["op"], case))
-    for section in pattern_cases.SECTIONS:
+    for section in vector_pattern_cases.SECTIONS:
         for number, case in enumerate(data.get(section, ())):
             try:
-                name = pattern_cases.name_of(section, case)
+                name = vector_pattern_cases.name_of(section, case)
             except (KeyError, TypeError) as error:
                 raise ExampleError(f"{path}: {section}: case {number}: {error!r}") from None
             cases.append(PatternCase(name, f"vector.{section}", case))

@@ -23,7 +23,7 @@ from tvm import DataType, s_tir
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import TargetError
-from tvm_iree_ext.intrin.swizzles import with_swizzles
+from tvm_iree_ext.intrin.kernel_attributes import with_swizzles
 from tvm_iree_ext.intrin.tensor_intrins import MmaIntrins, mma_intrins
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.transform import permute

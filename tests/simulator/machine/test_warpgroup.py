@@ -5,7 +5,7 @@ import pytest
 from sample_wgmma import warpgroup_product
 
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
-from tvm_iree_ext.intrin.swizzles import with_swizzles
+from tvm_iree_ext.intrin.kernel_attributes import with_swizzles
 from tvm_iree_ext.layout.analysis import Swizzle
 from tvm_iree_ext.simulator import device_functions, simulate
 from tvm_iree_ext.simulator.machine.lane_values import element_type

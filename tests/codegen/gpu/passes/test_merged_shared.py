@@ -6,7 +6,7 @@ from tvm.script import tirx as T
 
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
-from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 from tvm_iree_ext.simulator import device_functions
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
 from tvm_iree_ext.targets.names import make_target

@@ -13,7 +13,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.codegen.gpu.passes.swizzle import swizzle_shared
-from tvm_iree_ext.intrin.swizzles import with_swizzles
+from tvm_iree_ext.intrin.kernel_attributes import with_swizzles
 from tvm_iree_ext.layout.analysis import Placement, Swizzle
 from tvm_iree_ext.targets.names import make_target
 

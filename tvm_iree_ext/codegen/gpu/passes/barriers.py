@@ -10,7 +10,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, s_tir, tirx
 
-from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 
 
 def add_barriers(scope: str) -> Any:

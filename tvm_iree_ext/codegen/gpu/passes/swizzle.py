@@ -1,7 +1,7 @@
 """Permute the columns of shared-memory tiles, so that columns of a matrix fall on all banks.
 
 A schedule names the buffers in the function's attribute
-:data:`~tvm_iree_ext.intrin.swizzles.SWIZZLES`, with the numbers of
+:data:`~tvm_iree_ext.intrin.kernel_attributes.SWIZZLES`, with the numbers of
 :class:`~tvm_iree_ext.layout.analysis.Swizzle`, which says where a column is stored.  Its rows are
 parts of the buffer's rows, or several of them: then rows are exchanged, too.  The rewriting is at
 the accesses, since an index map of TVM's is affine, and XOR is not.
@@ -18,7 +18,7 @@ from tvm import DataType, ir, sym, tirx
 from tvm.ir import TensorLoad
 
 from tvm_iree_ext.base.errors import BuildError
-from tvm_iree_ext.intrin.swizzles import SWIZZLES
+from tvm_iree_ext.intrin.kernel_attributes import SWIZZLES
 from tvm_iree_ext.layout.analysis import Swizzle
 
 _ACCESS_PTR = ir.Op.get("tirx.tvm_access_ptr")

@@ -1,4 +1,4 @@
-"""Evaluates the specification's ``nested_layout`` cases: attributes in, named results out.
+"""The specification's cases of nested layouts: attributes in, named results out.
 
 A case is a dictionary ``{"attrs": {...}, "expected": {...}}`` in the form of the specification's
 JSON examples; ``attrs`` says which question is asked.

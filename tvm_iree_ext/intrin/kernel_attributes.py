@@ -1,4 +1,4 @@
-"""Which shared buffers of a function have their columns permuted; lowering does it."""
+"""PrimFunc attributes by which a schedule tells the GPU pipeline how to lower its kernel."""
 
 from collections.abc import Mapping
 from dataclasses import astuple
@@ -7,8 +7,11 @@ from tvm import tirx
 
 from tvm_iree_ext.layout.analysis import Swizzle
 
+OWN_BARRIERS = "tvm_iree_ext.own_barriers"
+"""TVM adds no barriers between the kernel's accesses to shared memory."""
+
 SWIZZLES = "tvm_iree_ext.swizzles"
-"""The attribute: buffer name -> (row_elements, access_elements, per_phase)."""
+"""Shared buffers whose columns are permuted: name -> (row_elements, access_elements, per_phase)."""
 
 
 def with_swizzles(func: tirx.PrimFunc, swizzles: Mapping[str, Swizzle]) -> tirx.PrimFunc:

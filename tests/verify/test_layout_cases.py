@@ -6,7 +6,7 @@ import pytest
 
 from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout import NestedLayout, to_simd, to_simt
-from tvm_iree_ext.layout.cases import run_case
+from tvm_iree_ext.verify.layout_cases import run_case
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "data" / "nested_layout_cases.json").read_text("utf-8")
