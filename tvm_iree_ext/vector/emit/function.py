@@ -1,20 +1,24 @@
-"""A program as a PrimFunc: its parameters, its body, its results."""
+"""PrimFunc of a program's body: parameters, loops and registers, results.
+
+A program emits itself, so its parts are taken here: signature, body and what the body writes.
+"""
+
+from collections.abc import Mapping, Sequence
 
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.base.signature import Operand, evaluate
+from tvm_iree_ext.base.signature import Operand, Signature, evaluate
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64
 from tvm_iree_ext.vector.analysis.work import work
 from tvm_iree_ext.vector.emit import control, elementwise, memory, nests, products, shapes, transfer
 from tvm_iree_ext.vector.emit.aliasing import Aliases
 from tvm_iree_ext.vector.emit.compute import NARROW, narrowed
 from tvm_iree_ext.vector.emit.context import EMIT, Emitter, Place, copy, held_in_memory
-from tvm_iree_ext.vector.ir.core import Value
+from tvm_iree_ext.vector.ir.core import Block, Value
 from tvm_iree_ext.vector.ir.vector_types import MemoryType, ScalarType, TensorType
-from tvm_iree_ext.vector.programs.vector_program import Program
 
 # Element operations: 4 microseconds of a product of matrices, 8 of a sum of arrays.  Waking the
 # thread pool takes as long.
@@ -26,25 +30,31 @@ PARTS = (control, elementwise, memory, nests, products, shapes, transfer)
 __all__ = ["EMIT", "PARTS", "prim_func"]
 
 
-def prim_func(program: Program) -> tirx.PrimFunc:
-    """The program as TensorIR, on any target.
+def prim_func(
+    entry: str, signature: Signature, body: Block, written: Sequence[Value]
+) -> tirx.PrimFunc:
+    """TensorIR on any target.
 
-    Raises:
-        VectorError: for a program that a pass left wrong.
+    Args:
+        entry: name of the function.
+        signature: the arguments that are given, then what is returned, then what is written.
+        body: arguments and operations, of which the last is ``func.return``.
+        written: the arguments whose new contents are results.
     """
-    program.verify()
-    aliases = Aliases(program.body)
+    aliases = Aliases(body)
+    last = body.terminator
+    returned = dict(zip(last.attributes["names"], last.operands, strict=True))
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name(program.entry)
-        I.func_attr({"global_symbol": program.entry, "tirx.noalias": True})
-        parameters = _Parameters(program)
-        outputs = _outputs(program, aliases, parameters)
-        is_large = bool(parameters.symbols) or work(program.body) >= _PARALLEL_WORK
+        I.func_name(entry)
+        I.func_attr({"global_symbol": entry, "tirx.noalias": True})
+        parameters = _Parameters(signature)
+        outputs = _outputs(returned, aliases, parameters)
+        is_large = bool(parameters.symbols) or work(body) >= _PARALLEL_WORK
         emitter = Emitter(aliases, outputs, is_parallel=is_large)
         with I.sblock("root"):
-            _take_arguments(emitter, program, parameters)
-            values = emitter.block(program.body)
-            for name, value in zip(program.returned, values, strict=True):
+            _take_arguments(emitter, body.arguments, written, parameters)
+            values = emitter.block(body)
+            for name, value in zip(returned, values, strict=True):
                 _give_result(emitter, value, parameters.results[name])
     return builder.get()
 
@@ -52,8 +62,7 @@ def prim_func(program: Program) -> tirx.PrimFunc:
 class _Parameters:
     """The buffers and numbers of the PrimFunc, in the order of the signature."""
 
-    def __init__(self, program: Program) -> None:
-        signature = program.signature
+    def __init__(self, signature: Signature) -> None:
         self.symbols: dict[str, Expr] = {n: tirx.Var(n, "int64") for n in signature.symbols}
         self.arguments: dict[str, Place | Expr] = {}
         self.results: dict[str, Place] = {}
@@ -84,19 +93,22 @@ def _ceildiv(a: Expr, b: Index) -> Expr:
 _CALLS = {"ceildiv": _ceildiv, "max": tirx.max}
 
 
-def _outputs(program: Program, aliases: Aliases, parameters: _Parameters) -> dict[int, Place]:
+def _outputs(
+    returned: Mapping[str, Value], aliases: Aliases, parameters: _Parameters
+) -> dict[int, Place]:
     """The memories that are a result as a whole: they need no copy at the end."""
     found: dict[int, Place] = {}
-    for name, value in program.returned.items():
+    for name, value in returned.items():
         if isinstance(value.type, TensorType) and value not in aliases.views:
             found.setdefault(aliases.memory[value], parameters.results[name])
     return found
 
 
-def _take_arguments(emitter: Emitter, program: Program, parameters: _Parameters) -> None:
+def _take_arguments(
+    emitter: Emitter, arguments: Sequence[Value], written: Sequence[Value], parameters: _Parameters
+) -> None:
     """Vectors are loaded, and the buffers that are written copied to where the result is."""
-    written = program.written
-    for argument in program.arguments:
+    for argument in arguments:
         name = argument.hint
         given = parameters.arguments.get(name)
         if argument in written:

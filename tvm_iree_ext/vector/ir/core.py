@@ -140,7 +140,15 @@ class Operation:
         VectorError: when operands or attributes break a rule of the op.
     """
 
-    __slots__ = ("_operands", "attributes", "name", "parent", "regions", "results", "segments")
+    __slots__ = (
+        "_operands",
+        "attributes",
+        "definition",
+        "parent",
+        "regions",
+        "results",
+        "segments",
+    )
 
     def __init__(
         self,
@@ -150,17 +158,16 @@ class Operation:
         regions: "Sequence[Block]" = (),
         hints: Sequence[str] = (),
     ) -> None:
-        groups = [
-            _group(name, one, operands.get(one.rstrip("*?"))) for one in definition(name).operands
-        ]
+        known = definition(name)
+        groups = [_group(name, one, operands.get(one.rstrip("*?"))) for one in known.operands]
         self._set_up(
-            name,
+            known,
             [value for group in groups for value in group],
             tuple(map(len, groups)),
             attributes or {},
             regions,
         )
-        types = self.definition.result_types(self)
+        types = known.result_types(self)
         hints = [*hints, *[""] * (len(types) - len(hints))]
         self.results = [
             Value(type, self, number, hint)
@@ -170,13 +177,13 @@ class Operation:
 
     def _set_up(
         self,
-        name: str,
+        definition: Definition,
         operands: list[Value],
         segments: tuple[int, ...],
         attributes: Mapping[str, Any],
         regions: "Sequence[Block]",
     ) -> None:
-        self.name = name
+        self.definition = definition
         self._operands = operands
         self.segments = segments
         self.attributes = dict(attributes)
@@ -186,9 +193,9 @@ class Operation:
             block.parent = self
 
     @property
-    def definition(self) -> Definition:
-        """What is known of all operations of this name."""
-        return definition(self.name)
+    def name(self) -> str:
+        """The op's: dialect and word, as ``vector.fma``."""
+        return self.definition.name
 
     @property
     def operands(self) -> list[Value]:
@@ -276,7 +283,7 @@ class Operation:
         copy = Operation.__new__(Operation)
         operands = [values.get(value, value) for value in self._operands]
         regions = [block.clone(values) for block in self.regions]
-        copy._set_up(self.name, operands, self.segments, self.attributes, regions)
+        copy._set_up(self.definition, operands, self.segments, self.attributes, regions)
         copy.results = [Value(one.type, copy, one.number, one.hint) for one in self.results]
         values.update(zip(self.results, copy.results, strict=True))
         copy._use(operands)

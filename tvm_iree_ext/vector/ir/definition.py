@@ -1,29 +1,24 @@
-"""What is known of an operation by its name: one description for every use.
+"""Definitions of ops: types of the results, meaning in NumPy and printed text, found by name.
 
-A definition checks an operation and tells its results' types, computes it in NumPy, and prints it.
-:data:`DEFINITIONS` finds it by name.
+Operations have definitions, so they are ``Any`` here; the file of each op says ``Operation``.
 """
-
-from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import Type
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.vector.ir.core import Operation, Value
-    from tvm_iree_ext.vector.ir.evaluation import Frame
-    from tvm_iree_ext.vector.ir.printing import Names
+RunBlock: TypeAlias = Callable[[Any, Sequence[Any]], list[Any]]
+"""Computes a block for its arguments: the values that its terminator takes."""
 
 D = TypeVar("D", bound="Definition")
 
 
 class Definition(ABC):
-    """Base of all; a subclass describes one op, or several that differ in a table's entry."""
+    """An op by its name; a subclass describes one op, or several that differ in a table's entry."""
 
     name: str
     operands: ClassVar[tuple[str, ...]] = ()
@@ -32,7 +27,7 @@ class Definition(ABC):
     is_terminator: ClassVar[bool] = False
 
     @abstractmethod
-    def result_types(self, op: Operation) -> Sequence[Type]:
+    def result_types(self, op: Any) -> Sequence[Type]:
         """The types of the results.
 
         Raises:
@@ -40,25 +35,25 @@ class Definition(ABC):
         """
 
     @abstractmethod
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Any, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         """The results in NumPy for the operands' values; buffers are written in place.
 
         A scalar is an array of rank 0.
         """
 
-    def reads(self, op: Operation) -> Sequence[Value]:
+    def reads(self, op: Any) -> Sequence[Any]:
         """The memory operands whose elements are read."""
         return ()
 
-    def writes(self, op: Operation) -> Sequence[Value]:
+    def writes(self, op: Any) -> Sequence[Any]:
         """The memory operands that are written, or of which a written copy is made."""
         return ()
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Any, names: Any) -> str:
         """What stands after the name when it is printed."""
         return names.plain(op)
 
-    def spelling(self, op: Operation) -> str | None:
+    def spelling(self, op: Any) -> str | None:
         """How :mod:`.op_counts` spells it, with the shapes that matter; None: it is not counted."""
         return None
 

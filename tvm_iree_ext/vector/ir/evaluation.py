@@ -1,4 +1,4 @@
-"""What a program means, in NumPy: a plain interpreter, slow and literal."""
+"""Interpreter of programs in NumPy: slow and literal."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.core import Block, Value
 
 
-class Frame:
+class _Interpreter:
     """The arrays of the values that have been computed; scalars are arrays of rank 0."""
 
     def __init__(self) -> None:
@@ -19,11 +19,11 @@ class Frame:
         self._arrays.update(zip(block.arguments, arguments, strict=True))
         for op in block.operations[:-1]:
             values = [self._arrays[value] for value in op._operands]
-            results = op.definition.evaluate(op, values, self)
+            results = op.definition.evaluate(op, values, self.run)
             self._arrays.update(zip(op.results, results, strict=True))
         return [self._arrays[value] for value in block.terminator._operands]
 
 
 def evaluate(block: Block, arguments: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
     """What leaves a program's body for its arguments, of which buffers are written in place."""
-    return Frame().run(block, [arguments[one] for one in block.arguments])
+    return _Interpreter().run(block, [arguments[one] for one in block.arguments])

@@ -11,8 +11,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.rounding import fused_multiply_add
@@ -82,7 +81,7 @@ class Contract(Definition):
         if not any(it == REDUCTION and d in lhs & rhs for d, it in enumerate(iterators)):
             raise op.error("E_NO_REDUCTION", "lhs and rhs share no reduction dim")
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         lhs, rhs, acc = values
         maps, iterators = op.attributes["indexing_maps"], op.attributes["iterator_types"]
         sizes = extents_of(op)
@@ -150,7 +149,7 @@ class OuterProduct(Definition):
             checks.same_dtype(op, "acc", acc.dtype, lhs.dtype, "lhs")
         return [result]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         a, b = values[:2]
         shape = op.result.shape
         column = a[:, None] if b.ndim else a
@@ -183,7 +182,7 @@ class Fma(Definition):
             checks.same_dtype(op, name, op.operand(name).dtype, lhs.dtype, "lhs")
         return [lhs]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [fused_multiply_add(*values)]
 
     def text(self, op: Operation, names: Names) -> str:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register, register_as
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register, register_as
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
@@ -57,7 +56,7 @@ class Terminator(Definition):
     def result_types(self, op: Operation) -> Sequence[Type]:
         return []
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return []
 
     def text(self, op: Operation, names: Names) -> str:
@@ -83,10 +82,10 @@ class For(Definition):
         _check_body(op, op.body, 1, types)
         return types
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         lower, upper, step, *carried = values
         for index in range(int(lower), int(upper), int(step)):
-            carried = frame.run(op.body, [np.asarray(index, np.int64), *carried])
+            carried = run_block(op.body, [np.asarray(index, np.int64), *carried])
         return carried
 
     def text(self, op: Operation, names: Names) -> str:
@@ -117,10 +116,10 @@ class ForAll(Definition):
         _check_body(op, op.body, len(bounds), types)
         return types
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         outs = op.segment_of(values, "outs")
         for point in np.ndindex(*map(int, op.segment_of(values, "bounds"))):
-            outs = frame.run(op.body, [*(np.asarray(i, np.int64) for i in point), *outs])
+            outs = run_block(op.body, [*(np.asarray(i, np.int64) for i in point), *outs])
         return outs
 
     def text(self, op: Operation, names: Names) -> str:
@@ -147,8 +146,8 @@ class If(Definition):
             _check_yield(op, block, types)
         return types
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
-        return frame.run(op.regions[0 if values[0] else 1], [])
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
+        return run_block(op.regions[0 if values[0] else 1], [])
 
     def text(self, op: Operation, names: Names) -> str:
         types = f" -> ({names.types(op.results)})" if op.results else ""

@@ -11,8 +11,13 @@ import numpy as np
 
 from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.core import Operation, Value, is_index
-from tvm_iree_ext.vector.ir.definition import Definition, definition, register, register_as
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import (
+    Definition,
+    RunBlock,
+    definition,
+    register,
+    register_as,
+)
 from tvm_iree_ext.vector.ir.insertion import Insertion
 from tvm_iree_ext.vector.ir.printing import Names, dense
 from tvm_iree_ext.vector.ir.rounding import narrowed
@@ -147,7 +152,7 @@ class Binary(_Elementwise):
             raise op.error("E_ELEMENT_TYPE", f"lhs has {short(type.dtype)}; expected {known}")
         return [type]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         functions = {**FLOAT_BINARY, **INTEGER_BINARY, **WIDE_BINARY}
         with np.errstate(all="ignore"):
             return [np.asarray(functions[op.name](*values), values[0].dtype)]
@@ -165,7 +170,7 @@ class Unary(_Elementwise):
             raise op.error("E_ELEMENT_TYPE", f"operand has {short(type.dtype)}; expected floats")
         return [type]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         with np.errstate(all="ignore"):
             wide = np.asarray(UNARY[op.name](values[0].astype(np.float64)))
             return [narrowed(wide, values[0].dtype)]
@@ -221,7 +226,7 @@ class Compare(_Elementwise):
             )
         return [with_dtype(type, "bool")]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         predicate = op.attributes["predicate"]
         if op.name == "arith.cmpf":
             with np.errstate(invalid="ignore"):
@@ -252,7 +257,7 @@ class Select(_Elementwise):
             checks.same_shape(op, "condition", condition.shape, type.shape, "on_true")
         return [type]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         condition, on_true, on_false = values
         return [np.where(condition, on_true, on_false)]
 
@@ -302,7 +307,7 @@ class Cast(_Elementwise):
             raise op.error("E_ELEMENT_TYPE", f"does not take {type} to {result}")
         return [result]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         array, dtype = values[0], numpy_type(op.attributes["dtype"])
         short_name = op.name.partition(".")[2]
         if short_name == "bitcast":
@@ -331,7 +336,7 @@ class Constant(Definition):
     def result_types(self, op: Operation) -> Sequence[Type]:
         return [op.attributes["type"]]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [op.attributes["value"]]
 
     def text(self, op: Operation, names: Names) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
@@ -57,7 +56,7 @@ class Extract(Definition):
         vector = checks.vector_of(op, "vector")
         return [sub_type(vector, len(_check_position(op, "vector", vector)))]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [values[0][_at(op.attributes["position"])]]
 
     def text(self, op: Operation, names: Names) -> str:
@@ -83,7 +82,7 @@ class Insert(Definition):
         checks.same_shape(op, "value", value.shape, part.shape, "dest behind the position")
         return [dest]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         result = values[1].copy()
         result[_at(op.attributes["position"])] = values[0]
         return [result]
@@ -129,7 +128,7 @@ class ExtractElement(Definition):
     def result_types(self, op: Operation) -> Sequence[Type]:
         return [ScalarType(_check_lane(op, "vector").dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         vector, *position = values
         return [vector[_at(position)]]
 
@@ -155,7 +154,7 @@ class InsertElement(Definition):
             )
         return [dest]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         value, dest, *position = values
         result = dest.copy()
         result[_at(position)] = value

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register, register_as
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register, register_as
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_types import (
@@ -82,7 +81,7 @@ class Load(Definition):
             checks.same_dtype(op, "pass_thru", pass_thru.dtype, base.dtype, "base")
         return [result]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         base = values[0]
         mask, pass_thru = values[-2:] if op.name == "vector.maskedload" else (None, None)
         at, live = _block(op, base, op.segment_of(values, "indices"), op.result.shape, mask)
@@ -115,7 +114,7 @@ class Store(Definition):
         _check_minor(op, base, value)
         return []
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         value, base = values[:2]
         mask = values[-1] if op.name == "vector.maskedstore" else None
         at, live = _block(op, base, op.segment_of(values, "indices"), value.shape, mask)
@@ -175,7 +174,7 @@ class Gather(Definition):
     def result_types(self, op: Operation) -> Sequence[Type]:
         return [_check_lanes(op, "pass_thru")]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         base, (indices, mask, pass_thru) = values[0], values[-3:]
         result = pass_thru.copy()
         places = _flat_places(op, base, op.segment_of(values, "offsets"), indices, mask)
@@ -207,7 +206,7 @@ class Scatter(Definition):
         _check_lanes(op, "value")
         return []
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         base, (indices, mask, value) = values[0], values[-3:]
         places = _flat_places(op, base, op.segment_of(values, "offsets"), indices, mask)
         for place, lane in zip(places, value[mask], strict=True):
@@ -236,7 +235,7 @@ class Alloc(Definition):
     def result_types(self, op: Operation) -> Sequence[Type]:
         return [BufferType(VectorType(op.attributes["shape"], "f32").shape, op.attributes["dtype"])]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.zeros(op.result.shape, numpy_type(op.result.dtype))]
 
     def writes(self, op: Operation) -> Sequence[Value]:
@@ -261,7 +260,7 @@ class LoadElement(Definition):
         checks.indices_of(op, "indices", base.rank, "base")
         return [ScalarType(base.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         at, _ = _block(op, values[0], values[1:], (), None)
         return [np.array(values[0][tuple(map(int, at))])]
 
@@ -289,7 +288,7 @@ class StoreElement(Definition):
         checks.indices_of(op, "indices", base.rank, "base")
         return []
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         at, _ = _block(op, values[1], values[2:], (), None)
         values[1][tuple(map(int, at))] = values[0]
         return []
@@ -317,7 +316,7 @@ class Dim(Definition):
             raise op.error("E_INDEX_RANGE", f"axis is {axis}; base is {base}")
         return [ScalarType(INDEX)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.asarray(values[0].shape[op.attributes["axis"]], np.int64)]
 
     def text(self, op: Operation, names: Names) -> str:

@@ -10,8 +10,7 @@ import numpy as np
 
 from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_types import ScalarType, Type, VectorType, extents
@@ -41,7 +40,7 @@ class MultiReduction(Definition):
         checks.same_shape(op, "acc", acc.shape, shape, "the dims of source that are kept")
         return [acc]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         source, out = values
         dims = op.attributes["reduction_dims"]
         kept = [dim for dim in range(source.ndim) if dim not in dims]
@@ -79,7 +78,7 @@ class Reduction(Definition):
             )
         return [ScalarType(vector.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         lanes = [np.asarray(lane) for lane in values[0].ravel()]
         out, *rest = [values[1], *lanes] if len(values) > 1 else lanes
         for lane in rest:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
@@ -45,7 +44,7 @@ class Transpose(_FromTo):
             )
         return [VectorType(tuple(vector.shape[dim] for dim in permutation), vector.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [values[0].transpose(op.attributes["permutation"])]
 
     def text(self, op: Operation, names: Names) -> str:
@@ -75,7 +74,7 @@ class Broadcast(_FromTo):
                 )
         return [result]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.broadcast_to(values[0], op.result.shape)]
 
 
@@ -92,7 +91,7 @@ class Splat(_FromTo):
             raise op.error("E_RANK", f"source is {source}; expected a scalar")
         return [VectorType(op.attributes["shape"], source.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.broadcast_to(values[0], op.result.shape)]
 
     def text(self, op: Operation, names: Names) -> str:
@@ -126,7 +125,7 @@ class Shuffle(Definition):
                 )
         return [VectorType((len(mask), *v1.shape[1:]), v1.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.concatenate(values)[list(op.attributes["mask"])]]
 
     def text(self, op: Operation, names: Names) -> str:
@@ -155,7 +154,7 @@ class ShapeCast(_FromTo):
             )
         return [result]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [values[0].reshape(op.result.shape)]
 
 
@@ -190,7 +189,7 @@ class Reshape(_FromTo):
         checks.same_shape(op, "vector", vector.shape, blocked(came, fixed), "input_shape in blocks")
         return [VectorType(blocked(made, fixed), vector.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         came, made, fixed = (
             op.attributes[name] for name in ("input_shape", "output_shape", "fixed_vector_sizes")
         )

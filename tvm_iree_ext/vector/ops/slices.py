@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_types import Type, VectorType, extents
@@ -47,7 +46,7 @@ class ExtractStridedSlice(Definition):
         _check_box(op, "vector", vector.shape, sizes)
         return [VectorType(sizes + vector.shape[len(sizes) :], vector.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         box = zip(op.attributes["offsets"], op.attributes["sizes"], strict=True)
         return [values[0][tuple(slice(offset, offset + size) for offset, size in box)]]
 
@@ -77,7 +76,7 @@ class InsertStridedSlice(Definition):
         _check_box(op, "dest", dest.shape, sizes)
         return [dest]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         value, dest = values
         offsets = op.attributes["offsets"]
         lead = dest.ndim - value.ndim

@@ -13,8 +13,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap, Linear
 from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register, register_as
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register, register_as
 from tvm_iree_ext.vector.ir.insertion import Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
@@ -181,7 +180,7 @@ class MultiplyAccumulate(Definition):
         _check_nest(op, self.operands)
         return [out]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         dtype = values[2].dtype
 
         def body(taken: list[np.ndarray]) -> list[np.ndarray]:
@@ -221,7 +220,7 @@ class Fill(Definition):
             raise op.error("E_ELEMENT_TYPE", f"value is {op.operand('value').type}; out is {out}")
         return [out]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.full_like(values[1], values[0])]
 
     def writes(self, op: Operation) -> Sequence[Value]:
@@ -246,7 +245,7 @@ class Yield(Definition):
     def result_types(self, op: Operation) -> Sequence[Type]:
         return []
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return []
 
     def text(self, op: Operation, names: Names) -> str:
@@ -292,8 +291,8 @@ class Generic(Definition):
             )
         return [value.type for value in outs]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
-        return run_nest(op, values, len(op.group("ins")), lambda taken: frame.run(op.body, taken))
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
+        return run_nest(op, values, len(op.group("ins")), lambda taken: run_block(op.body, taken))
 
     def reads(self, op: Operation) -> Sequence[Value]:
         return op.operands

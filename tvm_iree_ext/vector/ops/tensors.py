@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
@@ -75,7 +74,7 @@ class Empty(Definition):
     def result_types(self, op: Operation) -> Sequence[Type]:
         return [TensorType(_shape(op, "sizes"), op.attributes["dtype"])]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         shape = [int(size) for size in joined(op.attributes["static_sizes"], values)]
         return [np.zeros(shape, numpy_type(op.result.dtype))]
 
@@ -98,7 +97,7 @@ class ExtractSlice(Definition):
         _check_inside(op, "source", source, op.group("offsets"), shape)
         return [TensorType(shape, source.dtype)]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         sizes = joined(op.attributes["static_sizes"], op.segment_of(values, "sizes"))
         return [values[0][_box(op, values[0], op.segment_of(values, "offsets"), sizes)]]
 
@@ -130,7 +129,7 @@ class InsertSlice(Definition):
         _check_inside(op, "dest", dest, op.group("offsets"), source.shape)
         return [dest]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         source, dest, *offsets = values
         result = dest.copy()
         result[_box(op, dest, offsets, source.shape)] = source
@@ -173,7 +172,7 @@ class Pad(Definition):
             )
         return [result]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         widths = [
             [int(w) for w in joined(op.attributes[f"static_{name}"], op.segment_of(values, name))]
             for name in ("low", "high")

@@ -12,8 +12,7 @@ import numpy as np
 
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.definition import Definition, register
-from tvm_iree_ext.vector.ir.evaluation import Frame
+from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import Names
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
@@ -111,7 +110,7 @@ class TransferRead(Definition):
             )
         return [result]
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         source = op.segment_of(values, "source")[0]
         padding = op.segment_of(values, "padding")[0]
         mask = next(iter(op.segment_of(values, "mask")), None)
@@ -148,7 +147,7 @@ class TransferWrite(Definition):
         _check(op, "dest", vector.shape, vector.dtype)
         return [dest] if isinstance(dest, TensorType) else []
 
-    def evaluate(self, op: Operation, values: Sequence[Any], frame: Frame) -> Sequence[Any]:
+    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         vector, dest = values[:2]
         mask = next(iter(op.segment_of(values, "mask")), None)
         at, live = _places(op, dest, op.segment_of(values, "indices"), vector.shape, mask)

@@ -15,6 +15,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.vector.analysis.op_counts import Counts, count_regions
 from tvm_iree_ext.vector.analysis.runtime_extents import formula
 from tvm_iree_ext.vector.analysis.work import flops
+from tvm_iree_ext.vector.emit.function import prim_func
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.evaluation import evaluate
 from tvm_iree_ext.vector.ir.printing import Names, print_block
@@ -103,10 +104,8 @@ class Program(Op):
         Raises:
             VectorError: for a program that a pass left wrong.
         """
-        # Emission takes a program, so it can only be imported when there is one.
-        from tvm_iree_ext.vector.emit.function import prim_func
-
-        return prim_func(self)
+        self.verify()
+        return prim_func(self.entry, self.signature, self.body, self.written)
 
     def clone(self, name: str | None = None) -> "Program":
         """A copy that can be changed; optionally under another name."""
