@@ -146,12 +146,6 @@ def test_a_terminator_ends_its_block():
         program.verify()
 
 
-def test_an_unfinished_program_is_refused():
-    b = vector.program("never")
-    with pytest.raises(VectorError, match="program 'never' is not complete"):
-        b.program  # noqa: B018
-
-
 def test_printing_is_deterministic():
     assert str(accumulate()) == str(accumulate())
     loop = "%i = %c0 to %c4 step %c1 iter_args(%1 = %cst) -> (vector<8xf32>) {"

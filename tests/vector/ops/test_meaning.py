@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext import vector
-from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.vector import AffineMap, VectorError
 from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.rounding import fused_multiply_add, narrowed
@@ -256,32 +255,3 @@ def test_padding_and_conditions():
     want = np.pad(x, [(1, 0), (0, 2)], constant_values=7)
     np.testing.assert_array_equal(b.program.evaluate(x, True)["result"], want)
     np.testing.assert_array_equal(b.program.evaluate(x, False)["result"], want * 0)
-
-
-def test_buffers_are_written_in_place_and_the_callers_arrays_are_not():
-    with vector.program("shift") as b:
-        memory = b.argument("memory", vector.buffer((8,)))
-        filled = b.output("filled", vector.buffer((4,)))
-        b.store(b.load(memory, [0], (4,)), memory, [4])
-        b.store(b.load(memory, [2], (4,)), filled, [0])
-    given = np.arange(8, dtype=np.float32)
-    found = b.program.evaluate(given)
-    assert list(found) == ["memory", "filled"]
-    assert found["memory"].tolist() == [0, 1, 2, 3, 0, 1, 2, 3]
-    assert found["filled"].tolist() == [2, 3, 0, 1]
-    assert given[4] == 4
-
-
-def test_calls_are_checked():
-    with vector.program("add") as b:
-        x, y = (b.argument(name, vector.tensor(("n", 2))) for name in "xy")
-        b.returns(*b.generic([x], [y], lambda one, other: one + other))
-    x = np.ones((3, 2), np.float32)
-    for arguments, message in [
-        ((x,), "got 1 arguments and no names; expected x, y"),
-        ((x, x[:2]), r"y axis 0 is 2; expected 3 \(n\)"),
-        ((x, x.astype(np.float64)), "y is float64; expected float32"),
-        ((x, x[:, :1]), r"y has shape \[3, 1\]; expected tensor<\[n\]x2xf32>"),
-    ]:
-        with pytest.raises(CallError, match=message):
-            b.program.evaluate(*arguments)

@@ -1,4 +1,4 @@
-"""What maps, types, operations and programs must be: refused, and with which message."""
+"""Refusals of maps, types and operations, with their messages."""
 
 import pytest
 
@@ -48,35 +48,3 @@ def test_operations_made_by_hand_are_checked_too():
         with pytest.raises(VectorError, match="permutation is"):
             Operation("vector.transpose", {"vector": v}, {"permutation": (1, 1)})
         assert v.users == []
-
-
-@pytest.mark.parametrize(
-    ("build", "code", "text"),
-    [
-        (lambda b, v: b.elementwise("arith.addf", v), "E_ATTR_LENGTH", r"1 operands; expected lhs"),
-        (lambda b, v: b.elementwise("arith.addq", v, v), "E_STRUCTURE", r"no op 'arith.addq', but"),
-        (lambda b, v: b.elementwise("arith.addf", v, 1.0), "E_STRUCTURE", r"rhs is 1.0; expected"),
-        (lambda b, v: b.empty([2.5], "f32"), "E_ELEMENT_TYPE", r"a size is 2.5"),
-        (lambda b, v: b.argument("n", 4), "E_STRUCTURE", r"argument 'n' is 4; expected a type"),
-    ],
-)
-def test_what_is_no_value_is_refused_by_name(build, code, text):
-    with pytest.raises(VectorError, match=text) as error, vector.program("p") as b:
-        build(b, b.argument("v", vector.vector((4,), "f32")))
-    assert error.value.code == code
-
-
-def test_a_program_is_named():
-    with pytest.raises(VectorError, match="'a b': expected an identifier"), vector.program("a b"):
-        pass
-
-
-def returned_twice(b):
-    v = b.argument("v", vector.vector((4,), "f32"))
-    b.returns(v)
-    b.returns(v)
-
-
-def test_a_program_returns_once():
-    with pytest.raises(VectorError, match="returns twice"), vector.program("p") as b:
-        returned_twice(b)
