@@ -6,8 +6,8 @@ import numpy as np
 
 from tvm_iree_ext.access_checks.check_library import INDEX, access_of
 from tvm_iree_ext.simulator.base.findings import BOUNDS, some
-from tvm_iree_ext.simulator.machine.lane_values import Value
-from tvm_iree_ext.simulator.machine.simulated_memory import NOBODY
+from tvm_iree_ext.simulator.base.lane_values import Value
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY
 from tvm_iree_ext.simulator.machine.workgroup import Workgroup
 from tvm_iree_ext.simulator.translation.lane_expressions import Expressions
 from tvm_iree_ext.simulator.translation.python_source import Code

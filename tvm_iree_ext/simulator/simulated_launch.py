@@ -12,10 +12,10 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.findings import Finding, Findings
+from tvm_iree_ext.simulator.base.lane_values import element_type
+from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.traffic import Access, Hardware, Traffic
-from tvm_iree_ext.simulator.machine.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
-from tvm_iree_ext.simulator.machine.simulated_memory import Memory
 from tvm_iree_ext.simulator.machine.strands import Stuck
 from tvm_iree_ext.simulator.machine.workgroup import Workgroup
 from tvm_iree_ext.simulator.translation.lane_statements import (
@@ -186,9 +186,9 @@ def _bound(
     translation: Translation,
     arguments: list[Any],
     written: set[int | str] | Mapping[str, np.ndarray] | None,
-) -> tuple[list[Any], list[Memory]]:
+) -> tuple[list[Any], list[SimulatedMemory]]:
     values: list[Any] = []
-    memories: list[Memory] = []
+    memories: list[SimulatedMemory] = []
     for at, (parameter, value) in enumerate(zip(translation.parameters, arguments, strict=True)):
         if parameter.dtype == TENSOR_MAP:
             if not isinstance(value, TensorMap):
@@ -214,7 +214,7 @@ def _bound(
     return values, memories
 
 
-def _memory(kernel: str, parameter: Parameter, array: Any, written: bool) -> Memory:
+def _memory(kernel: str, parameter: Parameter, array: Any, written: bool) -> SimulatedMemory:
     kind = element_type(parameter.dtype)
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise SimulationError(
@@ -233,7 +233,7 @@ def _memory(kernel: str, parameter: Parameter, array: Any, written: bool) -> Mem
         raise SimulationError(
             f"{kernel}: {parameter.short_name} is written, and the array is read-only"
         )
-    return Memory(
+    return SimulatedMemory(
         parameter.short_name,
         "global",
         array.reshape(-1).view(np.uint8),

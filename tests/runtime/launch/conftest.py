@@ -19,7 +19,7 @@ import pytest
 
 from tvm_iree_ext.runtime.launch import launcher
 from tvm_iree_ext.runtime.launch.launcher import DRIVERS
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
 from tvm_iree_ext.simulator.simulated_launch import hardware_of, simulate
 from tvm_iree_ext.simulator.translation.lane_statements import translate

@@ -8,7 +8,7 @@ from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.intrin.kernel_attributes import with_swizzles
 from tvm_iree_ext.layout.analysis import Swizzle
 from tvm_iree_ext.simulator import device_functions, simulate
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.warpgroup import encode, tile_addresses
 from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds

@@ -5,22 +5,20 @@ for the group that it belongs to; until then the destination belongs to the copy
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import UNWAITED, some
-from tvm_iree_ext.simulator.machine.lane_values import Value
-from tvm_iree_ext.simulator.machine.simulated_memory import NOBODY, View
+from tvm_iree_ext.simulator.base.lane_values import Value
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
+from tvm_iree_ext.simulator.machine.memory_view import MemoryView
 from tvm_iree_ext.simulator.races.touches import ENDED, UNDER_WAY, WRITE, Touch
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
 
 
 @dataclass
 class _Copy:
-    view: View
+    view: MemoryView
     at: np.ndarray  # [lanes]
     count: int
     value: Value
@@ -32,16 +30,16 @@ class _Copy:
 class Copies:
     """The copies of a workgroup that are under way, in groups of each lane's own."""
 
-    def __init__(self, rt: "Workgroup") -> None:
-        self._rt = rt
-        self._groups = np.zeros(rt.lanes, np.int64)  # how many each lane has committed
+    def __init__(self, state: WorkgroupState) -> None:
+        self._state = state
+        self._groups = np.zeros(state.lanes, np.int64)  # how many each lane has committed
         self._under_way: list[_Copy] = []
 
     def start(
         self,
-        target: View,
+        target: MemoryView,
         index: Value,
-        source: View,
+        source: MemoryView,
         source_index: Value,
         elements: int,
         kept: Value,
@@ -51,21 +49,21 @@ class Copies:
         """Start copying ``elements`` of the target's type; those from ``kept`` on become 0."""
         if mask is NOBODY:
             return
-        rt = self._rt
+        state = self._state
         from_mask = mask
         if not (isinstance(kept, int) and kept >= elements):
-            from_mask = rt.narrowed(mask, np.asarray(kept) > 0, statement)
-        at, mask = target.inside(rt, index, mask, statement, elements)
-        value = source.load(rt, source_index, from_mask, statement, elements)
+            from_mask = state.narrowed(mask, np.asarray(kept) > 0, statement)
+        at, mask = target.inside(state, index, mask, statement, elements)
+        value = source.load(state, source_index, from_mask, statement, elements)
         if from_mask is not mask:
-            taken = np.arange(elements)[:, None] < np.broadcast_to(kept, (rt.lanes,))
-            value = rt.merged(taken if elements > 1 else taken[0], value, target.dtype.type(0))
+            taken = np.arange(elements)[:, None] < np.broadcast_to(kept, (state.lanes,))
+            value = state.merged(taken if elements > 1 else taken[0], value, target.dtype.type(0))
         if mask is NOBODY:
             return
-        rt.traffic_of(target, at, elements, mask, statement, store=True)
-        at = np.broadcast_to(at, (rt.lanes,))
+        target.count_access(state, at, elements, mask, statement, store=True)
+        at = np.broadcast_to(at, (state.lanes,))
         copy = _Copy(
-            target, at, elements, value, rt.active(mask).copy(), self._groups.copy(), statement
+            target, at, elements, value, state.active(mask).copy(), self._groups.copy(), statement
         )
         self._under_way.append(copy)
         self._log(copy, copy.waiting, UNDER_WAY)
@@ -73,32 +71,32 @@ class Copies:
     def commit(self, mask: Any) -> None:
         """Close the group of copies that each lane started since its last."""
         if mask is not NOBODY:
-            self._groups[self._rt.active(mask)] += 1
+            self._groups[self._state.active(mask)] += 1
 
     def wait(self, newest: int, mask: Any, statement: int) -> None:
         """All groups of each lane but its ``newest`` last have arrived."""
         if mask is NOBODY:
             return
-        active = self._rt.active(mask)
+        active = self._state.active(mask)
         self._arrive(active, self._groups - newest, statement)
 
     def wait_all(self, mask: Any, statement: int) -> None:
         """Whatever the lanes started has arrived, committed or not."""
         if mask is not NOBODY:
-            self._arrive(self._rt.active(mask), self._groups + 1, statement)
+            self._arrive(self._state.active(mask), self._groups + 1, statement)
 
     def end(self, lanes: np.ndarray, statement: int) -> None:
         """Whatever lanes started arrives now, and is announced to others."""
         self._arrive(lanes, self._groups + 1, statement)
 
     def _arrive(self, active: np.ndarray, before: np.ndarray, statement: int) -> None:
-        rt = self._rt
+        state = self._state
         for copy in self._under_way:
             done = copy.waiting & active & (copy.group < before)
             if done.any():
                 mask = None if done.all() else done
                 copy.view.write(
-                    rt, copy.at, copy.value, mask, copy.statement, copy.count, compare=False
+                    state, copy.at, copy.value, mask, copy.statement, copy.count, compare=False
                 )
                 self._log(copy, done, ENDED)
                 copy.waiting &= ~done
@@ -122,7 +120,7 @@ class Copies:
         """At the end of the kernel: what nobody waited for was for nothing, or is missing."""
         for copy in self._under_way:
             lanes = np.flatnonzero(copy.waiting)
-            self._rt.found(
+            self._state.found(
                 UNWAITED,
                 copy.statement,
                 lanes,

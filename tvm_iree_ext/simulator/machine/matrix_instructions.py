@@ -9,13 +9,13 @@ with the code that makes fragments from them.
 import functools
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import DISAGREEMENT, some
-from tvm_iree_ext.simulator.machine.lane_values import (
+from tvm_iree_ext.simulator.base.lane_values import (
     Value,
     apply,
     element_type,
@@ -23,11 +23,9 @@ from tvm_iree_ext.simulator.machine.lane_values import (
     parts,
     poisoned,
 )
+from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_table
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
 
 
 @dataclass(frozen=True)
@@ -177,7 +175,7 @@ class Product:
 
     def execute(
         self,
-        rt: "Workgroup",
+        state: WorkgroupState,
         a: list[Value],
         b: list[Value],
         c: list[Value],
@@ -187,20 +185,20 @@ class Product:
     ) -> np.ndarray | Value:
         """The accumulator's elements after the instruction: ``[elements, lanes]``."""
         mma = self.mma
-        old = self._numbers(rt, "acc", c)
-        if not rt.whole(mask, statement, mma.name, mma.num_subgroups):
+        old = self._numbers(state, "acc", c)
+        if not state.whole(mask, statement, mma.name, mma.num_subgroups):
             return old
-        left = self.matrix(rt, "lhs", a, mask, statement)
-        right = self.matrix(rt, "rhs", b, mask, statement)
+        left = self.matrix(state, "lhs", a, mask, statement)
+        right = self.matrix(state, "rhs", b, mask, statement)
         if scales is not None:
-            left = left * self._scale(rt, "lhs", scales[0], mask, statement)
-            right = right * self._scale(rt, "rhs", scales[1], mask, statement)
-        begin = self.matrix(rt, "acc", c, mask, statement)
-        result = self.result(rt, left, right, begin)
-        rt.counts[mma.name] += rt.subgroups_of(mask) // mma.num_subgroups
-        return result if mask is None else rt.merged(mask, result, old)
+            left = left * self._scale(state, "lhs", scales[0], mask, statement)
+            right = right * self._scale(state, "rhs", scales[1], mask, statement)
+        begin = self.matrix(state, "acc", c, mask, statement)
+        result = self.result(state, left, right, begin)
+        state.counts[mma.name] += state.subgroups_of(mask) // mma.num_subgroups
+        return result if mask is None else state.merged(mask, result, old)
 
-    def result(self, rt: "Workgroup", left: Value, right: Value, begin: Value) -> Value:
+    def result(self, state: WorkgroupState, left: Value, right: Value, begin: Value) -> Value:
         """The accumulator's elements ``[elements, lanes]`` of matrices ``[groups, ...]``."""
         acc, where = self._required("acc"), self.map_of("acc")
         number, bad, origin = self._multiplied(left, right, begin)
@@ -210,10 +208,10 @@ class Product:
         groups = len(number)
         back = number.reshape(groups, -1)[:, where.place].astype(kind)
         lanes = groups * self.lanes
-        result = np.ascontiguousarray(back.reshape(lanes, -1).T[:, : rt.lanes])
+        result = np.ascontiguousarray(back.reshape(lanes, -1).T[:, : state.lanes])
         if origin is None:
             return result
-        wrong = bad.reshape(groups, -1)[:, where.place].reshape(lanes, -1).T[:, : rt.lanes]
+        wrong = bad.reshape(groups, -1)[:, where.place].reshape(lanes, -1).T[:, : state.lanes]
         return poisoned(result, wrong, origin)
 
     def _multiplied(self, left: Value, right: Value, begin: Value) -> tuple[Any, Any, Any]:
@@ -236,10 +234,10 @@ class Product:
             raise ValueError(f"{self.mma.name} has no registers for {side}")
         return operand
 
-    def _numbers(self, rt: "Workgroup", side: str, values: list[Value]) -> Value:
+    def _numbers(self, state: WorkgroupState, side: str, values: list[Value]) -> Value:
         """Elements ``[elements, lanes]`` of an operand's registers."""
         operand = self._required(side)
-        raw, bad, origin = register_bytes(values, rt.lanes)
+        raw, bad, origin = register_bytes(values, state.lanes)
         numbers = np.ascontiguousarray(decoded(raw, operand).T)
         if origin is None:
             return numbers
@@ -254,16 +252,16 @@ class Product:
         return wrong[:, ::2][:, :count] if _spread(operand) else wrong[:, :count]
 
     def matrix(
-        self, rt: "Workgroup", side: str, values: list[Value], mask: Any, statement: int
+        self, state: WorkgroupState, side: str, values: list[Value], mask: Any, statement: int
     ) -> Value:
         """The operand in registers, ``[groups, *extents]``, as 64-bit floats."""
         operand, where = self._required(side), self.map_of(side)
-        numbers, bad, origin = parts(self._numbers(rt, side, values))
-        groups = -(-rt.lanes // self.lanes)
+        numbers, bad, origin = parts(self._numbers(state, side, values))
+        groups = -(-state.lanes // self.lanes)
         wide = self._padded(numbers.T.astype(np.float64), groups)
         matrix = wide[:, where.holder]
         if operand.lane_replication > 1:
-            self._agree(rt, side, matrix, wide, where, mask, statement)
+            self._agree(state, side, matrix, wide, where, mask, statement)
         shape = (groups, *where.extents)
         if origin is None:
             return matrix.reshape(shape)
@@ -271,10 +269,10 @@ class Product:
         return poisoned(matrix.reshape(shape), wrong[:, where.holder].reshape(shape), origin)
 
     def _scale(
-        self, rt: "Workgroup", side: str, values: list[Value], mask: Any, statement: int
+        self, state: WorkgroupState, side: str, values: list[Value], mask: Any, statement: int
     ) -> Value:
         """The scales of an operand, one for each block of K, in its dimensions."""
-        scale = self.matrix(rt, f"{side}_scale", values, mask, statement)
+        scale = self.matrix(state, f"{side}_scale", values, mask, statement)
         own = self._required(f"{side}_scale").dims
         missing = [dim not in own for dim in self._required(side).dims]
         axes = tuple(1 + at for at, absent in enumerate(missing) if absent)
@@ -289,7 +287,7 @@ class Product:
 
     def _agree(
         self,
-        rt: "Workgroup",
+        state: WorkgroupState,
         side: str,
         matrix: np.ndarray,
         wide: np.ndarray,
@@ -301,9 +299,9 @@ class Product:
         shape = (len(wide), *where.place.shape)
         again, mine = matrix[:, where.place], wide.reshape(shape)
         wrong = ((again != mine) & ~(np.isnan(again) & np.isnan(mine))).any(axis=2)
-        lanes = np.flatnonzero(wrong.ravel()[: rt.lanes] & rt.active(mask))
+        lanes = np.flatnonzero(wrong.ravel()[: state.lanes] & state.active(mask))
         if lanes.size:
-            rt.found(
+            state.found(
                 DISAGREEMENT,
                 statement,
                 lanes,
@@ -319,7 +317,7 @@ def product_of(name: str) -> Product:
 
 
 def ldmatrix(
-    rt: "Workgroup",
+    state: WorkgroupState,
     view: Any,
     index: Value,
     count: int,
@@ -332,16 +330,16 @@ def ldmatrix(
     Lane ``8 i + r`` gives the address of row r of matrix i.  Lane l receives elements ``2 (l % 4)``
     and the next of row ``l // 4``, or, transposed, of that column.
     """
-    zero = [np.zeros(rt.lanes, np.uint32)] * count
-    if not rt.whole(mask, statement, "ldmatrix"):
+    zero = [np.zeros(state.lanes, np.uint32)] * count
+    if not state.whole(mask, statement, "ldmatrix"):
         return zero
-    rt.counts["ldmatrix"] += rt.subgroups_of(mask)
-    gives = rt.lane % rt.subgroup_size < 8 * count
-    value = view.load(rt, index, gives & rt.active(mask), statement, 8)
+    state.counts["ldmatrix"] += state.subgroups_of(mask)
+    gives = state.lane % state.subgroup_size < 8 * count
+    value = view.load(state, index, gives & state.active(mask), statement, 8)
     number, bad, origin = parts(value)
-    number = np.broadcast_to(number, (8, rt.lanes))  # of no lane, where all are out of bounds
-    lane = rt.lane % rt.subgroup_size
-    first = rt.lane - lane
+    number = np.broadcast_to(number, (8, state.lanes))  # of no lane, where all are out of bounds
+    lane = state.lane % state.subgroup_size
+    first = state.lane - lane
     words = []
     for matrix in range(count):
         if transposed:

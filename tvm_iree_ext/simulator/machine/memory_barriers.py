@@ -6,18 +6,18 @@ Copies are made when they are started; who may use them is a question of order: 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import BARRIER, BOUNDS, INSTRUCTION, MISALIGNED, some
-from tvm_iree_ext.simulator.machine.lane_values import Value
-from tvm_iree_ext.simulator.machine.simulated_memory import NOBODY, Memory, View
-from tvm_iree_ext.simulator.machine.strands import uniform
-from tvm_iree_ext.simulator.races.happens_before import OrderedLog
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
+from tvm_iree_ext.simulator.base.lane_values import Value
+from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
+from tvm_iree_ext.simulator.machine.asynchronous_copies import Copies
+from tvm_iree_ext.simulator.machine.memory_view import MemoryView
+from tvm_iree_ext.simulator.machine.strands import Strands, uniform
+from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 
 _ALIGNMENT = 128  # of what a copy writes
 
@@ -78,23 +78,24 @@ class _Barrier:
 
 
 class Barriers:
-    """Those of a workgroup, by the memory and the word where they are."""
+    """Barriers of a workgroup, by the memory and the word where they are."""
 
-    def __init__(self, rt: "Workgroup") -> None:
-        self._rt = rt
+    def __init__(self, state: WorkgroupState, order: HappensBefore, copies: Copies) -> None:
+        self._state, self._order, self._copies = state, order, copies
+        self.strands = Strands(self._report_blocked)
         self._all: dict[tuple[int, int], _Barrier] = {}
         self._names: dict[int, str] = {}
         self._waiting: list[tuple[_Barrier, str, int, np.ndarray]] = []
 
-    def init(self, view: View, index: Value, count: int, mask: Any, statement: int) -> None:
+    def init(self, view: MemoryView, index: Value, count: int, mask: Any, statement: int) -> None:
         """Make a barrier."""
         if mask is NOBODY:
             return
-        rt, order = self._rt, self._rt.order
-        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+        state, order = self._state, self._order
+        for word, lanes in uniform(index, state.active(mask), state.lanes):
             if not self._in_bounds(view, word, lanes, statement):
                 continue
-            subgroup = int(np.flatnonzero(lanes)[0]) // rt.subgroup_size
+            subgroup = int(np.flatnonzero(lanes)[0]) // state.subgroup_size
             party = order.party()
             nothing = np.zeros(order.clocks.shape[1], np.int32)
             made = (subgroup, int(order.clocks[subgroup, subgroup]))
@@ -109,71 +110,75 @@ class Barriers:
             for barrier in self._all.values():
                 barrier.fenced = True
 
-    def _in_bounds(self, view: View, word: int, lanes: np.ndarray, statement: int) -> bool:
+    def _in_bounds(self, view: MemoryView, word: int, lanes: np.ndarray, statement: int) -> bool:
         if 0 <= word < view.size:
             return True
-        self._rt.found(
+        self._state.found(
             BOUNDS, statement, np.flatnonzero(lanes),
             f"a barrier at element {word} of {view.name}, which has {view.size}", view.name, word,
         )  # fmt: skip
         return False
 
-    def _at(self, view: View, word: int, lanes: np.ndarray, statement: int) -> _Barrier | None:
+    def _at(
+        self, view: MemoryView, word: int, lanes: np.ndarray, statement: int
+    ) -> _Barrier | None:
         barrier = self._all.get((id(view.memory), word))
-        rt = self._rt
+        state = self._state
         if barrier is None:
-            rt.found(
+            state.found(
                 INSTRUCTION, statement, np.flatnonzero(lanes),
                 f"{self._where(view, word)} was never made", view.name, word,
             )  # fmt: skip
             return None
         party, clock = barrier.made_by
-        for subgroup in rt.order.subgroups_in(lanes):
-            if rt.order.clocks[subgroup, party] < clock:
-                rt.found(
+        for subgroup in self._order.subgroups_in(lanes):
+            if self._order.clocks[subgroup, party] < clock:
+                state.found(
                     INSTRUCTION, statement, np.flatnonzero(lanes),
                     f"{self._where(view, word)} is used by {some(np.flatnonzero(lanes))} with"
                     " nothing between it and its making", view.name, word,
                 )  # fmt: skip
         return barrier
 
-    def _where(self, view: View, word: int) -> str:
+    def _where(self, view: MemoryView, word: int) -> str:
         return f"the barrier at element {word} of {view.name}"
 
-    def arrive(self, view: View, index: Value, nbytes: Value, mask: Any, statement: int) -> None:
+    def arrive(
+        self, view: MemoryView, index: Value, nbytes: Value, mask: Any, statement: int
+    ) -> None:
         """An arrival of each lane, after which ``nbytes`` of copies are expected for each."""
         if mask is NOBODY:
             return
-        rt = self._rt
-        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+        state = self._state
+        for word, lanes in uniform(index, state.active(mask), state.lanes):
             barrier = self._at(view, word, lanes, statement)
             if barrier is None:
                 continue
-            expected = np.broadcast_to(np.asarray(nbytes), (rt.lanes,))[lanes]
+            expected = np.broadcast_to(np.asarray(nbytes), (state.lanes,))[lanes]
             barrier.expected += int(expected.sum())
-            rt.order.release(lanes, barrier.clock)
+            self._order.release(lanes, barrier.clock)
             self._arrived(barrier, view, word, lanes, statement)
 
-    def arrive_with_copies(self, view: View, index: Value, mask: Any, statement: int) -> None:
+    def arrive_with_copies(self, view: MemoryView, index: Value, mask: Any, statement: int) -> None:
         """An arrival of each lane when its ``cp.async`` so far have ended."""
         if mask is NOBODY:
             return
-        rt = self._rt
-        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+        state = self._state
+        for word, lanes in uniform(index, state.active(mask), state.lanes):
             barrier = self._at(view, word, lanes, statement)
             if barrier is None:
                 continue
-            rt.order.arriving = (barrier.party, barrier.ended + 1)
-            rt.copies.end(lanes, statement)
-            rt.order.arriving = None
+            self._order.arriving = (barrier.party, barrier.ended + 1)
+            self._copies.end(lanes, statement)
+            self._order.arriving = None
             self._arrived(barrier, view, word, lanes, statement)
 
     def _arrived(
-        self, barrier: _Barrier, view: View, word: int, lanes: np.ndarray, statement: int
+        self, barrier: _Barrier, view: MemoryView, word: int, lanes: np.ndarray, statement: int
     ) -> None:
         barrier.pending -= int(lanes.sum())
         if barrier.pending < 0:
-            self._rt.found(
+            self._state.found(
                 INSTRUCTION, statement, np.flatnonzero(lanes),
                 f"{self._where(view, word)} counts {barrier.count} arrivals;"
                 f" {barrier.count - barrier.pending} came", view.name, word,
@@ -189,20 +194,22 @@ class Barriers:
         barrier.clock[barrier.party] = barrier.ended
         barrier.released = barrier.clock.copy()
 
-    def wait(self, view: View, index: Value, parity: Value, mask: Any, statement: int) -> None:
+    def wait(
+        self, view: MemoryView, index: Value, parity: Value, mask: Any, statement: int
+    ) -> None:
         """Until the phase of a parity has ended; phase -1, of parity 1, ended before all."""
         if mask is NOBODY:
             return
-        rt = self._rt
-        index = rt.decided("the address of a barrier", index, mask, statement)
-        parity = rt.decided("the parity of a phase", parity, mask, statement)
-        for word, lanes in uniform(index, rt.active(mask), rt.lanes):
+        state = self._state
+        index = state.decided("the address of a barrier", index, mask, statement)
+        parity = state.decided("the parity of a phase", parity, mask, statement)
+        for word, lanes in uniform(index, state.active(mask), state.lanes):
             barrier = self._at(view, word, lanes, statement)
             if barrier is None:
                 continue
-            for wanted, who in uniform(parity, lanes, rt.lanes):
+            for wanted, who in uniform(parity, lanes, state.lanes):
                 self._wait(barrier, wanted & 1, self._where(view, word), who, statement)
-            rt.counts["mbarrier wait"] += len(rt.order.subgroups_in(lanes))
+            state.counts["mbarrier wait"] += len(self._order.subgroups_in(lanes))
 
     def _wait(
         self, barrier: _Barrier, parity: int, where: str, lanes: np.ndarray, statement: int
@@ -212,15 +219,15 @@ class Barriers:
 
         waiting = (barrier, where, statement, lanes)
         self._waiting.append(waiting)
-        self._rt.strands.wait(over)
+        self.strands.wait(over)
         self._waiting.remove(waiting)
-        self._rt.order.acquire(lanes, barrier.released)
+        self._order.acquire(lanes, barrier.released)
 
-    def blocked(self) -> None:
+    def _report_blocked(self) -> None:
         """Nobody can go on."""
         for barrier, where, statement, lanes in self._waiting:
             who = np.flatnonzero(lanes)
-            self._rt.found(
+            self._state.found(
                 BARRIER, statement, who,
                 f"{some(who)} wait for ever at {where}, of which phase {barrier.ended} lacks"
                 f" {barrier.pending} arrivals and {barrier.expected} bytes",
@@ -230,11 +237,11 @@ class Barriers:
 
     def copy_box(
         self,
-        target: View,
+        target: MemoryView,
         index: Value,
         tensor_map: TensorMap,
         first: tuple[Value, ...],
-        barrier_view: View,
+        barrier_view: MemoryView,
         barrier_index: Value,
         mask: Any,
         statement: int,
@@ -242,20 +249,22 @@ class Barriers:
         """Each active lane starts a copy; ``first`` has the fastest dim first."""
         if mask is NOBODY:
             return
-        rt = self._rt
+        state = self._state
         spelt = [
-            np.broadcast_to(rt.decided("where a copy begins", value, mask, statement), (rt.lanes,))
+            np.broadcast_to(
+                state.decided("where a copy begins", value, mask, statement), (state.lanes,)
+            )
             for value in (index, *first, barrier_index)
         ]
-        for lane in map(int, np.flatnonzero(rt.active(mask))):
+        for lane in map(int, np.flatnonzero(state.active(mask))):
             at, *corner, word = (int(value[lane]) for value in spelt)
-            lanes = np.zeros(rt.lanes, bool)
+            lanes = np.zeros(state.lanes, bool)
             lanes[lane] = True
             barrier = self._at(barrier_view, word, lanes, statement)
             if barrier is None:
                 continue
             if not barrier.fenced:
-                rt.found(
+                state.found(
                     INSTRUCTION, statement, (lane,),
                     f"{self._where(barrier_view, word)} was made without"
                     " fence.mbarrier_init before a copy uses it", barrier_view.name, word,
@@ -263,13 +272,13 @@ class Barriers:
             place = at * target.dtype.itemsize
             self._write(target.memory, place, tensor_map, tuple(reversed(corner)), lane,
                         barrier, statement)  # fmt: skip
-            rt.counts["tensor map copy"] += 1
+            state.counts["tensor map copy"] += 1
             barrier.expected -= tensor_map.nbytes
             self._ended(barrier)
 
     def _write(
         self,
-        memory: Memory,
+        memory: SimulatedMemory,
         place: int,
         tensor_map: TensorMap,
         corner: tuple[int, ...],
@@ -277,17 +286,17 @@ class Barriers:
         barrier: _Barrier,
         statement: int,
     ) -> None:
-        rt = self._rt
+        state = self._state
         raw, known = tensor_map.take(corner)
         width = tensor_map.swizzle_bytes
         if memory.address + place & _ALIGNMENT - 1:
-            rt.found(
+            state.found(
                 MISALIGNED, statement, (lane,),
                 f"a copy to byte {place} of {memory.name}, which is no multiple of {_ALIGNMENT}",
                 memory.name, place // memory.unit,
             )  # fmt: skip
         if place < 0 or place + len(raw) > len(memory.data):
-            rt.found(
+            state.found(
                 BOUNDS, statement, (lane,),
                 f"a copy to bytes {place}..{place + len(raw) - 1} of {memory.name}, which has"
                 f" {len(memory.data)}", memory.name, place // memory.unit,
@@ -312,7 +321,7 @@ class Barriers:
         for (memory, word), barrier in self._all.items():
             if barrier.expected:
                 more = "more" if barrier.expected < 0 else "fewer"
-                self._rt.found(
+                self._state.found(
                     INSTRUCTION, -1, (0,),
                     f"copies brought {abs(barrier.expected)} bytes {more} to the barrier at element"
                     f" {word} of {self._names[memory]} than were expected",

@@ -1,18 +1,15 @@
 """Local buffers of a simulated kernel: what every lane has for itself."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import BOUNDS, some
-from tvm_iree_ext.simulator.machine.lane_values import Origin, Poison, Value, parts, plain, poisoned
-from tvm_iree_ext.simulator.machine.simulated_memory import NOBODY
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
+from tvm_iree_ext.simulator.base.lane_values import Origin, Poison, Value, parts, plain, poisoned
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 
 
-class Registers(list):
+class SimulatedRegisters(list):
     """A local buffer of constant size whose elements are always read as what they were written.
 
     One value per element; the last is where what is out of bounds goes.
@@ -24,36 +21,32 @@ class Registers(list):
         )
         self.name, self.size, self.dtype = name, size, dtype
 
-    def at(self, rt: "Workgroup", index: int, count: int, mask: Any, statement: int) -> int:
+    def at(self, state: WorkgroupState, index: int, count: int, mask: Any, statement: int) -> int:
         """The index, or that of the last element where it is out of bounds."""
         if 0 <= index <= self.size - count:
             return index
-        rt.found(
+        state.found(
             BOUNDS,
             statement,
-            np.flatnonzero(rt.active(mask)),
+            np.flatnonzero(state.active(mask)),
             f"element {index} of {self.name}, which has {self.size} in each lane",
             self.name,
             int(index),
         )
         return 0 if count > 1 else self.size
 
-    def gather(self, rt: "Workgroup", index: Value, mask: Any, statement: int) -> Value:
+    def gather(self, state: WorkgroupState, index: Value, mask: Any, statement: int) -> Value:
         """An element at another index in every lane."""
-        return LaneBytes.of(self, rt).view(self.dtype, self.name).gather(rt, index, mask, statement)
+        return LaneView.of(self, state).gather(state, index, mask, statement)
 
     def scatter(
-        self, rt: "Workgroup", index: Value, value: Value, mask: Any, statement: int
+        self, state: WorkgroupState, index: Value, value: Value, mask: Any, statement: int
     ) -> None:
         """Store at another index in every lane."""
-        where = (
-            LaneBytes.of(self, rt)
-            .view(self.dtype, self.name)
-            .lane_index(rt, index, mask, statement)
-        )
-        for element in np.unique(where[rt.active(mask)]):
-            here = (where == element) & rt.active(mask)
-            self[element] = rt.merged(here, value, self[element])
+        where = LaneView.of(self, state).lane_index(state, index, mask, statement)
+        for element in np.unique(where[state.active(mask)]):
+            here = (where == element) & state.active(mask)
+            self[element] = state.merged(here, value, self[element])
 
 
 class LaneBytes:
@@ -65,19 +58,6 @@ class LaneBytes:
         self.valid = np.zeros((lanes, size), bool)
         self.complete = False
 
-    @classmethod
-    def of(cls, registers: Registers, rt: "Workgroup") -> "LaneBytes":
-        """A copy of registers."""
-        made = cls(registers.name, registers.size * registers.dtype.itemsize, rt.lanes)
-        view = made.view(registers.dtype, registers.name)
-        for element in range(registers.size):
-            view.set(rt, element, registers[element], None)
-        return made
-
-    def view(self, dtype: np.dtype, name: str) -> "LaneView":
-        """The bytes as elements of a type."""
-        return LaneView(self, dtype, name)
-
 
 class LaneView:
     """A local buffer on :class:`LaneBytes`."""
@@ -87,14 +67,23 @@ class LaneView:
         self.array = memory.data.view(dtype)
         self.size = self.array.shape[1]
 
-    def at(self, rt: "Workgroup", index: int, count: int, mask: Any, statement: int) -> int:
+    @classmethod
+    def of(cls, registers: SimulatedRegisters, state: WorkgroupState) -> "LaneView":
+        """A copy of registers."""
+        nbytes = registers.size * registers.dtype.itemsize
+        made = cls(LaneBytes(registers.name, nbytes, state.lanes), registers.dtype, registers.name)
+        for element in range(registers.size):
+            made.set(state, element, registers[element], None)
+        return made
+
+    def at(self, state: WorkgroupState, index: int, count: int, mask: Any, statement: int) -> int:
         """The index, or 0 where it is out of bounds."""
         if 0 <= index <= self.size - count:
             return index
-        rt.found(
+        state.found(
             BOUNDS,
             statement,
-            np.flatnonzero(rt.active(mask)),
+            np.flatnonzero(state.active(mask)),
             f"element {index} of {self.name}, which has {self.size} in each lane",
             self.name,
             int(index),
@@ -110,31 +99,34 @@ class LaneView:
         valid = self.memory.valid[:, index * size : (index + 1) * size].all(axis=1)
         return poisoned(value, ~valid, Origin(self.name, index, -1))
 
-    def set(self, rt: "Workgroup", index: int, value: Value, mask: Any) -> None:
+    def set(self, state: WorkgroupState, index: int, value: Value, mask: Any) -> None:
         """Store one element in the lanes of the mask."""
         if mask is NOBODY:
             return
         number, bad, _ = parts(value)
         size = self.dtype.itemsize
         active = slice(None) if mask is None else mask
-        number = np.broadcast_to(np.asarray(number, self.dtype), (rt.lanes,))
+        number = np.broadcast_to(np.asarray(number, self.dtype), (state.lanes,))
         self.array[active, index] = number[active]
         if not self.memory.complete or np.any(bad):
-            good: Any = np.logical_not(np.broadcast_to(bad, (rt.lanes,)))
+            good: Any = np.logical_not(np.broadcast_to(bad, (state.lanes,)))
             valid = self.memory.valid
             valid[active, index * size : (index + 1) * size] = good[active][:, None]
             self.memory.complete = bool(valid.all())
 
-    def lane_index(self, rt: "Workgroup", index: Value, mask: Any, statement: int) -> np.ndarray:
+    def lane_index(
+        self, state: WorkgroupState, index: Value, mask: Any, statement: int
+    ) -> np.ndarray:
         """An index for every lane, 0 where it is out of bounds."""
         at = np.broadcast_to(
-            plain(rt.decided(f"an index into {self.name}", index, mask, statement)), (rt.lanes,)
+            plain(state.decided(f"an index into {self.name}", index, mask, statement)),
+            (state.lanes,),
         )
-        wrong = ((at < 0) | (at >= self.size)) & rt.active(mask)
+        wrong = ((at < 0) | (at >= self.size)) & state.active(mask)
         if wrong.any():
             lanes = np.flatnonzero(wrong)
             element = int(at[lanes[0]])
-            rt.found(
+            state.found(
                 BOUNDS,
                 statement,
                 lanes,
@@ -145,34 +137,34 @@ class LaneView:
             )
         return np.where((at < 0) | (at >= self.size), 0, at)
 
-    def gather(self, rt: "Workgroup", index: Value, mask: Any, statement: int) -> Value:
+    def gather(self, state: WorkgroupState, index: Value, mask: Any, statement: int) -> Value:
         """An element at another index in every lane."""
         if mask is NOBODY:
             return self.dtype.type(0)
-        at = self.lane_index(rt, index, mask, statement)
-        every = np.arange(rt.lanes)
+        at = self.lane_index(state, index, mask, statement)
+        every = np.arange(state.lanes)
         value = self.array[every, at]
         if self.memory.complete:
             return value
         size = self.dtype.itemsize
-        whole: Any = self.memory.valid.reshape(rt.lanes, -1, size).all(axis=2)
+        whole: Any = self.memory.valid.reshape(state.lanes, -1, size).all(axis=2)
         valid = whole[every, at]
         first = int(at[int(np.argmin(valid))])
         return poisoned(value, ~valid, Origin(self.name, first, statement))
 
     def scatter(
-        self, rt: "Workgroup", index: Value, value: Value, mask: Any, statement: int
+        self, state: WorkgroupState, index: Value, value: Value, mask: Any, statement: int
     ) -> None:
         """Store at another index in every lane."""
-        at = self.lane_index(rt, index, mask, statement)
-        active = np.flatnonzero(rt.active(mask))
+        at = self.lane_index(state, index, mask, statement)
+        active = np.flatnonzero(state.active(mask))
         places = at[active]
         number, bad, _ = parts(value)
-        self.array[active, places] = np.broadcast_to(np.asarray(number, self.dtype), (rt.lanes,))[
-            active
-        ]
+        self.array[active, places] = np.broadcast_to(
+            np.asarray(number, self.dtype), (state.lanes,)
+        )[active]
         if not self.memory.complete or np.any(bad):
-            good: Any = np.logical_not(np.broadcast_to(bad, (rt.lanes,)))
-            valid = self.memory.valid.reshape(rt.lanes, -1, self.dtype.itemsize)
+            good: Any = np.logical_not(np.broadcast_to(bad, (state.lanes,)))
+            valid = self.memory.valid.reshape(state.lanes, -1, self.dtype.itemsize)
             valid[active, places] = good[active][:, None]
             self.memory.complete = False

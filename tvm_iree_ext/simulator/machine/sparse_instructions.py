@@ -8,12 +8,13 @@ those of the dense instruction of the same shape.
 import functools
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import INSTRUCTION, some
-from tvm_iree_ext.simulator.machine.lane_values import Value, parts, poisoned
+from tvm_iree_ext.simulator.base.lane_values import Value, parts, poisoned
+from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.simulator.machine.matrix_instructions import (
     LaneMap,
     Product,
@@ -22,9 +23,6 @@ from tvm_iree_ext.simulator.machine.matrix_instructions import (
 )
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
 from tvm_iree_ext.targets.mma.mma_table import mma_table
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
 
 _LANES = 64
 _ROWS = 4  # of the accumulator that a lane holds in a row
@@ -75,7 +73,7 @@ class SparseProduct(Product):
 
     def sparse(
         self,
-        rt: "Workgroup",
+        state: WorkgroupState,
         a: list[Value],
         b: list[Value],
         c: list[Value],
@@ -84,28 +82,28 @@ class SparseProduct(Product):
         statement: int,
     ) -> np.ndarray | Value:
         """The accumulator's elements after the instruction: ``[elements, lanes]``."""
-        old = self._numbers(rt, "acc", c)
-        if not rt.whole(mask, statement, self.mma.name):
+        old = self._numbers(state, "acc", c)
+        if not state.whole(mask, statement, self.mma.name):
             return old
-        given = self.matrix(rt, "lhs", a, mask, statement)
-        left = self._spread(rt, given, index, mask, statement)
-        right = self.matrix(rt, "rhs", b, mask, statement)
-        result = self.result(rt, left, right, self.matrix(rt, "acc", c, mask, statement))
-        rt.counts[self.mma.name] += rt.subgroups_of(mask)
-        return result if mask is None else rt.merged(mask, result, old)
+        given = self.matrix(state, "lhs", a, mask, statement)
+        left = self._spread(state, given, index, mask, statement)
+        right = self.matrix(state, "rhs", b, mask, statement)
+        result = self.result(state, left, right, self.matrix(state, "acc", c, mask, statement))
+        state.counts[self.mma.name] += state.subgroups_of(mask)
+        return result if mask is None else state.merged(mask, result, old)
 
     def _spread(
-        self, rt: "Workgroup", given: Value, index: list[Value], mask: Any, statement: int
+        self, state: WorkgroupState, given: Value, index: list[Value], mask: Any, statement: int
     ) -> Value:
         """A with zeros where nothing is given: ``[groups, M, K]``."""
-        raw, bad, origin = register_bytes(index, rt.lanes)
+        raw, bad, origin = register_bytes(index, state.lanes)
         word = np.ascontiguousarray(raw).view(np.uint32)[:, 0]
         count = self.mma.operand("lhs").elements_per_lane
         at = np.arange(count)
         which = (word[:, None] >> (2 * at).astype(np.uint32)) & 3
-        same = (which[:, ::2] >= which[:, 1::2]).any(axis=1) & rt.active(mask)
+        same = (which[:, ::2] >= which[:, 1::2]).any(axis=1) & state.active(mask)
         if same.any() and origin is None:
-            rt.found(
+            state.found(
                 INSTRUCTION,
                 statement,
                 np.flatnonzero(same),
@@ -117,7 +115,7 @@ class SparseProduct(Product):
         groups, rows, half = number.shape
         target = np.zeros((groups, rows * half), int)
         spelt = np.zeros((groups, rows * half), bool)
-        lanes = np.arange(rt.lanes)
+        lanes = np.arange(state.lanes)
         where = place[lanes % _LANES] % half // 2 * 4 + which
         target[lanes[:, None] // _LANES, place[lanes % _LANES]] = where
         if bad is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.simulator.machine.lane_values import (
+from tvm_iree_ext.simulator.base.lane_values import (
     Value,
     apply,
     bits,

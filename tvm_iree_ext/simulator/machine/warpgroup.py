@@ -8,12 +8,12 @@ Tiles that ordinary stores wrote are read only after ``fence.proxy.async``.
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import BOUNDS, INSTRUCTION, UNWAITED
-from tvm_iree_ext.simulator.machine.lane_values import (
+from tvm_iree_ext.simulator.base.lane_values import (
     Origin,
     Poison,
     Value,
@@ -21,15 +21,13 @@ from tvm_iree_ext.simulator.machine.lane_values import (
     over_lanes,
     poisoned,
 )
+from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
+from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.simulator.machine.matrix_instructions import Product, rounded
-from tvm_iree_ext.simulator.machine.simulated_memory import Memory
 from tvm_iree_ext.simulator.machine.value_functions import register_of
-from tvm_iree_ext.simulator.races.happens_before import OrderedLog
+from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 from tvm_iree_ext.simulator.races.touches import READ, Touch
 from tvm_iree_ext.targets.mma.mma_kinds import dtype_bits, tvm_dtype
-
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
 
 LANES = 128  # of the four subgroups
 _SWIZZLE_BYTES = {0: 16, 1: 128, 2: 64, 3: 32}  # by the descriptor's code
@@ -78,11 +76,11 @@ class _Pending:
 class Warpgroup:
     """The instructions of a workgroup that are under way, in the groups that lanes commit."""
 
-    def __init__(self, rt: "Workgroup") -> None:
-        self._rt = rt
+    def __init__(self, state: WorkgroupState, order: HappensBefore) -> None:
+        self._state, self._order = state, order
         self._committed = 0
         self._pending: dict[tuple[int, int], _Pending] = {}
-        self._reads: list[tuple[Memory, Touch, int]] = []
+        self._reads: list[tuple[SimulatedMemory, Touch, int]] = []
 
     def issue(
         self,
@@ -106,16 +104,16 @@ class Warpgroup:
             mask: of the lanes.
             statement: its number.
         """
-        rt, mma = self._rt, product.mma
-        if not rt.whole(mask, statement, mma.name, mma.num_subgroups):
+        state, mma = self._state, product.mma
+        if not state.whole(mask, statement, mma.name, mma.num_subgroups):
             return
         add, sign_a, sign_b, major_a, major_b = flags
         held = [self._current(*target) for target in targets]
-        begin = product.matrix(rt, "acc", held, mask, statement)
-        if not np.all(np.asarray(rt.decided("whether to accumulate", add, mask, statement))):
+        begin = product.matrix(state, "acc", held, mask, statement)
+        if not np.all(np.asarray(state.decided("whether to accumulate", add, mask, statement))):
             begin = np.zeros(np.shape(begin.value if type(begin) is Poison else begin))
         if isinstance(a, list):
-            left = product.matrix(rt, "lhs", a, mask, statement)
+            left = product.matrix(state, "lhs", a, mask, statement)
         else:
             left = self._tile(a, mma.m, mma.k, mma.a, not major_a, mask, statement)
         right = self._tile(b, mma.n, mma.k, mma.b, not major_b, mask, statement)
@@ -125,19 +123,19 @@ class Warpgroup:
             )
         else:
             right = right.swapaxes(-1, -2)
-        result = product.result(rt, left * sign_a, right * sign_b, begin)
-        rt.counts[mma.name] += rt.subgroups_of(mask) // mma.num_subgroups
+        result = product.result(state, left * sign_a, right * sign_b, begin)
+        state.counts[mma.name] += state.subgroups_of(mask) // mma.num_subgroups
         kind = [target.dtype for target, _ in targets]
         for number, (target, index) in enumerate(targets):
             value = register_of(result, number, len(targets), kind[number])
-            value = rt.merged(mask, value, held[number])
+            value = state.merged(mask, value, held[number])
             self._pending[id(target), index] = _Pending(target, index, value, self._committed)
             unready = Poison(
-                np.zeros(rt.lanes, target.dtype),
+                np.zeros(state.lanes, target.dtype),
                 True,
                 Origin("an accumulator of wgmma before its group is waited for", -1, statement),
             )
-            self._put(target, index, rt.merged(mask, unready, held[number]))
+            self._put(target, index, state.merged(mask, unready, held[number]))
 
     def _current(self, target: Any, index: int) -> Value:
         pending = self._pending.get((id(target), index))
@@ -149,7 +147,7 @@ class Warpgroup:
         if isinstance(target, list):
             target[index] = value
         else:
-            target.set(self._rt, index, value, None)
+            target.set(self._state, index, value, None)
 
     def _tile(
         self,
@@ -162,11 +160,13 @@ class Warpgroup:
         statement: int,
     ) -> Value:
         """A tile ``[groups, outer, k]`` from shared memory; 0 for warpgroups that take no part."""
-        rt, active = self._rt, self._rt.active(mask)
-        words = over_lanes(rt.decided("a matrix descriptor", descriptor, mask, statement), rt.lanes)
+        state, active = self._state, self._state.active(mask)
+        words = over_lanes(
+            state.decided("a matrix descriptor", descriptor, mask, statement), state.lanes
+        )
         tiles, wrong = [], []
         origin = None
-        for start in range(0, rt.lanes, LANES):
+        for start in range(0, state.lanes, LANES):
             if not active[start]:
                 tiles.append(np.zeros((outer, k)))
                 wrong.append(np.zeros((outer, k), bool))
@@ -174,7 +174,7 @@ class Warpgroup:
             group = words[start : start + LANES]
             if (group != group[0]).any():
                 lanes = start + np.flatnonzero(group != group[0])
-                rt.found(
+                state.found(
                     INSTRUCTION, statement, lanes,
                     "the lanes of a warpgroup give different matrix descriptors",
                 )  # fmt: skip
@@ -189,12 +189,12 @@ class Warpgroup:
     def _read(
         self, at: np.ndarray, size: int, dtype: str, first_lane: int, statement: int
     ) -> tuple[np.ndarray, np.ndarray, Origin | None]:
-        rt = self._rt
-        memory = rt.shared_at(int(at.min()))
+        state = self._state
+        memory = state.shared_at(int(at.min()))
         offset = at - memory.address if memory is not None else at
         if memory is None or offset.max() + size > len(memory.data):
             name = memory.name if memory is not None else "shared memory"
-            rt.found(
+            state.found(
                 BOUNDS, statement, (first_lane,),
                 f"a matrix descriptor leads to bytes {int(offset.min())}..{int(offset.max())}"
                 f" of {name}, which are not all its",
@@ -207,7 +207,7 @@ class Warpgroup:
         units = offset // memory.unit
         self._log(memory, units, max(1, size // memory.unit), first_lane, statement)
         if memory.unfenced is not None and memory.unfenced[units].any():
-            rt.found(
+            state.found(
                 INSTRUCTION, statement, (first_lane,),
                 f"wgmma reads {memory.name}, which ordinary stores wrote, without"
                 " fence.proxy.async between",
@@ -221,22 +221,27 @@ class Warpgroup:
         return values.astype(np.float64), bad, origin
 
     def _log(
-        self, memory: Memory, units: np.ndarray, width: int, first_lane: int, statement: int
+        self,
+        memory: SimulatedMemory,
+        units: np.ndarray,
+        width: int,
+        first_lane: int,
+        statement: int,
     ) -> None:
         """All four subgroups read: a store by any lane is another lane's."""
-        rt = self._rt
+        state = self._state
         if memory.touches is None:
             return
         flat = np.unique(units)
         if isinstance(memory.touches, OrderedLog):
-            subgroup = first_lane // rt.subgroup_size
+            subgroup = first_lane // state.subgroup_size
             memory.touches.read_by_products(flat, subgroup, self._committed + 1, statement)
             return
         for shift in (0, LANES // 2):
             for part in range(0, len(flat), LANES):
                 here = flat[part : part + LANES]
-                first = np.zeros(rt.lanes, np.int64)
-                mask = np.zeros(rt.lanes, bool)
+                first = np.zeros(state.lanes, np.int64)
+                mask = np.zeros(state.lanes, bool)
                 lanes = first_lane + (np.arange(len(here)) + shift) % LANES
                 first[lanes], mask[lanes] = here, True
                 touch = Touch(READ, statement, first, width, mask)
@@ -250,7 +255,7 @@ class Warpgroup:
     def wait(self, newest: int, mask: Any) -> None:
         """All groups but the ``newest`` last are done."""
         done = self._committed - newest
-        self._rt.order.products_done(self._rt.active(mask), done)
+        self._order.products_done(self._state.active(mask), done)
         for key, pending in list(self._pending.items()):
             if pending.group < done:
                 self._put(pending.target, pending.index, pending.value)
@@ -270,7 +275,7 @@ class Warpgroup:
         """At the end of the kernel."""
         if self._pending:
             pending = next(iter(self._pending.values()))
-            self._rt.found(
+            self._state.found(
                 UNWAITED, -1, (0,),
                 f"{len(self._pending)} registers of wgmma, such as those of {pending.target.name},"
                 " are never waited for",

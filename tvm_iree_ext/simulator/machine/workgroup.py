@@ -1,51 +1,43 @@
-"""One workgroup at work: all its lanes in lockstep, under masks where they diverge.
-
-A mask is None where every lane takes part, an array ``[lanes]`` of those that do, or ``NOBODY``.
-"""
+"""A workgroup at work: all its lanes in lockstep, under masks where they diverge."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.simulator.base.findings import BARRIER, SHUFFLE, UNINITIALISED, Findings, some
-from tvm_iree_ext.simulator.base.traffic import Pattern, Traffic
-from tvm_iree_ext.simulator.machine.asynchronous_copies import Copies
-from tvm_iree_ext.simulator.machine.lane_values import (
+from tvm_iree_ext.simulator.base.findings import BARRIER, SHUFFLE, Findings, some
+from tvm_iree_ext.simulator.base.lane_values import (
     Origin,
-    Poison,
     Value,
-    choose,
     over_lanes,
     parts,
     plain,
     poisoned,
 )
+from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
+from tvm_iree_ext.simulator.base.traffic import Traffic
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
+from tvm_iree_ext.simulator.machine.asynchronous_copies import Copies
 from tvm_iree_ext.simulator.machine.memory_barriers import Barriers
-from tvm_iree_ext.simulator.machine.simulated_memory import NOBODY, Memory, View
-from tvm_iree_ext.simulator.machine.simulated_registers import LaneBytes, Registers
-from tvm_iree_ext.simulator.machine.strands import Strands
+from tvm_iree_ext.simulator.machine.memory_view import MemoryView
+from tvm_iree_ext.simulator.machine.simulated_registers import (
+    LaneBytes,
+    LaneView,
+    SimulatedRegisters,
+)
 from tvm_iree_ext.simulator.machine.warpgroup import Warpgroup
 from tvm_iree_ext.simulator.races.barrier_intervals import (
     report_races,
     report_races_between_workgroups,
 )
-from tvm_iree_ext.simulator.races.happens_before import Order, OrderedLog
+from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 from tvm_iree_ext.simulator.races.touches import SUBGROUP_SYNC, Touch
 
 SHARED_GAP = 2048  # between buffers, in the address space of shared memory
 
 
-class Workgroup:
-    """What the translated kernel calls.
-
-    Attributes:
-        index: blockIdx x, y, z.
-        threads: threadIdx x, y, z of each lane.
-        subgroup_size: lanes of a subgroup; the last subgroup may have fewer.
-        counts: how often each instruction was executed, by subgroup: barriers, mma, ...
-    """
+class Workgroup(WorkgroupState):
+    """State and parts of a workgroup: what the translated kernel calls."""
 
     def __init__(
         self,
@@ -55,32 +47,24 @@ class Workgroup:
         traffic: Traffic,
         findings: Findings,
         counts: Counter,
-        global_memories: list[Memory],
+        global_memories: list[SimulatedMemory],
         ordered: bool = False,
     ) -> None:
-        self.index, self.number = index, number
-        self.traffic, self.findings, self.counts = traffic, findings, counts
-        self.lanes = extents[0] * extents[1] * extents[2]
-        self.subgroup_size = traffic.hardware.subgroup_size
-        self.subgroups = -(-self.lanes // self.subgroup_size)
-        lane = np.arange(self.lanes, dtype=np.int32)
-        self.lane = lane
-        x, y, _ = extents
-        self.threads = (lane % x, lane // x % y, lane // (x * y))
-        self.memories = list(global_memories)
-        self.everyone = np.ones(self.lanes, bool)
-        self.exited = np.zeros(self.lanes, bool)
-        self.copies = Copies(self)
-        self.warpgroup = Warpgroup(self)
+        super().__init__(index, number, extents, traffic, findings, counts, global_memories)
         self.ordered = ordered  # by barriers in shared memory, not those of the workgroup alone
-        self.order, self.barriers = Order(self), Barriers(self)
-        self.strands = Strands(self.barriers.blocked)
+        self.order = HappensBefore(self)
+        self.copies = Copies(self)
+        self.warpgroup = Warpgroup(self, self.order)
+        self.barriers = Barriers(self, self.order, self.copies)
+        self.strands = self.barriers.strands
         self._shared_top = SHARED_GAP
         self._sources: dict[Any, tuple[np.ndarray, np.ndarray]] = {}
 
     # Memory.
 
-    def shared(self, name: str, nbytes: int, unit: int, alignment: int, fenced: bool) -> Memory:
+    def shared(
+        self, name: str, nbytes: int, unit: int, alignment: int, fenced: bool
+    ) -> SimulatedMemory:
         """A buffer of shared memory, unwritten, with room around it that belongs to nobody.
 
         Its address has the alignment that it asks for, and no more; ``fenced`` where what is
@@ -88,7 +72,9 @@ class Workgroup:
         """
         data = np.zeros(-(-nbytes // 16) * 16, np.uint8)[:nbytes]
         address = self._shared_top + alignment % SHARED_GAP
-        memory = Memory(name, "shared", data, unit, written=False, logged=True, address=address)
+        memory = SimulatedMemory(
+            name, "shared", data, unit, written=False, logged=True, address=address
+        )
         if fenced:
             memory.unfenced = np.zeros(memory.units, bool)
         if self.ordered:
@@ -97,15 +83,6 @@ class Workgroup:
         self.memories.append(memory)
         return memory
 
-    def shared_at(self, address: int) -> Memory | None:
-        """The buffer of shared memory that has a byte."""
-        for memory in self.memories:
-            if memory.space == "shared" and memory.address <= address < memory.address + len(
-                memory.data
-            ):
-                return memory
-        return None
-
     def fence_proxy(self, mask: Any) -> None:
         """What was stored is there for asynchronous readers, too."""
         if mask is not NOBODY:
@@ -113,119 +90,22 @@ class Workgroup:
                 if memory.unfenced is not None:
                     memory.unfenced[:] = False
 
-    def registers(self, name: str, size: int, dtype: np.dtype) -> Registers:
+    def registers(self, name: str, size: int, dtype: np.dtype) -> SimulatedRegisters:
         """A local buffer, unwritten."""
-        return Registers(name, size, dtype)
+        return SimulatedRegisters(name, size, dtype)
 
     def lane_bytes(self, name: str, size: int) -> LaneBytes:
         """A local buffer that is read as several types."""
         return LaneBytes(name, size, self.lanes)
 
-    def traffic_of(
-        self, view: View, at: np.ndarray, count: int, mask: Any, statement: int, *, store: bool
-    ) -> Pattern:
-        """Count an access."""
-        first = at if at.ndim else np.broadcast_to(at, (self.lanes,))
-        memory = view.memory
-        return self.traffic.note(
-            statement, memory.space, view.name, store, first, view.dtype.itemsize, count, mask
-        )
-
-    # Masks.
-
-    def active(self, mask: Any) -> np.ndarray:
-        """The lanes of a mask as an array."""
-        if mask is NOBODY:
-            return np.zeros(self.lanes, bool)
-        return self.everyone if mask is None else mask
-
-    def narrowed(self, mask: Any, condition: Value, statement: int) -> Any:
-        """The lanes of ``mask`` where the condition holds."""
-        if mask is NOBODY:
-            return NOBODY
-        if type(condition) is Poison:
-            condition = self.decided("a condition", condition, mask, statement)
-        if np.ndim(condition) == 0:
-            return mask if condition else NOBODY
-        holds: Any = np.broadcast_to(condition, (self.lanes,))
-        both = holds if mask is None else mask & holds
-        if not both.any():
-            return NOBODY
-        return None if mask is None and both.all() else both
-
-    def without(self, mask: Any, taken: Any) -> Any:
-        """The lanes of ``mask`` that are not in ``taken``, which is a part of it."""
-        if taken is NOBODY:
-            return mask
-        if taken is None or mask is taken or mask is NOBODY:
-            return NOBODY
-        rest = ~taken if mask is None else mask & ~taken
-        return rest if rest.any() else NOBODY
-
-    def merged(self, mask: Any, value: Value, old: Value) -> Value:
-        """``value`` in the lanes of the mask, ``old`` in the others."""
-        if mask is None:
-            return value
-        return old if mask is NOBODY else choose(mask, value, old)
-
-    def leave(self, mask: Any) -> None:
-        """The lanes of the mask are done."""
-        self.exited |= self.active(mask)
-
-    def decided(self, what: str, value: Value, mask: Any, statement: int) -> Any:
-        """The plain value; found out, if it decides something and is poison in an active lane."""
-        if type(value) is Poison:
-            self.uninitialised(what, value, mask, statement, None)
-        return plain(value)
-
-    def uninitialised(
-        self,
-        what: str,
-        value: Poison,
-        mask: Any,
-        statement: int,
-        buffer: str | None,
-        *,
-        compressed: bool = False,
-    ) -> None:
-        """Report poison in active lanes; ``compressed`` values have no others."""
-        bad: Any = np.asarray(value.bad)
-        if bad.ndim > 1:
-            bad = bad.any(axis=tuple(range(bad.ndim - 1)))
-        if compressed:
-            lanes = np.flatnonzero(self.active(mask))[np.broadcast_to(bad, self.active(mask).sum())]
-        else:
-            lanes = np.flatnonzero(np.broadcast_to(bad, (self.lanes,)) & self.active(mask))
-        if lanes.size:
-            origin = value.origin
-            read = ""
-            if origin.statement >= 0:
-                read = f", read at {self.findings.statement_text(origin.statement)}"
-            element = (
-                f"element {origin.element} of {origin.what}" if origin.element >= 0 else origin.what
-            )
-            self.found(
-                UNINITIALISED,
-                statement,
-                lanes,
-                f"in {some(lanes)}, {what} depends on {element}, which was not written{read}"
-                if origin.element >= 0
-                else f"in {some(lanes)}, {what} depends on {element}{read}",
-                buffer or origin.what,
-                origin.element,
-            )
-
-    def found(
-        self,
-        kind: str,
-        statement: int,
-        lanes: Iterable[int],
-        message: str,
-        buffer: str | None = None,
-        element: int | None = None,
-    ) -> None:
-        """Report something wrong."""
-        self.findings.add(kind, statement, self.index, lanes, message, buffer, element)
+    def view(
+        self, memory: SimulatedMemory | LaneBytes, dtype: np.dtype, name: str | None = None
+    ) -> MemoryView | LaneView:
+        """Memory, or a local buffer, as elements of a type."""
+        name = name or memory.name
+        if isinstance(memory, LaneBytes):
+            return LaneView(memory, dtype, name)
+        return MemoryView(memory, dtype, name)
 
     # Synchronisation.
 
@@ -250,7 +130,7 @@ class Workgroup:
         if mask is NOBODY:
             return
         if not self.traffic.hardware.lockstep:
-            self._whole_subgroups(mask, statement, "a barrier of the subgroup")
+            self.whole(mask, statement, "a barrier of the subgroup")
         for memory in self.memories:
             if memory.touches:
                 memory.touches.append(Touch(SUBGROUP_SYNC, statement, self.lane, 1, mask))
@@ -365,37 +245,6 @@ class Workgroup:
                     left_out,
                     f"{some(left_out)} take part in {what}, which does not name them",
                 )
-
-    def whole(self, mask: Any, statement: int, what: str, subgroups: int = 1) -> bool:
-        """Whether the subgroups take part with all lanes or none, as an instruction demands."""
-        if mask is NOBODY:
-            return False
-        self._whole_subgroups(mask, statement, what, subgroups)
-        return True
-
-    def _whole_subgroups(self, mask: Any, statement: int, what: str, subgroups: int = 1) -> None:
-        size = self.subgroup_size * subgroups
-        active = self.active(mask)
-        for start in range(0, self.lanes, size):
-            taking = active[start : start + size]
-            here = slice(start, min(start + size, self.lanes))
-            absent = np.flatnonzero(~taking & ~self.exited[here]) + start
-            if taking.any() and (absent.size or taking.size < size):
-                lanes = absent if absent.size else np.arange(start + taking.size, start + size)
-                self.found(
-                    SHUFFLE,
-                    statement,
-                    lanes,
-                    f"{what} is executed without {some(lanes)} of "
-                    + ("their subgroup" if subgroups == 1 else f"their {subgroups} subgroups"),
-                )
-
-    def subgroups_of(self, mask: Any) -> int:
-        """How many subgroups have lanes in a mask."""
-        if mask is None:
-            return self.subgroups
-        starts = range(0, self.lanes, self.subgroup_size)
-        return sum(bool(mask[start : start + self.subgroup_size].any()) for start in starts)
 
     def rounds(self, extent: Value, mask: Any, statement: int) -> int:
         """How often a loop runs for the lane that stays longest."""

@@ -1,10 +1,10 @@
 """What is reported of an interval between two barriers; see :mod:`.touches`."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tvm_iree_ext.simulator.base.findings import RACE, UNWAITED
+from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
+from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.simulator.races.touches import (
     ATOMIC,
     READ,
@@ -14,25 +14,21 @@ from tvm_iree_ext.simulator.races.touches import (
     units_and_lanes,
 )
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.simulated_memory import Memory
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
-
 _NONE, _ATOMICALLY, _SEVERAL = -1, -2, -3  # instead of the number of a workgroup
 _ACTIONS = {READ: "read", WRITE: "written", ATOMIC: "updated"}
 
 
-def report_races(rt: "Workgroup", memory: "Memory") -> None:
+def report_races(state: WorkgroupState, memory: SimulatedMemory) -> None:
     """Races among the lanes of a workgroup."""
-    for conflict in conflicts(memory.touches or [], memory.units, rt.lanes, rt.subgroup_size):
+    for conflict in conflicts(memory.touches or [], memory.units, state.lanes, state.subgroup_size):
         earlier, later = conflict.earlier, conflict.later
         one, two = conflict.earlier_lane, conflict.later_lane
         where = f"byte {conflict.unit * memory.unit} of {memory.name}"
         if memory.unit > 1:
             where = f"{memory.unit}-byte element {conflict.unit} of {memory.name}"
-        first = rt.findings.statement_text(earlier.statement)
+        first = state.findings.statement_text(earlier.statement)
         if one == two:
-            rt.found(
+            state.found(
                 UNWAITED,
                 later.statement,
                 (two,),
@@ -42,7 +38,7 @@ def report_races(rt: "Workgroup", memory: "Memory") -> None:
                 conflict.unit,
             )
         else:
-            rt.found(
+            state.found(
                 RACE,
                 later.statement,
                 (one, two),
@@ -53,7 +49,7 @@ def report_races(rt: "Workgroup", memory: "Memory") -> None:
             )
 
 
-def report_races_between_workgroups(rt: "Workgroup", memory: "Memory") -> None:
+def report_races_between_workgroups(state: WorkgroupState, memory: SimulatedMemory) -> None:
     """Elements of global memory that several workgroups have to do with, one of which writes."""
     writer, reader = memory.writer, memory.reader
     if writer is None or reader is None:
@@ -61,15 +57,15 @@ def report_races_between_workgroups(rt: "Workgroup", memory: "Memory") -> None:
     for touch in memory.touches or []:
         if touch.kind == SUBGROUP_SYNC:
             continue
-        unit, lane = units_and_lanes(touch, rt.lanes)
-        other = (writer[unit] != _NONE) & (writer[unit] != rt.number)
+        unit, lane = units_and_lanes(touch, state.lanes)
+        other = (writer[unit] != _NONE) & (writer[unit] != state.number)
         if touch.kind == ATOMIC:
             other &= writer[unit] != _ATOMICALLY
         if touch.kind != READ:
-            other |= (reader[unit] != _NONE) & (reader[unit] != rt.number)
+            other |= (reader[unit] != _NONE) & (reader[unit] != state.number)
         if other.any():
             at = int(np.argmax(other))
-            rt.found(
+            state.found(
                 RACE,
                 touch.statement,
                 (int(lane[at]),),
@@ -80,7 +76,7 @@ def report_races_between_workgroups(rt: "Workgroup", memory: "Memory") -> None:
                 int(unit[at]),
             )
         if touch.kind == READ:
-            mine = (reader[unit] == _NONE) | (reader[unit] == rt.number)
-            reader[unit] = np.where(mine, rt.number, _SEVERAL)
+            mine = (reader[unit] == _NONE) | (reader[unit] == state.number)
+            reader[unit] = np.where(mine, state.number, _SEVERAL)
         else:
-            writer[unit] = _ATOMICALLY if touch.kind == ATOMIC else rt.number
+            writer[unit] = _ATOMICALLY if touch.kind == ATOMIC else state.number

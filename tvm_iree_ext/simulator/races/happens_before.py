@@ -9,12 +9,12 @@ last, and when who read it since: an access to what its subgroup does not know t
 Lanes of one subgroup count as one.
 """
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.findings import RACE, UNWAITED
+from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
+from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.simulator.races.touches import (
     ATOMIC,
     ENDED,
@@ -24,23 +24,19 @@ from tvm_iree_ext.simulator.races.touches import (
     units_and_lanes,
 )
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.simulated_memory import Memory
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
-
 _BARRIERS = 64
 _NOBODY = -1
 _NEVER = np.iinfo(np.int32).max  # the clock of what nobody may use yet
 _WARPGROUP = 4  # subgroups
 
 
-class Order:
+class HappensBefore:
     """The clocks of a workgroup's parties."""
 
-    def __init__(self, rt: "Workgroup") -> None:
-        self._rt = rt
-        self.subgroups = rt.subgroups
-        self._warpgroups = -(-rt.subgroups // _WARPGROUP)
+    def __init__(self, state: WorkgroupState) -> None:
+        self._state = state
+        self.subgroups = state.subgroups
+        self._warpgroups = -(-state.subgroups // _WARPGROUP)
         self.readers = self.subgroups + self._warpgroups
         self._parties = self.readers
         self.clocks = np.zeros((self.subgroups, self.readers + _BARRIERS), np.int32)
@@ -57,7 +53,7 @@ class Order:
 
     def subgroups_in(self, active: np.ndarray) -> np.ndarray:
         """Those with active lanes."""
-        return np.unique(np.flatnonzero(active) // self._rt.subgroup_size)
+        return np.unique(np.flatnonzero(active) // self._state.subgroup_size)
 
     def join(self, active: np.ndarray) -> None:
         """A barrier of these lanes: each knows what all know."""
@@ -88,8 +84,10 @@ class Order:
 class OrderedLog:
     """What stands in for the log of a memory: every access is looked at when it happens."""
 
-    def __init__(self, order: Order, memory: "Memory", rt: "Workgroup") -> None:
-        self._order, self._memory, self._rt = order, memory, rt
+    def __init__(
+        self, order: HappensBefore, memory: SimulatedMemory, state: WorkgroupState
+    ) -> None:
+        self._order, self._memory, self._state = order, memory, state
         units = memory.units
         self.writer = np.full(units, _NOBODY, np.int32)
         self.written = np.zeros(units, np.int32)
@@ -102,9 +100,9 @@ class OrderedLog:
 
     def append(self, touch: Touch) -> None:
         """An access by lanes."""
-        unit, lane = units_and_lanes(touch, self._rt.lanes)
+        unit, lane = units_and_lanes(touch, self._state.lanes)
         unit = np.broadcast_to(unit, lane.shape)
-        subgroup = lane // self._rt.subgroup_size
+        subgroup = lane // self._state.subgroup_size
         for one in np.unique(subgroup):
             here = unit[subgroup == one]
             first = int(lane[subgroup == one][0])
@@ -128,7 +126,7 @@ class OrderedLog:
         self, units: np.ndarray, subgroup: int, clock: int, statement: int
     ) -> None:
         """The four subgroups from ``subgroup`` on read for ``wgmma``, until ``clock`` is waited."""
-        lane = subgroup * self._rt.subgroup_size
+        lane = subgroup * self._state.subgroup_size
         touch = Touch(READ, statement, units, 1, None)
         for one in range(subgroup, subgroup + _WARPGROUP):
             self._check_writer(units, one, lane, touch)
@@ -139,7 +137,7 @@ class OrderedLog:
         self, units: np.ndarray, lane: int, party: int, clock: int, statement: int
     ) -> None:
         """A copy that a lane starts writes, until the party's ``clock`` is waited for."""
-        subgroup = lane // self._rt.subgroup_size
+        subgroup = lane // self._state.subgroup_size
         touch = Touch(ATOMIC, statement, units, 1, None)
         self._check_writer(units, subgroup, lane, touch)
         self._check_readers(units, subgroup, lane, statement)
@@ -188,10 +186,10 @@ class OrderedLog:
     def _found(
         self, kind: str, unit: int, lane: int, statement: int, action: str, earlier: str, first: int
     ) -> None:
-        memory, rt = self._memory, self._rt
+        memory, state = self._memory, self._state
         where = f"{memory.unit}-byte element {unit} of {memory.name}"
-        text = rt.findings.statement_text(first)
-        rt.found(
+        text = state.findings.statement_text(first)
+        state.found(
             kind, statement, (lane,),
             f"{where} is {action} by lane {lane} while {earlier}; at {text}", memory.name, unit,
         )  # fmt: skip

@@ -23,7 +23,7 @@ from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan, host_plans
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import choose
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
 from tvm_iree_ext.simulator.runs.simulated_launch_plans import (
     array_shapes,

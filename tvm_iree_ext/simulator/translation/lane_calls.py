@@ -6,7 +6,7 @@ import numpy as np
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import SimulationError
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dtype_of
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.simulator.translation.value_calls import (

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import ir
 
 from tvm_iree_ext.base.errors import SimulationError
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.translation.python_source import Code, Emitter
 
 
@@ -127,7 +127,7 @@ class Expressions:
         key = (memory, dtype)
         if key not in self._views:
             self._views[key] = name = self.emitter.name("view")
-            self.emitter.line(f"{name} = {memory}.view({self.dtype(element_type(dtype))})", 0)
+            self.emitter.line(f"{name} = rt.view({memory}, {self.dtype(element_type(dtype))})", 0)
         return self._views[key]
 
     # Leaves.

@@ -12,9 +12,9 @@ import numpy as np
 from tvm import ir, tirx
 
 from tvm_iree_ext.base.errors import SimulationError
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.base.traffic import Hardware
-from tvm_iree_ext.simulator.machine.lane_values import element_type
-from tvm_iree_ext.simulator.machine.simulated_memory import NOBODY
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY
 from tvm_iree_ext.simulator.machine.value_functions import NAMES
 from tvm_iree_ext.simulator.translation import (
     lane_calls,
@@ -308,7 +308,7 @@ class _Statements:
     def _lane_view(self, buffer: Any, memory: str, dtype: str, size: int) -> None:
         text = self.emitter.name(str(buffer.name))
         kind = self.values.dtype(element_type(dtype))
-        self.emitter.line(f"{text} = {memory}.view({kind}, {str(buffer.name)!r})")
+        self.emitter.line(f"{text} = rt.view({memory}, {kind}, {str(buffer.name)!r})")
         self.values.buffers[buffer] = Binding(text, "lanes", dtype, size)
 
     def _DeclBuffer(self, node: Any) -> None:
@@ -328,7 +328,7 @@ class _Statements:
                 return
             name = self.emitter.name(str(buffer.name))
             kind = self.values.dtype(element)
-            self.emitter.line(f"{name} = {memory}.view({kind}, {str(buffer.name)!r})", 0)
+            self.emitter.line(f"{name} = rt.view({memory}, {kind}, {str(buffer.name)!r})", 0)
             self.values.buffers[buffer] = Binding(name, "view", dtype)
             self._size_parameter(base, buffer)
         elif base in self.values.buffers:

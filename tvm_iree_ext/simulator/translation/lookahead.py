@@ -8,7 +8,7 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.translation.lane_expressions import dtype_of, operator_name
 
 _COPIES = [f"ptx.cp_async_{cache}{form}" for cache in ("ca", "cg") for form in ("", "_src_size")]

@@ -5,7 +5,7 @@ from typing import Any
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import SimulationError
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.matrix_instructions import (
     kinds_of_llvm,
     kinds_of_ptx,

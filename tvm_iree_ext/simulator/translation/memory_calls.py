@@ -6,7 +6,7 @@ import numpy as np
 from tvm import tirx
 
 from tvm_iree_ext.base.errors import SimulationError
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.translation.lane_expressions import (
     Binding,
     Expressions,

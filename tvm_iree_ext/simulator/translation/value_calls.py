@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import SimulationError
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.value_functions import BINARY, UNARY, library_name
 from tvm_iree_ext.simulator.translation.lane_expressions import (
     Expressions,
@@ -153,7 +153,7 @@ def retyped(tr: Expressions, base: Pointer, dtype: str, offset: Code) -> Pointer
         index = tr.compose(f"{index.text} {scale}", index)
     if offset.constant != 0:
         index = tr.compose(f"{index.text} + {offset.text}", index, offset)
-    view = f"{base.view}.memory.view({tr.dtype(element_type(dtype))}, {base.view}.name)"
+    view = f"rt.view({base.view}.memory, {tr.dtype(element_type(dtype))}, {base.view}.name)"
     if element_type(dtype) == element_type(base.dtype):
         return Pointer(base.view, index, dtype)
     return Pointer(tr.emitter.here(view, True, "view").text, index, dtype)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tvm_iree_ext.base.errors import SimulationError
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.matrix_instructions import kinds_of_ptx, product_of
 from tvm_iree_ext.simulator.machine.warpgroup import encode
 from tvm_iree_ext.simulator.translation.lane_expressions import (

@@ -20,7 +20,7 @@ from tvm_iree_ext.schedules.gpu.collectives.through_shared import plan_staging
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Registers, Workgroup
 from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_condition, lane_table
 from tvm_iree_ext.simulator import device_functions, simulate
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.targets.names import make_target
 
 SM_80, GFX942 = (make_target(name) for name in ("cuda:sm_80", "rocm:gfx942"))

@@ -11,7 +11,7 @@ from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import (
     plan_warpgroup_matmul,
     warpgroup_config,
 )
-from tvm_iree_ext.simulator.machine.lane_values import element_type
+from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
 from tvm_iree_ext.targets.mma.mma_kinds import tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind

@@ -1,11 +1,10 @@
-"""Shared and global memory of a simulated kernel.
+"""Loads, stores and atomics of shared and global memory, as all lanes do them at once.
 
-Each buffer of shared or global memory is bytes with a bit per *unit* that says whether it was
-written; a unit is the smallest element that any view of the buffer has.  Every access is checked
-against the bounds and logged for :mod:`~tvm_iree_ext.simulator.races.touches`.
+Every access is checked against the bounds and logged for
+:mod:`~tvm_iree_ext.simulator.races.touches`.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,67 +15,21 @@ from tvm_iree_ext.simulator.base.findings import (
     UNINITIALISED,
     some,
 )
-from tvm_iree_ext.simulator.machine.lane_values import Origin, Poison, Value, parts
+from tvm_iree_ext.simulator.base.lane_values import Origin, Poison, Value, parts
+from tvm_iree_ext.simulator.base.simulated_memory import GLOBAL, SimulatedMemory
+from tvm_iree_ext.simulator.base.traffic import Pattern
+from tvm_iree_ext.simulator.base.workgroup_state import NOBODY, WorkgroupState
 from tvm_iree_ext.simulator.races.touches import ATOMIC, READ, WRITE, Touch
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.simulator.machine.workgroup import Workgroup
 
-GLOBAL = "global"
-
-
-class Nobody:
-    """The mask of no lane at all."""
-
-
-NOBODY = Nobody()
-
-
-class Memory:
-    """The bytes of a buffer in shared or global memory.
-
-    Attributes:
-        touches: the log since the last barrier, or what takes its place (:mod:`.happens_before`);
-            None for what the kernel only reads.
-        unfenced: units that were stored since the last fence before asynchronous readers; None
-            where there are none of those.
-        address: of the first byte, in the address space of its scope.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        space: str,
-        data: np.ndarray,
-        unit: int,
-        *,
-        written: bool,
-        logged: bool,
-        address: int = 0,
-    ) -> None:
-        self.name, self.space, self.data, self.unit, self.address = name, space, data, unit, address
-        self.units = len(data) // unit
-        self.valid = np.full(self.units, written)
-        self.complete = written
-        self.touches: Any = [] if logged else None
-        self.writer = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
-        self.reader = np.full(self.units, -1, np.int32) if logged and space == GLOBAL else None
-        self.poison: Origin | None = None
-        self.unfenced: np.ndarray | None = None
-
-    def view(self, dtype: np.dtype, name: str | None = None) -> "View":
-        """The memory as elements of a type."""
-        return View(self, dtype, name or self.name)
-
-
-class View:
+class MemoryView:
     """A buffer: memory, and how its bytes are read.
 
     Indices are of elements: a number where all lanes have the same, or ``[lanes]``.  ``count``
     consecutive elements from there are one access.
     """
 
-    def __init__(self, memory: Memory, dtype: np.dtype, name: str) -> None:
+    def __init__(self, memory: SimulatedMemory, dtype: np.dtype, name: str) -> None:
         self.memory, self.dtype, self.name = memory, dtype, name
         whole = len(memory.data) // dtype.itemsize * dtype.itemsize
         self.array = memory.data[:whole].view(dtype)
@@ -84,12 +37,12 @@ class View:
         self.ratio = max(1, dtype.itemsize // memory.unit)
 
     def load(
-        self, rt: "Workgroup", index: Value, mask: Any, statement: int, count: int = 1
+        self, state: WorkgroupState, index: Value, mask: Any, statement: int, count: int = 1
     ) -> Value:
         """The elements; ``[count, lanes]`` for more than one."""
         if mask is NOBODY:
             return self.dtype.type(0)
-        at, mask = self.inside(rt, index, mask, statement, count)
+        at, mask = self.inside(state, index, mask, statement, count)
         if mask is NOBODY:
             return self.dtype.type(0)
         memory = self.memory
@@ -99,7 +52,7 @@ class View:
             value = self.array[at]
         if not memory.complete:
             value = self._poisoned(value, at, count, statement)
-        rt.traffic_of(self, at, count, mask, statement, store=False)
+        self.count_access(state, at, count, mask, statement, store=False)
         if memory.touches is not None:
             memory.touches.append(Touch(READ, statement, at * self.ratio, count * self.ratio, mask))
         return value
@@ -127,7 +80,7 @@ class View:
 
     def store(
         self,
-        rt: "Workgroup",
+        state: WorkgroupState,
         index: Value,
         value: Value,
         mask: Any,
@@ -137,18 +90,18 @@ class View:
         """Store in the lanes of the mask; lanes that store into one element must agree."""
         if mask is NOBODY:
             return
-        at, mask = self.inside(rt, index, mask, statement, count)
+        at, mask = self.inside(state, index, mask, statement, count)
         if mask is NOBODY:
             return
-        pattern = rt.traffic_of(self, at, count, mask, statement, store=True)
-        self.write(rt, at, value, mask, statement, count, compare=pattern.duplicates)
+        pattern = self.count_access(state, at, count, mask, statement, store=True)
+        self.write(state, at, value, mask, statement, count, compare=pattern.duplicates)
         if self.memory.touches is not None:
             touch = Touch(WRITE, statement, at * self.ratio, count * self.ratio, mask)
             self.memory.touches.append(touch)
 
     def write(
         self,
-        rt: "Workgroup",
+        state: WorkgroupState,
         at: np.ndarray,
         value: Value,
         mask: np.ndarray | None,
@@ -159,17 +112,17 @@ class View:
     ) -> None:
         """Put values into memory, uncounted and unlogged."""
         number, bad, origin = parts(value)
-        places = np.broadcast_to(at, (rt.lanes,))
-        shape: tuple[int, ...] = (rt.lanes,)
+        places = np.broadcast_to(at, (state.lanes,))
+        shape: tuple[int, ...] = (state.lanes,)
         if count > 1:
-            places, shape = places + np.arange(count)[:, None], (count, rt.lanes)
+            places, shape = places + np.arange(count)[:, None], (count, state.lanes)
         number = np.broadcast_to(np.asarray(number, self.dtype), shape)
         bad = np.broadcast_to(bad, shape)
         if mask is not None:
             places, number, bad = places[..., mask], number[..., mask], bad[..., mask]
         self.array[places] = number
         if compare and not np.array_equal(_raw(self.array[places]), _raw(number)):
-            self._disagreement(rt, places, number, mask, statement)
+            self._disagreement(state, places, number, mask, statement)
         memory = self.memory
         if memory.unfenced is not None:
             for unit in range(self.ratio):
@@ -179,7 +132,7 @@ class View:
         if origin is not None and bad.any():
             memory.poison = origin
             if memory.space == GLOBAL:
-                rt.uninitialised(
+                state.uninitialised(
                     f"what is stored into element {places[bad][0]} of {self.name}",
                     Poison(number, bad, origin),
                     mask,
@@ -195,16 +148,21 @@ class View:
             memory.complete = False
 
     def _disagreement(
-        self, rt: "Workgroup", places: np.ndarray, number: np.ndarray, mask: Any, statement: int
+        self,
+        state: WorkgroupState,
+        places: np.ndarray,
+        number: np.ndarray,
+        mask: Any,
+        statement: int,
     ) -> None:
-        active = np.arange(rt.lanes) if mask is None else np.flatnonzero(mask)
+        active = np.arange(state.lanes) if mask is None else np.flatnonzero(mask)
         kept = self.array[places]
         wrong = (_raw(kept) != _raw(number)).any(axis=-1)
         at = tuple(int(axis[0]) for axis in np.nonzero(wrong))
         element, lane = int(places[at]), int(active[at[-1]])
         same = np.nonzero((places == element) & ~wrong)
         other = int(active[same[-1][0]])
-        rt.found(
+        state.found(
             DISAGREEMENT,
             statement,
             (lane, other),
@@ -215,22 +173,22 @@ class View:
         )
 
     def atomic(
-        self, rt: "Workgroup", index: Value, value: Value, mask: Any, statement: int, how: Any
+        self, state: WorkgroupState, index: Value, value: Value, mask: Any, statement: int, how: Any
     ) -> Value:
         """Combine by ``how`` (a ufunc) in the order of the lanes; gives what was there before."""
         if mask is NOBODY:
             return self.dtype.type(0)
-        at, mask = self.inside(rt, index, mask, statement, 1)
+        at, mask = self.inside(state, index, mask, statement, 1)
         if mask is NOBODY:
             return self.dtype.type(0)
-        rt.traffic_of(self, at, 1, mask, statement, store=True)
-        value = rt.decided("what is added atomically", value, mask, statement)
-        places = np.broadcast_to(at, (rt.lanes,))
-        number = np.broadcast_to(np.asarray(value, self.dtype), (rt.lanes,))
-        active = np.arange(rt.lanes) if mask is None else np.flatnonzero(mask)
+        self.count_access(state, at, 1, mask, statement, store=True)
+        value = state.decided("what is added atomically", value, mask, statement)
+        places = np.broadcast_to(at, (state.lanes,))
+        number = np.broadcast_to(np.asarray(value, self.dtype), (state.lanes,))
+        active = np.arange(state.lanes) if mask is None else np.flatnonzero(mask)
         if not self.memory.complete and not self.valid_at(places[active], 1).all():
             first = int(places[active][int(np.argmin(self.valid_at(places[active], 1)))])
-            rt.found(
+            state.found(
                 UNINITIALISED,
                 statement,
                 active[:1],
@@ -238,7 +196,7 @@ class View:
                 self.name,
                 first,
             )
-        before = np.zeros(rt.lanes, self.dtype)
+        before = np.zeros(state.lanes, self.dtype)
         for lane in active:  # one after the other: each sees what those before it did
             before[lane] = self.array[places[lane]]
             self.array[places[lane]] = how(before[lane], number[lane])
@@ -247,12 +205,27 @@ class View:
             self.memory.touches.append(touch)
         return before
 
+    def count_access(
+        self,
+        state: WorkgroupState,
+        at: np.ndarray,
+        count: int,
+        mask: Any,
+        statement: int,
+        *,
+        store: bool,
+    ) -> Pattern:
+        """Note the memory traffic of an access."""
+        first = at if at.ndim else np.broadcast_to(at, (state.lanes,))
+        space, nbytes = self.memory.space, self.dtype.itemsize
+        return state.traffic.note(statement, space, self.name, store, first, nbytes, count, mask)
+
     def inside(
-        self, rt: "Workgroup", index: Value, mask: Any, statement: int, count: int
+        self, state: WorkgroupState, index: Value, mask: Any, statement: int, count: int
     ) -> tuple[np.ndarray, Any]:
         """The index, 0 in lanes without a part; and the mask without lanes out of bounds."""
         if type(index) is Poison:
-            index = rt.decided(f"an index into {self.name}", index, mask, statement)
+            index = state.decided(f"an index into {self.name}", index, mask, statement)
         at = np.asarray(index)
         last = self.size - count
         if at.ndim == 0:
@@ -263,14 +236,14 @@ class View:
                 at = np.where(mask, at, 0)
             if last >= 0 and at.min() >= 0 and at.max() <= last:
                 if count > 1:
-                    self._aligned(rt, at, count, statement)
+                    self._aligned(state, at, count, statement)
                 return at, mask
-        wrong: Any = np.broadcast_to((at < 0) | (at > last), (rt.lanes,)) & rt.active(mask)
+        wrong: Any = np.broadcast_to((at < 0) | (at > last), (state.lanes,)) & state.active(mask)
         lanes = np.flatnonzero(wrong)
-        element = int(np.broadcast_to(at, (rt.lanes,))[lanes[0]]) if lanes.size else 0
+        element = int(np.broadcast_to(at, (state.lanes,))[lanes[0]]) if lanes.size else 0
         span = f"elements {element}..{element + count - 1}" if count > 1 else f"element {element}"
         if lanes.size:
-            rt.found(
+            state.found(
                 BOUNDS,
                 statement,
                 lanes,
@@ -278,15 +251,15 @@ class View:
                 self.name,
                 element,
             )
-        return np.where(wrong, 0, at), rt.without(mask, wrong)
+        return np.where(wrong, 0, at), state.without(mask, wrong)
 
-    def _aligned(self, rt: "Workgroup", at: np.ndarray, count: int, statement: int) -> None:
+    def _aligned(self, state: WorkgroupState, at: np.ndarray, count: int, statement: int) -> None:
         """A vector access must be aligned to its width, or to 16 bytes if it is wider."""
         width = count * self.dtype.itemsize
         natural = min(width & -width, 16) // self.dtype.itemsize
         if natural > 1 and (at % natural).any():
             lanes = np.flatnonzero(at % natural)
-            rt.found(
+            state.found(
                 MISALIGNED,
                 statement,
                 lanes,
