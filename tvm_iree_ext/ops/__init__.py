@@ -9,6 +9,7 @@ from tvm_iree_ext.ops.families.arg_compare.arg_compare import arg_compare
 from tvm_iree_ext.ops.families.attention.attention import attention, online_attention
 from tvm_iree_ext.ops.families.contraction.contraction import contraction, matmul
 from tvm_iree_ext.ops.families.conv_2d.conv_2d_constructor import conv_2d
+from tvm_iree_ext.ops.families.custom_op import custom_op_tiles as tiles
 from tvm_iree_ext.ops.families.custom_op.custom_op import IteratorType, custom_op
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import exp_reduction
 from tvm_iree_ext.ops.families.fft.fft import fft
@@ -51,6 +52,7 @@ __all__ = [
     "scan",
     "scatter",
     "sort",
+    "tiles",
     "topk",
     "topk_v2",
     "unpack",
