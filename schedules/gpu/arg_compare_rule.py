@@ -20,10 +20,10 @@ from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape

@@ -16,7 +16,8 @@ from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
-from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan, plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     MatmulOperands,
     MatmulShape,

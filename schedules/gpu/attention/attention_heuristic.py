@@ -9,8 +9,10 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan, plan_attention
+from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
+from tvm_iree_ext.schedules.gpu.attention.attention_planning import plan_attention
 from tvm_iree_ext.schedules.gpu.attention.attention_products import first_kinds, is_multiply_add
+from tvm_iree_ext.schedules.gpu.attention.attention_registers import attention_registers
 from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 from tvm_iree_ext.targets.mma.mma_kinds import Mma
 
@@ -56,7 +58,7 @@ def _resident(plan: AttentionPlan, chip: GpuChip) -> float:
     try:
         found = occupancy(
             chip,
-            registers=plan.registers,
+            registers=attention_registers(plan),
             shared_memory_bytes=plan.shared_memory_bytes,
             lanes=plan.subgroups * plan.lanes,
             subgroup_size=plan.lanes,

@@ -32,18 +32,12 @@ from tvm_iree_ext.schedules.gpu.attention.attention_products import (
 )
 from tvm_iree_ext.schedules.gpu.attention.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention.attention_shared import FragmentReads, Tile, TileWrites
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import (
-    FragmentLoad,
-    Source,
-    TileCopy,
-    vector,
-    where,
-    wide,
-)
+from tvm_iree_ext.schedules.gpu.attention.attention_tiles import FragmentLoad, Source, TileCopy
 from tvm_iree_ext.schedules.gpu.attention.attention_workgroup import AttentionWorkgroup
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import emit_conversion
 from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Registers, Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lanes import vector, where, wide
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.tir.tir_expressions import i64, known
 

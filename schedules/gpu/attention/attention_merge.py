@@ -18,8 +18,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.emit import At, Index, divide
 from tvm_iree_ext.schedules.gpu.attention.attention_softmax import ScoreDomain
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.emit.chip_math import exp2, held, largest
+from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.tir.tir_expressions import i64
 

@@ -10,7 +10,7 @@ from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.emit import Index
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import Lanes, wide
+from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes, wide
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.tir.tir_expressions import known
 
@@ -30,7 +30,7 @@ class Place:
 
     plan: AttentionPlan
     operands: AttentionOperands
-    lanes: Lanes
+    lanes: WorkgroupLanes
     outer: dict[int, Any]
     row_dims: Ints
     row_count: Index

@@ -14,10 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
@@ -27,7 +25,6 @@ from tvm_iree_ext.schedules.gpu.attention.attention_products import (
     Feed,
     acc_coordinates,
     is_multiply_add,
-    product_kinds,
 )
 from tvm_iree_ext.schedules.gpu.attention.attention_rows import Rows, rows_of
 from tvm_iree_ext.schedules.gpu.attention.attention_shared import (
@@ -38,9 +35,8 @@ from tvm_iree_ext.schedules.gpu.attention.attention_shared import (
     padded_tile,
     with_fewest_passes,
 )
-from tvm_iree_ext.schedules.gpu.products.register_model import attention_registers
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
-from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, subgroup_size
+from tvm_iree_ext.targets.gpu import GpuChip
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
 
@@ -309,59 +305,3 @@ class AttentionPlan:
         """Of a workgroup."""
         tiles = (self.key_tile, self.value_tile, self.query_tile, self.weight_tile)
         return sum(tile.bytes for tile in tiles if tile)
-
-    @property
-    def registers(self) -> int:
-        """Of a lane, as far as they can be foreseen."""
-        return attention_registers(self)
-
-
-def plan_attention(op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:
-    """Derive a kernel's layouts and check them against the chip.
-
-    Raises:
-        ScheduleError: for a config that the chip or the op cannot have, saying why.
-    """
-    chip, size = gpu_chip(target), subgroup_size(target)
-    first, second, column_major = product_kinds(chip, size, op, config.mma_kind)
-    subgroups, rows, keys = (
-        config.subgroups["m"], config.workgroup_tile["m"], config.reduction_tile["k2"],
-    )  # fmt: skip
-    row_tiles = rows // (subgroups * first.m)
-    plan = AttentionPlan(op, config, chip, size, first, second, column_major, row_tiles)
-    lanes = subgroups * size
-    reasons = {
-        f"{first.name} is not on {chip.name}": not (is_multiply_add(first) or first.on(chip.name)),
-        f"{first.name} is for subgroups of {first.subgroup_size} lanes, not {size}": (
-            first.subgroup_size != size
-        ),
-        f"{rows} rows are no multiple of {subgroups} subgroups of {first.m}": (
-            rows % (subgroups * first.m) != 0 or rows < 1
-        ),
-        f"{keys} keys are no multiple of {first.n} and {second.k}": (
-            keys % first.n != 0 or keys % second.k != 0 or keys < 1
-        ),
-        f"{lanes} lanes; a workgroup has at most {chip.max_lanes}": lanes > chip.max_lanes,
-    }
-    for reason, holds in reasons.items():
-        if holds:
-            raise ScheduleError(f"gpu.attention: {reason}")
-    if plan.output_slots is None:
-        raise ScheduleError(f"gpu.attention: {first.name} and {second.name} spread rows unalike")
-    if plan.feed is Feed.SHUFFLE and list(order := second.operand("lhs").storage_order) != sorted(
-        order
-    ):
-        raise ScheduleError(
-            f"gpu.attention: {second.name} takes weights in an order that shuffles do not give"
-        )
-    if plan.shared_memory_bytes > chip.shared_memory_bytes:
-        raise ScheduleError(
-            f"gpu.attention: tiles of {keys} keys take {plan.shared_memory_bytes} bytes of shared"
-            f" memory; a workgroup of {chip.name} has {chip.shared_memory_bytes}"
-        )
-    if plan.registers > chip.max_registers:
-        raise ScheduleError(
-            f"gpu.attention: a lane needs some {plan.registers} registers for {plan.row_tiles} x"
-            f" {first.m} rows and {keys} keys; {chip.name} has {chip.max_registers}"
-        )
-    return plan

@@ -11,7 +11,8 @@ from tvm_iree_ext.schedules.gpu.attention.attention_place import Place
 from tvm_iree_ext.schedules.gpu.attention.attention_products import acc_coordinates
 from tvm_iree_ext.schedules.gpu.attention.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention.attention_softmax import Softmax
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import Source, vector, where, wide
+from tvm_iree_ext.schedules.gpu.attention.attention_tiles import Source
+from tvm_iree_ext.schedules.gpu.emit.lanes import vector, where, wide
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.tir.tir_expressions import run
 

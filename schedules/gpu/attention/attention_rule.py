@@ -17,7 +17,8 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
 from tvm_iree_ext.schedules.gpu.attention.attention_heuristic import ALGORITHM, attention_config
 from tvm_iree_ext.schedules.gpu.attention.attention_kernel import attention_kernel
-from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan, plan_attention
+from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
+from tvm_iree_ext.schedules.gpu.attention.attention_planning import plan_attention
 from tvm_iree_ext.schedules.gpu.attention.attention_products import first_kinds
 from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
     WARPGROUP_ALGORITHM,

@@ -10,8 +10,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules.gpu.attention.attention_place import Place
 from tvm_iree_ext.schedules.gpu.attention.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention.attention_softmax import ScoreDomain
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import vector, wide
 from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held, as_held_dtype, held
+from tvm_iree_ext.schedules.gpu.emit.lanes import vector, wide
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.tir.tir_expressions import cast, i64, known
 

@@ -17,10 +17,10 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import Lanes
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shuffled
 from tvm_iree_ext.schedules.gpu.emit.chip_math import exp2, held, largest
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 
 _LOG2E = math.log2(math.e)
@@ -58,7 +58,9 @@ class ScoreDomain:
 class Softmax:
     """The statistics of a lane's rows while a kernel is emitted."""
 
-    def __init__(self, plan: AttentionPlan, operands: AttentionOperands, lanes: Lanes) -> None:
+    def __init__(
+        self, plan: AttentionPlan, operands: AttentionOperands, lanes: WorkgroupLanes
+    ) -> None:
         self.plan, self.operands, self.lanes = plan, operands, lanes
         self.domain = ScoreDomain.of(plan.op)
         self.dtype = plan.op.compute_dtype

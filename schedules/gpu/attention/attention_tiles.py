@@ -4,12 +4,10 @@ Who moves what follows from layouts, as tables over lanes; a table becomes an ex
 lane's id that is bound once, and what differs by the same for all lanes is a constant beside it.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from tvm import tirx
 from tvm.script import tirx as T
 from tvm.tirx.script import builder as I
@@ -20,65 +18,10 @@ from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.emit import Index, Space, View
 from tvm_iree_ext.schedules.gpu.attention.attention_shared import FragmentReads, TileWrites
 from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held, as_held_dtype
-from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_condition, lane_table
+from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_condition
+from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes, vector, where, wide
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.tir.tir_expressions import i64, known
-
-
-@contextmanager
-def where(condition: Any) -> Iterator[None]:
-    """What follows is done where the condition holds; always, where it is None."""
-    with ExitStack() as stack:
-        if condition is not None:
-            stack.enter_context(I.If(condition))
-            stack.enter_context(I.Then())
-        yield
-
-
-class Lanes:
-    """The lanes of a workgroup while a kernel is emitted: tables as expressions of their ids."""
-
-    def __init__(self, subgroup: Any, lane: Any, subgroups: int, size: int, kind: str) -> None:
-        self.subgroup, self.lane = subgroup, lane
-        self.subgroups, self.size, self.kind = subgroups, size, kind
-        self._bound: dict[bytes, Any] = {}
-
-    @property
-    def scope(self) -> str:
-        """Of shared memory."""
-        return "shared.dyn" if self.kind == "cuda" else "shared"
-
-    def table(self, values: np.ndarray) -> Any:
-        """``values[lane]`` or ``values[subgroup, lane]``, bound when it is first asked for.
-
-        All tables of a loop must be asked for before it: what is bound inside is unknown after.
-        """
-        values = np.asarray(values)
-        if values.ndim == 1:
-            values = np.broadcast_to(values, (self.subgroups, self.size))
-        first = int(values.flat[0])
-        shape = np.ascontiguousarray(values - first).tobytes()
-        if not np.any(values - first):
-            return tirx.const(first, "int32")
-        if shape not in self._bound:
-            self._bound[shape] = I.Bind(lane_table(values - first, self.subgroup, self.lane))
-        return self._bound[shape] + first if first else self._bound[shape]
-
-    def barrier(self) -> None:
-        """All lanes of the workgroup wait for each other."""
-        I.evaluate(T.tvm_storage_sync(self.scope))
-
-
-def vector(start: Any, count: int) -> Any:
-    """The indices of a run."""
-    return tirx.Ramp(start, tirx.const(1, "int32"), count) if count > 1 else start
-
-
-def wide(value: Any) -> Any:
-    """An index of 64 bits."""
-    if isinstance(value, int) or str(value.ty.dtype) == "int64":
-        return i64(value)
-    return tirx.Cast("int64", value)
 
 
 @dataclass(frozen=True)
@@ -143,7 +86,7 @@ class TileCopy:
         writes: who copies what, and where it lies.
     """
 
-    def __init__(self, lanes: Lanes, source: Source, writes: TileWrites) -> None:
+    def __init__(self, lanes: WorkgroupLanes, source: Source, writes: TileWrites) -> None:
         self.lanes, self.source, self.writes, self.tile = lanes, source, writes, writes.tile
         tile = self.tile
         self.buffer = I.alloc_buffer(
@@ -249,7 +192,9 @@ class FragmentLoad:
             all pointers to shared memory for the same, and would add barriers.
     """
 
-    def __init__(self, lanes: Lanes, buffer: Any, reads: FragmentReads, once: bool = False) -> None:
+    def __init__(
+        self, lanes: WorkgroupLanes, buffer: Any, reads: FragmentReads, once: bool = False
+    ) -> None:
         self.lanes, self.buffer, self.reads, self.once = lanes, buffer, reads, once
 
     def bind(self, firsts: Sequence[Ints]) -> None:

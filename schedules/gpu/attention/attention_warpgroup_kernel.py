@@ -12,7 +12,6 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.intrin import mbarrier, wgmma
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.attention.attention_kernel import ALIGNMENT_BYTES
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import Lanes, vector, where
 from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
     BOX_COLUMNS,
     SUBGROUPS,
@@ -20,6 +19,7 @@ from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
     WarpgroupAttention,
 )
 from tvm_iree_ext.schedules.gpu.attention.attention_workgroup import AttentionWorkgroup
+from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes, vector, where
 from tvm_iree_ext.schedules.gpu.products.warpgroup_kernel import FEW, MANY, either, from_lane
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.tir.tir_expressions import i64, known
@@ -56,7 +56,9 @@ class _Kernel(AttentionWorkgroup):
         ):
             self.number = number
             subgroup = number // _LANES - SUBGROUPS
-            self.lanes = Lanes(subgroup, number % _LANES, self.plan.subgroups, _LANES, "cuda")
+            self.lanes = WorkgroupLanes(
+                subgroup, number % _LANES, self.plan.subgroups, _LANES, "cuda"
+            )
             yield workgroup
 
     def _map(self, name: str) -> Any:

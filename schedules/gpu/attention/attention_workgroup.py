@@ -21,8 +21,9 @@ from tvm_iree_ext.schedules.gpu.attention.attention_products import Feed
 from tvm_iree_ext.schedules.gpu.attention.attention_results import Results
 from tvm_iree_ext.schedules.gpu.attention.attention_scores import ScoreMask
 from tvm_iree_ext.schedules.gpu.attention.attention_softmax import ScoreDomain, Softmax
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import Lanes, Source, vector, wide
+from tvm_iree_ext.schedules.gpu.attention.attention_tiles import Source
 from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held
+from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes, vector, wide
 from tvm_iree_ext.schedules.gpu.sblocks.launch_bounds import LEAST_WORKGROUPS
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.tir.tir_expressions import i64, known
@@ -97,7 +98,7 @@ class AttentionWorkgroup(ABC):
             # Else ptxas would rather spill than have fewer workgroups on a core.
             I.attr(0, LEAST_WORKGROUPS, 1),
         ):
-            self.lanes = Lanes(subgroup, lane, plan.subgroups, plan.lanes, plan.chip.kind)
+            self.lanes = WorkgroupLanes(subgroup, lane, plan.subgroups, plan.lanes, plan.chip.kind)
             yield workgroup
 
     def _source(self, name: str, rows: Ints, columns: Ints) -> Source:

@@ -12,8 +12,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.emit import Index, i64
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import wide
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.tir.tir_expressions import Expr
 

@@ -18,8 +18,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
+from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import (
     WorkgroupShape,
     for_each,

@@ -22,7 +22,6 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, divide, i64, known
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import (
     emit_conversion,
     shared_elements,
@@ -30,6 +29,7 @@ from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import (
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import digits
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import Registers, Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import known_factor
 from tvm_iree_ext.schedules.shared.lines import Flat, Lines

@@ -9,8 +9,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import i64
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import digits
+from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.loops.loops_lanes import (
     At,

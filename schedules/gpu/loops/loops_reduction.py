@@ -22,8 +22,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import where, wide
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values, digits
+from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.loops.loops_lanes import At, is_whole, spread, stored_places
 from tvm_iree_ext.schedules.shared.loops.loops_combiners import Combiner, combiner_of

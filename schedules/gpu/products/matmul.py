@@ -28,7 +28,9 @@ from tvm_iree_ext.intrin.tensor_intrins import MmaIntrins, mma_intrins
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.transform import permute
 from tvm_iree_ext.schedules.gpu.products.matmul_blocks import MatmulBlocks, TilePlan, shared_name
-from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan, plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     SIDES,
     MatmulOperands,
@@ -91,7 +93,7 @@ def _limited_workgroups(plan: MatmulPlan) -> int | None:
     if plan.chip.kind != "cuda":
         return None
     try:
-        found = plan.occupancy
+        found = MatmulRegisters(plan).occupancy
     except TargetError:  # registers that only ptxas can save
         return None
     open_sums = plan.mma.kind == "fma" and any(map(plan.shape.has_open_rows, SIDES))

@@ -10,7 +10,9 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.intrin.fragments import fragment_lanes
 from tvm_iree_ext.layout.analysis import Placement, coalescing
 from tvm_iree_ext.schedules.gpu.products.matmul_cost import Tiling, cost_us
-from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan, plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
@@ -169,7 +171,7 @@ class _Search:
                 plan = self.staged(one)
             except ScheduleError:
                 continue
-            workgroups = self.cores * plan.occupancy.workgroups_per_core
+            workgroups = self.cores * MatmulRegisters(plan).occupancy.workgroups_per_core
             found[replace(plan.config, workgroups=workgroups)] = self._cost(tile, 1, workgroups)
         return found
 
@@ -210,7 +212,7 @@ class _Search:
             except ScheduleError as error:
                 refused = error
                 continue
-            if lean and not plan.registers.scalars_suffice:
+            if lean and not MatmulRegisters(plan).scalars_suffice:
                 refused = ScheduleError(f"matmul by {self.mma.name}: too few scalar registers")
                 continue
             faults = (_alone(plan), plan.has_bank_conflicts)

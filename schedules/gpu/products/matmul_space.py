@@ -8,7 +8,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, Form, Space, form, refusal
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import multiplying_kinds
-from tvm_iree_ext.schedules.gpu.products.matmul_plan import check_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import check_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MMA, matmul_numbers
 from tvm_iree_ext.targets.gpu import gpu_chip

@@ -21,8 +21,8 @@ from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import i64, known
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import wide
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
+from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.schedules.gpu.emit.launches import for_each, global_memory, workgroup
 from tvm_iree_ext.schedules.gpu.sort.sort_network import Sorted, SortOperands, SortShape
 from tvm_iree_ext.schedules.gpu.sort.sort_tile import PLACE_BITS, SortTile

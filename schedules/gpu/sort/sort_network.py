@@ -13,7 +13,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import wide
+from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.schedules.gpu.emit.launches import WorkgroupShape, workgroup
 from tvm_iree_ext.schedules.gpu.sort.sort_tile import (
     Order,

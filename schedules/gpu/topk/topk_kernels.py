@@ -18,8 +18,8 @@ from tvm_iree_ext.ops.base.comparators import is_nan
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import i64
-from tvm_iree_ext.schedules.gpu.attention.attention_tiles import wide
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
+from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.schedules.gpu.emit.launches import for_each, global_memory, workgroup
 from tvm_iree_ext.schedules.gpu.sort.sort_merge import emit_merges
 from tvm_iree_ext.schedules.gpu.sort.sort_network import Sorted, SortShape, emit_network

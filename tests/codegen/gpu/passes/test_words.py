@@ -9,7 +9,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
-from tvm_iree_ext.schedules.gpu.products.matmul_plan import plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
 from tvm_iree_ext.simulator import device_functions, simulate

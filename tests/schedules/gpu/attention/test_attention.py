@@ -10,7 +10,7 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.attention import run_reference, tolerance
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
-from tvm_iree_ext.schedules.gpu.attention.attention_plan import plan_attention
+from tvm_iree_ext.schedules.gpu.attention.attention_planning import plan_attention
 from tvm_iree_ext.schedules.gpu.attention.attention_products import Feed
 from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function

@@ -11,7 +11,7 @@ from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config, matmul_kind
-from tvm_iree_ext.schedules.gpu.products.matmul_plan import check_matmul, plan_matmul
+from tvm_iree_ext.schedules.gpu.products.matmul_planning import check_matmul, plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
 from tvm_iree_ext.schedules.gpu.sblocks.launch_bounds import LEAST_WORKGROUPS

@@ -1,4 +1,4 @@
-"""Registers that kernels will need, foreseen before a compiler counts them.
+"""Registers of a lane that a product will need, foreseen before a compiler counts them.
 
 What is multiplied and summed follows from the layouts.  The rest is what ``ptxas`` and LLVM were
 seen to take for kernels of many shapes: rough, but enough to refuse tiles that would spill, and to
@@ -7,20 +7,14 @@ tell how many workgroups a core will have.
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 from tvm import DataType
 
-from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
-from tvm_iree_ext.schedules.gpu.attention.attention_products import Feed, is_multiply_add
-from tvm_iree_ext.schedules.gpu.attention.attention_shared import Tile
+from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES
+from tvm_iree_ext.targets.gpu import Occupancy, occupancy
 
-if TYPE_CHECKING:
-    from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
-    from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
-
-_OVERHEAD = {"matmul": 40, "attention": 48}  # for addresses and the like
+_OVERHEAD = 40  # for addresses and the like
 _MORE = 8  # for an epilogue's operands, and integer sums in it; for each dim beyond three, or open
 _CONVERTING = {"cuda": 24, "rocm": 64}  # for an operand that is converted: LLVM does all at once
 _MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a prologue, as above
@@ -33,16 +27,29 @@ _MORE_SCALARS = 20  # for extents that are known at call time, or for steps that
 _SHARED = 3  # as many for a row where steps are shared: its number in each tile is kept, and sums
 _CONDITION = 3  # for one of a row: its limit, which gfx9 has in no instruction, and its lanes
 _WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
-_MASK_ADDRESSES = 8
-# Of a row tile, for exponentials of doubles: ptxas computes polynomials of many at once.
-_EXPONENTIALS = {"cuda": 24, "rocm": 0}
 
 
 @dataclass(frozen=True)
 class MatmulRegisters:
     """Those of a product: 32-bit registers of a lane, and a subgroup's scalar ones."""
 
-    plan: "MatmulPlan"
+    plan: MatmulPlan
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """Of a core.
+
+        Raises:
+            TargetError: where not even one workgroup would fit.
+        """
+        chip, size = self.plan.chip, self.plan.mma.subgroup_size
+        return occupancy(
+            chip,
+            registers=min(self.total, chip.max_registers),
+            shared_memory_bytes=self.plan.shared_memory_bytes,
+            lanes=self.plan.config.num_subgroups * size,
+            subgroup_size=size,
+        )
 
     @property
     def total(self) -> int:
@@ -55,7 +62,7 @@ class MatmulRegisters:
         plan, mma = self.plan, self.plan.mma
         m, n = plan.config.tiles
         lhs, rhs, acc = mma.lhs, mma.rhs, mma.acc
-        assert lhs is not None  # all three are checked by plan_matmul
+        assert lhs is not None  # all three are checked when it is planned
         assert rhs is not None
         assert acc is not None
         # What is read in less than 32 bits has a register of its own until it is stored.
@@ -81,7 +88,7 @@ class MatmulRegisters:
         narrow = sum(plan.runs[side] * plan.memory_bits(side) < 32 for side in SIDES) * _NARROW
         more = (shape.epilogue_bits > 0) * (1 + shape.result_dtype.startswith("int"))
         more += shape.more_dims + (shape.m, shape.n, shape.k).count(None)
-        usual = _OVERHEAD["matmul"] + converting + narrow + more * _MORE
+        usual = _OVERHEAD + converting + narrow + more * _MORE
         most = plan.chip.max_registers // 2
         at_once = sum(self._loads(side) * plan.runs[side] for side in SIDES if plan.converts(side))
         found = min(usual, most) + max(0, at_once - _AT_ONCE.get(plan.chip.kind, at_once))
@@ -151,46 +158,3 @@ class MatmulRegisters:
         """Whether ``ptxas`` makes halves of 8-bit floats first, which take twice the registers."""
         plan = self.plan
         return plan.chip.name.rstrip("a") in _WITHOUT_FP8_SYNC and plan.mma.a.startswith("f8")
-
-
-def attention_registers(plan: "AttentionPlan") -> int:
-    """32-bit registers of a lane for what attention multiplies and sums, and the rest."""
-    op, first, second = plan.op, plan.first, plan.second
-    words = item_bytes(op.compute_dtype) // 4
-    scores = plan.score_tiles * first.operand("acc").elements_per_lane
-    per_row = words * scores
-    per_row += words * plan.column_tiles * second.operand("acc").elements_per_lane
-    if plan.product_dtypes[1] != op.compute_dtype:
-        per_row += scores * item_bytes(plan.product_dtypes[1]) // 4
-    if plan.feed is Feed.SHUFFLE:
-        per_row += plan.weight_steps * second.operand("lhs").registers
-    if not plan.query_in_shared:
-        per_row += plan.depth_steps * first.operand("lhs").registers
-    fragments = max(
-        mma.operand("rhs").registers * (1 if is_multiply_add(mma) else 4)
-        + (mma.operand("lhs").registers if plan.query_in_shared else 0)
-        for mma in (first, second)
-    )
-    if op.compute_dtype == "float64":  # whose fragments are not held meanwhile
-        fragments = max(fragments, plan.row_tiles * _EXPONENTIALS[plan.chip.kind])
-    others = _OVERHEAD["attention"] + _mask_registers(plan, scores)
-    others += _narrow_registers(plan, "key", plan.key_tile)
-    others += _narrow_registers(plan, "value", plan.value_tile)
-    return plan.row_tiles * per_row + fragments + others
-
-
-def _narrow_registers(plan: "AttentionPlan", name: str, tile: Tile) -> int:
-    """Of a lane, for a tile of which no 32 bits lie side by side in memory, beyond its words.
-
-    Each element has a register on its way to shared memory, and one for its address.
-    """
-    writes, bits = plan.writes(name, tile), 8 * item_bytes(plan.op.types[name].dtype)
-    return 0 if writes.run * bits >= 32 else 2 * writes.count - writes.count * bits // 32
-
-
-def _mask_registers(plan: "AttentionPlan", scores: int) -> int:
-    """Of a lane, for what is added to the scores of a row tile; a mask of bits is used up."""
-    mask = plan.op.types.get("mask")
-    if mask is None or mask.dtype not in FLOATS:
-        return 0
-    return scores * item_bytes(mask.dtype) // 4 + _MASK_ADDRESSES
