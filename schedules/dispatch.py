@@ -8,7 +8,7 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Space
+from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_rule import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention.attention_rule import CpuAttention
 from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import CpuContraction
@@ -69,7 +69,7 @@ class Rule(Protocol):
     def heuristic(self, op: Any, target: Target) -> LoweringConfig:
         """The config for an op that was never tuned; ``op`` is one that the rule applies to."""
 
-    def space(self, op: Any, target: Target) -> Space:
+    def space(self, op: Any, target: Target) -> TuningSpace:
         """The configs that tuning may try, that of the heuristic among them."""
 
     def lower(self, op: Any, target: Target, config: LoweringConfig) -> ir.IRModule:

@@ -121,7 +121,7 @@ def _with(config: LoweringConfig, name: str, value: Value) -> LoweringConfig:
 
 
 @dataclass(frozen=True)
-class Space:
+class TuningSpace:
     """All configs that a tuner may try, the heuristic's among them.
 
     Attributes:
@@ -137,12 +137,12 @@ class Space:
         heuristic: LoweringConfig,
         forms: Sequence[Form],
         accept: Callable[[LoweringConfig], str | None] = lambda _: None,
-    ) -> "Space":
+    ) -> "TuningSpace":
         """The forms whose base is accepted; that of the heuristic's config stands first."""
         first = next((one for one in forms if one.places(heuristic) is not None), None)
         rest = [one for one in forms if one is not first and accept(one.base) is None]
         first = Form(heuristic, ()) if first is None else replace(first, base=heuristic)
-        return Space((first, *rest), accept)
+        return TuningSpace((first, *rest), accept)
 
     @cached_property
     def size(self) -> int:
@@ -209,9 +209,9 @@ def other_place(place: int, count: int, rng: random.Random) -> int:
     return rng.choice([one for one in range(count) if one != place])
 
 
-def one_point(config: LoweringConfig) -> Space:
+def one_point(config: LoweringConfig) -> TuningSpace:
     """The space of a rule that has nothing to choose."""
-    return Space((Form(config, ()),))
+    return TuningSpace((Form(config, ()),))
 
 
 def refusal(check: Callable[[], object]) -> str | None:
@@ -235,7 +235,7 @@ def tiles_of(extent: int | None, sizes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({min(size, extent) for size in sizes}))
 
 
-def around(config: LoweringConfig) -> Space:
+def around(config: LoweringConfig) -> TuningSpace:
     """What lies around a config: its tiles and shares in powers of two, its vectors halved.
 
     For rules whose numbers are free of one another.
@@ -251,7 +251,7 @@ def around(config: LoweringConfig) -> Space:
         choices.append(Choice("splits", (1, *_scaled(config.splits))))
     if config.streaming:
         choices.append(Choice("streaming", (False,)))
-    return Space((form(config, *choices),))
+    return TuningSpace((form(config, *choices),))
 
 
 def _scaled(size: int) -> tuple[int, ...]:

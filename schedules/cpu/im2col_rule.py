@@ -29,7 +29,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, stream_run, streams
-from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
 from tvm_iree_ext.targets.cpu import cpu_features
 
 # Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
@@ -91,7 +91,7 @@ class _Loops:
         """The whole function."""
         op = self.op
         rows = tuple(range(op.batch_rank + len(op.m_offset)))
-        space = Space(tuple(self.shape))
+        space = IterationSpace(tuple(self.shape))
         loop = I.parallel if self.config.parallel else I.serial
         count = space.count(rows)
         if not self.config.streaming:
@@ -106,7 +106,7 @@ class _Loops:
                 self._task(space, rows, task)
             fence()
 
-    def _task(self, space: Space, rows: Sequence[int], task: Expr) -> None:
+    def _task(self, space: IterationSpace, rows: Sequence[int], task: Expr) -> None:
         """A row of the result."""
         op = self.op
         at = space.spread(task, rows)
@@ -150,7 +150,7 @@ class _Loops:
         op = self.op
         outer = len(op.k_offset) - 1
         extents = self.shape[len(place) :]
-        loops = Space(tuple(extents[:-1]))
+        loops = IterationSpace(tuple(extents[:-1]))
         axes = tuple(range(outer))
         with serial(loops.count(axes)) as flat:
             at = loops.spread(flat, axes)
@@ -262,9 +262,9 @@ def _longest_run(op: Im2col) -> int | None:
     return min(prod(extents[:-1]), extents[-1])
 
 
-def _divisors(extents: Sequence[Index]) -> Space:
+def _divisors(extents: Sequence[Index]) -> IterationSpace:
     """A space to divide by: where TVM reasons that an extent would be 0, it fails to compile."""
-    return Space(tuple(emit.larger(extent, 1) for extent in extents))
+    return IterationSpace(tuple(emit.larger(extent, 1) for extent in extents))
 
 
 def _stays_inside(op: Im2col) -> bool:

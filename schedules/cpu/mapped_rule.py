@@ -33,7 +33,6 @@ from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
 _SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
-_LINE_BYTES = 64
 _TILE = 32  # rows and columns of a tile: so many cache lines of either tensor
 
 
@@ -93,7 +92,7 @@ class _Kernel:
         self.domain_words, self.other_words = emit.flat_words(domain), emit.flat_words(other)
         self.tasks = Tasks(config.splits, config.parallel)
         self.analyzer = sym.Analyzer()
-        self.lanes = min(16, _LINE_BYTES // item_bytes(op.dtype))
+        self.lanes = min(16, emit.LINE_BYTES // item_bytes(op.dtype))
 
     def extent(self, extent: Extent) -> Index:
         """An extent as a number, or an expression where it is a symbol."""
@@ -118,7 +117,7 @@ class _Kernel:
             if self.config.algorithm == "rows":
                 first, stop = self.tasks.share(task, emit.product(outer))
             else:
-                line = _LINE_BYTES // item_bytes(self.op.dtype)
+                line = emit.LINE_BYTES // item_bytes(self.op.dtype)
                 low, high = self.tasks.share(task, length, line)
             with serial(stop, first) as number:
                 at = [I.Bind(i64(one)) for one in spread(number, outer)]

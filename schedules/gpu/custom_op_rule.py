@@ -24,7 +24,7 @@ from tvm_iree_ext.ops.families.custom_op.custom_op_canonical import tiled
 from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, in_memory
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.shared.loop_nest_tiles import tile_sizes
@@ -69,14 +69,14 @@ class GpuCustomOp(GpuRule):
             subgroups={"workgroup": _SUBGROUPS},
         )
 
-    def space(self, op: CustomOp, target: Target) -> Space:
+    def space(self, op: CustomOp, target: Target) -> TuningSpace:
         """Other tiles, and more or fewer subgroups."""
         config = self.heuristic(op, target)
         choices = [Choice("subgroups.workgroup", (1, 2, 4, 8))]
         for field in ("workgroup_tile", "reduction_tile"):
             for name, size in getattr(config, field).items():
                 choices.append(Choice(f"{field}.{name}", tuple({max(1, size // 2), size})))
-        return Space((form(config, *choices),))
+        return TuningSpace((form(config, *choices),))
 
     def lower(self, op: CustomOp, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.

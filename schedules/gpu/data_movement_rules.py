@@ -27,7 +27,7 @@ from tvm_iree_ext.ops.families.pack import Packing
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
 from tvm_iree_ext.schedules.gpu.sblocks.access_runs import transposed_dims, widest_run
@@ -56,14 +56,14 @@ class GpuDataMovement(GpuRule):
             vector_lanes=max(widest_run(sch, block) for block in root_blocks(sch)),
         )
 
-    def space(self, op: Op, target: Target) -> Space:
+    def space(self, op: Op, target: Target) -> TuningSpace:
         """Fewer or more subgroups, and narrower accesses."""
         config = self.heuristic(op, target)
         narrower = powers_of_two(1, config.vector_lanes)
         choices = [lane_choice(target), Choice("vector_lanes", narrower)]
         if config.algorithm == "transposed":
             choices.append(Choice("algorithm", ("transposed", "elementwise")))
-        return Space((form(config, *choices),))
+        return TuningSpace((form(config, *choices),))
 
     def lower(self, op: Op, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.

@@ -16,7 +16,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
@@ -39,11 +39,11 @@ class GpuWinograd(GpuRule):
         """Workgroups small enough for the registers of a tile in each lane."""
         return LoweringConfig(algorithm="tiles", workgroup_tile={"lanes": _LANES})
 
-    def space(self, op: Winograd, target: Target) -> Space:
+    def space(self, op: Winograd, target: Target) -> TuningSpace:
         """The lanes of a workgroup."""
         lanes = powers_of_two(subgroup_size(target), 256)
         choice = Choice("workgroup_tile.lanes", lanes)
-        return Space((form(self.heuristic(op, target), choice),))
+        return TuningSpace((form(self.heuristic(op, target), choice),))
 
     def lower(self, op: Winograd, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.

@@ -12,7 +12,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.codegen.vector_math import COARSE, NEGATIVE_EXP2
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64, known, serial
 
 _LOG2E = math.log2(math.e)
 
@@ -54,7 +54,7 @@ class AttentionOperands:
     """The PrimFunc's parameters while it is built, and what they contribute to a score."""
 
     op: Attention
-    space: Space
+    space: IterationSpace
     views: Mapping[str, View]
     scale: Expr
     scaling: ScoreScaling
@@ -75,7 +75,7 @@ class AttentionOperands:
         I.func_name(op.entry)
         I.func_attr(attributes)
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
-        space = Space.of(op.extents, symbols)
+        space = IterationSpace.of(op.extents, symbols)
         views: dict[str, View] = {}
         scale: Expr = tirx.const(op.scale or 0.0, op.compute_dtype)
         for operand in op.signature.operands:

@@ -15,7 +15,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64, serial
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation, Plan
 
 _LOG2E = math.log2(math.e)
@@ -27,7 +27,7 @@ class Operands:
 
     op: ExpReduction
     plan: Plan
-    space: Space
+    space: IterationSpace
     views: Mapping[str, View]
 
     @staticmethod
@@ -44,7 +44,7 @@ class Operands:
         extents = [
             emit.product([parameters.extent(extent) for extent in group]) for group in plan.extents
         ]
-        space = Space(tuple(extents))
+        space = IterationSpace(tuple(extents))
         views = {}
         for operand in op.signature.operands:
             name = operand.name.replace("init", "output").replace("result", "output")

@@ -11,7 +11,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Space, value_of
+from tvm_iree_ext.schedules.base.space import TuningSpace, value_of
 from tvm_iree_ext.tuning.search.trace_carrier import Carrier
 
 Model = Literal["xgboost", "random", "none"]
@@ -25,7 +25,7 @@ _DEPTH, _ETA, _PATIENCE = 5, 0.3, 10
 _TILES = ("workgroup_tile", "reduction_tile", "register_tile", "subgroups")
 
 
-def features(space: Space, config: LoweringConfig) -> list[float]:
+def features(space: TuningSpace, config: LoweringConfig) -> list[float]:
     """A config as numbers: those that may be chosen, and what tiles multiply to, as logarithms."""
     names = dict.fromkeys(choice.name for form in space.forms for choice in form.choices)
     found: list[float] = []

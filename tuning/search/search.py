@@ -17,7 +17,7 @@ from tvm.s_tir.meta_schedule import _ffi_api
 from tvm.s_tir.meta_schedule.logging import get_logger, get_logging_func
 from tvm.target import Target
 
-from tvm_iree_ext.schedules.base.space import Decisions, Space, other_place
+from tvm_iree_ext.schedules.base.space import Decisions, TuningSpace, other_place
 from tvm_iree_ext.tuning.search.cost_model import Model, make_model
 from tvm_iree_ext.tuning.search.trace_carrier import Carrier
 
@@ -35,7 +35,7 @@ class Search:
 
     def __init__(
         self,
-        space: Space,
+        space: TuningSpace,
         target: Target,
         *,
         described: Mapping[str, Any] | None = None,
@@ -111,7 +111,7 @@ class Search:
 class Enumeration:
     """Every point of a small space, in an order by chance: there is nothing to learn."""
 
-    def __init__(self, space: Space, batch: int, seed: int) -> None:
+    def __init__(self, space: TuningSpace, batch: int, seed: int) -> None:
         self._points, self._batch = list(space.points()), batch
         random.Random(seed).shuffle(self._points)
 
@@ -129,7 +129,7 @@ class Enumeration:
 
 
 def make_search(
-    space: Space,
+    space: TuningSpace,
     target: Target,
     *,
     described: Mapping[str, Any],

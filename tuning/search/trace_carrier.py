@@ -17,7 +17,7 @@ from tvm.s_tir.schedule import Trace
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.schedules.base.space import Decisions, Form, Space
+from tvm_iree_ext.schedules.base.space import Decisions, Form, TuningSpace
 
 _BLOCK = "choices"
 _FORM = "form"  # the annotation that says which form the schedule is of
@@ -26,7 +26,7 @@ _FORM = "form"  # the annotation that says which form the schedule is of
 class Carrier:
     """A space and the module whose schedules stand for its points."""
 
-    def __init__(self, space: Space, described: Mapping[str, Any]) -> None:
+    def __init__(self, space: TuningSpace, described: Mapping[str, Any]) -> None:
         """``described``: what the space is for, so that two carriers are told apart."""
         self.space, self._name = space, json.dumps(described, sort_keys=True)
 

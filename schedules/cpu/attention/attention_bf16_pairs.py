@@ -24,7 +24,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention.attention_lanes import Lanes
 from tvm_iree_ext.schedules.cpu.products.dot_products import PAIRS, DotProduct, dot_product_of
-from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64, known, serial
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -264,4 +264,4 @@ def _pairs_of(operands: AttentionOperands, name: str) -> View:
     extents = list(operands.space.extents)
     extents[dim] = (known(extents[dim]) or 0) // 2
     buffer = I.decl_buffer(shape, WORD, data=view.buffer.data, align=2)
-    return View(buffer, view.map, Space(tuple(extents)))
+    return View(buffer, view.map, IterationSpace(tuple(extents)))

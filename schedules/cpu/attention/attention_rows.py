@@ -23,7 +23,6 @@ from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 
-_LINE_BYTES = 64
 _BYTES_AHEAD = 16 * 1024  # what is fetched by then comes from memory in time
 
 
@@ -217,7 +216,7 @@ class _Rows:
         """
         view, keys = self.views[name], self.op.dims["k2"]
         in_order = len(keys) == 1 and view.map.axes[-2:] == (keys, self.op.dims[role])
-        in_line = max(1, _LINE_BYTES // (self.lanes * item_bytes(view.dtype)))
+        in_line = max(1, emit.LINE_BYTES // (self.lanes * item_bytes(view.dtype)))
         if self.config.stages == 1 or name in self.config.promote or not in_order:
             return lambda key, first, i: None
         flat = emit.flat(view.buffer)

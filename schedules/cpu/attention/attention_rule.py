@@ -8,7 +8,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.cpu.attention.attention_amx_tiles import (
     KEYS,
     tile_product,
@@ -77,7 +77,7 @@ class CpuAttention(CpuRule):
             return self._rows_config(op, features, lanes)
         return self._lanes_config(op, features, lanes, _forms(op, features)[0])
 
-    def space(self, op: Attention, target: Target) -> Space:
+    def space(self, op: Attention, target: Target) -> TuningSpace:
         """Tiles of rows and keys, register tiles, what is copied first; rows for few of them."""
         features, usual = cpu_features(target), self.heuristic(op, target)
         full = features.lanes(item_bytes(op.compute_dtype) * 8)
@@ -137,7 +137,7 @@ class CpuAttention(CpuRule):
                 return f"{needed} vectors do not fit {features.vector_registers} registers"
             return refusal(lambda: _check(op, self.check(config), features))
 
-        return Space.of(usual, forms, accept)
+        return TuningSpace.of(usual, forms, accept)
 
     def _lanes_config(
         self, op: Attention, features: CpuFeatures, lanes: int, algorithm: str

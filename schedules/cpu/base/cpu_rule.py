@@ -7,7 +7,7 @@ from tvm.target import Target
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Space, around
+from tvm_iree_ext.schedules.base.space import TuningSpace, around
 
 
 class CpuRule:
@@ -28,7 +28,7 @@ class CpuRule:
         """The config for an op that was never tuned; each rule has its own."""
         raise NotImplementedError
 
-    def space(self, op: Any, target: Target) -> Space:
+    def space(self, op: Any, target: Target) -> TuningSpace:
         """What lies around the heuristic's config; rules that know more say more."""
         return around(self.heuristic(op, target))
 

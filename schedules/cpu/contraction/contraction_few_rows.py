@@ -26,7 +26,16 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.products.register_tiles import odd_lines, zeros
-from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, held_index, i64, known, serial
+from tvm_iree_ext.schedules.emit import (
+    At,
+    Expr,
+    Index,
+    IterationSpace,
+    held_index,
+    i64,
+    known,
+    serial,
+)
 
 # Vectors that a matrix is multiplied with at once.
 _MOST_ROWS = 8
@@ -80,7 +89,7 @@ class VectorLoops:
         plan, operands = self.plan, self.operands
         slabs = operands.space.count(plan.slabs)
         columns = emit.smaller(self.block, self.wide)
-        space = Space((slabs, emit.ceil_div(self.wide, self.block)))
+        space = IterationSpace((slabs, emit.ceil_div(self.wide, self.block)))
         loop = I.parallel if self.config.parallel else I.serial
         with loop(i64(0), i64(space.count((0, 1)))) as task:
             at = space.spread(task, (0, 1))

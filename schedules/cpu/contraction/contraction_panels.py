@@ -51,7 +51,16 @@ from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     panels,
     zeros,
 )
-from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, held_index, i64, known, serial
+from tvm_iree_ext.schedules.emit import (
+    At,
+    Expr,
+    Index,
+    IterationSpace,
+    held_index,
+    i64,
+    known,
+    serial,
+)
 
 # Vectors of rows that are packed at once: by squares of vectors, where runs of memory are of rows.
 _VECTORS_OF_ROWS = 3
@@ -120,7 +129,7 @@ class PanelLoops:
         """All blocks of the result."""
         plan, operands = self.plan, self.operands
         slabs = operands.space.count(plan.slabs)
-        space = Space(
+        space = IterationSpace(
             (slabs, emit.ceil_div(self.high, self.block_m), emit.ceil_div(self.wide, self.block_n))
         )
         # A vector that ends with the row is whole.

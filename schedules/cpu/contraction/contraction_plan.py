@@ -19,7 +19,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, Index, Space, View, i64
+from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64
 from tvm_iree_ext.schedules.shared.contraction_dims import Dims, FusedDims
 from tvm_iree_ext.tir.tir_expressions import cast
 
@@ -152,7 +152,7 @@ class Operands:
         parameters = Parameters.declare(declared or plan.op)
         self.buffers = parameters.buffers
         extents = [emit.product([parameters.extent(e) for e in group]) for group in plan.extents]
-        self.space = Space(tuple(extents))
+        self.space = IterationSpace(tuple(extents))
         self.views: dict[str, View] = {}
         for name, one in plan.maps.items():
             if name == "result" and without:

@@ -12,7 +12,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Space, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.contraction.contraction_amx_tiles import TileLoops
 from tvm_iree_ext.schedules.cpu.contraction.contraction_blocks import Grid
@@ -100,7 +100,7 @@ class CpuContraction(CpuRule):
         parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
         return panels_config(plan, features, parallel)
 
-    def space(self, op: Contraction, target: Target) -> Space:
+    def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Blocks, register tiles, depth, what is packed; the panels, too, for few rows."""
         features, plan = cpu_features(target), Plan(op)
         usual = self.heuristic(op, target)

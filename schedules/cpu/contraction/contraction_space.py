@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Plan
 from tvm_iree_ext.schedules.cpu.products.amx import TILE
 from tvm_iree_ext.targets.cpu import CpuFeatures
@@ -27,7 +27,7 @@ def contraction_space(
     panels: LoweringConfig | None,
     features: CpuFeatures,
     check: Callable[[LoweringConfig], str | None],
-) -> Space:
+) -> TuningSpace:
     """The configs around ``usual``, and those of ``panels``, where that is another form.
 
     Refused are register tiles that would be spilled, and what ``check`` refuses.
@@ -68,7 +68,7 @@ def contraction_space(
                 return f"{needed} vectors do not fit {features.vector_registers} registers"
         return check(config)
 
-    return Space.of(usual, forms, accept)
+    return TuningSpace.of(usual, forms, accept)
 
 
 def _blocks(extent: int | None) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH
-from tvm_iree_ext.schedules.emit import Expr, Index, Space, held_index, i64, known, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, known, serial
 
 # Elements of a filter from which on it is packed or transformed by several threads.
 _PARALLEL_FILTER = 1 << 15
@@ -74,7 +74,7 @@ class ConvLoops(ABC):
         width = emit.smaller(wide, most)
         lines = emit.smaller(high, _divided(pixels, width))
         lines = held_index(lines)
-        space = Space((groups, _ceil_div(high, lines), emit.ceil_div(wide, most), parts))
+        space = IterationSpace((groups, _ceil_div(high, lines), emit.ceil_div(wide, most), parts))
         axes = (0, 1, 2, 3)
         loop = I.parallel if self.config.parallel else I.serial
         with loop(i64(0), i64(space.count(axes))) as task:

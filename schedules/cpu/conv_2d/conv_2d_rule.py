@@ -13,7 +13,7 @@ from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_depthwise import DepthwiseLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_direct import DirectLoops, band_elements
@@ -91,7 +91,7 @@ class CpuConv2d(CpuRule):
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
         return self._configs(op, cpu_features(target))[0]
 
-    def space(self, op: Conv2d, target: Target) -> Space:
+    def space(self, op: Conv2d, target: Target) -> TuningSpace:
         """Lines and columns of a task, register tiles, depth, parts of the filters."""
         features = cpu_features(target)
         usual, *others = self._configs(op, features)
@@ -125,7 +125,7 @@ class CpuConv2d(CpuRule):
             own += choices
             own += [in_depth] if base.reduction_tile else []
             forms.append(form(base, *own))
-        return Space.of(usual, forms, accept)
+        return TuningSpace.of(usual, forms, accept)
 
     def _configs(self, op: Conv2d, features: CpuFeatures) -> list[LoweringConfig]:
         """One for each form there is, the best first."""

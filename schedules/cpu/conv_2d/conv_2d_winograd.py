@@ -29,7 +29,7 @@ from tvm_iree_ext.schedules.cpu.winograd.winograd_row import (
     vectors_at_once,
 )
 from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import Vectors, over_channels
-from tvm_iree_ext.schedules.emit import Expr, Index, Space, held_index, i64, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, serial
 
 # Channels of a filter that are transformed at once: where filters are innermost, and where they are
 # to be transposed.
@@ -75,7 +75,7 @@ class WinogradLoops(ConvLoops):
         op, channels = self.op, self.group_channels
         chunk = min(_IN_PLACE if op.channels_last else _TRANSPOSED, channels)
         chunks = emit.ceil_div(channels, chunk)
-        space = Space((op.groups, chunks))
+        space = IterationSpace((op.groups, chunks))
         with self.over_filter(op.groups * chunks) as index:
             at = space.spread(index, (0, 1))
             group, first = held_index(at[0]), I.Bind(i64(at[1]) * chunk)

@@ -19,7 +19,6 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
 _UNIT = 4096  # elements that are worth finding their place by divisions
 _CHUNK = 4096  # elements of a row, at most, that belong to one task
-_LINE_BYTES = 64
 _MOST_SWEPT = 512  # lines of a row of which most are read: what the first cache holds
 _PIECE = 32  # elements between which lines are asked for
 
@@ -27,7 +26,7 @@ _PIECE = 32  # elements between which lines are asked for
 def strided_config(walk: Walk, item: int, cores: int, parallel: bool) -> LoweringConfig:
     """The usual config of a walk over elements of ``item`` bytes."""
     extents = walk.loops.extents
-    lanes = min(16, _LINE_BYTES // item)
+    lanes = min(16, emit.LINE_BYTES // item)
     crossing = walk.crossing
     if crossing is not None:
         while lanes > 1 and lanes > min(extents[crossing], extents[-1]):
@@ -239,7 +238,7 @@ class _Mover:
                 gather(j)
             return
         # The row after this one, line by line while this one is gathered.
-        size = _LINE_BYTES // item_bytes(str(memory.near.dtype))
+        size = emit.LINE_BYTES // item_bytes(str(memory.near.dtype))
         pieces = self.chunk // _PIECE
         with serial(pieces) as piece:
             each = -(-lines // pieces)
@@ -269,7 +268,7 @@ class _Mover:
         if not (self.memory.loads and varying and isinstance(step, int) and step):
             return None
         straight = all(known(one.moves.get("far", 0)) == 1 for one in varying)
-        lines = step * item_bytes(str(self.memory.near.dtype)) // _LINE_BYTES
+        lines = step * item_bytes(str(self.memory.near.dtype)) // emit.LINE_BYTES
         whole = self.chunk == self.loops.extents[-1] and self.chunk >= _PIECE
         near = 1 < lines <= min(_MOST_SWEPT, 2 * self.chunk)
         return lines if straight and whole and near else None

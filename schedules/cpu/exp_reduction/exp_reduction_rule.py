@@ -11,7 +11,7 @@ from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_nests import Nests
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import Parts
@@ -66,7 +66,7 @@ class CpuExpReduction(CpuRule):
             parallel=bool(op.signature.symbols) or points > _SERIAL_POINTS,
         )
 
-    def space(self, op: ExpReduction, target: Target) -> Space:
+    def space(self, op: ExpReduction, target: Target) -> TuningSpace:
         """Rows and keys of a task, register tiles, parts of the keys."""
         features, plan, usual = cpu_features(target), Plan(op), self.heuristic(op, target)
         keys = tuple(CHAINS * many for many in (1, 2, 4, 8, 16, 32, 64))
@@ -91,7 +91,7 @@ class CpuExpReduction(CpuRule):
                 return f"{needed} vectors do not fit {features.vector_registers} registers"
             return refusal(lambda: _check(plan, self.check(config)))
 
-        return Space.of(usual, forms, accept)
+        return TuningSpace.of(usual, forms, accept)
 
     def lower(self, op: ExpReduction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.

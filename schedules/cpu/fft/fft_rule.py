@@ -11,7 +11,7 @@ from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of, goes_in_lanes, passes
 from tvm_iree_ext.schedules.cpu.fft.fft_stage import stage_kernel
@@ -35,11 +35,11 @@ class CpuFft(CpuRule):
         large = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
         return LoweringConfig(vector_lanes=lanes, parallel=large)
 
-    def space(self, op: Fft, target: Target) -> Space:
+    def space(self, op: Fft, target: Target) -> TuningSpace:
         """The vectors, and whether there are threads."""
         usual = self.heuristic(op, target)
         lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 2),))
-        return Space((form(usual, lanes, Choice("parallel", (False, True))),))
+        return TuningSpace((form(usual, lanes, Choice("parallel", (False, True))),))
 
     def lower(self, op: Fft, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -105,7 +105,7 @@ class CpuFftTransform(CpuRule):
             parallel=dynamic or op.flops() > _SERIAL_FLOPS,
         )
 
-    def space(self, op: FftTransform, target: Target) -> Space:
+    def space(self, op: FftTransform, target: Target) -> TuningSpace:
         """The largest radix, the vectors, within a row or across rows, who shares a row."""
         usual, features = self.heuristic(op, target), cpu_features(target)
         most = 32 if features.vector_registers >= 32 else 16
@@ -128,7 +128,9 @@ class CpuFftTransform(CpuRule):
             first = usual.register_tile.get("columns", values[0])
             row = replace(usual, algorithm="row", register_tile={**tile, "columns": first})
             forms.append(form(row, radix, columns, lanes, rows, splits, parallel))
-        return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
+        return TuningSpace.of(
+            usual, forms, lambda one: refusal(lambda: _check(op, self.check(one)))
+        )
 
     @staticmethod
     def lanes(op: FftTransform, features: CpuFeatures) -> int:

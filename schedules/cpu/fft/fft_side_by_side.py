@@ -24,8 +24,6 @@ from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, Registers
 from tvm_iree_ext.schedules.shared.fft.fft_operands import TransformOperands
 
-_LINE_BYTES = 64
-
 
 class SideBySide:
     """The kernel under construction."""
@@ -208,7 +206,7 @@ class SideBySide:
         """Have so many elements of each buffer fetched, from a flat place on."""
         for buffer in buffers:
             if buffer is not None:
-                for place in range(0, count, _LINE_BYTES // item_bytes(self.op.dtype)):
+                for place in range(0, count, emit.LINE_BYTES // item_bytes(self.op.dtype)):
                     emit.prefetch(buffer, *self.operands.flat(first + place), nearest=True)
 
     def result_place(self, k: Expr) -> Expr:

@@ -151,7 +151,7 @@ class _Loops:
         if steps[-1] > 1:
             tiles = max(1, tiles // steps[-1])
         shares = emit.ceil_div(counts[-1], tiles)
-        places = emit.Space((*counts[:-1], shares))
+        places = emit.IterationSpace((*counts[:-1], shares))
         every = tuple(range(self.rank))
         loop = I.parallel if self.config.parallel else I.serial
         with loop(i64(0), i64(places.count(every))) as task:

@@ -10,7 +10,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import streams
 from tvm_iree_ext.schedules.cpu.scan.scan_columns import begin_in_parts, columns_kernel
@@ -108,7 +108,7 @@ class CpuScan(CpuRule):
             streaming=_streams(op, target, length),
         )
 
-    def space(self, op: Scan, target: Target) -> Space:
+    def space(self, op: Scan, target: Target) -> TuningSpace:
         """The forms that the op takes: chunks of a line, vectors of a step, who shares a line."""
         usual, cores = self.heuristic(op, target), cpu_features(target).cores
         lanes = Choice("vector_lanes", (usual.vector_lanes // 2, usual.vector_lanes))
@@ -136,7 +136,9 @@ class CpuScan(CpuRule):
                 form(lines, lanes, parallel, streaming),
                 form(replace(lines, algorithm="rows", streaming=False), parallel),
             ]
-        return Space.of(usual, forms, lambda one: refusal(lambda: _check(op, self.check(one))))
+        return TuningSpace.of(
+            usual, forms, lambda one: refusal(lambda: _check(op, self.check(one)))
+        )
 
     def lower(self, op: Scan, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.

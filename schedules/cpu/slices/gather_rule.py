@@ -22,7 +22,6 @@ from tvm_iree_ext.targets.cpu import cpu_features
 
 _SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
-_LINE_BYTES = 64
 
 
 class CpuGather(CpuRule):
@@ -73,7 +72,7 @@ def _emit(op: Gather, config: LoweringConfig) -> None:
         if config.algorithm == "batch":
             first, stop = tasks.share(task, operands.positions)
         else:
-            low, high = tasks.share(task, operands.run, _LINE_BYTES // item_bytes(op.dtype))
+            low, high = tasks.share(task, operands.run, emit.LINE_BYTES // item_bytes(op.dtype))
         with serial(stop, first) as position:
             row, touched = operands.address(position)
             start = row * i64(operands.tail)

@@ -40,7 +40,6 @@ _SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than
 _TILE = 1024  # batch positions whose addresses are found at once; they stay in the L1 cache
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 _BLOCK_BYTES = 4096  # rows owned in one piece: a page, or at least a cache line
-_LINE_BYTES = 64
 _L1_BYTES = 32 * 1024
 _NEAR_BYTES = 512 * 1024  # a tensor of this size stays in the L2 cache
 _LINES_FETCHED = 64  # at once, into the L2 cache: more than wait for the L1
@@ -110,7 +109,7 @@ def _block_rows(op: Scatter, tasks: int) -> int:
     most = _BLOCK_BYTES // row_bytes
     if rows is not None:
         most = min(most, rows // (8 * tasks))
-    most = max(most, _LINE_BYTES // row_bytes, 1)
+    most = max(most, emit.LINE_BYTES // row_bytes, 1)
     return 1 << (most.bit_length() - 1)
 
 
@@ -183,14 +182,14 @@ class _Kernel:
 
     def columns(self, task: Expr) -> None:
         """A part of every window."""
-        line = _LINE_BYTES // item_bytes(self.op.dtype)
+        line = emit.LINE_BYTES // item_bytes(self.op.dtype)
         first, last = self.tasks.share(task, self.operands.run, line)
         stop = i64(self.operands.positions)
         self.apply(i64(0), stop, lambda row: None, lambda start: (first, last))
 
     def ranges(self, task: Expr) -> None:
         """What falls into a range of the tensor."""
-        line = _LINE_BYTES // item_bytes(self.op.dtype)
+        line = emit.LINE_BYTES // item_bytes(self.op.dtype)
         low, high = self.tasks.share(task, self.total, line)
         run = i64(self.operands.run)
         last_run = self.operands.run_offset(i64(self.operands.runs) - 1)
@@ -260,7 +259,7 @@ class _Kernel:
         item = item_bytes(self.op.dtype)
         if run is None or (full is not None and full * item <= _NEAR_BYTES):
             return []
-        lines = list(range(0, run, _LINE_BYTES // item))[:_LINES_FETCHED]
+        lines = list(range(0, run, emit.LINE_BYTES // item))[:_LINES_FETCHED]
         # Runs that begin inside of a line reach into one more.
         return lines if run == 1 or len(lines) == _LINES_FETCHED else [*lines, run - 1]
 

@@ -19,8 +19,6 @@ from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
 
-_CACHE_LINE_BYTES = 64
-
 # Elements are moved as they lie in memory; what TVM would convert on the way goes as bits.
 _STORED = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}
 
@@ -115,7 +113,7 @@ class Lines:
                 body(*self.in_place(line))
             return
         widest = max(item_bytes(dtype) for dtype in self.op.dtypes)
-        width = _CACHE_LINE_BYTES // widest
+        width = emit.LINE_BYTES // widest
         inner = known(self.inner)
         if inner is not None:
             width = min(width, inner)

@@ -9,7 +9,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.sort.sort_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.sort.sort_merge import merge_kernel
@@ -125,7 +125,7 @@ class CpuSort(CpuRule):
             parallel=parallel,
         )
 
-    def space(self, op: Sort, target: Target) -> Space:
+    def space(self, op: Sort, target: Target) -> TuningSpace:
         """Every algorithm that the op takes: its digits, runs, rows, vectors and shares."""
         usual, features = self.heuristic(op, target), cpu_features(target)
         widest = features.lanes(max(item_bytes(dtype) for dtype in op.dtypes) * 8)
@@ -164,7 +164,7 @@ class CpuSort(CpuRule):
                 return f"a network of {length} elements is slower than the others"
             return refusal(lambda: _check(op, target, self.check(config)))
 
-        return Space.of(usual, forms, refused)
+        return TuningSpace.of(usual, forms, refused)
 
     @staticmethod
     def _base(

@@ -10,9 +10,10 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.base.comparators import region_dtype
 from tvm_iree_ext.ops.families.topk.topk import Topk
+from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.topk.topk_batches import batches_kernel, kept_rows
 from tvm_iree_ext.schedules.cpu.topk.topk_scan import scan_kernel
@@ -48,7 +49,7 @@ _SHORT, _SHORT_DIGIT_BITS = 2048, 8
 _ROWS_KEPT, _MORE_ROWS = 2, 2
 _MOST_ROWS = 64  # beyond, they are in memory more than in registers
 _BLOCK = 8  # vectors
-_LINE_BYTES, _LINES = 64, 4  # of the cache, of strewn lines that are walked together; measured
+_LINES = 4  # of the cache, of strewn lines that are walked together; measured
 
 _MOST_VECTORS = 64
 _LARGEST_DIGIT_BITS = 16
@@ -107,7 +108,7 @@ class CpuTopk(CpuRule):
             parallel=total is None or total >= _SERIAL_CANDIDATES,
         )
 
-    def space(self, op: Topk, target: Target) -> Space:
+    def space(self, op: Topk, target: Target) -> TuningSpace:
         """How candidates are kept, the blocks that are looked at, the digits, who shares a line."""
         usual, features = self.heuristic(op, target), cpu_features(target)
         cores, widest = features.cores, features.lanes(_item(op) * 8)
@@ -136,7 +137,7 @@ class CpuTopk(CpuRule):
                 return f"k is {op.k}: a candidate would move too many slots"
             return refusal(lambda: _check(op, target, self.check(config)))
 
-        return Space.of(usual, forms, refused)
+        return TuningSpace.of(usual, forms, refused)
 
     def lower(self, op: Topk, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -173,7 +174,7 @@ def _columns(op: Topk, cores: int) -> int:
     Of lines that begin inside a line of the cache, few would have most of them fetched twice.
     """
     shape = op.types["values"].shape
-    line = _LINE_BYTES // item_bytes(op.types["values"].dtype)
+    line = emit.LINE_BYTES // item_bytes(op.types["values"].dtype)
     outer, inner = _known(shape[: op.dimension]), _known(shape[op.dimension + 1 :])
     wide = _LINES * line
     if outer is None or inner is None or outer * -(-inner // wide) >= 2 * cores:

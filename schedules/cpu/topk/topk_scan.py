@@ -28,7 +28,6 @@ from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.cpu.topk.topk_slots import Slots, lowest
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
 
-_CACHE_LINE_BYTES = 64
 _LARGEST_SQUARE = 16
 _ROWS_AHEAD = 32  # that are fetched: they lie too far apart for the CPU to foresee them
 
@@ -204,7 +203,7 @@ class _Scan(TopkLines):
             values, indices = self.slot_memory(product([width, self.k]))
             ordered = emit.scratch([width], "int32")
             # Rows a power of two apart would share the places of a cache.
-            row = tile_n + _CACHE_LINE_BYTES
+            row = tile_n + emit.LINE_BYTES
             tile = {"values": emit.scratch([width, row], stored(self.dtype))}
             if self.op.has_indices:
                 tile[self.op.input_indices] = emit.scratch([width, row], self.index_dtype)
@@ -245,7 +244,7 @@ class _Scan(TopkLines):
         side = 1 << (min(width, self.lanes, _LARGEST_SQUARE).bit_length() - 1)
         blocks = I.Bind(tirx.floordiv(count, i64(side)))
         across = I.Bind(tirx.floordiv(columns, i64(side)))
-        line = _CACHE_LINE_BYTES // item_bytes(str(tile.dtype))
+        line = emit.LINE_BYTES // item_bytes(str(tile.dtype))
         with serial(blocks) as block:
             first = I.Bind(block * side)
             with serial(side) as i, serial(-(-width // line) + 1) as piece:

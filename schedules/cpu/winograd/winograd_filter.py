@@ -24,7 +24,7 @@ from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import (
     store,
     tasks,
 )
-from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
 
 Put = Callable[[int, int, Expr, Expr, Expr, int], None]
 
@@ -130,7 +130,7 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
     chunk = config.workgroup_tile["channels"]
 
     def chunks(lanes: int, blocks: Index) -> None:
-        space = Space((blocks, emit.ceil_div(channels, chunk)))
+        space = IterationSpace((blocks, emit.ceil_div(channels, chunk)))
         with tasks(space.count((0, 1)), config) as task:
             at = space.spread(task, (0, 1))
             first = I.Bind(first_channel(at[0], filters, lanes))

@@ -25,7 +25,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.winograd.winograd_row import Rows, RowTransform, vectors_at_once
 from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import Vectors, over_channels, store, tasks
-from tvm_iree_ext.schedules.emit import Expr, Index, Space, i64, known, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
 
 # Lines fetched in each of the places that a tile goes to; measured: 1, 3 and 4 help less.
 _VECTORS_AHEAD = 2
@@ -277,7 +277,7 @@ def emit_images(op: Winograd, config: LoweringConfig) -> None:
         vectors = vectors_at_once(op, known(blocks))
         row = made(op, source, result, plane, place, tiles, vectors, fetches=True)
         pieces = emit.ceil_div(blocks, vectors)
-        space = Space((batch, high, emit.ceil_div(wide, tiles), pieces))
+        space = IterationSpace((batch, high, emit.ceil_div(wide, tiles), pieces))
         with tasks(space.count((0, 1, 2, 3)), config) as task:
             at = space.spread(task, (0, 1, 2, 3))
             n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))

@@ -14,7 +14,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.attention.attention_heuristic import ALGORITHM, attention_config
 from tvm_iree_ext.schedules.gpu.attention.attention_kernel import attention_kernel
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
@@ -54,7 +54,7 @@ class GpuAttention(GpuRule):
         config = attention_config(op, target)
         return (chosen_warpgroups(op, target) if config.splits == 1 else None) or config
 
-    def space(self, op: Attention, target: Target) -> Space:
+    def space(self, op: Attention, target: Target) -> TuningSpace:
         """Instructions, rows of a workgroup, keys of a step, where the query is, parts of keys."""
         best, usual = self.heuristic(op, target), attention_config(op, target)
         chip, size = gpu_chip(target), subgroup_size(target)
@@ -84,7 +84,7 @@ class GpuAttention(GpuRule):
 
             return refusal(plan)
 
-        return Space.of(best, forms, refused)
+        return TuningSpace.of(best, forms, refused)
 
     def plan(self, op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:
         """What a kernel's workgroup is made of; of one by warpgroups, its warps.

@@ -7,7 +7,7 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Space, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
@@ -63,7 +63,7 @@ class GpuContraction(GpuRule):
             return found
         return lowering_config(matmul_config(shape, target))
 
-    def space(self, op: Contraction, target: Target) -> Space:
+    def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Instructions, tiles, subgroups, stages, parts of K; also by warpgroups where they fit."""
         shape, matrices = _shape(op, target), ContractionMatrices(op)
         by_warpgroups = (

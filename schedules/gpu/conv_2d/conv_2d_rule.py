@@ -15,7 +15,7 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.contraction.contraction_types import multiplied_types
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_direct import direct_conv_2d
@@ -60,7 +60,7 @@ class GpuConv2d(GpuRule):
             return LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": lanes})
         return lowering_config(matmul_config(_shape(op, target), target))
 
-    def space(self, op: Conv2d, target: Target) -> Space:
+    def space(self, op: Conv2d, target: Target) -> TuningSpace:
         """Those of a product on matrix instructions; and each lane an element."""
         usual, size = self.heuristic(op, target), subgroup_size(target)
         lanes = Choice("workgroup_tile.lanes", tuple(size * many for many in (1, 2, 4, 8)))

@@ -14,7 +14,7 @@ from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
@@ -41,10 +41,12 @@ class GpuFft(GpuRule):
         """As many lanes as hide the way to memory."""
         return LoweringConfig(algorithm="butterflies", workgroup_tile={"lanes": _LANES})
 
-    def space(self, op: Fft, target: Target) -> Space:
+    def space(self, op: Fft, target: Target) -> TuningSpace:
         """The lanes of a workgroup."""
         lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
-        return Space((form(self.heuristic(op, target), Choice("workgroup_tile.lanes", lanes)),))
+        return TuningSpace(
+            (form(self.heuristic(op, target), Choice("workgroup_tile.lanes", lanes)),)
+        )
 
     def lower(self, op: Fft, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -118,7 +120,7 @@ class GpuFftTransform(GpuRule):
             register_tile={"radix": _RADIX},
         )
 
-    def space(self, op: FftTransform, target: Target) -> Space:
+    def space(self, op: FftTransform, target: Target) -> TuningSpace:
         """The largest radix, what lies in shared memory, the lanes."""
         lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
         choices = (
@@ -131,7 +133,7 @@ class GpuFftTransform(GpuRule):
         def refused(config: LoweringConfig) -> str | None:
             return refusal(lambda: self._shape(op, target, self.check(config)))
 
-        return Space.of(usual, [form(usual, *choices)], refused)
+        return TuningSpace.of(usual, [form(usual, *choices)], refused)
 
     def lower(self, op: FftTransform, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.

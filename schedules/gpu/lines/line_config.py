@@ -9,7 +9,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two, vector_elements
 from tvm_iree_ext.schedules.shared.lines import held_dtype
@@ -127,7 +127,7 @@ def _config(
 
 def line_space(
     shape: LineShape, target: Target, check: Callable[[LoweringConfig], ConfigCheck]
-) -> Space:
+) -> TuningSpace:
     """Who shares a line, and how much of it is under way at once or a workgroup's."""
     usual, size = line_config(shape, target), subgroup_size(target)
     rows, run = usual.algorithm == "rows", ("vector_lanes",)
@@ -149,4 +149,4 @@ def line_space(
     def accept(config: LoweringConfig) -> str | None:
         return refusal(lambda: LinePlan.of(shape, target, check(config)))
 
-    return Space.of(usual, [form(usual, *choices)], accept)
+    return TuningSpace.of(usual, [form(usual, *choices)], accept)

@@ -5,7 +5,7 @@ from typing import Any
 from tvm.target import Target
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Space
+from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.lines.line_config import line_config, line_space
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LineShape
@@ -22,6 +22,6 @@ class LineRule(GpuRule):
         """Lines shared by lanes where the op allows, on all cores."""
         return line_config(self.lines(op), target)
 
-    def space(self, op: Any, target: Target) -> Space:
+    def space(self, op: Any, target: Target) -> TuningSpace:
         """What a line's sharing leaves open."""
         return line_space(self.lines(op), target, self.check)

@@ -6,7 +6,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Form, Space, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, Form, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import multiplying_kinds
 from tvm_iree_ext.schedules.gpu.products.matmul_planning import check_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
@@ -28,7 +28,7 @@ def matmul_space(
     check: Callable[[LoweringConfig], ConfigCheck],
     others: Sequence[Form] = (),
     accept_other: Callable[[LoweringConfig], str | None] = lambda _: None,
-) -> Space:
+) -> TuningSpace:
     """The configs of every instruction for a product, that the chip can have.
 
     Refused is what does not fit registers, shared memory or a workgroup, before anything is built.
@@ -55,7 +55,7 @@ def matmul_space(
             return "workgroups share the steps of K, or parts of it are split: not both"
         return refusal(lambda: check_matmul(shape, target, matmul_numbers(check(config))))
 
-    return Space.of(usual, [*forms, *others], accept)
+    return TuningSpace.of(usual, [*forms, *others], accept)
 
 
 def _form(mma: Mma, usual: LoweringConfig, cores: int) -> Form:

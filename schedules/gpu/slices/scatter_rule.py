@@ -24,7 +24,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices_canonical import address
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.emit import flat_index
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.data_movement_rules import (
@@ -77,15 +77,15 @@ class GpuScatter(GpuRule):
             splits=owners if algorithm == "ordered" else 1,
         )
 
-    def space(self, op: Scatter, target: Target) -> Space:
+    def space(self, op: Scatter, target: Target) -> TuningSpace:
         """Other shares of the work; never another algorithm, whose sums may differ."""
         config, lanes = self.heuristic(op, target), lane_choice(target)
         if config.algorithm != "ordered":
             narrower = powers_of_two(1, config.vector_lanes)
-            return Space((form(config, lanes, Choice("vector_lanes", narrower)),))
+            return TuningSpace((form(config, lanes, Choice("vector_lanes", narrower)),))
         batch = Choice("workgroup_tile.batch", (1, 2, 4, 8), times=("workgroup_tile.lanes",))
         owners = tuple(max(1, config.splits * part // 4) for part in (1, 2, 4, 8))
-        return Space((form(config, lanes, batch, Choice("splits", tuple(set(owners)))),))
+        return TuningSpace((form(config, lanes, batch, Choice("splits", tuple(set(owners)))),))
 
     def lower(self, op: Scatter, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.

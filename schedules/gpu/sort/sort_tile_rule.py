@@ -6,7 +6,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two
@@ -31,7 +31,7 @@ class TileRule(GpuRule):
         """
         raise NotImplementedError
 
-    def space(self, op: Any, target: Target) -> Space:
+    def space(self, op: Any, target: Target) -> TuningSpace:
         """Tiles and the lanes that share them."""
         usual = self.heuristic(op, target)
         elements = powers_of_two(_LEAST_ELEMENTS, 2 * _MOST_ELEMENTS)
@@ -44,7 +44,7 @@ class TileRule(GpuRule):
         def accept(config: LoweringConfig) -> str | None:
             return refusal(lambda: self.shape(op, target, self.check(config)))
 
-        return Space.of(usual, [form(usual, *choices)], accept)
+        return TuningSpace.of(usual, [form(usual, *choices)], accept)
 
 
 def tile_elements(element_bytes: int, target: Target) -> int:

@@ -16,6 +16,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
+from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, i64
 from tvm_iree_ext.schedules.shared.loops.loops_guards import Bounds
@@ -72,7 +73,7 @@ class Memory:
         dtype = str(new.ty.dtype)
         count = emit.product([e if (k := emit.known(e)) is None else k for e in new.ty.shape])
         stored = "int8" if dtype == "bool" else dtype
-        align = emit.item_bytes(dtype)
+        align = item_bytes(dtype)
         self.given[old] = new
         self.flat[old] = I.decl_buffer([i64(count)], stored, data=new.data, align=align)
         IRBuilder.name(str(old.name), self.flat[old])

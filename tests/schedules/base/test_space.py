@@ -8,7 +8,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form, one_point, other_place
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, one_point, other_place
 from tvm_iree_ext.schedules.dispatch import RULES, choose
 from tvm_iree_ext.targets.names import make_target
 
@@ -21,7 +21,7 @@ TILES = form(
     Choice("register_tile.rows", (2, 8)),
     Choice("workgroup_tile.m", (1, 2, 3), ("register_tile.rows", "vector_lanes")),
 )
-ACCEPTED = Space((TILES,), lambda one: "too tall" if one.workgroup_tile["m"] > 128 else None)
+ACCEPTED = TuningSpace((TILES,), lambda one: "too tall" if one.workgroup_tile["m"] > 128 else None)
 
 
 def test_a_choice_has_the_value_of_the_base_in_its_place():
@@ -56,7 +56,7 @@ def test_samples_and_neighbours():
 
 def test_an_empty_space_says_so():
     with pytest.raises(ScheduleError, match="none of 1000 points"):
-        Space((TILES,), lambda _: "no").sample(random.Random(0))
+        TuningSpace((TILES,), lambda _: "no").sample(random.Random(0))
     assert one_point(BASE).size == 1
 
 
@@ -101,7 +101,7 @@ def test_what_is_accepted_can_be_lowered(op):
     rule = choose(op, target)
     space = rule.space(op, target)
     for number in range(len(space.forms)):
-        one = Space((space.forms[number],), space.accept)
+        one = TuningSpace((space.forms[number],), space.accept)
         rule.lower(op, target, one.config(one.sample(rng)))
 
 
@@ -130,7 +130,7 @@ def test_a_gpus_space_has_every_instruction_for_the_types(op, target):
     assert space.accept(usual) is None
     assert usual.mma_kind in {form.base.mma_kind for form in space.forms}
     for number in range(len(space.forms)):
-        one = Space((space.forms[number],), space.accept)
+        one = TuningSpace((space.forms[number],), space.accept)
         config = one.config(one.sample(rng))
         assert config.mma_kind == one.forms[0].base.mma_kind
         assert space.config(space.decisions(config)) == config

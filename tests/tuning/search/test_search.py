@@ -7,14 +7,14 @@ import pytest
 from tvm import tirx
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, Space, form
+from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.tuning.search.cost_model import features
 from tvm_iree_ext.tuning.search.search import Search
 from tvm_iree_ext.tuning.search.trace_carrier import Carrier
 
 TILES = Choice("workgroup_tile.m", (8, 16, 32, 64, 128, 256))
-SPACE = Space(
+SPACE = TuningSpace(
     (
         form(
             LoweringConfig(algorithm="panels", workgroup_tile={"m": 64}, vector_lanes=4),
@@ -82,7 +82,7 @@ def test_evolution_tries_nothing_twice_and_finds_the_best():
 
 
 def test_failures_are_told_and_an_empty_space_ends():
-    one = Space((form(SPACE.heuristic, Choice("vector_lanes", (8,))),))
+    one = TuningSpace((form(SPACE.heuristic, Choice("vector_lanes", (8,))),))
     search = Search(one, make_target("llvm"), model="random", batch=4)
     batch = search.propose()
     assert sorted(batch) == [(0, 0), (0, 1)]
