@@ -36,21 +36,20 @@ from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
 from tvm_iree_ext.schedules.gpu.contraction.contraction_rule import GpuContraction
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_rule import GpuConv2d
 from tvm_iree_ext.schedules.gpu.custom_op_rule import GpuCustomOp
-from tvm_iree_ext.schedules.gpu.data_movement_rules import (
-    GpuDataMovement,
-    GpuGather,
-    GpuIm2col,
-    GpuMapped,
-    GpuTransfer,
-)
+from tvm_iree_ext.schedules.gpu.distribution_rule import GpuDistribution
 from tvm_iree_ext.schedules.gpu.exp_reduction.exp_reduction_rule import GpuExpReduction
 from tvm_iree_ext.schedules.gpu.fft.fft_rule import GpuFft, GpuFftTransform
 from tvm_iree_ext.schedules.gpu.grouped_matmul_rule import GpuGroupedMatmul
+from tvm_iree_ext.schedules.gpu.im2col_rule import GpuIm2col
 from tvm_iree_ext.schedules.gpu.loops.loops_schedule import schedule_loops as gpu_loops
+from tvm_iree_ext.schedules.gpu.mapped_rule import GpuMapped
+from tvm_iree_ext.schedules.gpu.pack_rule import GpuPack
 from tvm_iree_ext.schedules.gpu.scan.scan_rule import GpuScan
+from tvm_iree_ext.schedules.gpu.slices.gather_rule import GpuGather
 from tvm_iree_ext.schedules.gpu.slices.scatter_rule import GpuScatter
 from tvm_iree_ext.schedules.gpu.sort.sort_rule import GpuSort
 from tvm_iree_ext.schedules.gpu.topk.topk_rule import GpuTopk
+from tvm_iree_ext.schedules.gpu.transfer_rule import GpuTransfer
 from tvm_iree_ext.schedules.gpu.winograd_rule import GpuWinograd
 
 
@@ -108,7 +107,8 @@ RULES: tuple[Rule, ...] = (
     GpuContraction(),
     GpuGroupedMatmul(),
     GpuConv2d(),
-    GpuDataMovement(),
+    GpuPack(),
+    GpuDistribution(),
     GpuGather(),
     GpuScatter(),
     GpuTransfer(),

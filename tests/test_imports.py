@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -266,6 +267,21 @@ def test_no_folders_import_one_another(edges, modules):
 
     between = {(folder(start), folder(end)) for start, end in edges}
     assert circles((start, end) for start, end in between if start != end) == []
+
+
+def test_no_family_takes_what_another_family_holds(edges, modules):
+    """What several families of ops use stands in none of them: ordering, products, moves."""
+    ops = f"{PACKAGE}.ops.families."
+    families = {name.removeprefix(ops).split(".")[0] for name in modules if name.startswith(ops)}
+
+    def family(name: str) -> str | None:
+        inside = re.match(rf"{PACKAGE}\.schedules\.[cg]pu\.(\w+?)(_rule)?(\.|$)", name)
+        return inside[1] if inside and inside[1] in families else None
+
+    between = {(family(start), family(end)) for start, end in edges}
+    # A grouped product is a contraction for each group, with its config and its panels.
+    composed = {("grouped_matmul", "contraction")}
+    assert {(a, b) for a, b in between if a and b and a != b} == composed
 
 
 def test_finds_circles():

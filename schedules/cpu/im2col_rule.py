@@ -30,6 +30,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, stream_run, streams
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
+from tvm_iree_ext.schedules.shared.im2col_windows import segment_dims
 from tvm_iree_ext.targets.cpu import cpu_features
 
 # Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
@@ -237,21 +238,6 @@ class _Loops:
     def _zeros(self, where: Expr, count: Index) -> None:
         with serial(count) as place:
             I.buffer_store(self.result, tirx.const(0, self.word), [where + place])
-
-
-def segment_dims(op: Im2col) -> int:
-    """From which of the window's dims on its elements lie next to each other."""
-    dims = op.window_dims
-    dilation = dict(zip(op.m_pos, op.dilations, strict=True))
-    first, last = len(dims), len(op.input.shape) - 1
-    for place in reversed(range(len(dims))):
-        dim = dims[place]
-        joins = dim == last - (len(dims) - 1 - place) and dilation.get(dim, 1) == 1
-        # A dim can only be followed by whole ones: the window must span the next ones.
-        if not joins or any(d in dilation for d in dims[place + 1 :]):
-            break
-        first = place
-    return first
 
 
 def _longest_run(op: Im2col) -> int | None:

@@ -24,7 +24,6 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import G, GroupedMatmul, K, M, N
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
-from tvm_iree_ext.schedules.gpu.contraction.contraction_types import multiplied_types
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_blocks import MatmulBlocks, Place, some_steps
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
@@ -34,6 +33,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
     lowering_config,
     matmul_numbers,
 )
+from tvm_iree_ext.schedules.gpu.products.multiplied_types import multiplied_types
 from tvm_iree_ext.schedules.shared.grouped_rows import GroupedRows
 from tvm_iree_ext.targets.gpu import subgroup_size
 from tvm_iree_ext.tir.tir_expressions import convert

@@ -1,4 +1,4 @@
-"""What the CPU rules share: the op and the target that they are for."""
+"""The base of CPU rules: the op and the targets that each is for."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import (
     product_dtype,
 )
 from tvm_iree_ext.schedules.cpu.products.register_tiles import zeros
-from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import first_channel
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import first_channel
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 # Taps of a row up to which they are unrolled, so that windows side by side share what they read.

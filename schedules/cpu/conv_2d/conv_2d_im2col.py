@@ -19,7 +19,6 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_filter import FilterLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import Block, Reach
-from tvm_iree_ext.schedules.cpu.im2col_rule import segment_dims
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     Sums,
     multiply_panels,
@@ -27,6 +26,7 @@ from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     zeros,
 )
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
+from tvm_iree_ext.schedules.shared.im2col_windows import segment_dims
 
 
 class Im2colLoops(FilterLoops):

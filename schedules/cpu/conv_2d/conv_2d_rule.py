@@ -21,6 +21,7 @@ from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_im2col import Im2colLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_im2col_nchw import ColumnLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvLoops, product_dtype
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_winograd import WinogradLoops
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_winograd_panels import rest_of
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     EXACT_DEPTH,
     LONGEST,
@@ -30,7 +31,6 @@ from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     row_cycles,
     whole_tile,
 )
-from tvm_iree_ext.schedules.cpu.winograd.winograd_panels import rest_of
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 # Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.

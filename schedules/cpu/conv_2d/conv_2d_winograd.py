@@ -19,16 +19,16 @@ from tvm_iree_ext.ops.families.winograd.winograd_matrices import Kind
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import Block, ConvLoops
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_winograd_panels import FilterPanels, FilterRun
 from tvm_iree_ext.schedules.cpu.products.register_tiles import RegisterTile, odd_lines
-from tvm_iree_ext.schedules.cpu.winograd.winograd_filter import FilterTransform
-from tvm_iree_ext.schedules.cpu.winograd.winograd_image import InputRow, OutputRow
-from tvm_iree_ext.schedules.cpu.winograd.winograd_panels import FilterPanels, FilterRun
-from tvm_iree_ext.schedules.cpu.winograd.winograd_row import (
-    RowTransform,
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_filter import FilterTransform
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_image import InputRow, OutputRow
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
+    WinogradRow,
     tiles_at_once,
     vectors_at_once,
 )
-from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import Vectors, over_channels
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import Vectors, over_channels
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, serial
 
 # Channels of a filter that are transformed at once: where filters are innermost, and where they are
@@ -120,7 +120,7 @@ class WinogradLoops(ConvLoops):
         rows = -(-self.tiles // self.tile.rows) * self.tile.rows
         of_tiles = places * rows * self.channel_stride
         of_products = places * rows * self.filter_stride
-        made: tuple[tuple[Kind, type[RowTransform]], ...]
+        made: tuple[tuple[Kind, type[WinogradRow]], ...]
         made = (("input", InputRow), ("output", OutputRow))
         rest = max(
             row.scratch_vectors(self.transforms[kind], *self.at_once(kind)) for kind, row in made
@@ -196,7 +196,7 @@ class WinogradLoops(ConvLoops):
         return min(tiles_at_once(transform, vectors, size), self.across), vectors
 
     def each_piece(
-        self, row: RowTransform, n: Expr, h: Expr, block: Block, first: Expr, count: int
+        self, row: WinogradRow, n: Expr, h: Expr, block: Block, first: Expr, count: int
     ) -> None:
         """Transform a block's tiles of a row, ``count`` channels from ``first`` on."""
         tiles, vectors = row.tiles, row.vectors

@@ -88,7 +88,7 @@ def _number(index: Expr) -> int:
     return number
 
 
-class RowTransform:
+class FftRow:
     """Emits transforms of one length; making it emits its tables.
 
     With ``store_part(part, at, vector)`` long rows are written in order by it.
@@ -396,7 +396,7 @@ class BluesteinTransform:
         size = _convolution_length(2 * length - 1, vectors)
         self.size = size
         columns = columns_of(size, lanes, vectors.radix)[0]
-        self.inner = RowTransform(size, columns, vectors)
+        self.inner = FftRow(size, columns, vectors)
 
         def square(position: Any) -> Any:
             return position * position

@@ -16,7 +16,7 @@ from tvm_iree_ext.schedules.cpu.emit.code_order import Order
 from tvm_iree_ext.schedules.cpu.fft.fft_lanes import Vectors
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft.fft_real import packed_spectrum, spectrum_of_real
-from tvm_iree_ext.schedules.cpu.fft.fft_row import BluesteinTransform, RowTransform
+from tvm_iree_ext.schedules.cpu.fft.fft_row import BluesteinTransform, FftRow
 from tvm_iree_ext.schedules.cpu.fft.fft_side_by_side import SideBySide
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
@@ -94,7 +94,7 @@ class _Rows:
         columns = config.register_tile["columns"]
         # Other kinds put both parts together, or have results in scratch memory first.
         store_part = self.store_part if op.kind in ("forward", "inverse") else None
-        self.transform = RowTransform(self.count, columns, vectors, store_part)
+        self.transform = FftRow(self.count, columns, vectors, store_part)
         self.packed = self.count != op.length
         if self.packed:
             count = self.count + 1

@@ -1,12 +1,12 @@
 """CPU sort of single lines in vectors: plain comparisons of one operand, lengths of some thousand.
 
-    1.  The line lies in a tile, one vector a row; each column is sorted (see :mod:`..sort_rows`).
+    1.  The line lies in a tile, one vector a row; each column is sorted (see :mod:`.sort_rows`).
     2.  The tile is transposed, so that each column is a run of vectors.
     3.  Runs are merged two by two: the second is compared backwards with the first, then rows at
         ever smaller distances, and at last, in square tiles that are transposed in registers and
         back, the elements of each vector.
 
-Elements are compared by their keys (see :mod:`..sort_keys`); the largest fills up the tile.
+Elements are compared by their keys (see :mod:`.ordering.sort_keys`); the largest fills up the tile.
 
 Work: length x log2(length)^2 / 4 exchanges, of a power of two of elements.  Scratch: two tiles.
 """
@@ -20,9 +20,11 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import Line, Lines
-from tvm_iree_ext.schedules.cpu.sort.sort_rows import RowSort, cleaner
+from tvm_iree_ext.schedules.cpu.ordering.batcher_network import cleaner
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
+from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
+from tvm_iree_ext.schedules.cpu.sort.sort_rows import RowSort
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
 
 # Rows that are held in registers.
@@ -35,14 +37,14 @@ def columns_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
     ``config`` has ``vector_lanes``.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Columns(Lines(op), config).emit()
+        _Columns(SortLines(op), config).emit()
     return builder.get()
 
 
 class _Columns:
     """The kernel under construction."""
 
-    def __init__(self, lines: Lines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
         assert lines.op.order is not None
         self.lines, self.config, self.lanes = lines, config, config.vector_lanes
         self.length = int(lines.length)

@@ -1,4 +1,4 @@
-"""What both forms of CPU sort share: operands as lines along the sorted dim, and their loops.
+"""Operands of CPU sort as lines along the sorted dim, and the loops over them.
 
 A line is one position of the other dims.  Where the sorted dim is the innermost, a line lies in
 one piece: it is read in place, and what is sorted alternates between the result and a scratch line
@@ -7,7 +7,6 @@ scratch together, sorted there, and copied back, so that memory is not read in s
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
@@ -17,51 +16,11 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
-
-# Elements are moved as they lie in memory; what TVM would convert on the way goes as bits.
-_STORED = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line, stored
+from tvm_iree_ext.schedules.emit import Index, i64, known, product, serial
 
 
-def stored(dtype: str) -> str:
-    """The type in which elements of ``dtype`` are moved."""
-    return _STORED.get(dtype, dtype)
-
-
-def as_seen(bits: Expr, dtype: str) -> Expr:
-    """A moved element of ``dtype``, or a vector of them, as a comparator sees it."""
-    if dtype == "bool":
-        return emit.cast(bits, "int8")
-    if stored(dtype) == dtype:
-        return bits
-    _, _, lanes = str(bits.ty.dtype).partition("x")
-    half = tirx.reinterpret(f"{dtype}x{lanes}" if lanes else dtype, bits)
-    return emit.cast(half, "float32")
-
-
-@dataclass(frozen=True)
-class Line:
-    """Where the elements of all operands of one line are: ``buffers[operand][base + i]``."""
-
-    buffers: Sequence[Any]
-    base: Index = 0
-
-    def load(self, operand: int, i: Index) -> Expr:
-        """One element."""
-        return self.buffers[operand][self.base + i]
-
-    def store(self, operand: int, i: Index, value: Expr) -> None:
-        """Write one element."""
-        I.buffer_store(self.buffers[operand], value, [self.base + i])
-
-    def copy_to(self, other: "Line", count: Index) -> None:
-        """Copy the first elements of all operands."""
-        for operand in range(len(self.buffers)):
-            with serial(count) as i:
-                other.store(operand, i, self.load(operand, i))
-
-
-class Lines:
+class SortLines:
     """The PrimFunc's parameters while it is built, flat, and the loops over lines."""
 
     def __init__(self, op: Sort) -> None:

@@ -22,7 +22,8 @@ from tvm_iree_ext.ops.base.comparators import goes_before
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import Line, Lines, as_seen, stored
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line, as_seen, stored
+from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 
@@ -33,14 +34,14 @@ def merge_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
     ``splits``, a power of two.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Merge(Lines(op), config).emit()
+        _Merge(SortLines(op), config).emit()
     return builder.get()
 
 
 class _Merge:
     """The kernel under construction."""
 
-    def __init__(self, lines: Lines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
         self.lines, self.config = lines, config
         self.dtypes = lines.op.dtypes
         self.operands = range(len(self.dtypes))

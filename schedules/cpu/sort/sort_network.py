@@ -1,10 +1,10 @@
 """CPU sort of many lines at once, a line in each lane of a vector: for any comparator.
 
-The lines are copied to a tile, next to each other, whose rows are sorted (see :mod:`..sort_rows`).
+The lines are copied to a tile, next to each other, whose rows are sorted (see :mod:`.sort_rows`).
 That is not stable by itself: where ties can be told apart, each element brings its place in the
 line, and of two equal ones the later place goes later.  Floats alone, by a plain comparison, are
-sorted as integers (see :mod:`..sort_keys`): both kinds have a minimum and a maximum, but LLVM makes
-masked stores of a choice between floats, which take an AMD processor 20 cycles each.  In vectors of
+sorted as integers (see :mod:`.ordering.sort_keys`): both kinds have a minimum and a maximum, but LLVM
+makes masked stores of a choice between floats, which take an AMD processor 20 cycles each.  In vectors of
 512 bits those of 4 bytes and 8 stay floats: Intel's processors take half as many minima of integers
 there, and masked stores cost little; so they do in those of 128, as SSE2 has no such minimum.
 Among floats alone zeros of either sign are the one tie that can be told apart; they are rare, and
@@ -26,8 +26,9 @@ from tvm_iree_ext.ops.base.comparators import goes_before
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import Line, Lines, as_seen
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line, as_seen
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
+from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.cpu.sort.sort_rows import RowSort
 from tvm_iree_ext.schedules.emit import Expr, i64, product, serial
 
@@ -47,7 +48,7 @@ def network_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
     and of their places, are held in registers.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Network(Lines(op), config).emit()
+        _Network(SortLines(op), config).emit()
     return builder.get()
 
 
@@ -59,7 +60,7 @@ def shows_ties(op: Sort) -> bool:
 class _Network:
     """The kernel under construction."""
 
-    def __init__(self, lines: Lines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
         self.lines, self.config = lines, config
         self.dtypes = lines.op.dtypes
         self.lanes = config.vector_lanes

@@ -16,9 +16,9 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys, Place
-from tvm_iree_ext.schedules.cpu.sort.sort_radix import begin_at
-from tvm_iree_ext.schedules.cpu.sort.sort_registers import RegisterSort
+from tvm_iree_ext.schedules.cpu.ordering.radix_digits import begin_at
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.sort_registers import RegisterSort
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 # Vectors of a sample: so many are sorted in registers.

@@ -1,13 +1,14 @@
 """CPU sort by partitions in vectors: plain comparisons, lines in one piece.
 
-Keys (see :mod:`..sort_keys`) are partitioned by a pivot, the median of a sample (see
-:mod:`..sort_partition`): those that are smaller, and the others.  The others are sorted next, then
-the smaller ones; what a few vectors hold is sorted in registers (see :mod:`..sort_tiles`) and
+Keys (see :mod:`.ordering.sort_keys`) are partitioned by a pivot, the median of a sample (see
+:mod:`.sort_partition`): those that are smaller, and the others.  The others are sorted next, then
+the smaller ones; what a few vectors hold is sorted in registers (see :mod:`.sort_tiles`) and
 stored as elements where it belongs.  Where the pivot is the least key that there can be in a part,
 its equals are in their place once they are partitioned from larger keys.
 
 Smaller keys stay where the result will be, others go to scratch, which is free again when they are
-sorted.  Keys alone that no near cache holds are moved within the result (see :mod:`..sort_ends`).
+sorted.  Keys alone that no near cache holds are moved within the result (see
+:mod:`.sort_two_ended_partition`).
 
 Other operands go with the keys, and every step is stable: a single one that is as wide as the keys
 is moved beside them; otherwise each key's place in the line is, and operands are read by it at the
@@ -36,8 +37,9 @@ from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys, Place
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import Line, Lines
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.cpu.sort.sort_parallel_parts import Parts
 from tvm_iree_ext.schedules.cpu.sort.sort_partition import Partition
 from tvm_iree_ext.schedules.cpu.sort.sort_tiles import KeyTiles, PairTiles
@@ -61,7 +63,7 @@ def quick_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
     registers) and ``splits``.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Quick(Lines(op), config).emit()
+        _Quick(SortLines(op), config).emit()
     return builder.get()
 
 
@@ -143,7 +145,7 @@ class _Stack:
 class _Quick:
     """The kernel under construction."""
 
-    def __init__(self, lines: Lines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
         order = lines.op.order
         assert order is not None
         self.lines, self.config = lines, config

@@ -14,8 +14,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys, Place
-from tvm_iree_ext.schedules.cpu.sort.sort_registers import RegisterSort
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.sort_registers import RegisterSort
 from tvm_iree_ext.schedules.emit import Expr
 
 # Into so many sizes, or some more, tiles are divided.

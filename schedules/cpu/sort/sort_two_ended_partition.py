@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 # Vectors that are read at one end in turn.

@@ -1,11 +1,11 @@
 """CPU top-k in batches: plain comparisons, few kept, and a CPU that packs lanes.
 
-A line is walked in blocks, as by :mod:`..topk_scan`.  What is as good as the worst that is kept is
+A line is walked in blocks, as by :mod:`.topk_scan`.  What is as good as the worst that is kept is
 not let in at once but put by: those of a vector are packed together, so that a block costs the same
 however many they are.  When no more can be put by they are sorted, with those that are kept, in
-registers (see :mod:`..sort_registers`), and the first K are kept.
+registers (see :mod:`.ordering.sort_registers`), and the first K are kept.
 
-An element is one number of 64 bits: its key (see :mod:`..topk_keys`) above its index.  So the order
+An element is one number of 64 bits: its key (see :mod:`.topk_keys`) above its index.  So the order
 of numbers settles ties, and a number says which element it is, but for zeros, of which the sign is
 not in the key, and NaN among the inits: these are read again.
 
@@ -27,9 +27,9 @@ from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import as_seen, stored
-from tvm_iree_ext.schedules.cpu.sort.sort_registers import RegisterSort
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import as_seen, stored
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
+from tvm_iree_ext.schedules.cpu.ordering.sort_registers import RegisterSort
 from tvm_iree_ext.schedules.cpu.topk.topk_keys import TopkKeys
 from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial

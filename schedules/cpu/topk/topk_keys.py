@@ -11,8 +11,8 @@ from tvm import tirx
 
 from tvm_iree_ext.base.dtypes import FLOATS, item_bytes, numpy_dtype
 from tvm_iree_ext.ops.families.topk.topk import Topk
-from tvm_iree_ext.schedules.cpu.sort.sort_keys import Keys
-from tvm_iree_ext.schedules.cpu.sort.sort_radix import ordered_bits
+from tvm_iree_ext.schedules.cpu.ordering.radix_digits import ordered_bits
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
 from tvm_iree_ext.schedules.emit import Expr, Index
 
 

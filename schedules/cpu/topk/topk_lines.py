@@ -16,7 +16,7 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import as_seen, stored
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import as_seen, stored
 from tvm_iree_ext.schedules.cpu.topk.topk_slots import Pair, Slots, lowest
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, product, serial
 

@@ -23,7 +23,7 @@ from tvm_iree_ext.ops.base.comparators import is_nan
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import as_seen, stored
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import as_seen, stored
 from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.cpu.topk.topk_slots import Slots, lowest
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial

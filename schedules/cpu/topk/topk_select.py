@@ -30,8 +30,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import Line
-from tvm_iree_ext.schedules.cpu.sort.sort_radix import Digits, count
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
+from tvm_iree_ext.schedules.cpu.ordering.radix_digits import Digits, count
 from tvm_iree_ext.schedules.cpu.topk.topk_keys import TopkKeys
 from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial

@@ -12,9 +12,11 @@ from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
-from tvm_iree_ext.schedules.cpu.winograd.winograd_filter import emit_filters
-from tvm_iree_ext.schedules.cpu.winograd.winograd_image import emit_images
-from tvm_iree_ext.schedules.cpu.winograd.winograd_row import tiles_at_once, vectors_at_once
+from tvm_iree_ext.schedules.cpu.winograd.winograd_kernels import emit_filters, emit_images
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
+    tiles_at_once,
+    vectors_at_once,
+)
 from tvm_iree_ext.targets.cpu import cpu_features
 
 # Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.

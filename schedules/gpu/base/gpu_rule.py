@@ -1,4 +1,4 @@
-"""What the GPU rules share: the op and the targets that they are for."""
+"""The base of GPU rules: the op and the targets that each is for."""
 
 from typing import Any
 

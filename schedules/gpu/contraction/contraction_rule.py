@@ -13,7 +13,6 @@ from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
     ContractionOperands,
 )
-from tvm_iree_ext.schedules.gpu.contraction.contraction_types import Types, multiplied_types
 from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import (
     WARPGROUP_ALGORITHMS,
     chosen_warpgroups,
@@ -30,6 +29,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
     lowering_config,
     matmul_numbers,
 )
+from tvm_iree_ext.schedules.gpu.products.multiplied_types import Types, multiplied_types
 from tvm_iree_ext.schedules.gpu.products.warpgroup_plan import plan_warpgroup_matmul
 
 _MOST_ROWS = (1 << 31) - 1  # of a matrix: tiles are counted in 32 bits

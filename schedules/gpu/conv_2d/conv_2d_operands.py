@@ -20,8 +20,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.schedules.gpu.contraction.contraction_types import Types
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
+from tvm_iree_ext.schedules.gpu.products.multiplied_types import Types
 from tvm_iree_ext.tir.tir_expressions import convert
 
 _ALIGNED_BYTES = 16  # addresses of operands: of the widest access

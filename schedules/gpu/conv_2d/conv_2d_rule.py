@@ -17,7 +17,6 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
-from tvm_iree_ext.schedules.gpu.contraction.contraction_types import multiplied_types
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_direct import direct_conv_2d
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
@@ -29,6 +28,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
     lowering_config,
     matmul_numbers,
 )
+from tvm_iree_ext.schedules.gpu.products.multiplied_types import multiplied_types
 from tvm_iree_ext.targets.gpu import subgroup_size
 
 _DIRECT = "direct"

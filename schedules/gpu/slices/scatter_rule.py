@@ -27,7 +27,8 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.emit import flat_index
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
-from tvm_iree_ext.schedules.gpu.data_movement_rules import (
+from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
+from tvm_iree_ext.schedules.gpu.moves.element_moves import (
     SUBGROUPS,
     WIDEST_BYTES,
     lane_choice,
@@ -35,7 +36,6 @@ from tvm_iree_ext.schedules.gpu.data_movement_rules import (
     spread_elements,
     unchecked,
 )
-from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
 from tvm_iree_ext.schedules.gpu.slices.scatter_ordered import ordered_scatter, touches_all
 from tvm_iree_ext.schedules.shared.slice_operands import static_count
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size

@@ -13,16 +13,16 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.gpu.sort.sort_merge import merge_kernel
-from tvm_iree_ext.schedules.gpu.sort.sort_network import SortShape, network_kernel
-from tvm_iree_ext.schedules.gpu.sort.sort_tile import PLACE_BYTES, compared
-from tvm_iree_ext.schedules.gpu.sort.sort_tile_rule import (
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BYTES, compared
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
     TileRule,
     check_places,
     sort_lanes,
     sort_shape,
     tile_elements,
 )
+from tvm_iree_ext.schedules.gpu.sort.sort_kernels import sort_kernel
 
 
 class GpuSort(TileRule):
@@ -47,8 +47,7 @@ class GpuSort(TileRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         shape = self.shape(op, target, self.check(config))
-        kernel = network_kernel if config.algorithm == "network" else merge_kernel
-        return ir.IRModule({op.entry: kernel(op, shape)})
+        return ir.IRModule({op.entry: sort_kernel(op, shape, config.algorithm)})
 
     def shape(self, op: Sort, target: Target, check: ConfigCheck) -> SortShape:
         """The tiles of a config."""

@@ -21,9 +21,9 @@ from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.schedules.gpu.emit.launches import for_each, global_memory, workgroup
-from tvm_iree_ext.schedules.gpu.sort.sort_merge import emit_merges
-from tvm_iree_ext.schedules.gpu.sort.sort_network import Sorted, SortShape, emit_network
-from tvm_iree_ext.schedules.gpu.sort.sort_tile import NO_PLACE, SortTile, line_position, seen
+from tvm_iree_ext.schedules.gpu.ordering.sort_merge import emit_merges
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import Sorted, SortShape, emit_network
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import NO_PLACE, SortTile, line_position, seen
 from tvm_iree_ext.schedules.gpu.topk.topk_operands import TopkOperands
 from tvm_iree_ext.tir.tir_expressions import Expr
 

@@ -15,10 +15,10 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
-from tvm_iree_ext.schedules.gpu.sort.sort_network import named_words
-from tvm_iree_ext.schedules.gpu.sort.sort_tile import (
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import named_words
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import (
     NO_PLACE,
-    Order,
+    SortOrder,
     line_position,
     seen,
     word_type,
@@ -27,7 +27,7 @@ from tvm_iree_ext.tir.tir_expressions import Expr
 
 
 @dataclass(frozen=True)
-class CandidateOrder(Order):
+class CandidateOrder(SortOrder):
     """By value, then by index; ties without indices are settled by the place.
 
     Attributes:
@@ -79,7 +79,7 @@ class TopkOperands:
         self.lines = emit.product([emit.product(shape[:axis]), self.inner])
         self.dtype, self.index_dtype = op.types["values"].dtype, op.index_dtype
         operands = (0, 1) if op.has_output_indices else (0,)
-        self.order: Order = CandidateOrder(op, (self.dtype, self.index_dtype), operands)
+        self.order: SortOrder = CandidateOrder(op, (self.dtype, self.index_dtype), operands)
         self._buffers = parameters.buffers
 
     def declare(self) -> None:

@@ -9,9 +9,9 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.gpu.sort.sort_network import SortShape
-from tvm_iree_ext.schedules.gpu.sort.sort_tile import PLACE_BYTES
-from tvm_iree_ext.schedules.gpu.sort.sort_tile_rule import (
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BYTES
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
     TileRule,
     check_places,
     sort_lanes,

@@ -1,4 +1,4 @@
-"""What the GPU rules for sort and top-k share: tiles of elements in shared memory."""
+"""The base of GPU rules that sort: tiles of elements in shared memory, and their sizes."""
 
 from typing import Any
 
@@ -9,9 +9,9 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import NO_PLACE
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two
-from tvm_iree_ext.schedules.gpu.sort.sort_network import SortShape
-from tvm_iree_ext.schedules.gpu.sort.sort_tile import NO_PLACE
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _LANES = 256

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.sort.sort_lines import Line
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 

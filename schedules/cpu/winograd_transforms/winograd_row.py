@@ -14,7 +14,11 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import TileTransform, Vectors, store
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
+    TileTransform,
+    Vectors,
+    store,
+)
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
 
 Place = Callable[[Index, Index, Expr, Expr, Index, Expr], Expr]
@@ -66,7 +70,7 @@ class Rows:
         I.buffer_store(self.buffer, value, [emit.run(self.at(row, column, block), self.lanes)])
 
 
-class RowTransform(TileTransform, ABC):
+class WinogradRow(TileTransform, ABC):
     """Some tiles of a row, and some vectors of channels.
 
     Args:

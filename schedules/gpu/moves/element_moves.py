@@ -1,4 +1,4 @@
-"""Ops that move elements, on a GPU: every element of the result by one lane.
+"""Kernels that move elements, on a GPU: every element of the result by one lane.
 
     before:  for i, j: result[i, j] = input[f(i, j)]
     after:   for workgroup in blockIdx: for subgroup in threadIdx.y: for lane in threadIdx.x:
@@ -19,32 +19,22 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.ops.families.distribution.distribution import Distribution
-from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
-from tvm_iree_ext.ops.families.im2col import Im2col
-from tvm_iree_ext.ops.families.mapped.mapped import Mapped
-from tvm_iree_ext.ops.families.pack import Packing
-from tvm_iree_ext.ops.families.slices.gather import Gather
-from tvm_iree_ext.ops.families.transfer.transfer import Transfer
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
+from tvm_iree_ext.schedules.gpu.moves.transposed_moves import spread_transposed
 from tvm_iree_ext.schedules.gpu.sblocks.access_runs import transposed_dims, widest_run
 from tvm_iree_ext.schedules.gpu.sblocks.elementwise import elementwise_layout
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import distribute
-from tvm_iree_ext.schedules.gpu.sblocks.transposed_moves import spread_transposed
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 SUBGROUPS = 4
 WIDEST_BYTES = 16
 
 
-class GpuDataMovement(GpuRule):
-    """Pack, unpack, to_layout, to_simt and to_simd on GPUs."""
-
-    name = "gpu.data_movement"
-    lowers: type[Op] | tuple[type[Op], ...] = (Packing, ToLayout, Distribution)
+class ElementMoves(GpuRule):
+    """A rule for ops that move elements, scheduled from their canonical function."""
 
     def heuristic(self, op: Op, target: Target) -> LoweringConfig:
         """Four subgroups; accesses as wide as the op's indices allow."""
@@ -84,38 +74,6 @@ class GpuDataMovement(GpuRule):
             else:
                 spread_elements(sch, block, target, lanes, widest, item)
         return ir.IRModule({op.entry: sch.mod["main"]})
-
-
-class GpuGather(GpuDataMovement):
-    """Slices that indices address, on GPUs: rows of an embedding, pages of a cache."""
-
-    name = "gpu.gather"
-    lowers = Gather
-
-    def applies(self, op: Op, target: Target) -> str | None:
-        """None, or why the rule does not apply."""
-        return super().applies(op, target) or unchecked(op)
-
-
-class GpuTransfer(GpuDataMovement):
-    """``transfer_gather`` and ``transfer_scatter`` on GPUs."""
-
-    name = "gpu.transfer"
-    lowers = Transfer
-
-
-class GpuMapped(GpuDataMovement):
-    """``map_load`` and ``map_store`` on GPUs."""
-
-    name = "gpu.mapped"
-    lowers = Mapped
-
-
-class GpuIm2col(GpuDataMovement):
-    """The windows of a convolution as rows, on GPUs."""
-
-    name = "gpu.im2col"
-    lowers = Im2col
 
 
 def unchecked(op: Any) -> str | None:

@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.sort.sort_rows import batcher
+from tvm_iree_ext.schedules.cpu.ordering.batcher_network import batcher
 from tvm_iree_ext.schedules.emit import Expr
 
 

@@ -19,19 +19,23 @@ from collections.abc import Sequence
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.winograd.winograd_row import Rows, RowTransform, vectors_at_once
-from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import Vectors, over_channels, store, tasks
-from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
+    Rows,
+    WinogradRow,
+)
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
+    Vectors,
+    store,
+)
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 # Lines fetched in each of the places that a tile goes to; measured: 1, 3 and 4 help less.
 _VECTORS_AHEAD = 2
 
 
-class InputRow(RowTransform):
+class InputRow(WinogradRow):
     """``input_transform``."""
 
     @staticmethod
@@ -164,7 +168,7 @@ class InputRow(RowTransform):
                 scratch.put(a, column, self.zero(lanes), vector)
 
 
-class OutputRow(RowTransform):
+class OutputRow(WinogradRow):
     """``output_transform``."""
 
     @staticmethod
@@ -253,37 +257,3 @@ class OutputRow(RowTransform):
             for lane in range(lanes):
                 value = scratch.buffer[scratch.at(p, column + skipped, vector) + lane]
                 self.write(n, y, left + column, channel + lane, value, 1)
-
-
-def emit_images(op: Winograd, config: LoweringConfig) -> None:
-    """The whole function of ``input_transform`` or ``output_transform``."""
-    parameters = Parameters.declare(op)
-    source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
-    plane = op.plane(parameters)
-    tiled = op.output if op.kind == "input" else op.input
-    high, wide = [parameters.extent(e) for e in tiled.shape[3:5]] or [1, 1]
-    tiles = config.workgroup_tile["tiles"]
-    if isinstance(wide, int):
-        tiles = min(tiles, wide)
-    batch, _, _, channels = plane
-    i = op.input_tile_size
-
-    def place(a: Index, b: Index, n: Expr, h: Expr, w: Index, channel: Expr) -> Expr:
-        return emit.flat_index([a, b, n, h, w, channel], (i, i, batch, high, wide, channels))
-
-    made: type[RowTransform] = InputRow if op.kind == "input" else OutputRow
-
-    def run(lanes: int, blocks: Index) -> None:
-        vectors = vectors_at_once(op, known(blocks))
-        row = made(op, source, result, plane, place, tiles, vectors, fetches=True)
-        pieces = emit.ceil_div(blocks, vectors)
-        space = IterationSpace((batch, high, emit.ceil_div(wide, tiles), pieces))
-        with tasks(space.count((0, 1, 2, 3)), config) as task:
-            at = space.spread(task, (0, 1, 2, 3))
-            n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
-            first = I.Bind(i64(at[2]) * tiles)
-            count = I.Bind(i64(emit.smaller(tiles, i64(wide) - first)))
-            own = Vectors.piece(at[3], vectors, channels, blocks, lanes)
-            row.transform(n, h, first, count, own)
-
-    over_channels(channels, config.vector_lanes, run)

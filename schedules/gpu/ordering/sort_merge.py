@@ -14,30 +14,16 @@ import math
 from typing import Any
 
 from tvm import tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
-from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import i64, known
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.schedules.gpu.emit.launches import for_each, global_memory, workgroup
-from tvm_iree_ext.schedules.gpu.sort.sort_network import Sorted, SortOperands, SortShape
-from tvm_iree_ext.schedules.gpu.sort.sort_tile import PLACE_BITS, SortTile
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import Sorted, SortShape
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BITS, SortTile
 from tvm_iree_ext.tir.tir_expressions import Expr
-
-
-def merge_kernel(op: Sort, shape: SortShape) -> tirx.PrimFunc:
-    """The PrimFunc of ``op``, with tiles of ``shape.elements``."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        operands = SortOperands(op)
-        I.func_attr({OWN_BARRIERS: True})
-        with I.sblock("root"):
-            operands.declare()
-            emit_merges(operands, shape)
-    return builder.get()
 
 
 def emit_merges(operands: Sorted, shape: SortShape) -> None:

@@ -5,26 +5,17 @@ vector of filters and some channels, transposes their kernels into scratch, and 
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.codegen.cpu.argument_guard import addresses
-from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.winograd.winograd_tile import (
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
     TileTransform,
-    first_channel,
-    over_channels,
-    store,
-    tasks,
 )
-from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
+from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 Put = Callable[[int, int, Expr, Expr, Expr, int], None]
 
@@ -89,63 +80,3 @@ class FilterTransform(TileTransform):
                 first,
                 lanes,
             )
-
-
-def emit_filters(op: Winograd, config: LoweringConfig) -> None:
-    """The whole function of ``filter_transform``."""
-    parameters = Parameters.declare(op)
-    source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
-    channels, filters = [parameters.extent(e) for e in op.output.shape[2:]] or [1, 1]
-    i = op.input_tile_size
-
-    def put(p: int, q: int, c: Expr, f: Expr, value: Expr, lanes: int) -> None:
-        at = emit.flat_index([p, q, c, f], (i, i, channels, filters))
-        store(result, at, value, lanes)
-
-    if op.channels_last:
-        # Channels and filters are one run of elements.
-        count = emit.product([channels, filters])
-        exact = known(count)
-
-        def put_ahead(p: int, q: int, c: Expr, f: Expr, value: Expr, lanes: int) -> None:
-            """The next vector has its line fetched, unless vectors are lines and overwritten."""
-            put(p, q, c, f, value, lanes)
-            if exact is None or exact % lanes:
-                after = emit.flat_index([p, q, c, f + lanes], (i, i, 1, count))
-                emit.prefetch(result, after, write=True)
-
-        every = FilterTransform(op, source, 1, count, put_ahead)
-
-        def run(lanes: int, blocks: Index) -> None:
-            if exact is not None and exact % lanes == 0:
-                blocks, first = exact // lanes + 1, _aligned(result, exact, lanes)
-            else:
-                first = partial(first_channel, count=count, lanes=lanes)
-            with tasks(blocks, config) as block:
-                every.in_place(i64(0), I.Bind(first(block)), lanes)
-
-        over_channels(count, config.vector_lanes, run)
-        return
-    transform = FilterTransform(op, source, channels, filters, put)
-    chunk = config.workgroup_tile["channels"]
-
-    def chunks(lanes: int, blocks: Index) -> None:
-        space = IterationSpace((blocks, emit.ceil_div(channels, chunk)))
-        with tasks(space.count((0, 1)), config) as task:
-            at = space.spread(task, (0, 1))
-            first = I.Bind(first_channel(at[0], filters, lanes))
-            transform.transposed(I.Bind(i64(at[1]) * chunk), chunk, first, lanes)
-
-    over_channels(filters, config.vector_lanes, chunks)
-
-
-def _aligned(result: Any, count: int, lanes: int) -> Callable[[Index], Expr]:
-    """Where vectors of ``count`` elements begin such that all but the first and last are aligned.
-
-    Places of a tile that are apart by whole vectors lie in one set of the first cache if they are
-    apart by a power of two.  Lines that two vectors share would then be fetched for each of them.
-    """
-    (address,) = addresses([result.data], I.Bind, I.evaluate)
-    item = item_bytes(str(result.dtype))
-    skew = I.Bind(tirx.floormod(tirx.floordiv(address, i64(item)), i64(lanes)))
-    return lambda block: tirx.max(tirx.min(i64(block) * lanes - skew, count - lanes), i64(0))

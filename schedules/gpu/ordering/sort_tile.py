@@ -52,7 +52,7 @@ def word_type(dtype: str) -> str:
     return f"uint{8 * item_bytes(dtype)}"
 
 
-class Order:
+class SortOrder:
     """Which of two elements goes first: their words are compared, then their places."""
 
     dtypes: Sequence[str]
@@ -76,7 +76,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class RegionOrder(Order):
+class RegionOrder(SortOrder):
     """A comparator over elements as words: those of the operands that it looks at.
 
     Attributes:
@@ -127,7 +127,7 @@ class SortTile:
 
     def __init__(
         self,
-        order: Order,
+        order: SortOrder,
         size: int,
         length: int,
         lane: Expr,

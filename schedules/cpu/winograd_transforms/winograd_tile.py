@@ -1,4 +1,4 @@
-"""What the Winograd kernels share: products with a constant matrix, and vectors of channels."""
+"""Winograd tiles: products with the constant matrix of a transform, for vectors of channels."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -13,7 +13,8 @@ from tvm_iree_ext.inspection.inspected_kernel import inspect_op
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops import vector_ext
 from tvm_iree_ext.registry import find
-from tvm_iree_ext.schedules.gpu.data_movement_rules import GpuDataMovement, root_blocks
+from tvm_iree_ext.schedules.gpu.moves.element_moves import root_blocks
+from tvm_iree_ext.schedules.gpu.pack_rule import GpuPack
 from tvm_iree_ext.schedules.gpu.sblocks.access_runs import transposed_dims
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets.names import make_target
@@ -101,7 +102,7 @@ def test_many_dims_are_few_loops():
 
 def test_a_config_that_does_not_fit_is_refused():
     rule, op, target = (
-        GpuDataMovement(),
+        GpuPack(),
         ops.pack((8,), inner_dims_pos=[0], inner_tiles=[4]),
         make_target("cuda:sm_80"),
     )

@@ -1,0 +1,1 @@
+"""Sorting on CPUs, for every family that sorts: keys, networks, digits."""

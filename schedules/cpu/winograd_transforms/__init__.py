@@ -1,0 +1,1 @@
+"""Winograd transforms of tiles on CPUs, for all that use them."""

@@ -1,0 +1,1 @@
+"""Kernels on GPUs that move elements, a lane for each."""

@@ -1,0 +1,1 @@
+"""Sorting on GPUs, for every family that sorts: compares, networks, merges, tiles."""
