@@ -17,13 +17,10 @@ from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import G, GroupedMa
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.contraction.contraction_heuristic import panels_config
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import PanelLoops
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
-from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import (
-    check_panels,
-    panel_loops,
-    panels_config,
-)
+from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import check_panels, panel_loops
 from tvm_iree_ext.schedules.cpu.contraction.contraction_space import PANELS
 from tvm_iree_ext.schedules.emit import held_index, i64, serial
 from tvm_iree_ext.schedules.shared.grouped_rows import GroupedRows

@@ -34,12 +34,7 @@ from tvm_iree_ext.schedules.emit.scratch_memory import (
     registers,
     scratch,
 )
-from tvm_iree_ext.schedules.emit.vector_loops import (
-    copied,
-    in_vectors,
-    serial,
-    vector_loop,
-)
+from tvm_iree_ext.schedules.emit.vector_loops import copied, in_vectors, serial, vector_loop
 from tvm_iree_ext.schedules.emit.vector_transpose import (
     interleaved,
     load_transposed,

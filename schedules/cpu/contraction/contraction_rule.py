@@ -1,7 +1,6 @@
 """The CPU rule for contractions: blocks for the caches, shared out to the cores."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tvm import ir
 from tvm.script.ir_builder import IRBuilder
@@ -15,11 +14,12 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import TuningSpace, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.contraction.contraction_amx_tiles import TileLoops
-from tvm_iree_ext.schedules.cpu.contraction.contraction_blocks import Grid
-from tvm_iree_ext.schedules.cpu.contraction.contraction_few_rows import (
-    VectorLoops,
-    lines_at_once,
-    vector_form,
+from tvm_iree_ext.schedules.cpu.contraction.contraction_few_rows import VectorLoops, vector_form
+from tvm_iree_ext.schedules.cpu.contraction.contraction_heuristic import (
+    few_config,
+    neighbour_products,
+    panels_config,
+    reads_in_place,
 )
 from tvm_iree_ext.schedules.cpu.contraction.contraction_packing import Neighbours
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import (
@@ -29,60 +29,26 @@ from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import (
 )
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
 from tvm_iree_ext.schedules.cpu.contraction.contraction_space import (
-    DOTS,
     MATRIX,
     PANELS,
     contraction_space,
 )
 from tvm_iree_ext.schedules.cpu.contraction.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.products import amx
-from tvm_iree_ext.schedules.cpu.products.amx import TILE, TILES, TileProduct, tile_product
-from tvm_iree_ext.schedules.cpu.products.dot_products import LEAST_LANES, dot_product_of
-from tvm_iree_ext.schedules.cpu.products.register_tiles import (
-    EXACT_DEPTH,
-    RegisterTile,
-    few_rows_tile,
-    register_tile,
-)
+from tvm_iree_ext.schedules.cpu.products.amx import TILE, TILES, TileProduct
+from tvm_iree_ext.schedules.cpu.products.dot_products import LEAST_LANES
+from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH, RegisterTile
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 # Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.
 _SERIAL_FLOPS = 500_000
 
-# What an extent that is known at call time counts as.
-_TYPICAL = 384
-# The rows of a block where their number is not known and n is shared out.
-_UNKNOWN_ROWS = 2048
-
-# Rows up to which b is read where it is: packing it would take as long as the products.
-_FEW_ROWS = 16
-
-# Rows of a block up to which b is read where it is, by the panels that it has: wherever its vectors
-# begin, they cost less than packing.  And the bytes of a part of it that stays in the first cache.
-_PANEL_ROWS = {1: 256, 2: 96}
-_NEAR_BYTES = 32 << 10
-
-# Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
-# are read and written once for all of them.
-_FEW_ROWS_DEPTH = 16
-
-# The most columns whose sums a task holds.
-_MOST_COLUMNS = 4096
 
 # Rows up to which a kernel for any number of them has code of its own.
 _FEW_UNKNOWN = (1, 8)
 
 _LARGEST_SCRATCH_BYTES = 64 << 20
-
-# Of products of tiles: tiles of sums in registers; words of depth, a panel and rows of which fit
-# the first cache; bytes of a block's sums, which stay in the second; its most rows; and what it
-# costs to pack an element, in multiply-adds.
-_PRODUCT_TILES = 2
-_TILED_DEPTH = 128
-_TILED_SUMS_BYTES = 1 << 19
-_TILED_ROWS = 1024
-_PACKED_FOR_TILES = 128
 
 
 Loops = PanelLoops | VectorLoops
@@ -145,7 +111,7 @@ def _few_rows(op: Contraction, features: CpuFeatures) -> dict[Plan, LoweringConf
     if Plan(op).extent(Plan(op).m) is not None:
         return {}
     plans = [Plan(op, rows) for rows in _FEW_UNKNOWN]
-    found = ((plan, _few_config(plan, features, features.cores)) for plan in plans)
+    found = ((plan, few_config(plan, features, features.cores)) for plan in plans)
     return {plan: config for plan, config in found if config}
 
 
@@ -179,123 +145,6 @@ def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -
             _emit(operands, rest, loops)
 
 
-def _products(plan: Plan, features: CpuFeatures) -> dict[str, Neighbours]:
-    """The instructions for neighbours in depth that the CPU has, by form, the fastest first."""
-    lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
-    if plan.op.prologue is not None or lhs != rhs:
-        return {}
-    known = {MATRIX: tile_product(features, lhs), DOTS: dot_product_of(features, lhs)}
-    return {f: p for f, p in known.items() if p and p.sums == plan.op.accumulator_dtype}
-
-
-def panels_config(
-    plan: Plan, features: CpuFeatures, parallel: bool, in_place: bool = True
-) -> LoweringConfig:
-    """Register tiles, and blocks around them; where it may be read ``in_place``, b is."""
-    size = item_bytes(plan.product_dtype)
-    lanes = features.lanes(size * 8)
-    rows, columns, depth = plan.extent(plan.m), plan.extent(plan.n), plan.count(plan.depth)
-    few = in_place and rows is not None and rows <= _FEW_ROWS
-    cores = features.cores if parallel else 1
-    if in_place and (config := _few_config(plan, features, cores)):
-        return config
-    algorithm, dot = next(iter(_products(plan, features).items()), (PANELS, None))
-    if few:
-        algorithm, dot = PANELS, None
-    least = {MATRIX: TILE, DOTS: LEAST_LANES}.get(algorithm, 1)
-    while columns is not None and lanes // 2 >= columns and lanes > least:
-        lanes //= 2
-    if algorithm == MATRIX:
-        tile = RegisterTile(_PRODUCT_TILES * TILE, _PRODUCT_TILES, TILE)
-    else:
-        tile = register_tile(features, lanes, rows, columns)
-    group = dot.group if dot else 1
-    places = None if depth is None else -(-depth // group)
-    promoted = ("lhs", "rhs") if dot else _promoted(plan)
-    grid = Grid(
-        plan.count(plan.slabs) or 1,
-        rows if rows is not None else _TYPICAL,
-        columns if columns is not None else _TYPICAL,
-        places,
-        tile,
-        cores,
-        place_bytes=size,
-        sum_bytes=0 if without_scratch(plan, lanes, single=False) else size,
-        direct=without_scratch(plan, lanes, single=True),
-        packs_rows=plan.a in promoted,
-    )
-    if algorithm == MATRIX:
-        grid = replace(
-            grid,
-            sum_bytes=size,
-            direct=False,
-            packed=_PACKED_FOR_TILES,
-            most_rows=_TILED_ROWS,
-            most_depth=_TILED_DEPTH,
-            most_sums=_TILED_SUMS_BYTES,
-        )
-    m, n, k = grid.best()
-    if in_place and promoted == (plan.b,) and m <= _rows_in_place(plan, tile, n):
-        promoted = ()
-        k = replace(grid, most_depth=_NEAR_BYTES // (-(-n // lanes) * lanes * size)).best()[2]
-    if rows is None and m == _TYPICAL and without_scratch(plan, lanes, k == places):
-        m = _UNKNOWN_ROWS
-    return LoweringConfig(
-        algorithm=algorithm,
-        workgroup_tile={"m": m, "n": n},
-        reduction_tile={"k": k * group},
-        register_tile={"rows": tile.rows, "vectors": tile.vectors},
-        vector_lanes=lanes,
-        promote=promoted,
-        parallel=parallel,
-    )
-
-
-def _few_config(plan: Plan, features: CpuFeatures, cores: int) -> LoweringConfig | None:
-    """For few rows times what is read once, where it is; None where it cannot be."""
-    if form := vector_form(plan):
-        return _vector_config(plan, form, features, cores)
-    rows, columns = plan.extent(plan.m), plan.extent(plan.n)
-    if rows is None or columns is None or rows > _FEW_ROWS:
-        return None
-    lanes = features.lanes(item_bytes(plan.product_dtype) * 8)
-    while lanes // 2 >= columns:
-        lanes //= 2
-    tile = few_rows_tile(features, lanes, rows, columns)
-    shares = -(-cores // (plan.count(plan.slabs) or 1))
-    block = min(-(-columns // shares), _MOST_COLUMNS)
-    block = -(-block // tile.lanes) * tile.lanes
-    if not _reads_in_place(plan, tile, rows, block):
-        return None
-    depth = plan.count(plan.depth)
-    return LoweringConfig(
-        algorithm=PANELS,
-        workgroup_tile={"m": rows, "n": block},
-        reduction_tile={"k": min(_FEW_ROWS_DEPTH, depth) if depth else _FEW_ROWS_DEPTH},
-        register_tile={"rows": tile.rows, "vectors": tile.vectors},
-        vector_lanes=tile.lanes,
-        promote=(plan.a,),
-        parallel=cores > 1,
-    )
-
-
-def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> LoweringConfig:
-    """An even share of n for each core, and lines of b side by side."""
-    lanes = features.lanes(item_bytes(plan.op.accumulator_dtype) * 8)
-    rows = plan.extent(plan.m) or 1
-    columns = plan.extent(plan.n) or _TYPICAL * cores
-    shares = -(-cores // (plan.count(plan.slabs) or 1))
-    block = -(-columns // shares)
-    block = min(-(-block // lanes) * lanes if shares > 1 else block, _MOST_COLUMNS)
-    return LoweringConfig(
-        algorithm=form,
-        workgroup_tile={"n": block},
-        register_tile={"rows": lines_at_once(form, rows, features.vector_registers)},
-        vector_lanes=lanes,
-        parallel=cores > 1,
-    )
-
-
 def check_panels(
     plan: Plan, check: ConfigCheck, features: CpuFeatures, *others: str
 ) -> Neighbours | None:
@@ -304,7 +153,7 @@ def check_panels(
     Raises:
         ScheduleError: for a config that the panels cannot use; ``others`` are forms to be named.
     """
-    config, products = check.config, _products(plan, features)
+    config, products = check.config, neighbour_products(plan, features)
     form = check.algorithm(PANELS, *reversed(products), *others)
     dot = products.get(form)
     least = TILE if form == MATRIX else LEAST_LANES
@@ -326,7 +175,7 @@ def check_panels(
             f"{rows // TILE} by {vectors} tiles do not fit {TILES} registers of tiles",
         )
     for name in sorted({"lhs", "rhs"} - set(config.promote)):
-        fits = not dot and (name == plan.a or _reads_in_place(plan, tile, m, n))
+        fits = not dot and (name == plan.a or reads_in_place(plan, tile, m, n))
         check.expect(fits, "promote", list(config.promote), f"{name} among them")
     known = set(config.promote) <= {"lhs", "rhs"}
     check.expect(known, "promote", list(config.promote), "lhs and rhs at most")
@@ -342,35 +191,3 @@ def check_panels(
         f" expected at most {_LARGEST_SCRATCH_BYTES}",
     )
     return dot
-
-
-def _promoted(plan: Plan) -> tuple[str, ...]:
-    """The factors that are packed: b, and a but for rows that are runs of memory."""
-    direct = _lies_in_rows(plan)
-    return tuple(name for name in ("lhs", "rhs") if not (direct and name == plan.a))
-
-
-def _lies_in_rows(plan: Plan) -> bool:
-    """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
-    same = plan.op.types[plan.a].dtype == plan.product_dtype and plan.op.prologue is None
-    return same and plan.lies_along(plan.a, plan.depth)
-
-
-def _rows_in_place(plan: Plan, tile: RegisterTile, n: int) -> int:
-    """Rows of a block up to which ``b`` is read as it lies in memory, in parts of depth."""
-    columns = plan.extent(plan.n)
-    same = plan.op.types[plan.b].dtype == plan.product_dtype and plan.op.prologue is None
-    if columns is None or not (same and plan.runs_along_n):
-        return 0
-    fits = _reads_in_place(plan, tile, tile.rows, n)
-    return _PANEL_ROWS.get(-(-columns // tile.width), 0) if fits else 0
-
-
-def _reads_in_place(plan: Plan, tile: RegisterTile, m: int, n: int) -> bool:
-    """Whether vectors of ``b`` can be read where they are."""
-    _, n = rounded_blocks(plan, tile, m, n)
-    columns = plan.extent(plan.n)
-    if plan.last_vector(tile.lanes, n) is not None:
-        return True
-    whole = columns is not None and columns % tile.lanes == 0 and (columns <= n or columns % n == 0)
-    return whole and plan.lies_along(plan.b, [plan.n])

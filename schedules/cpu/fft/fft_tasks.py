@@ -13,10 +13,11 @@ from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.code_order import Order
+from tvm_iree_ext.schedules.cpu.fft.fft_bluestein import BluesteinTransform
 from tvm_iree_ext.schedules.cpu.fft.fft_lanes import Vectors
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft.fft_real import packed_spectrum, spectrum_of_real
-from tvm_iree_ext.schedules.cpu.fft.fft_row import BluesteinTransform, FftRow
+from tvm_iree_ext.schedules.cpu.fft.fft_row import FftRow
 from tvm_iree_ext.schedules.cpu.fft.fft_side_by_side import SideBySide
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, serial

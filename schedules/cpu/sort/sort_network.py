@@ -3,10 +3,11 @@
 The lines are copied to a tile, next to each other, whose rows are sorted (see :mod:`.sort_rows`).
 That is not stable by itself: where ties can be told apart, each element brings its place in the
 line, and of two equal ones the later place goes later.  Floats alone, by a plain comparison, are
-sorted as integers (see :mod:`.ordering.sort_keys`): both kinds have a minimum and a maximum, but LLVM
-makes masked stores of a choice between floats, which take an AMD processor 20 cycles each.  In vectors of
-512 bits those of 4 bytes and 8 stay floats: Intel's processors take half as many minima of integers
-there, and masked stores cost little; so they do in those of 128, as SSE2 has no such minimum.
+sorted as integers (see :mod:`.ordering.sort_keys`): both kinds have a minimum and a maximum, but
+LLVM makes masked stores of a choice between floats, which take an AMD processor 20 cycles each.  In
+vectors of 512 bits those of 4 bytes and 8 stay floats: Intel's processors take half as many minima
+of integers there, and masked stores cost little; so they do in those of 128, as SSE2 has no such
+minimum.
 Among floats alone zeros of either sign are the one tie that can be told apart; they are rare, and
 put back in their order afterwards.
 

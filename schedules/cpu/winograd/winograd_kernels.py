@@ -15,10 +15,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_image import InputRow, OutputRow
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
-    WinogradRow,
-    vectors_at_once,
-)
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import WinogradRow, vectors_at_once
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
     Vectors,
     first_channel,

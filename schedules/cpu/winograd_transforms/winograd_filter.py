@@ -12,9 +12,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
-    TileTransform,
-)
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import TileTransform
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 Put = Callable[[int, int, Expr, Expr, Expr, int], None]

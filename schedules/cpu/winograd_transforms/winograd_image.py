@@ -21,14 +21,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
-    Rows,
-    WinogradRow,
-)
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
-    Vectors,
-    store,
-)
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import Rows, WinogradRow
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import Vectors, store
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 # Lines fetched in each of the places that a tile goes to; measured: 1, 3 and 4 help less.

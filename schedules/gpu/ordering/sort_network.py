@@ -12,10 +12,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64
 from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.schedules.gpu.emit.launches import WorkgroupShape, workgroup
-from tvm_iree_ext.schedules.gpu.ordering.sort_tile import (
-    SortOrder,
-    SortTile,
-)
+from tvm_iree_ext.schedules.gpu.ordering.sort_tile import SortOrder, SortTile
 from tvm_iree_ext.tir.tir_expressions import Expr
 
 

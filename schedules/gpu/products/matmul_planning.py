@@ -15,11 +15,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig, check_numbers
-from tvm_iree_ext.schedules.gpu.sblocks.copies import (
-    ChosenPlacement,
-    TileAccess,
-    choose_placement,
-)
+from tvm_iree_ext.schedules.gpu.sblocks.copies import ChosenPlacement, TileAccess, choose_placement
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts

@@ -13,11 +13,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, known
 from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.schedules.gpu.ordering.sort_merge import emit_merges
-from tvm_iree_ext.schedules.gpu.ordering.sort_network import (
-    SortShape,
-    emit_network,
-    named_words,
-)
+from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape, emit_network, named_words
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile import (
     RegionOrder,
     SortOrder,
