@@ -42,7 +42,7 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Form:
+class ConfigForm:
     """A config and what may be chosen in it.  :func:`form` makes one."""
 
     base: LoweringConfig
@@ -80,7 +80,7 @@ class Form:
         return places if self.config(places) == config else None
 
 
-def form(base: LoweringConfig, *choices: Choice) -> Form:
+def form(base: LoweringConfig, *choices: Choice) -> ConfigForm:
     """A form whose choices have the values of ``base``, too; those of one value are left out."""
     found = []
     for choice in choices:
@@ -96,7 +96,7 @@ def form(base: LoweringConfig, *choices: Choice) -> Form:
             ordered = all(isinstance(value, int) for value in values)
             by = sorted(values) if ordered else [own, *(v for v in choice.values if v != own)]
             found.append(replace(choice, values=tuple(by)))
-    return Form(base, tuple(found))
+    return ConfigForm(base, tuple(found))
 
 
 def _dependent(one: tuple[Choice, int]) -> bool:
@@ -129,19 +129,19 @@ class TuningSpace:
         accept: None, or why a config is refused: the rule's own checks and the target's limits.
     """
 
-    forms: tuple[Form, ...]
+    forms: tuple[ConfigForm, ...]
     accept: Callable[[LoweringConfig], str | None] = lambda _: None
 
     @staticmethod
     def of(
         heuristic: LoweringConfig,
-        forms: Sequence[Form],
+        forms: Sequence[ConfigForm],
         accept: Callable[[LoweringConfig], str | None] = lambda _: None,
     ) -> "TuningSpace":
         """The forms whose base is accepted; that of the heuristic's config stands first."""
         first = next((one for one in forms if one.places(heuristic) is not None), None)
         rest = [one for one in forms if one is not first and accept(one.base) is None]
-        first = Form(heuristic, ()) if first is None else replace(first, base=heuristic)
+        first = ConfigForm(heuristic, ()) if first is None else replace(first, base=heuristic)
         return TuningSpace((first, *rest), accept)
 
     @cached_property
@@ -211,7 +211,7 @@ def other_place(place: int, count: int, rng: random.Random) -> int:
 
 def one_point(config: LoweringConfig) -> TuningSpace:
     """The space of a rule that has nothing to choose."""
-    return TuningSpace((Form(config, ()),))
+    return TuningSpace((ConfigForm(config, ()),))
 
 
 def refusal(check: Callable[[], object]) -> str | None:

@@ -22,9 +22,9 @@ from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
-from tvm_iree_ext.schedules.cpu.emit.strided import Bound, Loops, Symbol, Walk
+from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, StridedLoops, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.strided_moves import (
-    Memory,
+    StridedMemory,
     check_strided,
     move,
     strided_config,
@@ -143,15 +143,17 @@ def distribution_walk(op: Distribution) -> Walk:
             moves: dict[str, Index] = {"far": emit.product([weight, strides[dim]])}
             if dim in bounded:
                 moves[f"x{dim}"] = weight
-            symbols.append(Symbol(f"tile{dim}", moves))
+            symbols.append(TableNumber(f"tile{dim}", moves))
             one: list[Index] = [0] * len(loops)
             one[0], one[part] = op.parts, 1
             steps[f"tile{dim}"] = one
     if not op.distributes:  # the first of several owners is read
         for loop in replicas:
             walked[loop] = 1
-    merged = Loops(tuple(walked), {name: tuple(step) for name, step in steps.items()}).merged()
-    return Walk(merged, {}, symbols, [Bound(f"x{dim}", extents[dim]) for dim in bounded])
+    merged = StridedLoops(
+        tuple(walked), {name: tuple(step) for name, step in steps.items()}
+    ).merged()
+    return Walk(merged, {}, symbols, [StridedBound(f"x{dim}", extents[dim]) for dim in bounded])
 
 
 def _emit_distribution(op: Distribution, config: LoweringConfig) -> None:
@@ -170,7 +172,7 @@ def _emit_distribution(op: Distribution, config: LoweringConfig) -> None:
             table = tables[f"tile{dim}"] = emit.scratch([len(held)], "int64")
             for place, tile in enumerate(held[:, dim]):
                 I.buffer_store(table, i64(int(tile)), [place])
-    memory = Memory(near, far, op.distributes, None, tables, padding)
+    memory = StridedMemory(near, far, op.distributes, None, tables, padding)
     move(distribution_walk(op), memory, config)
 
 

@@ -19,7 +19,10 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.contraction.contraction_heuristic import panels_config
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import PanelLoops
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
+    ContractionOperands,
+    ContractionPlan,
+)
 from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import check_panels, panel_loops
 from tvm_iree_ext.schedules.cpu.contraction.contraction_space import PANELS
 from tvm_iree_ext.schedules.emit import held_index, i64, serial
@@ -31,7 +34,7 @@ _FEW_ROWS = 16  # of a group on average: what is packed for them serves too few
 
 
 @dataclass(frozen=True)
-class GroupedPlan(Plan):
+class GroupedPlan(ContractionPlan):
     """The contraction of all groups with all rows, of which tasks are of one group.
 
     Its dims are those of the op, and of rows only a task knows how many it has.
@@ -93,14 +96,14 @@ class CpuGroupedMatmul(CpuRule):
         plan = GroupedPlan(op.full)
         factors = check_panels(plan, self.check(config), cpu_features(target))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            operands = Operands(plan, op, without=(G,))
+            operands = ContractionOperands(plan, op, without=(G,))
             loops = panel_loops(plan, operands, config, factors)
             with loops.declared():
                 _tasks(op, operands, loops)
         return ir.IRModule({op.entry: builder.get()})
 
 
-def _tasks(op: GroupedMatmul, operands: Operands, loops: PanelLoops) -> None:
+def _tasks(op: GroupedMatmul, operands: ContractionOperands, loops: PanelLoops) -> None:
     offsets = operands.buffers["offsets"]
     groups, rows, columns, _ = operands.space.extents
     tiles = GroupedRows(rows, groups, loops.block_m, lambda group: offsets[group], "int64")
@@ -133,7 +136,7 @@ def _group(tiles: GroupedRows, tile: emit.Expr) -> emit.Expr:
     return I.Bind(found[i64(0)])
 
 
-def _clear(operands: Operands, *block: emit.Index) -> None:
+def _clear(operands: ContractionOperands, *block: emit.Index) -> None:
     """Zeros for rows of no group."""
     first, count, column, wide = block
     view = operands.views["result"]

@@ -16,9 +16,9 @@ from tvm_iree_ext.ops.families.transfer.transfer_canonical import summable, summ
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
-from tvm_iree_ext.schedules.cpu.emit.strided import Bound, Loops, Symbol, Walk
+from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, StridedLoops, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.strided_moves import (
-    Memory,
+    StridedMemory,
     check_strided,
     move,
     strided_config,
@@ -82,13 +82,13 @@ def transfer_walk(op: Transfer, values: Mapping[str, Expr]) -> Walk:
             weights[name] = 1
             steps[name], starts[name] = [[] for _ in range(rank)], []
             if isinstance(offset, int) and isinstance(extent, int):
-                bounds.append(Bound(name, extent - offset, -offset))
+                bounds.append(StridedBound(name, extent - offset, -offset))
             else:
                 is_summed = result in moves and offset != 0
                 summed |= {result} if is_summed else set()
                 offset = offset if isinstance(offset, int) else summable_offset(offset)
                 starts[name].append(offset)
-                bounds.append(Bound(name, extent, 0))
+                bounds.append(StridedBound(name, extent, 0))
         starts["far"].append(emit.product([offset, stride]))
         for name, weight in weights.items():
             if result in moves:
@@ -102,7 +102,7 @@ def transfer_walk(op: Transfer, values: Mapping[str, Expr]) -> Walk:
         if not moved:
             continue
         if kind.shape:
-            symbols.append(Symbol(name, moved, f"s{t}" in summed))
+            symbols.append(TableNumber(name, moved, f"s{t}" in summed))
             steps[name] = _restricted(op, op.maps[1 + t])
             continue
         number = summable(values[name]) if f"s{t}" in summed else values[name]
@@ -113,7 +113,7 @@ def transfer_walk(op: Transfer, values: Mapping[str, Expr]) -> Walk:
     loops = {name: tuple(emit.total(one) for one in each) for name, each in steps.items()}
     loops["near"] = tuple(emit.row_major(op.extents))
     begins = {name: emit.total(each) for name, each in starts.items()}
-    return Walk(Loops(op.extents, loops).merged(), begins, symbols, bounds)
+    return Walk(StridedLoops(op.extents, loops).merged(), begins, symbols, bounds)
 
 
 def _restricted(op: Transfer, one: SymbolMap) -> list[list[Index]]:
@@ -147,5 +147,5 @@ def _emit(op: Transfer, config: LoweringConfig) -> None:
     }
     mask = emit.flat_words(buffers["mask"]) if "mask" in buffers else None
     filled = all(isinstance(extent, int) for extent in op.base.shape)
-    memory = Memory(near, far, op.gathers, mask, tables, padding, filled)
+    memory = StridedMemory(near, far, op.gathers, mask, tables, padding, filled)
     move(transfer_walk(op, values), memory, config)

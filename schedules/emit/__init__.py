@@ -20,7 +20,7 @@ from tvm_iree_ext.schedules.emit.index_arithmetic import (
     smaller,
     total,
 )
-from tvm_iree_ext.schedules.emit.iteration_space import At, IterationSpace, View, bound
+from tvm_iree_ext.schedules.emit.iteration_space import At, IterationSpace, OperandView, bound
 from tvm_iree_ext.schedules.emit.scratch_memory import (
     LINE_BYTES,
     copy_row,
@@ -50,7 +50,7 @@ __all__ = [
     "Expr",
     "Index",
     "IterationSpace",
-    "View",
+    "OperandView",
     "bound",
     "cast",
     "ceil_div",

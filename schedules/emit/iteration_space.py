@@ -51,7 +51,7 @@ class IterationSpace:
 
 
 @dataclass(frozen=True)
-class View:
+class OperandView:
     """An operand that is read and written by iteration dims, through its indexing map."""
 
     buffer: Any

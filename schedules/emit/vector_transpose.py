@@ -6,7 +6,7 @@ from typing import Any
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.schedules.emit.iteration_space import At, View
+from tvm_iree_ext.schedules.emit.iteration_space import At, OperandView
 from tvm_iree_ext.schedules.emit.vector_loops import serial
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known, run
 
@@ -60,7 +60,7 @@ def move_transposed(
 
 def load_transposed(
     target: Any,
-    view: View,
+    view: OperandView,
     rows: Sequence[At],
     column: Callable[[Index], At],
     columns: Index,
@@ -94,7 +94,7 @@ def load_transposed(
 
 
 def store_transposed(
-    view: View,
+    view: OperandView,
     rows: Sequence[At],
     column: Callable[[Index], At],
     columns: int,

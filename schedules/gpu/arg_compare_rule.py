@@ -22,7 +22,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
@@ -156,7 +156,7 @@ class _Kernels:
             I.launch_thread("blockIdx.x", i64(self.count)) as number,
             I.launch_thread("threadIdx.x", size) as lane,
         ):
-            workgroup = Workgroup(tirx.const(0, "int32"), lane, 1, size, self.plan.kind)
+            workgroup = WorkgroupIds(tirx.const(0, "int32"), lane, 1, size, self.plan.kind)
             line = I.Bind(wide(number))
             outer, inner = emit.divide(line, self.lines.inner)
             cells = [I.alloc_buffer((1,), dtype, scope="local") for dtype in self.dtypes]

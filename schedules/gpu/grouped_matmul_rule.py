@@ -25,7 +25,7 @@ from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import G, GroupedMa
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
-from tvm_iree_ext.schedules.gpu.products.matmul_blocks import MatmulBlocks, Place, some_steps
+from tvm_iree_ext.schedules.gpu.products.matmul_blocks import BlockPlace, MatmulBlocks, some_steps
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import (
@@ -198,7 +198,7 @@ class GroupedBlocks(MatmulBlocks):
             # Tiles without rows, or of no group, take no steps; a single one costs nothing.
             own = tirx.min(group, groups - 1)
             taken = some_steps(whole["k"], steps, depth)
-            place = Place(own, spans, {"m": first}, spans, taken, {"m": end})
+            place = BlockPlace(own, spans, {"m": first}, spans, taken, {"m": end})
             self.multiply(place, store)
 
     def _places(self, tiles: GroupedRows, count: Any, steps: Any) -> Any:

@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
-from tvm_iree_ext.schedules.shared.lines import Flat, Lines, declare
+from tvm_iree_ext.schedules.shared.lines import FlatOperand, Lines, declare
 
 NONE = -1
 """The position that stands for the init."""
@@ -18,12 +18,12 @@ NONE = -1
 class ArgCompareOperands:
     """The PrimFunc's parameters while it is built, as lines.
 
-    Values are held in registers as :class:`Flat` says, positions in ``position_dtype``.
+    Values are held in registers as :class:`FlatOperand` says, positions in ``position_dtype``.
     """
 
     op: ArgCompare
     lines: Lines
-    flats: dict[str, Flat]
+    flats: dict[str, FlatOperand]
     base: Expr | None
 
     @staticmethod
@@ -37,7 +37,7 @@ class ArgCompareOperands:
         return ArgCompareOperands(op, lines, flats, scalars.get("index_base"))
 
     @property
-    def input(self) -> Flat:
+    def input(self) -> FlatOperand:
         """The elements."""
         return self.flats["input_value"]
 

@@ -12,7 +12,16 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.codegen.vector_math import COARSE, NEGATIVE_EXP2
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import (
+    At,
+    Expr,
+    Index,
+    IterationSpace,
+    OperandView,
+    i64,
+    known,
+    serial,
+)
 
 _LOG2E = math.log2(math.e)
 
@@ -55,7 +64,7 @@ class AttentionOperands:
 
     op: Attention
     space: IterationSpace
-    views: Mapping[str, View]
+    views: Mapping[str, OperandView]
     scale: Expr
     scaling: ScoreScaling
 
@@ -76,7 +85,7 @@ class AttentionOperands:
         I.func_attr(attributes)
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
         space = IterationSpace.of(op.extents, symbols)
-        views: dict[str, View] = {}
+        views: dict[str, OperandView] = {}
         scale: Expr = tirx.const(op.scale or 0.0, op.compute_dtype)
         for operand in op.signature.operands:
             if operand.role == "scalar":
@@ -87,7 +96,9 @@ class AttentionOperands:
             # Item-size alignment: any NumPy array will do, at no cost in vector moves of a CPU.
             buffer = I.buffer(shape, operand.dtype, align=align or item_bytes(operand.dtype))
             buffer = I.arg(operand.name, buffer)
-            views[operand.name] = View(buffer, op.maps[operand.name.removesuffix("_init")], space)
+            views[operand.name] = OperandView(
+                buffer, op.maps[operand.name.removesuffix("_init")], space
+            )
         return AttentionOperands(op, space, views, scale, ScoreScaling.of(op))
 
     def const(self, value: float, lanes: int = 1) -> Expr:

@@ -15,23 +15,23 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64, serial
-from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation, Plan
+from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, OperandView, i64, serial
+from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation, ReductionPlan
 
 _LOG2E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
-class Operands:
+class ReductionOperands:
     """The PrimFunc's operands while it is built, addressed by the fused dims of a plan."""
 
     op: ExpReduction
-    plan: Plan
+    plan: ReductionPlan
     space: IterationSpace
-    views: Mapping[str, View]
+    views: Mapping[str, OperandView]
 
     @staticmethod
-    def declare(op: ExpReduction, plan: Plan) -> Parameters:
+    def declare(op: ExpReduction, plan: ReductionPlan) -> Parameters:
         """Name the PrimFunc under construction and add the parameters of ``op`` to it."""
         parameters = Parameters.declare(op)
         if not any("exp" in region.text for region in op.regions):
@@ -39,7 +39,7 @@ class Operands:
         return parameters
 
     @staticmethod
-    def of(op: ExpReduction, plan: Plan, parameters: Parameters) -> "Operands":
+    def of(op: ExpReduction, plan: ReductionPlan, parameters: Parameters) -> "ReductionOperands":
         """The operands, inside the root block: their memory by its fused shape."""
         extents = [
             emit.product([parameters.extent(extent) for extent in group]) for group in plan.extents
@@ -54,8 +54,8 @@ class Operands:
                 size = item_bytes(operand.dtype)
                 buffer = I.decl_buffer(shape, operand.dtype, data=buffer.data, align=size)
                 IRBuilder.name(operand.name, buffer)
-            views[operand.name] = View(buffer, one, space)
-        return Operands(op, plan, space, views)
+            views[operand.name] = OperandView(buffer, one, space)
+        return ReductionOperands(op, plan, space, views)
 
     def const(self, value: float) -> Expr:
         """A number of the compute type."""

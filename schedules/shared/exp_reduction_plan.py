@@ -57,7 +57,7 @@ class Accumulation:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ReductionPlan:
     """An exp_reduction over fused dims."""
 
     op: ExpReduction

@@ -62,7 +62,7 @@ def static_lines(shape: Shape, dimension: int) -> tuple[int | None, int | None, 
 
 
 @dataclass(frozen=True)
-class Flat:
+class FlatOperand:
     """An operand addressed by flat position."""
 
     buffer: Any
@@ -110,8 +110,8 @@ def rounded(value: Expr, dtype: str) -> Expr:
 
 
 def declare(
-    op: Op, *, align: int = 1, make: Callable[[Any], Flat] = Flat
-) -> tuple[dict[str, Flat], dict[str, tirx.Var], dict[str, Expr]]:
+    op: Op, *, align: int = 1, make: Callable[[Any], FlatOperand] = FlatOperand
+) -> tuple[dict[str, FlatOperand], dict[str, tirx.Var], dict[str, Expr]]:
     """Name the PrimFunc under construction and add the parameters of ``op`` to it.
 
     Args:

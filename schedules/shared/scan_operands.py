@@ -8,22 +8,22 @@ from tvm import tirx
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
-from tvm_iree_ext.schedules.shared.lines import Flat, Lines, declare, rounded
+from tvm_iree_ext.schedules.shared.lines import FlatOperand, Lines, declare, rounded
 
 
 @dataclass(frozen=True)
 class ScanOperands:
     """The PrimFunc's parameters while it is built, as lines.
 
-    Values are held in registers as :class:`Flat` says.
+    Values are held in registers as :class:`FlatOperand` says.
     """
 
     op: Scan
     lines: Lines
-    input: Flat
-    init: Flat
-    output: Flat
-    accumulator: Flat
+    input: FlatOperand
+    init: FlatOperand
+    output: FlatOperand
+    accumulator: FlatOperand
 
     @staticmethod
     def declare(op: Scan, **how: Any) -> "ScanOperands":

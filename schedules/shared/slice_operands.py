@@ -31,20 +31,20 @@ def static_count(shape: Sequence[Extent]) -> int | None:
 
 
 @dataclass(frozen=True)
-class Flat:
+class FlatBuffer:
     """A buffer as its elements in row-major order."""
 
     buffer: Any
     dtype: str
 
     @staticmethod
-    def of(buffer: Any) -> "Flat":
+    def of(buffer: Any) -> "FlatBuffer":
         """A view of a buffer."""
         count = emit.product([known(e) or e for e in buffer.shape])
         dtype = str(buffer.dtype)
         view = I.decl_buffer([i64(count)], dtype, data=buffer.data, align=item_bytes(dtype))
         IRBuilder.name(f"flat_{buffer.name}", view)
-        return Flat(view, dtype)
+        return FlatBuffer(view, dtype)
 
     def load(self, index: Index, dtype: str | None = None) -> Expr:
         """An element, as ``dtype``."""
@@ -63,7 +63,8 @@ class SliceOperands:
     def __init__(self, op: Scatter | Gather) -> None:
         self.op, self.slices = op, op.slices
         self.parameters = Parameters.declare(op)
-        self.flat = {name: Flat.of(buffer) for name, buffer in self.parameters.buffers.items()}
+        buffers = self.parameters.buffers
+        self.flat = {name: FlatBuffer.of(buffer) for name, buffer in buffers.items()}
         self.full = [self.extent(extent) for extent in self.slices.full]
 
     def extent(self, extent: Extent) -> Index:

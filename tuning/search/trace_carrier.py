@@ -17,7 +17,7 @@ from tvm.s_tir.schedule import Trace
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.schedules.base.space import Decisions, Form, TuningSpace
+from tvm_iree_ext.schedules.base.space import ConfigForm, Decisions, TuningSpace
 
 _BLOCK = "choices"
 _FORM = "form"  # the annotation that says which form the schedule is of
@@ -70,7 +70,7 @@ class Carrier:
 
     @staticmethod
     def _sample(
-        schedule: Schedule, number: int, form: Form, places: list[int] | None = None
+        schedule: Schedule, number: int, form: ConfigForm, places: list[int] | None = None
     ) -> Schedule:
         block = schedule.get_sblock(_BLOCK)
         schedule.annotate(block, _FORM, number)

@@ -29,9 +29,9 @@ from tvm_iree_ext.schedules.cpu.attention.attention_bf16_pairs import (
     words,
 )
 from tvm_iree_ext.schedules.cpu.products import amx
-from tvm_iree_ext.schedules.cpu.products.amx import TILE, Place, TileProduct
+from tvm_iree_ext.schedules.cpu.products.amx import TILE, TilePlace, TileProduct
 from tvm_iree_ext.schedules.cpu.products.dot_products import PAIRS
-from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, known, serial
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -123,7 +123,7 @@ class _Tiles(Pairs):
 
     def value_half(
         self,
-        halves: View,
+        halves: OperandView,
         first_key: Expr,
         key: Expr,
         column: Index,
@@ -156,9 +156,9 @@ class _Tiles(Pairs):
                 rows=rows,
                 columns=self.vectors,
                 depth=lines // TILE,
-                a=lambda i, k: Place(self.key, (self.key_line(block * rows + i, k), 0), TILE),
-                b=lambda k, j: Place(self.query, ((group + j) * lines + k * TILE, 0), TILE),
-                sums=lambda i, j: Place(
+                a=lambda i, k: TilePlace(self.key, (self.key_line(block * rows + i, k), 0), TILE),
+                b=lambda k, j: TilePlace(self.query, ((group + j) * lines + k * TILE, 0), TILE),
+                sums=lambda i, j: TilePlace(
                     self.scores, ((block * rows + i) * TILE, j * TILE), self.width
                 ),
                 carried=False,
@@ -190,9 +190,9 @@ class _Tiles(Pairs):
                 rows=count,
                 columns=self.vectors,
                 depth=depth,
-                a=lambda i, k: Place(self.value, (self.value_line(first + i, k), 0), TILE),
-                b=lambda k, j: Place(self.weights, (k * TILE, j * TILE), self.width),
-                sums=lambda i, j: Place(
+                a=lambda i, k: TilePlace(self.value, (self.value_line(first + i, k), 0), TILE),
+                b=lambda k, j: TilePlace(self.weights, (k * TILE, j * TILE), self.width),
+                sums=lambda i, j: TilePlace(
                     self.output, ((group + j) * self.output_lines + (first + i) * TILE, 0), TILE
                 ),
                 carried=True,

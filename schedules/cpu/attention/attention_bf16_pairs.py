@@ -22,9 +22,18 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.attention.attention_lanes import Lanes
+from tvm_iree_ext.schedules.cpu.attention.attention_lanes import LanesForm
 from tvm_iree_ext.schedules.cpu.products.dot_products import PAIRS, DotProduct, dot_product_of
-from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import (
+    At,
+    Expr,
+    Index,
+    IterationSpace,
+    OperandView,
+    i64,
+    known,
+    serial,
+)
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -57,7 +66,7 @@ def pairs_kernel(op: Attention, config: LoweringConfig, dot: DotProduct) -> tirx
     return builder.get()
 
 
-class Pairs(Lanes):
+class Pairs(LanesForm):
     """The kernel under construction; who reads words may multiply them by other means."""
 
     def __init__(
@@ -179,18 +188,18 @@ class Pairs(Lanes):
 
         self.each_pair(keys, line, lambda pair: line(pair, single=True))
 
-    def halves(self, name: str) -> View:
+    def halves(self, name: str) -> OperandView:
         """An operand as halves of words."""
         view = self.views[name]
         raw = I.decl_buffer(list(view.buffer.shape), HALF, data=view.buffer.data, align=2)
-        return View(raw, view.map, view.space)
+        return OperandView(raw, view.map, view.space)
 
     @property
     def value_blocks(self) -> int:
         """Vectors of columns that lie next to each other in a row of value."""
         return (known(self.views["value"].along(self.op.dims["n"])) or 0) // self.lanes
 
-    def half(self, halves: View, key: Expr, column: Index, lanes: int) -> Expr:
+    def half(self, halves: OperandView, key: Expr, column: Index, lanes: int) -> Expr:
         """Elements of value, from a column on, in the low halves of words."""
         at = {**self.outer, **self.operands.key_at(key)}
         return halves.load(at | self.space.spread(column, self.op.dims["n"]), WORD, lanes)
@@ -256,7 +265,7 @@ def words(low: Expr, high: Expr, lanes: int) -> Expr:
     return low | (high << emit.splat(tirx.const(16, WORD), lanes))
 
 
-def _pairs_of(operands: AttentionOperands, name: str) -> View:
+def _pairs_of(operands: AttentionOperands, name: str) -> OperandView:
     """An operand as words of two neighbours along k1."""
     view, (dim,) = operands.views[name], operands.columns(name)
     shape = list(view.buffer.shape)
@@ -264,4 +273,4 @@ def _pairs_of(operands: AttentionOperands, name: str) -> View:
     extents = list(operands.space.extents)
     extents[dim] = (known(extents[dim]) or 0) // 2
     buffer = I.decl_buffer(shape, WORD, data=view.buffer.data, align=2)
-    return View(buffer, view.map, IterationSpace(tuple(extents)))
+    return OperandView(buffer, view.map, IterationSpace(tuple(extents)))

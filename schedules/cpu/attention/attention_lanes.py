@@ -31,7 +31,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention.attention_mask import load_mask
 from tvm_iree_ext.schedules.cpu.attention.attention_prefetch import Ahead
 from tvm_iree_ext.schedules.cpu.products.register_product import MultiplyAdd, multiply_tile
-from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, known, serial
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 
 
@@ -43,7 +43,7 @@ def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
     ``k2`` and ``n`` accumulator rows and ``m`` accumulator vectors.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        Lanes(AttentionOperands.declare(op), config).emit()
+        LanesForm(AttentionOperands.declare(op), config).emit()
     return builder.get()
 
 
@@ -51,7 +51,7 @@ def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
 _CHAINS = 4
 
 
-class Lanes:
+class LanesForm:
     """The kernel under construction; how products read their factors is what others may change."""
 
     def __init__(self, operands: AttentionOperands, config: LoweringConfig) -> None:
@@ -197,7 +197,7 @@ class Lanes:
 
         self.transpose_query(self.views["query"], convert)
 
-    def transpose_query(self, view: View, convert: Callable[[Expr], Expr]) -> None:
+    def transpose_query(self, view: OperandView, convert: Callable[[Expr], Expr]) -> None:
         """Bring the rows of ``view``, which is of query, into lanes."""
         dims = self.op.dims["k1"]
         with serial(self.groups) as group:

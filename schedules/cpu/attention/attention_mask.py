@@ -6,7 +6,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, known, serial
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 
 _HALF, _WORD = "uint16", "uint32"
@@ -54,7 +54,7 @@ def _load_pairs(
     """The same for two neighbours in a word, which take one transpose; how many keys that were."""
     lanes, view, dtype = len(rows), operands.views["mask"], operands.op.compute_dtype
     raw = I.decl_buffer(list(view.buffer.shape), _HALF, data=view.buffer.data, align=2)
-    halves = View(raw, view.map, view.space)
+    halves = OperandView(raw, view.map, view.space)
     blocks = emit.held_index(emit.divide(keys, 2 * lanes)[0])
     with serial(blocks) as block:
         first = I.Bind(block * (2 * lanes))

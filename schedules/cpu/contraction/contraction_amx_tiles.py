@@ -17,10 +17,13 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_packing import WORD, Part
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import PanelLoops
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
+    ContractionOperands,
+    ContractionPlan,
+)
 from tvm_iree_ext.schedules.cpu.contraction.contraction_sums import Finish, Take
 from tvm_iree_ext.schedules.cpu.products import amx
-from tvm_iree_ext.schedules.cpu.products.amx import TILE, Place, TileProduct
+from tvm_iree_ext.schedules.cpu.products.amx import TILE, TilePlace, TileProduct
 from tvm_iree_ext.schedules.cpu.products.register_product import Either
 from tvm_iree_ext.schedules.cpu.products.register_tiles import each_block, zeros
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
@@ -30,7 +33,11 @@ class TileLoops(PanelLoops):
     """A kernel under construction."""
 
     def __init__(
-        self, plan: Plan, operands: Operands, config: LoweringConfig, product: TileProduct
+        self,
+        plan: ContractionPlan,
+        operands: ContractionOperands,
+        config: LoweringConfig,
+        product: TileProduct,
     ) -> None:
         super().__init__(plan, operands, config, product)
         self.product = product
@@ -71,11 +78,13 @@ class TileLoops(PanelLoops):
                 rows=-(-height // TILE),
                 columns=vectors,
                 depth=emit.ceil_div(depth.count, TILE),
-                a=lambda i, k: Place(self.rows, (self.row_place(row + i * TILE, k * TILE),), TILE),
-                b=lambda k, j: Place(
+                a=lambda i, k: TilePlace(
+                    self.rows, (self.row_place(row + i * TILE, k * TILE),), TILE
+                ),
+                b=lambda k, j: TilePlace(
                     self.panels, (self.line(column, vectors, k * TILE, j),), width
                 ),
-                sums=lambda i, j: Place(held, (i * TILE * width + j * TILE,), width),
+                sums=lambda i, j: TilePlace(held, (i * TILE * width + j * TILE,), width),
                 carried=False,
             )
 

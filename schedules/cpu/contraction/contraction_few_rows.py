@@ -24,7 +24,10 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
+    ContractionOperands,
+    ContractionPlan,
+)
 from tvm_iree_ext.schedules.cpu.products.register_tiles import odd_lines, zeros
 from tvm_iree_ext.schedules.emit import (
     At,
@@ -54,7 +57,7 @@ _CACHE_LINE = 64
 _SUMS = 8
 
 
-def vector_form(plan: Plan) -> str | None:
+def vector_form(plan: ContractionPlan) -> str | None:
     """``"columns"``, ``"rows"``, or None where the product is of another kind."""
     rows = plan.extent(plan.m)
     if rows is None or rows > _MOST_ROWS:
@@ -74,7 +77,9 @@ def lines_at_once(form: str, rows: int, registers: int) -> int:
 class VectorLoops:
     """A kernel under construction."""
 
-    def __init__(self, plan: Plan, operands: Operands, config: LoweringConfig) -> None:
+    def __init__(
+        self, plan: ContractionPlan, operands: ContractionOperands, config: LoweringConfig
+    ) -> None:
         self.plan, self.operands, self.config = plan, operands, config
         self.lanes = config.vector_lanes
         self.together = config.register_tile["rows"]

@@ -8,7 +8,7 @@ from tvm_iree_ext.schedules.cpu.contraction.contraction_blocks import Grid
 from tvm_iree_ext.schedules.cpu.contraction.contraction_few_rows import lines_at_once, vector_form
 from tvm_iree_ext.schedules.cpu.contraction.contraction_packing import Neighbours
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import rounded_blocks
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import ContractionPlan
 from tvm_iree_ext.schedules.cpu.contraction.contraction_space import DOTS, MATRIX, PANELS
 from tvm_iree_ext.schedules.cpu.contraction.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.products.amx import TILE, tile_product
@@ -45,7 +45,7 @@ _TILED_ROWS = 1024
 _PACKED_FOR_TILES = 128
 
 
-def neighbour_products(plan: Plan, features: CpuFeatures) -> dict[str, Neighbours]:
+def neighbour_products(plan: ContractionPlan, features: CpuFeatures) -> dict[str, Neighbours]:
     """The instructions for neighbours in depth that the CPU has, by form, the fastest first."""
     lhs, rhs = (plan.op.types[name].dtype for name in ("lhs", "rhs"))
     if plan.op.prologue is not None or lhs != rhs:
@@ -55,7 +55,7 @@ def neighbour_products(plan: Plan, features: CpuFeatures) -> dict[str, Neighbour
 
 
 def panels_config(
-    plan: Plan, features: CpuFeatures, parallel: bool, in_place: bool = True
+    plan: ContractionPlan, features: CpuFeatures, parallel: bool, in_place: bool = True
 ) -> LoweringConfig:
     """Register tiles, and blocks around them; where it may be read ``in_place``, b is."""
     size = item_bytes(plan.product_dtype)
@@ -117,7 +117,7 @@ def panels_config(
     )
 
 
-def few_config(plan: Plan, features: CpuFeatures, cores: int) -> LoweringConfig | None:
+def few_config(plan: ContractionPlan, features: CpuFeatures, cores: int) -> LoweringConfig | None:
     """For few rows times what is read once, where it is; None where it cannot be."""
     if form := vector_form(plan):
         return _vector_config(plan, form, features, cores)
@@ -145,7 +145,9 @@ def few_config(plan: Plan, features: CpuFeatures, cores: int) -> LoweringConfig 
     )
 
 
-def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> LoweringConfig:
+def _vector_config(
+    plan: ContractionPlan, form: str, features: CpuFeatures, cores: int
+) -> LoweringConfig:
     """An even share of n for each core, and lines of b side by side."""
     lanes = features.lanes(item_bytes(plan.op.accumulator_dtype) * 8)
     rows = plan.extent(plan.m) or 1
@@ -162,19 +164,19 @@ def _vector_config(plan: Plan, form: str, features: CpuFeatures, cores: int) -> 
     )
 
 
-def _promoted(plan: Plan) -> tuple[str, ...]:
+def _promoted(plan: ContractionPlan) -> tuple[str, ...]:
     """The factors that are packed: b, and a but for rows that are runs of memory."""
     direct = _lies_in_rows(plan)
     return tuple(name for name in ("lhs", "rhs") if not (direct and name == plan.a))
 
 
-def _lies_in_rows(plan: Plan) -> bool:
+def _lies_in_rows(plan: ContractionPlan) -> bool:
     """Whether the depth of a row of ``a`` is next to each other, in the type of the product."""
     same = plan.op.types[plan.a].dtype == plan.product_dtype and plan.op.prologue is None
     return same and plan.lies_along(plan.a, plan.depth)
 
 
-def _rows_in_place(plan: Plan, tile: RegisterTile, n: int) -> int:
+def _rows_in_place(plan: ContractionPlan, tile: RegisterTile, n: int) -> int:
     """Rows of a block up to which ``b`` is read as it lies in memory, in parts of depth."""
     columns = plan.extent(plan.n)
     same = plan.op.types[plan.b].dtype == plan.product_dtype and plan.op.prologue is None
@@ -184,7 +186,7 @@ def _rows_in_place(plan: Plan, tile: RegisterTile, n: int) -> int:
     return _PANEL_ROWS.get(-(-columns // tile.width), 0) if fits else 0
 
 
-def reads_in_place(plan: Plan, tile: RegisterTile, m: int, n: int) -> bool:
+def reads_in_place(plan: ContractionPlan, tile: RegisterTile, m: int, n: int) -> bool:
     """Whether vectors of ``b`` can be read where they are."""
     _, n = rounded_blocks(plan, tile, m, n)
     columns = plan.extent(plan.n)

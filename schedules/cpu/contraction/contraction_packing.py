@@ -14,10 +14,10 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import ContractionOperands
 from tvm_iree_ext.schedules.cpu.products.amx import TileProduct
 from tvm_iree_ext.schedules.cpu.products.dot_products import DotProduct
-from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
+from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, known, serial
 
 Place = Callable[[Expr, Expr], Expr]
 Load = Callable[[Expr, Expr, int], Expr]
@@ -51,9 +51,9 @@ class Factor:
     int8 comes as unsigned bytes.  No vector begins behind ``last`` (:meth:`.Plan.last_vector`).
     """
 
-    operands: Operands
+    operands: ContractionOperands
     name: str
-    view: View
+    view: OperandView
     dtype: str
     dot: Neighbours | None
     flipped: bool
@@ -125,7 +125,7 @@ class Factor:
 
 
 def factor_of(
-    operands: Operands, name: str, dot: Neighbours | None, last: int | None = None
+    operands: ContractionOperands, name: str, dot: Neighbours | None, last: int | None = None
 ) -> Factor:
     """A factor of the kernel under construction: of words where there is ``dot``.
 
@@ -138,11 +138,11 @@ def factor_of(
     shape, data = list(view.buffer.shape), view.buffer.data
     raw = I.decl_buffer(shape, f"uint{size * 8}", data=data, align=size)
     flipped = isinstance(dot, DotProduct) and dot.is_mixed and name == operands.plan.a
-    return Factor(operands, name, View(raw, view.map, view.space), WORD, dot, flipped, last)
+    return Factor(operands, name, OperandView(raw, view.map, view.space), WORD, dot, flipped, last)
 
 
 @dataclass(frozen=True)
-class Packing:
+class PanelPacking:
     """Packs one factor, for a number of lanes."""
 
     factor: Factor

@@ -30,12 +30,15 @@ from tvm_iree_ext.schedules.cpu.contraction.contraction_packing import (
     OFFSETS,
     WORD,
     Neighbours,
-    Packing,
+    PanelPacking,
     Part,
     Place,
     factor_of,
 )
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
+    ContractionOperands,
+    ContractionPlan,
+)
 from tvm_iree_ext.schedules.cpu.contraction.contraction_sums import (
     DirectSums,
     Finish,
@@ -70,7 +73,7 @@ _VECTORS_OF_ROWS = 3
 _COLUMNS_AHEAD = 128
 
 
-def rounded_blocks(plan: Plan, tile: RegisterTile, m: int, n: int) -> tuple[int, int]:
+def rounded_blocks(plan: ContractionPlan, tile: RegisterTile, m: int, n: int) -> tuple[int, int]:
     """Rows and columns of a block: whole register tiles, or vectors where all blocks are equal."""
     columns, vectors = plan.extent(plan.n), -(-n // tile.lanes) * tile.lanes
     if columns is None or (columns > vectors and columns % vectors):
@@ -88,7 +91,11 @@ class PanelLoops:
     """A kernel under construction."""
 
     def __init__(
-        self, plan: Plan, operands: Operands, config: LoweringConfig, dot: Neighbours | None = None
+        self,
+        plan: ContractionPlan,
+        operands: ContractionOperands,
+        config: LoweringConfig,
+        dot: Neighbours | None = None,
     ) -> None:
         self.plan, self.operands, self.config, self.dot = plan, operands, config, dot
         self.lanes = config.vector_lanes
@@ -103,7 +110,9 @@ class PanelLoops:
         self.a = factor_of(self.operands, plan.a, dot)
         self.b = factor_of(self.operands, plan.b, dot, self.last)
         elements = self.operands.space.count(plan.depth)
-        self.packing = {one.name: Packing(one, self.lanes, elements) for one in (self.a, self.b)}
+        self.packing = {
+            one.name: PanelPacking(one, self.lanes, elements) for one in (self.a, self.b)
+        }
         self.depth = emit.ceil_div(elements, self.a.group)
         self.block_k = -(-config.reduction_tile["k"] // self.a.group)
         self.held_k = -(-self.block_k // self.lanes) * self.lanes

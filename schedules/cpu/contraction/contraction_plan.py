@@ -19,13 +19,13 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, View, i64
+from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, OperandView, i64
 from tvm_iree_ext.schedules.shared.contraction_dims import Dims, FusedDims
 from tvm_iree_ext.tir.tir_expressions import cast
 
 
 @dataclass(frozen=True)
-class Plan(FusedDims):
+class ContractionPlan(FusedDims):
     """What is known of a contraction before code is emitted.
 
     ``most_rows``: for code that runs where ``m``, which is not known, is no larger.
@@ -117,11 +117,11 @@ class Plan(FusedDims):
 
 
 @dataclass(frozen=True)
-class MadeView(View):
+class MadeView(OperandView):
     """A factor that a prologue makes, where it is read, of an operand and of others beside it."""
 
     prologue: Region
-    others: tuple[View, ...]
+    others: tuple[OperandView, ...]
 
     def load(self, at: At, dtype: str, lanes: int = 1) -> Expr:
         """The factor, or those of a run, at a point."""
@@ -140,20 +140,22 @@ class MadeView(View):
         return cast(self.prologue(*elements), dtype)
 
 
-class Operands:
+class ContractionOperands:
     """The PrimFunc's operands while it is built, addressed by the fused dims of a plan.
 
     ``declared`` is the op that the function is of, where the plan's is but a part of what it does;
     then the result lacks the dims ``without``.
     """
 
-    def __init__(self, plan: Plan, declared: Op | None = None, without: Dims = ()) -> None:
+    def __init__(
+        self, plan: ContractionPlan, declared: Op | None = None, without: Dims = ()
+    ) -> None:
         self.plan, self.op = plan, plan.op
         parameters = Parameters.declare(declared or plan.op)
         self.buffers = parameters.buffers
         extents = [emit.product([parameters.extent(e) for e in group]) for group in plan.extents]
         self.space = IterationSpace(tuple(extents))
-        self.views: dict[str, View] = {}
+        self.views: dict[str, OperandView] = {}
         for name, one in plan.maps.items():
             if name == "result" and without:
                 axes = tuple(axis for axis in one.axes if not set(axis) & set(without))
@@ -162,7 +164,7 @@ class Operands:
             kind = plan.op.types[name].dtype
             data = parameters.buffers[name].data
             buffer: Any = I.decl_buffer(shape, kind, data=data, align=item_bytes(kind))
-            self.views[name] = View(buffer, one, self.space)
+            self.views[name] = OperandView(buffer, one, self.space)
         if plan.op.prologue is not None:
             rhs, beside = self.views["rhs"], [self.views[name] for name in plan.op.beside_rhs]
             self.views["rhs"] = MadeView(

@@ -27,7 +27,10 @@ from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import (
     rounded_blocks,
     rows_at_once,
 )
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
+    ContractionOperands,
+    ContractionPlan,
+)
 from tvm_iree_ext.schedules.cpu.contraction.contraction_space import (
     MATRIX,
     PANELS,
@@ -62,13 +65,13 @@ class CpuContraction(CpuRule):
 
     def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
-        features, plan = cpu_features(target), Plan(op)
+        features, plan = cpu_features(target), ContractionPlan(op)
         parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
         return panels_config(plan, features, parallel)
 
     def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Blocks, register tiles, depth, what is packed; the panels, too, for few rows."""
-        features, plan = cpu_features(target), Plan(op)
+        features, plan = cpu_features(target), ContractionPlan(op)
         usual = self.heuristic(op, target)
         many = panels_config(plan, features, usual.parallel, in_place=False)
         other = many if usual.algorithm != many.algorithm else None
@@ -84,17 +87,17 @@ class CpuContraction(CpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        plan = Plan(op)
+        plan = ContractionPlan(op)
         factors = self._check(plan, cpu_features(target), config)
         few = _few_rows(op, cpu_features(target)) if config.algorithm != vector_form(plan) else {}
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            operands = Operands(plan)
+            operands = ContractionOperands(plan)
             loops = _loops(plan, operands, config, factors)
             _emit(operands, [(one, _loops(one, operands, few[one])) for one in few], loops)
         return ir.IRModule({op.entry: builder.get()})
 
     def _check(
-        self, plan: Plan, features: CpuFeatures, config: LoweringConfig
+        self, plan: ContractionPlan, features: CpuFeatures, config: LoweringConfig
     ) -> Neighbours | None:
         """The instruction that a config's panels take; ScheduleError for one that is not fit."""
         check, vectors = self.check(config), vector_form(plan)
@@ -106,17 +109,20 @@ class CpuContraction(CpuRule):
         return check_panels(plan, check, features, *([vectors] if vectors else []))
 
 
-def _few_rows(op: Contraction, features: CpuFeatures) -> dict[Plan, LoweringConfig]:
+def _few_rows(op: Contraction, features: CpuFeatures) -> dict[ContractionPlan, LoweringConfig]:
     """Where rows are not known: how so many at most are multiplied, by their number."""
-    if Plan(op).extent(Plan(op).m) is not None:
+    if ContractionPlan(op).extent(ContractionPlan(op).m) is not None:
         return {}
-    plans = [Plan(op, rows) for rows in _FEW_UNKNOWN]
+    plans = [ContractionPlan(op, rows) for rows in _FEW_UNKNOWN]
     found = ((plan, few_config(plan, features, features.cores)) for plan in plans)
     return {plan: config for plan, config in found if config}
 
 
 def _loops(
-    plan: Plan, operands: Operands, config: LoweringConfig, factors: Neighbours | None = None
+    plan: ContractionPlan,
+    operands: ContractionOperands,
+    config: LoweringConfig,
+    factors: Neighbours | None = None,
 ) -> Loops:
     if config.algorithm == vector_form(plan):
         return VectorLoops(plan, operands, config)
@@ -124,7 +130,10 @@ def _loops(
 
 
 def panel_loops(
-    plan: Plan, operands: Operands, config: LoweringConfig, factors: Neighbours | None
+    plan: ContractionPlan,
+    operands: ContractionOperands,
+    config: LoweringConfig,
+    factors: Neighbours | None,
 ) -> PanelLoops:
     """The blocks of a config, by the instruction that :func:`check_panels` found."""
     if isinstance(factors, TileProduct):
@@ -132,7 +141,9 @@ def panel_loops(
     return PanelLoops(plan, operands, config, factors)
 
 
-def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -> None:
+def _emit(
+    operands: ContractionOperands, few: Sequence[tuple[ContractionPlan, Loops]], loops: Loops
+) -> None:
     """The first loops that serve the rows that there are."""
     if not few:
         loops.emit()
@@ -146,7 +157,7 @@ def _emit(operands: Operands, few: Sequence[tuple[Plan, Loops]], loops: Loops) -
 
 
 def check_panels(
-    plan: Plan, check: ConfigCheck, features: CpuFeatures, *others: str
+    plan: ContractionPlan, check: ConfigCheck, features: CpuFeatures, *others: str
 ) -> Neighbours | None:
     """The instruction that a config's panels take, if any.
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import ContractionPlan
 from tvm_iree_ext.schedules.cpu.products.amx import TILE
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -22,7 +22,7 @@ _MOST_SERIAL_FLOPS = 8_000_000  # above, one thread alone is never the best
 
 
 def contraction_space(
-    plan: Plan,
+    plan: ContractionPlan,
     usual: LoweringConfig,
     panels: LoweringConfig | None,
     features: CpuFeatures,

@@ -16,7 +16,10 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import Operands, Plan
+from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
+    ContractionOperands,
+    ContractionPlan,
+)
 from tvm_iree_ext.schedules.cpu.products.register_product import Either
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known
 
@@ -24,14 +27,14 @@ Take = Callable[[Expr, Expr, Expr], None]
 Finish = Take | Either
 
 
-def kept_in_result(plan: Plan, lanes: int) -> bool:
+def kept_in_result(plan: ContractionPlan, lanes: int) -> bool:
     """Whether the result can hold sums between blocks of depth."""
     wide = plan.extent(plan.n)
     same = plan.op.types["result"].dtype == plan.op.accumulator_dtype
     return same and wide is not None and wide % lanes == 0
 
 
-def without_scratch(plan: Plan, lanes: int, single: bool) -> bool:
+def without_scratch(plan: ContractionPlan, lanes: int, single: bool) -> bool:
     """Whether sums need no scratch, however blocks are cut; ``single`` where depth is one."""
     return plan.runs_along_n and (single or kept_in_result(plan, lanes))
 
@@ -45,7 +48,7 @@ class DirectSums:
     No vector of the result begins behind ``last`` (:meth:`.Plan.last_vector`).
     """
 
-    operands: Operands
+    operands: ContractionOperands
     slab: At
     row: Expr
     rows: Index

@@ -20,7 +20,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import (
-    Block,
+    ConvBlock,
     ConvLoops,
     Reach,
     product_dtype,
@@ -47,7 +47,7 @@ class DepthwiseLoops(ConvLoops):
         high = emit.product([self.batch, self.out_rows])
         self.over_tasks(blocks, high, self.out_columns, 1, self.task)
 
-    def task(self, block: Block) -> None:
+    def task(self, block: ConvBlock) -> None:
         """A vector of filters, a block of pixels."""
         column = block.column
         f = I.Bind(first_channel(block.group, self.op.filters, self.lanes))

@@ -23,7 +23,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_filter import FilterLoops
-from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import Block, product_dtype
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, product_dtype
 from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
 from tvm_iree_ext.schedules.cpu.products.register_tiles import odd_lines, zeros
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
@@ -49,7 +49,7 @@ class DirectLoops(FilterLoops):
         self.joined = self.pixel_stride == self.group_channels and op.dilations[1] == 1
         self.lines = max(config.workgroup_tile["pixels"] // self.wide, 1)
 
-    def task(self, block: Block) -> None:
+    def task(self, block: ConvBlock) -> None:
         """Some lines, a part of a group's filters."""
         if not self.in_place:
             self.band = emit.scratch([self.lines * self.line_stride], self.dtype)
@@ -62,7 +62,7 @@ class DirectLoops(FilterLoops):
                 at = I.Bind(start + column * self.depth)
                 self.multiply_line(block, line, column, at, vectors)
 
-    def pack_line(self, block: Block, line: Expr) -> None:
+    def pack_line(self, block: ConvBlock, line: Expr) -> None:
         """The rows of the image under a line."""
         op = self.op
         n, y = self.line(block.first + line)
@@ -115,7 +115,7 @@ class DirectLoops(FilterLoops):
         )
 
     def multiply_line(
-        self, block: Block, line: Expr, column: Index, panel: Expr, vectors: int
+        self, block: ConvBlock, line: Expr, column: Index, panel: Expr, vectors: int
     ) -> None:
         """A line times the panel of filters at a position, whose first column is given."""
         op, rows = self.op, self.tile.rows

@@ -6,7 +6,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import Block, ConvLoops, product_dtype
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, ConvLoops, product_dtype
 from tvm_iree_ext.schedules.cpu.products.register_tiles import RegisterTile, panels
 from tvm_iree_ext.schedules.emit import Expr, Index, held_index, i64, serial
 
@@ -28,7 +28,7 @@ class FilterLoops(ConvLoops):
         self.parts = config.splits
         self.held = -(-self.group_filters // self.lanes) * self.lanes
 
-    def task(self, block: Block) -> None:
+    def task(self, block: ConvBlock) -> None:
         """A block of pixels, a part of a group's filters."""
         raise NotImplementedError
 
@@ -40,7 +40,7 @@ class FilterLoops(ConvLoops):
         high = emit.product([self.batch, self.out_rows])
         self.over_tasks(self.op.groups, high, self.out_columns, self.parts, self.task)
 
-    def panel_start(self, block: Block) -> Index:
+    def panel_start(self, block: ConvBlock) -> Index:
         """Where the panels of a task begin."""
         held = self.held // self.parts
         return held_index((i64(block.group) * self.held + i64(block.part) * held) * self.depth)

@@ -18,7 +18,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_filter import FilterLoops
-from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import Block, Reach
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, Reach
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     Sums,
     multiply_panels,
@@ -50,7 +50,7 @@ class Im2colLoops(FilterLoops):
         pixels = config.workgroup_tile["pixels"]
         self.pixels = -(-pixels // self.tile.rows) * self.tile.rows
 
-    def task(self, block: Block) -> None:
+    def task(self, block: ConvBlock) -> None:
         """A block of pixels, a part of a group's filters."""
         held = self.held // self.parts
         self.windows = emit.scratch([self.pixels * self.stride], self.dtype)
@@ -89,7 +89,7 @@ class Im2colLoops(FilterLoops):
         self.write(block, sums)
 
     def pack_windows(
-        self, block: Block, begin: Expr, segments: Index, low: Expr, length: Index
+        self, block: ConvBlock, begin: Expr, segments: Index, low: Expr, length: Index
     ) -> None:
         """``windows[pixel, k]`` for some segments, or elements of one from ``low`` on."""
         op = self.op
@@ -160,7 +160,7 @@ class Im2colLoops(FilterLoops):
                         with I.Else(), serial(columns) as x:
                             clear(x, 0, self.taps)
 
-    def write(self, block: Block, sums: Sums) -> None:
+    def write(self, block: ConvBlock, sums: Sums) -> None:
         """The sums to the result."""
         first = i64(block.group) * self.group_filters + i64(block.part) * sums.stride
         with serial(block.lines) as line, serial(block.columns) as x:

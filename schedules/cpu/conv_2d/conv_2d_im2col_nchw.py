@@ -18,7 +18,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import Block, ConvLoops, product_dtype
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, ConvLoops, product_dtype
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
     RegisterTile,
     Sums,
@@ -68,7 +68,7 @@ class ColumnLoops(ConvLoops):
         high = emit.product([self.batch, self.out_rows])
         self.over_tasks(self.op.groups, high, self.out_columns, self.parts, self.task)
 
-    def task(self, block: Block) -> None:
+    def task(self, block: ConvBlock) -> None:
         """A block of pixels, a part of a group's filters."""
         self.windows = emit.scratch([self.each * self.taps * self.stride], self.dtype)
         memory = emit.scratch([self.part_filters * self.stride], self.op.compute_dtype)
@@ -104,7 +104,7 @@ class ColumnLoops(ConvLoops):
             )
         self.write(block, f0, sums)
 
-    def write(self, block: Block, f0: Index, sums: Sums) -> None:
+    def write(self, block: ConvBlock, f0: Index, sums: Sums) -> None:
         """The sums to the result."""
         with serial(self.part_filters) as f, serial(block.lines) as line:
             n, y = self.line(block.first + line)
@@ -122,7 +122,7 @@ class ColumnLoops(ConvLoops):
                 ),
             )
 
-    def pack_line(self, n: Expr, y: Expr, channel: Expr, block: Block, target: Expr) -> None:
+    def pack_line(self, n: Expr, y: Expr, channel: Expr, block: ConvBlock, target: Expr) -> None:
         """``windows[k, pixel]`` for all taps of a channel and the pixels of a line."""
         op = self.op
         (rows, taps), (step, across) = op.kernel, op.strides

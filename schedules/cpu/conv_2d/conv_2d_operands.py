@@ -62,7 +62,7 @@ class ConvLoops(ABC):
         high: Index,
         wide: Index,
         parts: int,
-        body: Callable[["Block"], None],
+        body: Callable[["ConvBlock"], None],
     ) -> None:
         """``body`` for the blocks of a grid.
 
@@ -82,7 +82,7 @@ class ConvLoops(ABC):
             first = i64(held_index(at[1] * i64(lines)))
             column = i64(held_index(i64(at[2]) * most))
             body(
-                Block(
+                ConvBlock(
                     group=held_index(at[0]),
                     first=first,
                     lines=emit.part(lines, high, first),
@@ -143,7 +143,7 @@ class ConvLoops(ABC):
 
 
 @dataclass(frozen=True)
-class Block:
+class ConvBlock:
     """What a task computes: lines and columns from the first ones on, a part of a group."""
 
     group: Index
@@ -171,7 +171,7 @@ class Reach:
     has_edges: bool
 
     @staticmethod
-    def of(op: Conv2d, image: Index, block: Block, taps: int, offset: Index = 0) -> "Reach":
+    def of(op: Conv2d, image: Index, block: ConvBlock, taps: int, offset: Index = 0) -> "Reach":
         """For ``taps`` taps side by side, which begin ``offset`` columns into the window."""
         (left, right), step = op.padding[1], op.strides[1]
         column, columns = block.column, block.columns

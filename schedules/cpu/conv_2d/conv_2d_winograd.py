@@ -18,7 +18,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.ops.families.winograd.winograd_matrices import Kind
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import Block, ConvLoops
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, ConvLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_winograd_panels import FilterPanels, FilterRun
 from tvm_iree_ext.schedules.cpu.products.register_tiles import RegisterTile, odd_lines
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_filter import FilterTransform
@@ -28,7 +28,10 @@ from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
     tiles_at_once,
     vectors_at_once,
 )
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import Vectors, over_channels
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
+    ChannelVectors,
+    over_channels,
+)
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, serial
 
 # Channels of a filter that are transformed at once: where filters are innermost, and where they are
@@ -114,7 +117,7 @@ class WinogradLoops(ConvLoops):
                 with serial(count) as vector:
                     transform.transposed(channel, chunk, first(vector), run.lanes)
 
-    def task(self, block: Block) -> None:
+    def task(self, block: ConvBlock) -> None:
         """A block of tiles, a part of a group's filters."""
         places = self.places
         rows = -(-self.tiles // self.tile.rows) * self.tile.rows
@@ -196,7 +199,7 @@ class WinogradLoops(ConvLoops):
         return min(tiles_at_once(transform, vectors, size), self.across), vectors
 
     def each_piece(
-        self, row: WinogradRow, n: Expr, h: Expr, block: Block, first: Expr, count: int
+        self, row: WinogradRow, n: Expr, h: Expr, block: ConvBlock, first: Expr, count: int
     ) -> None:
         """Transform a block's tiles of a row, ``count`` channels from ``first`` on."""
         tiles, vectors = row.tiles, row.vectors
@@ -206,7 +209,7 @@ class WinogradLoops(ConvLoops):
             with serial(emit.ceil_div(block.columns, tiles)) as tile, serial(pieces) as piece:
                 begin = I.Bind(tile * tiles)
                 here = I.Bind(i64(emit.smaller(tiles, i64(block.columns) - begin)))
-                own = Vectors.piece(piece, vectors, count, blocks, lanes, first)
+                own = ChannelVectors.piece(piece, vectors, count, blocks, lanes, first)
                 row.transform(n, h, I.Bind(block.column + begin), here, own)
 
         over_channels(count, self.lanes, some)

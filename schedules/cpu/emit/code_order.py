@@ -37,18 +37,18 @@ define internal void @{aligned}() alwaysinline {{
 
 
 @dataclass(frozen=True)
-class Order:
+class CodeOrder:
     """The order of AVX code whose vectors have ``lanes`` elements."""
 
     lanes: int
     dtype: str
 
     @staticmethod
-    def of(features: CpuFeatures, lanes: int, dtype: str) -> "Order | None":
+    def of(features: CpuFeatures, lanes: int, dtype: str) -> "CodeOrder | None":
         """None for what is no register, and without AVX, where nobody has measured it."""
         bits = lanes * _TYPES[dtype][1] if dtype in _TYPES else 0
         whole = bits in _VECTOR_BITS and bits <= features.vector_bits
-        return Order(lanes, dtype) if whole and features.name.startswith("AVX") else None
+        return CodeOrder(lanes, dtype) if whole and features.name.startswith("AVX") else None
 
     @contextmanager
     def declared(self) -> Iterator[None]:

@@ -17,7 +17,7 @@ from tvm_iree_ext.codegen.cpu.non_temporal_stores import COPY, FENCE, LINE, PART
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
-from tvm_iree_ext.schedules.shared.lines import Flat
+from tvm_iree_ext.schedules.shared.lines import FlatOperand
 from tvm_iree_ext.targets.cpu import cpu_features
 
 # Shorter runs are mostly the lines at their ends, which are stored as usual.
@@ -68,7 +68,7 @@ def stream(buffer: Any, value: Expr, first: Index, lanes: int) -> None:
 
 
 @dataclass(frozen=True)
-class Streamed(Flat):
+class Streamed(FlatOperand):
     """A result whose vectors are stored past the caches."""
 
     def store(self, position: Index, value: Expr, lanes: int = 1) -> None:
@@ -76,9 +76,9 @@ class Streamed(Flat):
         stream(self.buffer, emit.cast(value, self.dtype), position, lanes)
 
 
-def result(buffer: Any, streaming: bool) -> Flat:
+def result(buffer: Any, streaming: bool) -> FlatOperand:
     """A result that is stored past the caches, or as usual."""
-    return Streamed(buffer) if streaming else Flat(buffer)
+    return Streamed(buffer) if streaming else FlatOperand(buffer)
 
 
 def stream_run(target: Any, to: Index, source: Any, start: Index, count: Index) -> None:

@@ -20,13 +20,13 @@ Steps = tuple[Index, ...]
 
 
 @dataclass(frozen=True)
-class Loops:
+class StridedLoops:
     """Extents, slow to fast, and the steps of operands by name."""
 
     extents: tuple[int, ...]
     steps: Mapping[str, Steps]
 
-    def merged(self) -> "Loops":
+    def merged(self) -> "StridedLoops":
         """The same walk in as few loops as can be; there is at least one."""
         kept = [loop for loop, extent in enumerate(self.extents) if extent > 1]
         extents: list[int] = []
@@ -43,8 +43,8 @@ class Loops:
             for name, step in here.items():
                 steps[name].append(step)
         if not extents:
-            return Loops((1,), dict.fromkeys(steps, (0,)))
-        return Loops(tuple(extents), {name: tuple(one) for name, one in steps.items()})
+            return StridedLoops((1,), dict.fromkeys(steps, (0,)))
+        return StridedLoops(tuple(extents), {name: tuple(one) for name, one in steps.items()})
 
     def step(self, name: str, loop: int) -> Index:
         """How far an operand moves with a loop; one that has no steps does not move."""
@@ -64,7 +64,7 @@ def _follows(outer: Index, inner: Index, extent: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Symbol:
+class TableNumber:
     """A number read from a table, and how far it moves ``far`` and the bounds.
 
     The table's steps are those of ``name``; ``moves`` is by name, per unit of the number.  Where it
@@ -77,7 +77,7 @@ class Symbol:
 
 
 @dataclass(frozen=True)
-class Bound:
+class StridedBound:
     """Positions are left out where ``name``, a coordinate, is ``limit`` or more.
 
     And where it is below ``least``, without which it is known to be none that is too small.
@@ -96,10 +96,10 @@ class Walk:
     symbol and bound.  ``starts`` says where they begin, if not at 0.
     """
 
-    loops: Loops
+    loops: StridedLoops
     starts: Mapping[str, Index] = field(default_factory=dict)
-    symbols: Sequence[Symbol] = ()
-    bounds: Sequence[Bound] = ()
+    symbols: Sequence[TableNumber] = ()
+    bounds: Sequence[StridedBound] = ()
 
     @property
     def last(self) -> int:
@@ -116,11 +116,11 @@ class Walk:
         moved = self.loops.moves("mask", loop) or bool(self.growing(loop))
         return moved or any(self.reads(one, loop) for one in self.bounds)
 
-    def reads(self, bound: Bound, loop: int) -> bool:
+    def reads(self, bound: StridedBound, loop: int) -> bool:
         """Whether a coordinate depends on a symbol that changes with a loop."""
         return any(bound.name in one.moves for one in self.gathered(loop))
 
-    def growing(self, loop: int) -> list[Bound]:
+    def growing(self, loop: int) -> list[StridedBound]:
         """The bounds whose coordinates only grow with a loop."""
         return [
             one
@@ -128,7 +128,7 @@ class Walk:
             if self.loops.moves(one.name, loop) and not self.reads(one, loop)
         ]
 
-    def gathered(self, loop: int) -> list[Symbol]:
+    def gathered(self, loop: int) -> list[TableNumber]:
         """The symbols that change with a loop."""
         return [one for one in self.symbols if self.loops.moves(one.name, loop)]
 

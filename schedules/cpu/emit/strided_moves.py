@@ -13,7 +13,7 @@ from tvm_iree_ext.ops.families.transfer.transfer_canonical import signed, summab
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.cpu.emit.strided import Bound, Symbol, Walk
+from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.tasks import FAR_ROW_BYTES, ROWS_AHEAD, Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 
@@ -53,7 +53,7 @@ def check_strided(walk: Walk, check: ConfigCheck) -> None:
 
 
 @dataclass(frozen=True)
-class Memory:
+class StridedMemory:
     """The buffers of a walk: words of one axis, but for the mask and the tables.
 
     ``mask`` holds bytes, ``tables`` integers by symbol.  ``padding`` is what a position of near
@@ -70,7 +70,7 @@ class Memory:
     is_filled: bool = False
 
 
-def move(walk: Walk, memory: Memory, config: LoweringConfig) -> None:
+def move(walk: Walk, memory: StridedMemory, config: LoweringConfig) -> None:
     """Emit the walk."""
     _Mover(walk, memory, config).emit()
 
@@ -81,7 +81,7 @@ At = dict[int, Index]
 class _Mover:
     """The kernel under construction."""
 
-    def __init__(self, walk: Walk, memory: Memory, config: LoweringConfig) -> None:
+    def __init__(self, walk: Walk, memory: StridedMemory, config: LoweringConfig) -> None:
         self.walk, self.memory, self.config = walk, memory, config
         self.loops, self.last = walk.loops, walk.last
         self.tasks = Tasks(config.splits, config.parallel)
@@ -146,11 +146,11 @@ class _Mover:
                 place = place + self.read(symbol, at) * i64(moved)
         return place
 
-    def read(self, symbol: Symbol, at: At) -> Expr:
+    def read(self, symbol: TableNumber, at: At) -> Expr:
         """A symbol's number."""
         return self.number(symbol, self.place(symbol.name, at))
 
-    def number(self, symbol: Symbol, place: Expr) -> Expr:
+    def number(self, symbol: TableNumber, place: Expr) -> Expr:
         """What a symbol's table has at a place."""
         assert self.memory.tables is not None
         number = signed(self.memory.tables[symbol.name][place])
@@ -188,7 +188,7 @@ class _Mover:
         """Whether the mask keeps a position."""
         return tirx.NE(self.memory.mask[self.place("mask", at)], tirx.const(0, "uint8"))
 
-    def inside(self, bound: Bound, at: At) -> list[Expr]:
+    def inside(self, bound: StridedBound, at: At) -> list[Expr]:
         """The tests of a bound."""
         place = self.place(bound.name, at)
         tests = [] if bound.least is None else [i64(bound.least) <= place]
@@ -261,7 +261,7 @@ class _Mover:
         behind = tirx.min(i64(at[loop]) + ROWS_AHEAD, i64(self.loops.extents[loop] - 1))
         return self.place("far", {**at, loop: behind})
 
-    def swept(self, varying: Sequence[Symbol]) -> int | None:
+    def swept(self, varying: Sequence[TableNumber]) -> int | None:
         """The lines of far's row, where one row of it follows the other and most of it is read."""
         last = self.last
         step = self.loops.step("far", last - 1) if last else 0
@@ -305,7 +305,9 @@ class _Mover:
             with I.If(live), I.Then():
                 I.buffer_store(memory.far, memory.near[near], [far])
 
-    def within(self, growing: Sequence[Bound], at: At, low: Expr, high: Index) -> tuple[Expr, Expr]:
+    def within(
+        self, growing: Sequence[StridedBound], at: At, low: Expr, high: Index
+    ) -> tuple[Expr, Expr]:
         """Where the part of a row begins and ends that is in bounds whose coordinates only grow."""
         first, stop = low, i64(high)
         for one in growing:

@@ -12,8 +12,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, serial
-from tvm_iree_ext.schedules.shared.exp_reduction_operands import Operands, along, lane_loop
+from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, serial
+from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands, along, lane_loop
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation, Dims
 
 Piece: TypeAlias = Callable[[At, int, Index, int], None]
@@ -23,7 +23,9 @@ Piece: TypeAlias = Callable[[At, int, Index, int], None]
 class Nests:
     """The loops of single outputs under construction; ``maxima`` holds the maximum of each row."""
 
-    def __init__(self, operands: Operands, config: LoweringConfig, maxima: View) -> None:
+    def __init__(
+        self, operands: ReductionOperands, config: LoweringConfig, maxima: OperandView
+    ) -> None:
         self.operands, self.config, self.maxima = operands, config, maxima
         self.dtype = operands.op.compute_dtype
         self.lanes = config.vector_lanes

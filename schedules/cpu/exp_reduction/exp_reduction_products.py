@@ -11,12 +11,12 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.shared.exp_reduction_operands import Operands, along, lane_loop
+from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands, along, lane_loop
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation
 
 
 @dataclass(frozen=True)
-class Tile:
+class KeyTile:
     """The keys ``first .. first + keys - 1`` along a dim, at a point of others."""
 
     dims: At
@@ -28,19 +28,21 @@ class Tile:
         """The dims of a key of the tile."""
         return {**self.dims, self.key: self.first + place}
 
-    def with_dims(self, dims: At) -> "Tile":
+    def with_dims(self, dims: At) -> "KeyTile":
         """The same keys at a point of more dims."""
         return replace(self, dims={**self.dims, **dims})
 
 
-class Product:
+class ReductionProduct:
     """``left[m, k] * right[k, n]``: its scratch in a task, and its loops over a tile of keys.
 
     The left side is the weights, or made of them row by row; the right side is read in place, or
     brought into scratch, as vectors of columns in the type of the weights.
     """
 
-    def __init__(self, operands: Operands, config: LoweringConfig, one: Accumulation) -> None:
+    def __init__(
+        self, operands: ReductionOperands, config: LoweringConfig, one: Accumulation
+    ) -> None:
         assert one.left is not None
         assert one.right is not None
         self.operands, self.space = operands, operands.space
@@ -59,7 +61,7 @@ class Product:
         if self.source is None:
             self.rights = emit.scratch([tile_k, self.vectors * self.lanes], self.dtype)
 
-    def load_left(self, row: Expr, tile: Tile, weights: Any) -> None:
+    def load_left(self, row: Expr, tile: KeyTile, weights: Any) -> None:
         """The left side of a row, where it is not the weights."""
         if self.lefts is None:
             return
@@ -72,7 +74,7 @@ class Product:
 
         along(tile.keys, self.lanes, piece)
 
-    def load_right(self, tile: Tile) -> None:
+    def load_right(self, tile: KeyTile) -> None:
         """The right side of a tile, where it is not read in place; past its columns zero."""
         if self.rights is None:
             return
@@ -91,7 +93,7 @@ class Product:
     def multiply(
         self,
         live: Index,
-        tile: Tile,
+        tile: KeyTile,
         weights: Any,
         store: Callable[[Expr, Expr, Expr], None],
     ) -> None:
@@ -121,7 +123,7 @@ class Product:
 
     def tile(
         self,
-        tile: Tile,
+        tile: KeyTile,
         first_row: Index,
         rows: int,
         first_vector: Index,

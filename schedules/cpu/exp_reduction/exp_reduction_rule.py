@@ -14,11 +14,11 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_nests import Nests
-from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import Parts
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import KeyParts
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_tiles import CHAINS, Tiles
-from tvm_iree_ext.schedules.emit import View
-from tvm_iree_ext.schedules.shared.exp_reduction_operands import Operands
-from tvm_iree_ext.schedules.shared.exp_reduction_plan import Plan
+from tvm_iree_ext.schedules.emit import OperandView
+from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands
+from tvm_iree_ext.schedules.shared.exp_reduction_plan import ReductionPlan
 from tvm_iree_ext.targets.cpu import cpu_features
 
 # Below this many points a launch of the thread pool (3 to 12 us) costs more than it brings.
@@ -42,7 +42,7 @@ class CpuExpReduction(CpuRule):
 
     def heuristic(self, op: ExpReduction, target: Target) -> LoweringConfig:
         """Keys in the lanes where scores lie along them; tiles that the caches hold."""
-        features, plan = cpu_features(target), Plan(op)
+        features, plan = cpu_features(target), ReductionPlan(op)
         lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
         rows, vectors = _REGISTER_TILE[features.vector_registers]
         product = any(one.right is not None for one in plan.tiled)
@@ -68,7 +68,7 @@ class CpuExpReduction(CpuRule):
 
     def space(self, op: ExpReduction, target: Target) -> TuningSpace:
         """Rows and keys of a task, register tiles, parts of the keys."""
-        features, plan, usual = cpu_features(target), Plan(op), self.heuristic(op, target)
+        features, plan, usual = cpu_features(target), ReductionPlan(op), self.heuristic(op, target)
         keys = tuple(CHAINS * many for many in (1, 2, 4, 8, 16, 32, 64))
         cores = features.cores
         forms = [
@@ -99,12 +99,12 @@ class CpuExpReduction(CpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        plan = Plan(op)
+        plan = ReductionPlan(op)
         _check(plan, self.check(config))
         return ir.IRModule({op.entry: _kernel(op, plan, config)})
 
 
-def _row_tile(plan: Plan, rows: int, cores: int) -> int:
+def _row_tile(plan: ReductionPlan, rows: int, cores: int) -> int:
     """Rows of a task with a product: whole register tiles, and tasks for all cores."""
     columns = max(plan.count(one.columns) or 1 for one in plan.tiled)
     fitting = _STATE_BYTES // (columns * item_bytes(plan.op.compute_dtype))
@@ -119,14 +119,14 @@ def _row_tile(plan: Plan, rows: int, cores: int) -> int:
     )
 
 
-def _tasks(plan: Plan, tile_m: int, unknown: int) -> int:
+def _tasks(plan: ReductionPlan, tile_m: int, unknown: int) -> int:
     """How many tiles of rows there are; where an extent is not known, many times ``unknown``."""
     rows = plan.count([dim for dim in plan.rows if dim not in plan.shared])
     shared = plan.count(plan.shared)
     return 4 * unknown if rows is None or shared is None else shared * -(-rows // tile_m)
 
 
-def _splits(plan: Plan, tile_m: int, cores: int) -> int:
+def _splits(plan: ReductionPlan, tile_m: int, cores: int) -> int:
     """Into how many parts the keys of a row go: the fewest that share few rows' work evenly."""
     tasks, keys = _tasks(plan, tile_m, cores), plan.count(plan.keys[-1:])
     columns = sum(plan.count(one.columns) or 1 for one in plan.tiled)
@@ -136,18 +136,18 @@ def _splits(plan: Plan, tile_m: int, cores: int) -> int:
     return next((s for s in range(1, cores + 1) if tasks * s % cores == 0), cores)
 
 
-def _kernel(op: ExpReduction, plan: Plan, config: LoweringConfig) -> tirx.PrimFunc:
+def _kernel(op: ExpReduction, plan: ReductionPlan, config: LoweringConfig) -> tirx.PrimFunc:
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Operands.declare(op, plan)
+        parameters = ReductionOperands.declare(op, plan)
         with I.sblock("root"):
-            operands = Operands.of(op, plan, parameters)
+            operands = ReductionOperands.of(op, plan, parameters)
             space = operands.space
             shape = [space.extents[dim] for dim in plan.rows]
             by_row = IndexingMap(len(plan.groups), tuple((dim,) for dim in plan.rows))
-            view = View(emit.scratch(shape, op.compute_dtype), by_row, space)
+            view = OperandView(emit.scratch(shape, op.compute_dtype), by_row, space)
             nests = Nests(operands, config, view)
             if config.algorithm == "tiles":
-                parts = Parts(nests, config.splits) if config.splits > 1 else None
+                parts = KeyParts(nests, config.splits) if config.splits > 1 else None
                 Tiles(operands, config, view, parts).emit()
                 if parts is not None:
                     parts.merge()
@@ -160,7 +160,7 @@ def _kernel(op: ExpReduction, plan: Plan, config: LoweringConfig) -> tirx.PrimFu
     return builder.get()
 
 
-def _check(plan: Plan, check: ConfigCheck) -> None:
+def _check(plan: ReductionPlan, check: ConfigCheck) -> None:
     """Raise ScheduleError for a config that the kernels cannot use."""
     check.algorithm(*(("tiles", "nests") if plan.keys else ("nests",)))
     wide = CHAINS * check.lanes()

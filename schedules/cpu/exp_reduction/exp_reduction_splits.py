@@ -12,7 +12,7 @@ from tvm_iree_ext.schedules.shared.exp_reduction_operands import lane_loop
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation
 
 
-class Parts:
+class KeyParts:
     """A maximum and sums for each row and part of its keys, each from an empty state.
 
     They merge by the rule of the online algorithm: a part counts as much as its own maximum does

@@ -22,22 +22,29 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_products import Product, Tile
-from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import Parts
-from tvm_iree_ext.schedules.emit import At, Expr, Index, View, i64, known, serial
-from tvm_iree_ext.schedules.shared.exp_reduction_operands import Operands, along, lane_loop
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_products import (
+    KeyTile,
+    ReductionProduct,
+)
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import KeyParts
+from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, known, serial
+from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands, along, lane_loop
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation
 
 CHAINS = 4  # vectors that are summed, or compared, side by side
 
-RowBody: TypeAlias = Callable[[Expr, Tile], None]
+RowBody: TypeAlias = Callable[[Expr, KeyTile], None]
 
 
 class Tiles:
     """The loops over rows under construction; ``maxima`` is what other loops read afterwards."""
 
     def __init__(
-        self, operands: Operands, config: LoweringConfig, maxima: View, parts: Parts | None
+        self,
+        operands: ReductionOperands,
+        config: LoweringConfig,
+        maxima: OperandView,
+        parts: KeyParts | None,
     ) -> None:
         self.operands, self.config, self.maxima, self.parts = operands, config, maxima, parts
         self.plan, self.space = operands.plan, operands.space
@@ -80,7 +87,7 @@ class Tiles:
             for one in self.plan.tiled
         }
         self.products = {
-            one.output: Product(self.operands, self.config, one)
+            one.output: ReductionProduct(self.operands, self.config, one)
             for one in self.plan.tiled
             if one.right is not None
         }
@@ -105,7 +112,7 @@ class Tiles:
         """The dims of a row of the task."""
         return {**self.shared, **self.space.spread(self.first_row + row, self.row_dims)}
 
-    def each_tile(self, body: Callable[[Tile], None]) -> None:
+    def each_tile(self, body: Callable[[KeyTile], None]) -> None:
         """``body(tile)`` for each tile of keys, in order."""
         outer_dims = self.plan.keys[:-1]
         begin, end = self.key_range()
@@ -116,7 +123,7 @@ class Tiles:
                 keys: Index = self.tile_k
                 if known(begin) != 0 or (known(end) or 1) % self.tile_k:
                     keys = I.Bind(emit.smaller(self.tile_k, i64(end) - first))
-                body(Tile({**self.shared, **outer}, self.key, first, keys))
+                body(KeyTile({**self.shared, **outer}, self.key, first, keys))
 
     def key_range(self) -> tuple[Index, Index]:
         """The keys of the task along the last dim: all, or a part of them."""
@@ -127,13 +134,13 @@ class Tiles:
         begin = I.Bind(i64(first))
         return begin, I.Bind(i64(emit.smaller(begin + share, self.keys)))
 
-    def each_row(self, body: RowBody, tile: Tile) -> None:
+    def each_row(self, body: RowBody, tile: KeyTile) -> None:
         """``body(row, tile)`` for the rows of the task; the tile then has the dims of the row."""
         with serial(self.live) as row:
             body(row, tile.with_dims(emit.bound(self.row_at(row))))
 
     def load_scores(
-        self, row: Expr, tile: Tile, each: Callable[[Expr, Expr], None] | None = None
+        self, row: Expr, tile: KeyTile, each: Callable[[Expr, Expr], None] | None = None
     ) -> None:
         """Bring the scores of a tile into scratch, -inf past the last; ``each(score, lane)``."""
 
@@ -153,7 +160,7 @@ class Tiles:
     def raise_maximum(
         self,
         row: Expr,
-        tile: Tile,
+        tile: KeyTile,
         larger: Callable[[Expr, Expr], Expr],
     ) -> None:
         """Load the scores of a tile, and raise the row's maximum to theirs."""
@@ -168,7 +175,7 @@ class Tiles:
         _into_first(largest, self.wide, larger)
         I.buffer_store(self.maximum, largest[0], [row])
 
-    def find_maximum(self, row: Expr, tile: Tile) -> None:
+    def find_maximum(self, row: Expr, tile: KeyTile) -> None:
         """The maximum of a tile's scores and those before, where all are to be known first."""
         self.raise_maximum(row, tile, emit.larger_or_nan)
 
@@ -220,7 +227,7 @@ class Tiles:
 
             along(self.space.count(one.columns), self.lanes, piece)
 
-    def tile(self, tile: Tile) -> None:
+    def tile(self, tile: KeyTile) -> None:
         """One tile of keys, for all rows of the task and all outputs."""
         self.each_row(self.weigh, tile)
         for one in self.plan.tiled:
@@ -231,7 +238,7 @@ class Tiles:
             else:
                 self.each_row(self.fold_of(one), tile)
 
-    def weigh(self, row: Expr, tile: Tile) -> None:
+    def weigh(self, row: Expr, tile: KeyTile) -> None:
         """The weights of a tile in place of its scores, and how they rescale the outputs."""
         operands = self.operands
         before = I.Bind(self.shift(row))
@@ -274,11 +281,11 @@ class Tiles:
         operands, state = self.operands, self.state[one.output]
         dtype = operands.state_dtype(one.output)
 
-        def weights(row: Expr, _: Tile) -> None:
+        def weights(row: Expr, _: KeyTile) -> None:
             carried = self.rescaled(one, row, state[row, i64(0)])
             I.buffer_store(state, carried + self.added[row], [row, i64(0)])
 
-        def body(row: Expr, tile: Tile) -> None:
+        def body(row: Expr, tile: KeyTile) -> None:
             sums = emit.registers(self.wide, dtype)
             with emit.vector_loop(self.wide) as lane:
                 I.buffer_store(sums, tirx.const(0, dtype), [lane])
@@ -300,7 +307,7 @@ class Tiles:
         """Takes any region through the keys of a tile, with columns in the lanes."""
         operands, state = self.operands, self.state[one.output]
 
-        def body(row: Expr, tile: Tile) -> None:
+        def body(row: Expr, tile: KeyTile) -> None:
             def piece(place: Index, lanes: int) -> None:
                 held = emit.registers(lanes, operands.state_dtype(one.output))
                 with lane_loop(lanes) as lane:
@@ -318,7 +325,7 @@ class Tiles:
 
         return body
 
-    def multiply(self, one: Accumulation, tile: Tile) -> None:
+    def multiply(self, one: Accumulation, tile: KeyTile) -> None:
         """Adds a product: its left side row by row, its right side, and their multiplication."""
         product, state = self.products[one.output], self.state[one.output]
         self.each_row(lambda row, here: product.load_left(row, here, self.scores), tile)

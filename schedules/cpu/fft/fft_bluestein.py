@@ -7,15 +7,15 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft.fft_lanes import Load, Store, Vectors
+from tvm_iree_ext.schedules.cpu.fft.fft_lanes import Load, Store, TransformVectors
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of
 from tvm_iree_ext.schedules.cpu.fft.fft_row import FftRow
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
-from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Point
 
 
-def _convolution_length(least: int, vectors: Vectors) -> int:
+def _convolution_length(least: int, vectors: TransformVectors) -> int:
     """The next length from ``least`` on that splits, a power of two or little more."""
     candidates = [odd << bits for odd in (1, 3, 5) for bits in range(3, least.bit_length() + 9)]
     return min(c for c in candidates if c >= least and columns_of(c, vectors.lanes, vectors.radix))
@@ -28,7 +28,7 @@ class BluesteinTransform:
     of conj(c) is made once for a call, for all rows.
     """
 
-    def __init__(self, length: int, vectors: Vectors) -> None:
+    def __init__(self, length: int, vectors: TransformVectors) -> None:
         lanes, dtype = vectors.lanes, vectors.dtype
         self.length, self.lanes, self.dtype = length, lanes, dtype
         size = _convolution_length(2 * length - 1, vectors)
@@ -84,7 +84,7 @@ class BluesteinTransform:
         """A row, of which ``results`` are stored; ``load`` and ``store`` take single elements."""
         work = emit.scratch([2, self.size], self.dtype)
         with serial(self.length) as j:
-            registers = Registers(1, self.dtype)
+            registers = CodeletRegisters(1, self.dtype)
             point = registers.point(load(j))
             value = registers.multiply(point, self.chirp.splat(j, 1))
             for part in range(2):
@@ -97,13 +97,13 @@ class BluesteinTransform:
 
         def product(at: Expr) -> Point:
             """Real and imaginary parts in each other's place: then forward is inverse."""
-            registers = Registers(self.lanes, self.dtype)
+            registers = CodeletRegisters(self.lanes, self.dtype)
             point = registers.point(self.reader(spectrum)(at))
             real, imag = registers.multiply(point, self.reader(self.filter)(at))
             return imag, real
 
         self.inner.emit(product, lambda at, v: self.writer(work)(at, (v[1], v[0])))
         with serial(results) as k:
-            registers = Registers(1, self.dtype)
+            registers = CodeletRegisters(1, self.dtype)
             point = registers.point((work[0, k], work[1, k]))
             store(k, registers.multiply(point, self.chirp.splat(k, 1)))

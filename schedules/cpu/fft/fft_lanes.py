@@ -23,13 +23,13 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.emit.code_order import Order
+from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import passes
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table, integers
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import (
+    CodeletRegisters,
     Point,
-    Registers,
     results,
     root,
     turned_dft,
@@ -44,13 +44,13 @@ Load = Callable[[Expr], Point]
 Store = Callable[[Expr, Point], None]
 
 
-class VectorRegisters(Registers):
+class VectorRegisters(CodeletRegisters):
     """Registers of a target whose multiply-adds LLVM chooses, in the order of code or its own.
 
     Left to itself, it makes a product of its own of one that goes into two sums.
     """
 
-    def __init__(self, vectors: "Vectors") -> None:
+    def __init__(self, vectors: "TransformVectors") -> None:
         super().__init__(vectors.lanes, vectors.dtype)
         self.order, self.in_butterflies = vectors.order, vectors.in_butterflies
 
@@ -75,7 +75,7 @@ class VectorRegisters(Registers):
 
 
 @dataclass(frozen=True)
-class Vectors:
+class TransformVectors:
     """What transforms are computed in: vectors, and codelets of ``radix`` points at most.
 
     ``in_butterflies`` says that points are turned in the butterflies of powers of two, by fewer
@@ -90,11 +90,11 @@ class Vectors:
     dtype: str
     radix: int
     in_butterflies: bool
-    order: Order | None
+    order: CodeOrder | None
 
 
 @dataclass(frozen=True)
-class Memory:
+class LanesMemory:
     """Points in lanes in scratch memory, from the element ``base`` of each part on."""
 
     buffer: Any
@@ -128,7 +128,7 @@ class LanesTransform:
     def __init__(
         self,
         length: int,
-        vectors: Vectors,
+        vectors: TransformVectors,
         ahead: Callable[[Expr, int], None] | None = None,
         smallest_first: bool = False,
     ) -> None:
@@ -169,18 +169,18 @@ class LanesTransform:
         """How many passes there are."""
         return len(self.radices)
 
-    def memory(self, count: int | None = None) -> Memory:
+    def memory(self, count: int | None = None) -> LanesMemory:
         """Scratch memory for so many points, or for those of a transform."""
         size = (self.length if count is None else count) * self.lanes
-        return Memory(emit.scratch([2, size], self.dtype), self.lanes, i64(0))
+        return LanesMemory(emit.scratch([2, size], self.dtype), self.lanes, i64(0))
 
-    def emit(self, load: Load, store: Store, memory: Memory | None = None) -> None:
+    def emit(self, load: Load, store: Store, memory: LanesMemory | None = None) -> None:
         """Transform ``load(0 .. length - 1)``, and ``store`` the results in any order.
 
         ``load`` may read the ``memory`` that the passes are to work in.
         """
         if not self.radices:
-            registers = Registers(self.lanes, self.dtype)
+            registers = CodeletRegisters(self.lanes, self.dtype)
             store(i64(0), registers.point(load(i64(0))))
             return
         last = self.count - 1
@@ -199,7 +199,7 @@ class LanesTransform:
 
         self.each(last, finish)
 
-    def emit_in_place(self, load: Load, memory: Memory) -> None:
+    def emit_in_place(self, load: Load, memory: LanesMemory) -> None:
         """Transform ``load(0 .. length - 1)``; result k is left at ``result_place(k)``.
 
         ``load`` may read the same memory.
@@ -223,7 +223,7 @@ class LanesTransform:
             places = np.arange(self.length).reshape(self.radices).transpose().reshape(-1)
             self.places = integers(places, self.lanes)
 
-    def emit_middle(self, memory: Memory) -> None:
+    def emit_middle(self, memory: LanesMemory) -> None:
         """The passes between the first and the last."""
         for number in range(1, self.count - 1):
             self.emit_pass(number, memory.load, memory.store)

@@ -9,10 +9,10 @@ The second, from the spectrum of a real signal, has the factor 2 that makes the 
 of length m equal to the one of length n.
 """
 
-from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Point
 
 
-def spectrum_of_real(registers: Registers, z: Point, mirrored: Point, w: Point) -> Point:
+def spectrum_of_real(registers: CodeletRegisters, z: Point, mirrored: Point, w: Point) -> Point:
     """X[k] from Z[k], Z[m - k] and w^k."""
     half = registers.const(0.5)
     even = registers.point(((z[0] + mirrored[0]) * half, (z[1] - mirrored[1]) * half))
@@ -20,7 +20,7 @@ def spectrum_of_real(registers: Registers, z: Point, mirrored: Point, w: Point) 
     return registers.add(even, registers.multiply(odd, w))
 
 
-def packed_spectrum(registers: Registers, x: Point, mirrored: Point, w: Point) -> Point:
+def packed_spectrum(registers: CodeletRegisters, x: Point, mirrored: Point, w: Point) -> Point:
     """Z[k] from X[k], X[m - k] and w^k."""
     even = registers.point((x[0] + mirrored[0], x[1] - mirrored[1]))
     odd = registers.point((x[0] - mirrored[0], x[1] + mirrored[1]))

@@ -38,11 +38,17 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft.fft_lanes import LanesTransform, Load, Memory, Store, Vectors
+from tvm_iree_ext.schedules.cpu.fft.fft_lanes import (
+    LanesMemory,
+    LanesTransform,
+    Load,
+    Store,
+    TransformVectors,
+)
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
-from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Point
 
 PartStore = Callable[[int, Expr, Expr], None]
 """Writes a run of real or imaginary parts alone."""
@@ -67,7 +73,7 @@ class _Column:
     Registers hold the real parts, which go first, and of few points all; the others are in memory.
     """
 
-    def __init__(self, memory: Memory | None) -> None:
+    def __init__(self, memory: LanesMemory | None) -> None:
         self.memory, self.points = memory, dict[int, Point]()
 
     def load(self, index: Expr) -> Point:
@@ -98,7 +104,7 @@ class FftRow:
         self,
         length: int,
         columns: int,
-        vectors: Vectors,
+        vectors: TransformVectors,
         store_part: PartStore | None = None,
     ) -> None:
         assert length % columns == 0, (length, columns)
@@ -135,7 +141,7 @@ class FftRow:
             return 0
         return 1 << (self.n1 - half - 1).bit_length()
 
-    def step(self, count: int, vectors: Vectors) -> LanesTransform:
+    def step(self, count: int, vectors: TransformVectors) -> LanesTransform:
         """Transforms of columns, or of rows: of a few points, large codelets go beside stores."""
         few = count <= _FEW_POINTS
         return LanesTransform(count, vectors, smallest_first=few)
@@ -218,7 +224,7 @@ class FftRow:
             with loop(self.n2) as row:
                 self.emit_results(I.Bind(i64(row)), self.store_part, between)
 
-    def column(self) -> Memory | _Column:
+    def column(self) -> LanesMemory | _Column:
         """Where the results of a group of columns are until they are transposed."""
         if self.order is None or self.columns.count > 1 or self.n1 > self.lanes:
             return self.columns.memory(self.n1)
@@ -314,7 +320,7 @@ class FftRow:
 
     def emit_square(self, first: Expr, load: Load, between: Any) -> None:
         """Columns of one group, not yet turned, where their square of Y will be."""
-        square = Memory(between, self.lanes, I.Bind(first * self.lanes))
+        square = LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
         self.columns.emit(lambda j1: load(j1 * self.n2 + first), square.store)
 
     def emit_transpose(
@@ -322,7 +328,7 @@ class FftRow:
     ) -> None:
         """A square of Y from the columns that are there."""
         first = I.Bind(group * self.lanes)
-        square = Memory(between, self.lanes, I.Bind(first * self.lanes))
+        square = LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
         places = [i64(k1) for k1 in range(self.lanes)]
         turned = [self.turned(square.load(k1), k1, group) for k1 in places]
         self.store_transposed(turned, first, between, fetch_results)
@@ -331,7 +337,7 @@ class FftRow:
         """A vector of Y[k1] from the transforms of a group of columns."""
         if known(k1) == 0:
             return point
-        registers = Registers(self.lanes, self.dtype)
+        registers = CodeletRegisters(self.lanes, self.dtype)
         point = registers.point(point)
         if self.length <= _ONE_TABLE:
             place = k1 * self.width + group * self.lanes
@@ -360,9 +366,9 @@ class FftRow:
 
         self.rows.emit(load, lambda k2, v: store(k2 * self.n1 + first, v), found)
 
-    def rows_memory(self, group: Expr, between: Any) -> Memory:
+    def rows_memory(self, group: Expr, between: Any) -> LanesMemory:
         """Where a group of k1 has its points."""
-        return Memory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
+        return LanesMemory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
 
     def emit_results(self, k2: Expr, store_part: PartStore, between: Any) -> None:
         """X[k2] from where its rows have left it.

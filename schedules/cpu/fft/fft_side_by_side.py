@@ -17,11 +17,11 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.fft.fft_lanes import LanesTransform, Memory, Vectors
+from tvm_iree_ext.schedules.cpu.fft.fft_lanes import LanesMemory, LanesTransform, TransformVectors
 from tvm_iree_ext.schedules.cpu.fft.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
-from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Point
 from tvm_iree_ext.schedules.shared.fft.fft_operands import TransformOperands
 
 
@@ -29,7 +29,7 @@ class SideBySide:
     """The kernel under construction."""
 
     def __init__(
-        self, operands: TransformOperands, config: LoweringConfig, vectors: Vectors
+        self, operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
     ) -> None:
         op = operands.op
         self.operands, self.op, self.config = operands, op, config
@@ -258,7 +258,7 @@ class SideBySide:
             if self.in_place:
                 emit_transform(self.load, self.store)
             else:
-                memory = Memory(self.staged, self.lanes, i64(0))
+                memory = LanesMemory(self.staged, self.lanes, i64(0))
                 self.transform.emit_in_place(self.load, memory)
                 self.results = self.staged
             return
@@ -290,13 +290,13 @@ class SideBySide:
 
     def unpacked(self, read: Any, k: Expr) -> Point:
         """Element k of the spectrum of real rows."""
-        registers = Registers(self.lanes, self.dtype)
+        registers = CodeletRegisters(self.lanes, self.dtype)
         z, mirrored = registers.point(read(k)), registers.point(read(i64(self.count) - k))
         return spectrum_of_real(registers, z, mirrored, self.twiddles.splat(k, self.lanes))
 
     def pack(self, k: Expr) -> Point:
         """Element k of the packed spectrum, imaginary part first."""
-        registers = Registers(self.lanes, self.dtype)
+        registers = CodeletRegisters(self.lanes, self.dtype)
         back = i64(self.count) - k
         x = registers.point((self.element(1, k), self.element(0, k)))
         mirrored = registers.point((self.element(1, back), self.element(0, back)))

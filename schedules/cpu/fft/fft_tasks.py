@@ -12,16 +12,16 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.emit.code_order import Order
+from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
 from tvm_iree_ext.schedules.cpu.fft.fft_bluestein import BluesteinTransform
-from tvm_iree_ext.schedules.cpu.fft.fft_lanes import Vectors
+from tvm_iree_ext.schedules.cpu.fft.fft_lanes import TransformVectors
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft.fft_row import FftRow
 from tvm_iree_ext.schedules.cpu.fft.fft_side_by_side import SideBySide
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
-from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, Registers
+from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Point
 from tvm_iree_ext.schedules.shared.fft.fft_operands import TransformOperands
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -35,8 +35,8 @@ def transform_kernel(
     """The PrimFunc of ``op`` in the form ``config.algorithm``: row, lanes or bluestein."""
     radix = config.register_tile["radix"]
     in_butterflies = not (has_few_registers(radix) or features.adds_apart)
-    order = Order.of(features, config.vector_lanes, op.compute_dtype)
-    vectors = Vectors(config.vector_lanes, op.compute_dtype, radix, in_butterflies, order)
+    order = CodeOrder.of(features, config.vector_lanes, op.compute_dtype)
+    vectors = TransformVectors(config.vector_lanes, op.compute_dtype, radix, in_butterflies, order)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)
         with I.sblock("root"), order.declared() if order else nullcontext():
@@ -52,11 +52,15 @@ def complex_length(op: FftTransform) -> int:
     return op.length // 2 if packed else op.length
 
 
-def _emit_lanes(operands: TransformOperands, config: LoweringConfig, vectors: Vectors) -> None:
+def _emit_lanes(
+    operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+) -> None:
     SideBySide(operands, config, vectors).emit()
 
 
-def _emit_bluestein(operands: TransformOperands, config: LoweringConfig, vectors: Vectors) -> None:
+def _emit_bluestein(
+    operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+) -> None:
     """A row at a time, element by element at both ends."""
     op = operands.op
     transform = BluesteinTransform(op.length, vectors)
@@ -78,7 +82,9 @@ def _emit_bluestein(operands: TransformOperands, config: LoweringConfig, vectors
         )
 
 
-def _emit_rows(operands: TransformOperands, config: LoweringConfig, vectors: Vectors) -> None:
+def _emit_rows(
+    operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+) -> None:
     _Rows(operands, config, vectors).emit()
 
 
@@ -86,7 +92,7 @@ class _Rows:
     """Contiguous rows whose length splits in two factors."""
 
     def __init__(
-        self, operands: TransformOperands, config: LoweringConfig, vectors: Vectors
+        self, operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
     ) -> None:
         op = operands.op
         self.operands, self.op, self.config = operands, op, config
@@ -243,7 +249,7 @@ class _Rows:
             I.buffer_store(result, result[part, i64(0)], [i64(part), i64(count)])
         with self.runs(count + 1) as run:
             k = self.first(run, count + 1)
-            registers = Registers(self.lanes, self.dtype)
+            registers = CodeletRegisters(self.lanes, self.dtype)
             read = self.reader(result)
             z = registers.point(read(k))
             back = read(i64(count - self.lanes + 1) - k)
@@ -256,7 +262,7 @@ class _Rows:
         count, operands = self.count, self.operands
         with self.runs(count) as run:
             k = self.first(run, count)
-            registers = Registers(self.lanes, self.dtype)
+            registers = CodeletRegisters(self.lanes, self.dtype)
             ahead = emit.run(self.source + k, self.lanes)
             back = emit.run(self.source + (count - self.lanes + 1) - k, self.lanes)
             x = registers.point((operands.load(1, ahead), operands.load(0, ahead)))

@@ -13,8 +13,8 @@ from tvm_iree_ext.schedules.cpu.loops.loops_strided import Strided, is_strided
 from tvm_iree_ext.schedules.cpu.loops.loops_transpose import emit_transpose, fits, transpose_of
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.shared.loops.loops_guards import Bounds, cuts
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, Nest, linear_index
-from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, Memory, Point, noted
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, linear_index
+from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, NestMemory, NestPoint, noted
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -22,7 +22,7 @@ _MOST_PARTS = 8  # of a line that conditions cut
 _CALL_COST = 8  # a call of a function such as exp, in simple operations
 
 
-def emit_map(nest: Nest, memory: Memory, features: CpuFeatures) -> None:
+def emit_map(nest: LoopNest, memory: NestMemory, features: CpuFeatures) -> None:
     """The loops of a nest without reduction."""
     form = _Map(nest, memory, features)
     move = transpose_of(nest, memory, form.axes, form.steps, features)
@@ -43,7 +43,7 @@ def emit_map(nest: Nest, memory: Memory, features: CpuFeatures) -> None:
 class _Map:
     """Lines along the axis in which the stores are next to each other, in vectors."""
 
-    def __init__(self, nest: Nest, memory: Memory, features: CpuFeatures) -> None:
+    def __init__(self, nest: LoopNest, memory: NestMemory, features: CpuFeatures) -> None:
         self.nest, self.memory, self.features = nest, memory, features
         look = noted(nest, memory, Cells())
         stored = [linear_index(store.buffer, list(store.indices)) for store in nest.stores]
@@ -169,7 +169,7 @@ class _Part:
     ) -> None:
         """The stores at a point."""
         self.cells.rewind()
-        point = Point(
+        point = NestPoint(
             self.memory, at, self.nest, self.cells, lane, gathered=gathered, within=self.bounds
         )
         values = [point.value(store.value) for store in self.nest.stores]
@@ -178,7 +178,7 @@ class _Part:
 
 
 def lanes_along(
-    line: Axis, steps: Steps, stores: int, look: Point, nest: Nest, features: CpuFeatures
+    line: Axis, steps: Steps, stores: int, look: NestPoint, nest: LoopNest, features: CpuFeatures
 ) -> int:
     """How many points along an axis one vector takes; 1 where the compiler does better.
 
@@ -200,7 +200,7 @@ def widest_bits(buffers: Sequence[ir.Var]) -> int:
     return max(max(DataType(str(buffer.ty.dtype)).bits for buffer in buffers), 8)
 
 
-def cost_of(nest: Nest) -> int:
+def cost_of(nest: LoopNest) -> int:
     """Simple operations at a point, roughly."""
     calls: list[Any] = []
     for value in nest.values():

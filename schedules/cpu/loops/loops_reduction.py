@@ -19,8 +19,8 @@ from tvm_iree_ext.schedules.cpu.loops.loops_map import cost_of, lanes_along, wid
 from tvm_iree_ext.schedules.cpu.loops.loops_strided import Strided
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.loops.loops_combiners import Combiner, combiner_of
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, Nest, linear_index, step
-from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, Memory, Point, noted
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, linear_index, step
+from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, NestMemory, NestPoint, noted
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -29,13 +29,13 @@ _VECTORS = 4  # of partial results; an addition takes 4 cycles
 At = Mapping[ir.Var, Expr]
 
 
-def emit_reduction(nest: Nest, memory: Memory, features: CpuFeatures) -> None:
+def emit_reduction(nest: LoopNest, memory: NestMemory, features: CpuFeatures) -> None:
     """The loops of a nest that reduces."""
     _Reduction(nest, memory, features).emit()
 
 
 class _Reduction:
-    def __init__(self, nest: Nest, memory: Memory, features: CpuFeatures) -> None:
+    def __init__(self, nest: LoopNest, memory: NestMemory, features: CpuFeatures) -> None:
         self.nest, self.memory, self.features = nest, memory, features
         self.buffers = [store.buffer for store in nest.stores]
         self.cells = Cells()
@@ -45,7 +45,7 @@ class _Reduction:
         stored = [linear_index(store.buffer, list(store.indices)) for store in nest.stores]
         self.steps = Steps((*stored, *(a.position for a in look.accesses)), nest.axes)
         self.first_cells = Cells()
-        first = Point(memory, {}, nest, self.first_cells)
+        first = NestPoint(memory, {}, nest, self.first_cells)
         for store in nest.init:
             first.value(store.value)
         all_steps = Steps((*self.steps.positions, *(a.position for a in first.accesses)), nest.axes)
@@ -103,12 +103,12 @@ class _Reduction:
         """What the results are before anything is added."""
         if not self.nest.init:
             return [self._load(store, at) for store in self.nest.stores]
-        point = Point(self.memory, at, self.nest, self.first_cells, lane)
+        point = NestPoint(self.memory, at, self.nest, self.first_cells, lane)
         values = {store.buffer: point.value(store.value) for store in self.nest.init}
         return [values[buffer] for buffer in self.buffers]
 
     def _place(self, store: Any, at: At) -> Expr:
-        return Point(self.memory, at, self.nest, Cells()).place(store)
+        return NestPoint(self.memory, at, self.nest, Cells()).place(store)
 
     def _load(self, store: Any, at: At) -> Expr:
         return self.memory.load(store.buffer, self._place(store, at))
@@ -122,7 +122,7 @@ class _Reduction:
     ) -> list[Expr]:
         """The new values of what is accumulated."""
         held = dict(zip(self.buffers, accumulated, strict=True))
-        point = Point(self.memory, at, self.nest, self.cells, lane, held, gathered=gathered)
+        point = NestPoint(self.memory, at, self.nest, self.cells, lane, held, gathered=gathered)
         return [point.value(store.value) for store in self.nest.stores]
 
     def _gathered(self, at: At, lanes: int) -> Mapping[int, Any]:
@@ -252,7 +252,7 @@ class _Reduction:
         _put(total, self._first(at, None)[0], zero)
 
         def element(at: At, lane: Expr | None) -> Expr:
-            point = Point(self.memory, at, self.nest, self.cells, lane)
+            point = NestPoint(self.memory, at, self.nest, self.cells, lane)
             return point.value(combiner.element)
 
         def lines(at: At) -> None:

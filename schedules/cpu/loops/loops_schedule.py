@@ -12,8 +12,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules.cpu.loops.loops_map import emit_map
 from tvm_iree_ext.schedules.cpu.loops.loops_reduction import emit_reduction
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Nest, form_of
-from tvm_iree_ext.schedules.shared.loops.loops_point import Memory
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, form_of
+from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
 from tvm_iree_ext.targets.cpu import cpu_features
 
 
@@ -27,7 +27,7 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
         return _with_own_alignment(function).with_attr("global_symbol", name)
     features = cpu_features(target)
 
-    def each(nest: Nest, memory: Memory) -> None:
+    def each(nest: LoopNest, memory: NestMemory) -> None:
         (emit_reduction if nest.reduced else emit_map)(nest, memory, features)
 
     return emit_nests(function, form, name, each)

@@ -8,12 +8,12 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr
-from tvm_iree_ext.schedules.shared.loops.loops_point import Access, Memory
+from tvm_iree_ext.schedules.shared.loops.loops_point import NestAccess, NestMemory
 
 LARGEST_STEP = 4
 
 
-def is_strided(access: Access, along: object) -> bool:
+def is_strided(access: NestAccess, along: object) -> bool:
     """Whether elements that far apart are read so: not what a condition guards, as it is ahead."""
     if access.guarded or str(access.buffer.ty.dtype) in ("bool", "bfloat16"):
         return False
@@ -23,7 +23,7 @@ def is_strided(access: Access, along: object) -> bool:
 class Strided:
     """The strided accesses of a point: by their order, how far apart lanes are."""
 
-    def __init__(self, accesses: Sequence[Access], along: Sequence[object]) -> None:
+    def __init__(self, accesses: Sequence[NestAccess], along: Sequence[object]) -> None:
         self._steps = {
             number: int(one)  # type: ignore[call-overload]
             for number, (access, one) in enumerate(zip(accesses, along, strict=True))
@@ -39,7 +39,9 @@ class Strided:
         """Make the tiles, in front of the loops that use them."""
         self._tiles = {n: emit.registers(lanes, self._dtypes[n]) for n in self._steps}
 
-    def gather(self, memory: Memory, first: Sequence[Access], lanes: int) -> Mapping[int, Any]:
+    def gather(
+        self, memory: NestMemory, first: Sequence[NestAccess], lanes: int
+    ) -> Mapping[int, Any]:
         """Fill the tiles with what ``lanes`` lanes read, the first of them where ``first`` says."""
         for number, step in self._steps.items():
             access = first[number]

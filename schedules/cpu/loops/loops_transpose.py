@@ -14,8 +14,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.loops.loops_axes import tasks
 from tvm_iree_ext.schedules.emit import Expr, i64, known
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, Nest, substitute
-from tvm_iree_ext.schedules.shared.loops.loops_point import Memory
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, substitute
+from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
@@ -23,7 +23,7 @@ _LEAST = 4  # a smaller square is not worth its shuffles
 
 
 @dataclass(frozen=True)
-class Transpose:
+class TransposedMove:
     """A move whose target runs along the axis ``line`` and whose source along ``run``."""
 
     source: ir.Var
@@ -35,8 +35,8 @@ class Transpose:
 
 
 def transpose_of(
-    nest: Nest, memory: Memory, axes: Sequence[Axis], steps: Steps, features: CpuFeatures
-) -> Transpose | None:
+    nest: LoopNest, memory: NestMemory, axes: Sequence[Axis], steps: Steps, features: CpuFeatures
+) -> TransposedMove | None:
     """The transpose that a nest is, of which ``steps`` has first the store and then the load."""
     (store, *others), value = nest.stores, nest.stores[0].value
     if others or nest.cells or not isinstance(value, ir.TensorLoad) or len(axes) < 2:
@@ -58,13 +58,13 @@ def transpose_of(
     if not _LEAST <= lanes <= features.vector_registers // 2:
         return None
     rest = [axis for axis in axes[:-1] if axis is not runs[0]]
-    return Transpose(value.source, store.buffer, line, runs[0], rest, lanes)
+    return TransposedMove(value.source, store.buffer, line, runs[0], rest, lanes)
 
 
 def emit_transpose(
-    move: Transpose,
+    move: TransposedMove,
     steps: Steps,
-    memory: Memory,
+    memory: NestMemory,
     gone: Mapping[ir.Var, Expr],
     features: CpuFeatures,
 ) -> None:
@@ -100,7 +100,7 @@ def emit_transpose(
     tasks(loops, 1, lanes * lanes, features.cores, square)
 
 
-def fits(move: Transpose) -> Expr | None:
+def fits(move: TransposedMove) -> Expr | None:
     """The condition that both axes are no shorter than a square; None where that is known."""
     unknown = [a.extent >= move.lanes for a in (move.line, move.run) if known(a.extent) is None]
     condition: Expr | None = None

@@ -31,7 +31,7 @@ def as_seen(bits: Expr, dtype: str) -> Expr:
 
 
 @dataclass(frozen=True)
-class Line:
+class SortLine:
     """Where the elements of all operands of one line are: ``buffers[operand][base + i]``."""
 
     buffers: Sequence[Any]
@@ -45,7 +45,7 @@ class Line:
         """Write one element."""
         I.buffer_store(self.buffers[operand], value, [self.base + i])
 
-    def copy_to(self, other: "Line", count: Index) -> None:
+    def copy_to(self, other: "SortLine", count: Index) -> None:
         """Copy the first elements of all operands."""
         for operand in range(len(self.buffers)):
             with serial(count) as i:

@@ -10,7 +10,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 
@@ -33,7 +33,7 @@ def ordered_bits(bits: Expr, dtype: str, descending: bool) -> Expr:
 
 
 @dataclass(frozen=True)
-class Digits:
+class RadixDigits:
     """The digits of elements that are sorted, and the passes by them.
 
     ``dtypes`` are those of all operands that are moved, ``operand`` is the one that is compared.
@@ -62,7 +62,7 @@ class Digits:
             key = key >> tirx.const(shift, unsigned)
         return tirx.Cast("int64", key & tirx.const(self.buckets - 1, unsigned))
 
-    def sort(self, stages: Sequence[tuple[Line, Line]], length: Index) -> None:
+    def sort(self, stages: Sequence[tuple[SortLine, SortLine]], length: Index) -> None:
         """All passes over one line by one task; pass p moves from the one to the other line."""
         counts = emit.scratch([len(self.shifts), self.buckets], "int64")
         with serial(len(self.shifts)) as p, serial(self.buckets) as d:
@@ -78,7 +78,7 @@ class Digits:
                 begin_at(counts, [i64(p), d], total)
             self.move(here, there, shift, counts, [i64(p)], (0, length))
 
-    def sort_between(self, line: Line, other: Line, length: Index) -> Line:
+    def sort_between(self, line: SortLine, other: SortLine, length: Index) -> SortLine:
         """Sort a line to and fro between two; the one in which it ends."""
         places = [line, other]
         chain = [places[p % 2] for p in range(len(self.shifts) + 1)]
@@ -87,8 +87,8 @@ class Digits:
 
     def move(
         self,
-        here: Line,
-        there: Line,
+        here: SortLine,
+        there: SortLine,
         shift: int,
         places: Any,
         at: Sequence[Expr],

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 
@@ -56,9 +56,9 @@ class Keys:
             return tirx.const(value, self.unsigned)
         return tirx.reinterpret(self.unsigned, tirx.const(value - (1 << 64), "int64"))
 
-    def words(self, line: Line) -> Line:
+    def words(self, line: SortLine) -> SortLine:
         """A line as it lies in memory, each operand in unsigned integers: of the keys, theirs."""
-        return Line([emit.flat_words(buffer) for buffer in line.buffers], line.base)
+        return SortLine([emit.flat_words(buffer) for buffer in line.buffers], line.base)
 
     def key(self, word: Expr) -> Expr:
         """The key of the bits of an element, or of a vector of them."""
@@ -85,7 +85,7 @@ class Keys:
         lanes = int(value.ty.dtype.lanes)
         return lambda constant: emit.splat(constant, lanes)
 
-    def settle_zeros(self, source: Line, target: Line, length: Index) -> None:
+    def settle_zeros(self, source: SortLine, target: SortLine, length: Index) -> None:
         """Put the zeros of a sorted line in the order in which they came; both lines are words."""
         if self.dtype not in FLOATS:
             return
@@ -109,7 +109,7 @@ class Keys:
     def _is_zero(self, word: Expr) -> Expr:
         return (word & self.number((1 << (self.width - 1)) - 1)) == self.number(0)
 
-    def _place_of(self, line: Line, length: Index, least: int) -> Expr:
+    def _place_of(self, line: SortLine, length: Index, least: int) -> Expr:
         """Where the first element of a sorted line is whose key is ``least`` or more."""
         search = emit.registers(2, "int64")
         low, high = search[0], search[1]
@@ -124,7 +124,7 @@ class Keys:
 
 
 @dataclass(frozen=True)
-class Place:
+class KeyPlace:
     """Where words are that stand for keys: ``buffer[base + i]``.
 
     ``fill`` is the word that stands for the largest key.  ``beside`` is where a word is that goes
@@ -135,30 +135,30 @@ class Place:
     base: Index
     key: Callable[[Expr], Expr]
     fill: Expr
-    beside: "Place | None" = None
+    beside: "KeyPlace | None" = None
 
     @staticmethod
-    def of_keys(keys: Keys, buffer: Any, base: Index = 0) -> "Place":
+    def of_keys(keys: Keys, buffer: Any, base: Index = 0) -> "KeyPlace":
         """Where the words are the keys."""
-        return Place(buffer, base, lambda word: word, keys.ones)
+        return KeyPlace(buffer, base, lambda word: word, keys.ones)
 
     @staticmethod
-    def of_words(keys: Keys, line: Line) -> "Place":
+    def of_words(keys: Keys, line: SortLine) -> "KeyPlace":
         """Where the words are elements as they lie in memory."""
         words = line.buffers[keys.operand]
-        return Place(words, line.base, keys.key, keys.element(keys.ones))
+        return KeyPlace(words, line.base, keys.key, keys.element(keys.ones))
 
     def at(self, i: Index) -> Expr:
         """The index of a word."""
         return i64(self.base) + i64(i)
 
-    def shifted(self, by: Index) -> "Place":
+    def shifted(self, by: Index) -> "KeyPlace":
         """The words from one on."""
         beside = self.beside and self.beside.shifted(by)
         return replace(self, base=self.at(by), beside=beside)
 
     @property
-    def streams(self) -> list["Place"]:
+    def streams(self) -> list["KeyPlace"]:
         """The keys, and what is beside them."""
         return [self, *([self.beside] if self.beside else [])]
 

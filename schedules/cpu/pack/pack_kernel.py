@@ -43,25 +43,25 @@ _STAGED_RUN_BYTES = 2 * 1024
 
 
 @dataclass(frozen=True)
-class Run:
+class PackedRun:
     """A dim along which elements lie next to each other: within its tile, or across tiles of 1."""
 
     dim: int
     inner: bool
 
 
-def runs(op: Packing) -> tuple[Run, Run]:
+def runs(op: Packing) -> tuple[PackedRun, PackedRun]:
     """The runs of the packed and of the unpacked operand; axes of extent 1 do not count."""
     last = next(
         (d for d in reversed(range(len(op.unpacked.shape))) if op.unpacked.shape[d] != 1), 0
     )
-    unpacked = Run(last, op.tile(last) != 1)
+    unpacked = PackedRun(last, op.tile(last) != 1)
     for dim, tile in reversed(list(zip(op.inner_dims_pos, op.inner_tiles, strict=True))):
         if tile != 1:
-            return Run(dim, True), unpacked
+            return PackedRun(dim, True), unpacked
     rank = len(op.unpacked.shape)
     axis = next((a for a in reversed(range(rank)) if op.packed.shape[a] != 1), rank - 1)
-    return Run(op.outer_dims_perm[axis], False), unpacked
+    return PackedRun(op.outer_dims_perm[axis], False), unpacked
 
 
 def pack_kernel(op: Packing, config: LoweringConfig) -> tirx.PrimFunc:
@@ -243,7 +243,7 @@ class _Loops:
             length = emit.smaller(tiles * size, left)
             stream_run(self.unpacked, self._unpacked_at(outer, inner), scratch, 0, length)
 
-    def _run(self, run: Run, outer: Sequence[Index]) -> tuple[Index, Index]:
+    def _run(self, run: PackedRun, outer: Sequence[Index]) -> tuple[Index, Index]:
         """How long a run is, and how much of it is in the unpacked operand."""
         dim = run.dim
         if run.inner:
@@ -262,7 +262,7 @@ class _Loops:
         return length, I.Bind(emit.larger(emit.smaller(length, left), 0))
 
     def _along(
-        self, run: Run, outer: Sequence[Index], inner: Sequence[Index], place: Index
+        self, run: PackedRun, outer: Sequence[Index], inner: Sequence[Index], place: Index
     ) -> tuple[list[Index], list[Index]]:
         """The point at a place of a run."""
         outer, inner = list(outer), list(inner)

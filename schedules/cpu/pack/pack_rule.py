@@ -12,7 +12,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import begins_parts, streams
-from tvm_iree_ext.schedules.cpu.pack.pack_kernel import Run, pack_kernel, runs
+from tvm_iree_ext.schedules.cpu.pack.pack_kernel import PackedRun, pack_kernel, runs
 from tvm_iree_ext.targets.cpu import cpu_features
 
 # Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
@@ -89,7 +89,7 @@ def _check(op: Packing, check: ConfigCheck) -> None:
     check.need(fits or not several, "two stages are for unpacked rows stored past the caches")
 
 
-def _streams(op: Packing, run: Run, target: Target) -> bool:
+def _streams(op: Packing, run: PackedRun, target: Target) -> bool:
     """Whether runs of the result are better stored past the caches."""
     shape, tile = op.unpacked.shape, op.tile(run.dim)
     if op.packs and run.inner:
@@ -98,13 +98,13 @@ def _streams(op: Packing, run: Run, target: Target) -> bool:
     return streams(op, target, shape[run.dim] if in_rows or not run.inner else tile)
 
 
-def _walks_tiles_in_order(op: Packing, run: Run) -> bool:
+def _walks_tiles_in_order(op: Packing, run: PackedRun) -> bool:
     """Whether rows of an unpacked result cross tiles that lie one after the other."""
     last = len(op.unpacked.shape) - 1
     return not op.packs and run.inner and op.outer_axis(run.dim) == last
 
 
-def _length(op: Packing, run: Run, longest: int) -> int:
+def _length(op: Packing, run: PackedRun, longest: int) -> int:
     """How long a run is at most."""
     extent = op.tile(run.dim) if run.inner else op.unpacked.shape[run.dim]
     return min(extent, longest) if isinstance(extent, int) else longest

@@ -36,7 +36,7 @@ _UNROLLED_STEPS = 4
 
 
 @dataclass(frozen=True)
-class Place:
+class TilePlace:
     """Where a tile lies: its first element, and from one row to the next, in words."""
 
     buffer: Any
@@ -59,9 +59,9 @@ class TileProduct:
         rows: int,
         columns: int,
         depth: Index,
-        a: Callable[[int, Expr], Place],
-        b: Callable[[Expr, int], Place],
-        sums: Callable[[int, int], Place],
+        a: Callable[[int, Expr], TilePlace],
+        b: Callable[[Expr, int], TilePlace],
+        sums: Callable[[int, int], TilePlace],
         carried: bool,
     ) -> None:
         """``sums(i, j) = sum_k a(i, k) * b(k, j)``, of tiles; ``carried`` adds it to what is there.
@@ -123,11 +123,11 @@ def configured() -> Iterator[None]:
     _call("tilerelease")
 
 
-def _load(tile: int, place: Place) -> None:
+def _load(tile: int, place: TilePlace) -> None:
     _call("tileloadd64", _number(tile), *_memory(place))
 
 
-def _memory(place: Place) -> tuple[Expr, Expr]:
+def _memory(place: TilePlace) -> tuple[Expr, Expr]:
     first = tirx.address_of(place.buffer[tuple(map(i64, place.index))])
     return first, i64(place.stride * _WORD_BYTES)
 

@@ -29,7 +29,7 @@ from tvm_iree_ext.schedules.cpu.emit.streaming_stores import (
     stream_run,
 )
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.shared.lines import Flat
+from tvm_iree_ext.schedules.shared.lines import FlatOperand
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
 
 # What is fetched of the rows to come, at least.
@@ -87,7 +87,7 @@ def _emit_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 
 def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     """As :func:`_emit_tile`, with the row that was written last in scratch of its own."""
-    last = Flat(emit.scratch([tile.size], operands.output.dtype))
+    last = FlatOperand(emit.scratch([tile.size], operands.output.dtype))
 
     def each(position: Index, _read: Index, value: Callable[[Expr], Expr]) -> None:
         """A row of outputs, ``value(place)`` with places in the tile."""
@@ -115,7 +115,7 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     origin = I.Bind(lines.at(outer, 0, tile.first))
     ragged = next_line(source, origin, origin + per_line) - origin
     room = emit.scratch([tile.size + per_line], operands.output.dtype)
-    last = Flat(
+    last = FlatOperand(
         I.decl_buffer(
             [i64(tile.size)],
             operands.output.dtype,
@@ -174,7 +174,7 @@ def _walk(
     operands: ScanOperands,
     lanes: int,
     tile: ColumnTile,
-    last: Flat,
+    last: FlatOperand,
     each: Callable[[Index, Index, Callable[[Expr], Expr]], None],
 ) -> None:
     """All rows of a tile past the caches: ``each(position, read, value)`` keeps one in ``last``."""

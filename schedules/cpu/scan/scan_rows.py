@@ -20,7 +20,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.cpu_lines import rows_in_lanes
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, next_line, stream_run
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-from tvm_iree_ext.schedules.shared.lines import Flat
+from tvm_iree_ext.schedules.shared.lines import FlatOperand
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
 
 # What is gathered of each line for a run: that of all lies in the second cache.  With what is read
@@ -129,7 +129,7 @@ class _Lanes:
         most = max((_STAGED_RUN_BYTES if self.staged else _RUN_BYTES) // item // lanes, 1)
         # Rows are a line more than a power of 2 apart here.
         stride = (most + 1) * lanes
-        gathered = Flat(emit.scratch([lanes * stride], output.dtype))
+        gathered = FlatOperand(emit.scratch([lanes * stride], output.dtype))
         with serial(emit.ceil_div(blocks, most)) as part:
             start = I.Bind(first + part * (most * lanes))
             count = I.Bind(emit.smaller(most, blocks - part * most))
@@ -148,7 +148,7 @@ class _Lanes:
     def tile(
         self,
         first: Index,
-        output: Flat | None = None,
+        output: FlatOperand | None = None,
         places: Sequence[Expr] = (),
         *,
         begins: bool = False,

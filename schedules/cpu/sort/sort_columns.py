@@ -21,7 +21,7 @@ from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.batcher_network import cleaner
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
 from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.cpu.sort.sort_rows import RowSort
@@ -61,7 +61,7 @@ class _Columns:
             self.lines.declare()
             self.lines.each(self.config.parallel, self.sort_line)
 
-    def sort_line(self, source: Line, target: Line) -> None:
+    def sort_line(self, source: SortLine, target: SortLine) -> None:
         """One line by one task."""
         lanes, rows, keys = self.lanes, self.run * self.lanes, self.keys
         source, target = keys.words(source), keys.words(target)

@@ -16,7 +16,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line, stored
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine, stored
 from tvm_iree_ext.schedules.emit import Index, i64, known, product, serial
 
 
@@ -56,12 +56,12 @@ class SortLines:
         """Memory of one task for each operand."""
         return [emit.scratch(shape, stored(dtype)) for dtype in self.op.dtypes]
 
-    def in_place(self, line: Index) -> tuple[Line, Line]:
+    def in_place(self, line: Index) -> tuple[SortLine, SortLine]:
         """A contiguous line of the operands, and of the results."""
         base = I.Bind(i64(line) * i64(self.length))
-        return Line(self.inputs, base), Line(self.results, base)
+        return SortLine(self.inputs, base), SortLine(self.results, base)
 
-    def each(self, parallel: bool, body: Callable[[Line, Line], None]) -> None:
+    def each(self, parallel: bool, body: Callable[[SortLine, SortLine], None]) -> None:
         """``body(source, target)`` for each line; ``target`` may be ``source``.
 
         The body leaves the sorted line in ``target``.
@@ -89,7 +89,7 @@ class SortLines:
                     value = source[start + i * i64(self.inner) + c]
                     I.buffer_store(target, value, [c * i64(self.length) + i])
             with serial(columns) as c:
-                line = Line(tile, I.Bind(c * i64(self.length)))
+                line = SortLine(tile, I.Bind(c * i64(self.length)))
                 body(line, line)
             for source, target in zip(tile, self.results, strict=True):
                 with serial(self.length) as i, serial(columns) as c:

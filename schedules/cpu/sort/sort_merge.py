@@ -22,7 +22,7 @@ from tvm_iree_ext.ops.base.comparators import goes_before
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line, as_seen, stored
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine, as_seen, stored
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
@@ -64,18 +64,18 @@ class _Merge:
         )
         return goes_before(self.lines.op.region, *seen)
 
-    def loaded(self, line: Line, i: Index) -> list[Expr]:
+    def loaded(self, line: SortLine, i: Index) -> list[Expr]:
         """The elements of all operands at a place."""
         return [line.load(operand, i) for operand in self.operands]
 
-    def sort_line(self, source: Line, target: Line) -> None:
+    def sort_line(self, source: SortLine, target: SortLine) -> None:
         """One line by one task."""
         length = self.lines.length
-        scratch = Line(self.lines.scratch([length]))
+        scratch = SortLine(self.lines.scratch([length]))
         self.sort_part(source, target, scratch, 0, length)
 
     def sort_part(
-        self, source: Line, target: Line, scratch: Line, begin: Index, end: Index
+        self, source: SortLine, target: SortLine, scratch: SortLine, begin: Index, end: Index
     ) -> None:
         """Sort ``begin .. end - 1`` of a line into ``target``, which may be ``source``."""
         self.sort_runs(source, target, begin, end)
@@ -95,7 +95,7 @@ class _Merge:
         """How many pairs of runs there are, the last one perhaps without a second run."""
         return tirx.floordiv(end - i64(begin) + (2 * width - 1), 2 * width)
 
-    def sort_runs(self, source: Line, target: Line, begin: Index, end: Index) -> None:
+    def sort_runs(self, source: SortLine, target: SortLine, begin: Index, end: Index) -> None:
         """Sort runs of elements next to each other, a run in each lane; the last ones singly."""
         lanes, run = self.config.vector_lanes, self.run
         blocks = I.Bind(tirx.floordiv(end - i64(begin), i64(lanes * run)))
@@ -131,7 +131,7 @@ class _Merge:
                 I.buffer_store(buffer, tirx.Select(swap, high, low), [row * lanes + lane])
                 I.buffer_store(buffer, tirx.Select(swap, low, high), [(row + 1) * lanes + lane])
 
-    def insert_in_order(self, source: Line, target: Line, begin: Expr, end: Index) -> None:
+    def insert_in_order(self, source: SortLine, target: SortLine, begin: Expr, end: Index) -> None:
         """Sort a short run one element at a time."""
         hole = emit.registers(1, "int64")
         with serial(end, begin) as i:
@@ -147,8 +147,8 @@ class _Merge:
 
     def merge(
         self,
-        here: Line,
-        there: Line,
+        here: SortLine,
+        there: SortLine,
         left: tuple[Expr, Expr],
         right: tuple[Expr, Expr],
         first: Expr,
@@ -178,7 +178,7 @@ class _Merge:
         """The lines one after another, each by all cores."""
         splits, length = self.config.splits, self.lines.length
         rounds = splits.bit_length() - 1
-        scratch = Line(self.lines.scratch([length]))
+        scratch = SortLine(self.lines.scratch([length]))
         cuts = emit.scratch([splits + 1, 2], "int64")
         share = I.Bind(i64(emit.ceil_div(length, splits)))
 
@@ -215,7 +215,7 @@ class _Merge:
 
     def cut(
         self,
-        line: Line,
+        line: SortLine,
         cuts: Any,
         parts: tuple[int, int],
         ranges: tuple[Expr, Expr, Expr, Expr],

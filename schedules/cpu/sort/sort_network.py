@@ -27,7 +27,7 @@ from tvm_iree_ext.ops.base.comparators import goes_before
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line, as_seen
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine, as_seen
 from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.cpu.sort.sort_rows import RowSort
@@ -80,7 +80,7 @@ class _Network:
         lines, lanes = self.lines, self.lanes
         # No block around it all: TVM would look for what it reads and writes, for seconds.
         lines.declare()
-        given, goal = Line(lines.inputs), Line(lines.results)
+        given, goal = SortLine(lines.inputs), SortLine(lines.results)
         if self.keys:
             given, goal = self.keys.words(given), self.keys.words(goal)
         self.inputs, self.results = given.buffers, goal.buffers

@@ -17,7 +17,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
 from tvm_iree_ext.schedules.cpu.ordering.radix_digits import begin_at
-from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import KeyPlace, Keys
 from tvm_iree_ext.schedules.cpu.ordering.sort_registers import RegisterSort
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
@@ -26,14 +26,14 @@ _SAMPLE = 16
 
 
 @dataclass(frozen=True)
-class Parts:
+class SortParts:
     """``splits`` parts of a line that are made by as many tasks."""
 
     keys: Keys
     vectors: Compress
     splits: int
 
-    def move(self, source: Place, target: Place, length: Index) -> Any:
+    def move(self, source: KeyPlace, target: KeyPlace, length: Index) -> Any:
         """Move a line that is not empty, and give where in ``target`` each part begins.
 
         That is in a buffer at ``part * splits``, behind the last part the length.
@@ -61,7 +61,7 @@ class Parts:
             self.scatter(source.shifted(first), size, bounds, target, starts, task)
         return starts
 
-    def take_bounds(self, source: Place, length: Index, bounds: Any) -> None:
+    def take_bounds(self, source: KeyPlace, length: Index, bounds: Any) -> None:
         """Take the least key of each part but the first from a sample; none is 0."""
         lanes = self.vectors.lanes
         count = _SAMPLE * lanes
@@ -86,13 +86,13 @@ class Parts:
             body(block * lanes, None)
         body(blocks * lanes, I.Bind(size - blocks * lanes))
 
-    def read(self, place: Place, i: Expr, count: Index | None) -> Expr:
+    def read(self, place: KeyPlace, i: Expr, count: Index | None) -> Expr:
         """A vector, or as much of one as counts."""
         if count is None:
             return place.vector(self.vectors, i)
         return place.last_vector(self.vectors, i, count)
 
-    def count(self, source: Place, size: Expr, bounds: Any, starts: Any, task: Expr) -> None:
+    def count(self, source: KeyPlace, size: Expr, bounds: Any, starts: Any, task: Expr) -> None:
         """How many keys of a share belong to each part."""
         splits = self.splits
         smaller = [emit.registers(1, "int64") for _ in range(1, splits)]
@@ -113,7 +113,7 @@ class Parts:
             I.buffer_store(starts, number, [i64(part * splits) + task])
 
     def scatter(
-        self, source: Place, size: Expr, bounds: Any, target: Place, starts: Any, task: Expr
+        self, source: KeyPlace, size: Expr, bounds: Any, target: KeyPlace, starts: Any, task: Expr
     ) -> None:
         """Move the keys of a share to their parts."""
         splits, lanes = self.splits, self.vectors.lanes

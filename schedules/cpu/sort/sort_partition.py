@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import KeyPlace, Keys
 from tvm_iree_ext.schedules.cpu.ordering.sort_registers import RegisterSort
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
@@ -36,7 +36,7 @@ class Partition:
     keys: Keys
     vectors: Compress
 
-    def median(self, place: Place, size: Expr) -> Expr:
+    def median(self, place: KeyPlace, size: Expr) -> Expr:
         """A key in the middle of some from all over a part."""
         lanes = self.vectors.lanes
         stride = I.Bind(tirx.floordiv(size, i64(_SAMPLED)))
@@ -48,7 +48,7 @@ class Partition:
             I.buffer_store(tile, keys, [emit.run(0, width)])
         return RegisterSort(tiles, width, self.keys.ones).emit()[_SAMPLED // 2][0]
 
-    def middle(self, place: Place, size: Expr) -> Expr:
+    def middle(self, place: KeyPlace, size: Expr) -> Expr:
         """What lies between the smallest and the largest key; above the one if they differ."""
         lanes = self.vectors.lanes
         whole = emit.run(0, lanes)
@@ -69,7 +69,12 @@ class Partition:
         return low + (between >> one) + (between & one)
 
     def move(
-        self, place: Place, size: Expr, last: Expr, goals: Sequence[Place], counts: Sequence[Any]
+        self,
+        place: KeyPlace,
+        size: Expr,
+        last: Expr,
+        goals: Sequence[KeyPlace],
+        counts: Sequence[Any],
     ) -> None:
         """Move keys up to ``last``, and those beyond, each to its goal, and count them."""
         lanes, (low, high) = self.vectors.lanes, counts

@@ -37,10 +37,10 @@ from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
-from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import KeyPlace, Keys
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
-from tvm_iree_ext.schedules.cpu.sort.sort_parallel_parts import Parts
+from tvm_iree_ext.schedules.cpu.sort.sort_parallel_parts import SortParts
 from tvm_iree_ext.schedules.cpu.sort.sort_partition import Partition
 from tvm_iree_ext.schedules.cpu.sort.sort_tiles import KeyTiles, PairTiles
 from tvm_iree_ext.schedules.cpu.sort.sort_two_ended_partition import Ends
@@ -103,7 +103,7 @@ class _Part:
             _put(cell, value)
 
     def where_it_is(
-        self, places: Sequence[tuple[int, Place]], body: Callable[[Place], None]
+        self, places: Sequence[tuple[int, KeyPlace]], body: Callable[[KeyPlace], None]
     ) -> None:
         """``body`` of the place where the keys are."""
         (where, place), *others = places
@@ -173,7 +173,7 @@ class _Quick:
             else:
                 self.lines.each(self.config.parallel, self.sort_line)
 
-    def sort_line(self, source: Line, target: Line) -> None:
+    def sort_line(self, source: SortLine, target: SortLine) -> None:
         """One line by one task."""
         length = self.lines.length
         given, words = self.keys.words(source), self.keys.words(target)
@@ -188,7 +188,7 @@ class _Quick:
         """The lines one after another, each by all cores."""
         splits, length = self.config.splits, self.lines.length
         spare, order = self.scratch(length)
-        parts = Parts(self.keys, self.vectors, splits)
+        parts = SortParts(self.keys, self.vectors, splits)
         with serial(self.lines.outer) as line, I.If(i64(length) > 0), I.Then():
             given, words = (self.keys.words(line) for line in self.lines.in_place(line))
             here, goal = self.places(given, words, spare, order)
@@ -200,35 +200,36 @@ class _Quick:
                 self.collect(given, words, order, first, stop)
             self.keys.settle_zeros(given, words, length)
 
-    def scratch(self, length: Index) -> tuple[Place, Place | None]:
+    def scratch(self, length: Index) -> tuple[KeyPlace, KeyPlace | None]:
         """Where parts are put off to, and where the places of a line in order are."""
 
-        def line() -> Place:
+        def line() -> KeyPlace:
             buffer = emit.scratch([length], self.keys.unsigned)
-            return Place.of_keys(self.keys, buffer)
+            return KeyPlace.of_keys(self.keys, buffer)
 
         spare = replace(line(), beside=line() if self.others else None)
         return spare, line() if self.by_place else None
 
     def places(
-        self, given: Line, words: Line, spare: Place, order: Place | None
-    ) -> tuple[Place, Place]:
+        self, given: SortLine, words: SortLine, spare: KeyPlace, order: KeyPlace | None
+    ) -> tuple[KeyPlace, KeyPlace]:
         """Where a line is, and where it will be in order, with what goes with the keys."""
         operand = self.keys.operand
-        here = Place.of_words(self.keys, given)
-        goal = Place.of_keys(self.keys, words.buffers[operand], words.base)
+        here = KeyPlace.of_words(self.keys, given)
+        goal = KeyPlace.of_keys(self.keys, words.buffers[operand], words.base)
         if order is not None:
             return replace(here, beside=spare.beside), replace(goal, beside=order)
         if self.others:
             here, goal = (
                 replace(
-                    place, beside=Place.of_keys(self.keys, line.buffers[self.others[0]], line.base)
+                    place,
+                    beside=KeyPlace.of_keys(self.keys, line.buffers[self.others[0]], line.base),
                 )
                 for place, line in ((here, given), (goal, words))
             )
         return here, goal
 
-    def number_places(self, spare: Place) -> None:
+    def number_places(self, spare: KeyPlace) -> None:
         """Write the places of a line beside the keys, where they are what goes with them."""
         if self.by_place:
             assert spare.beside is not None
@@ -236,7 +237,7 @@ class _Quick:
                 I.buffer_store(spare.beside.buffer, tirx.Cast(self.keys.unsigned, i), [i])
 
     def collect(
-        self, given: Line, words: Line, order: Place | None, first: Index, stop: Index
+        self, given: SortLine, words: SortLine, order: KeyPlace | None, first: Index, stop: Index
     ) -> None:
         """Read the other operands by their places, where these have gone with the keys."""
         if order is not None:
@@ -246,7 +247,7 @@ class _Quick:
                     words.store(operand, i, given.load(operand, place))
 
     def sort_part(
-        self, target: Place, spare: Place, length: Index, source: Place | None = None
+        self, target: KeyPlace, spare: KeyPlace, length: Index, source: KeyPlace | None = None
     ) -> None:
         """Sort the keys of ``source``, or else of ``target``, into ``target``, as elements."""
         part, stack = _Part.of(self.keys), _Stack(self.keys)
@@ -260,7 +261,7 @@ class _Quick:
             # A line is read as it came once only, as a whole.
             places = [(_SPARE, spare), (_TARGET, goal)] + ([(_SOURCE, source)] if source else [])
 
-            def at(body: Callable[[Place], None], places: Any = places) -> None:
+            def at(body: Callable[[KeyPlace], None], places: Any = places) -> None:
                 part.where_it_is(places, body)
 
             with I.If(self.tiles.holds(size, *bounds)):
@@ -274,8 +275,8 @@ class _Quick:
         self,
         part: _Part,
         stack: _Stack,
-        places: Sequence[tuple[int, Place]],
-        goals: tuple[Place, Place],
+        places: Sequence[tuple[int, KeyPlace]],
+        goals: tuple[KeyPlace, KeyPlace],
     ) -> None:
         """Partition a part, go on with its larger keys, and put off the others."""
         size, first = I.Bind(part.size[0]), I.Bind(part.first[0])
@@ -290,7 +291,7 @@ class _Quick:
             # Not compared with each other: TVM would make that a sum with -1.
             return (pivot ^ least) == self.keys.number(0)
 
-        def last(place: Place) -> Expr:
+        def last(place: KeyPlace) -> Expr:
             with I.If(part.uneven[0] < _PATIENCE):
                 with I.Then():
                     _put(cell, self.partition.median(place, size))
@@ -299,10 +300,10 @@ class _Quick:
             pivot = I.Bind(cell[0])
             return I.Bind(tirx.Select(is_least(pivot), pivot, pivot - one))
 
-        def split(place: Place) -> None:
+        def split(place: KeyPlace) -> None:
             self.partition.move(place, size, last(place), goals, (low, high))
 
-        def split_long(place: Place) -> None:
+        def split_long(place: KeyPlace) -> None:
             self.ends.move(place, size, last(place), goals[0], low)
             _put(high, size - low[0])
 

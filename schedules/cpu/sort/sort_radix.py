@@ -20,8 +20,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
-from tvm_iree_ext.schedules.cpu.ordering.radix_digits import Digits, begin_at, count
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
+from tvm_iree_ext.schedules.cpu.ordering.radix_digits import RadixDigits, begin_at, count
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
@@ -44,7 +44,7 @@ class _Radix:
         assert op.order is not None
         self.lines, self.config = lines, config
         bits = config.register_tile["digit_bits"]
-        self.digits = Digits(op.dtypes, op.order.operand, op.order.descending, bits)
+        self.digits = RadixDigits(op.dtypes, op.order.operand, op.order.descending, bits)
 
     def emit(self) -> None:
         """All lines."""
@@ -55,16 +55,18 @@ class _Radix:
             else:
                 self.lines.each(self.config.parallel, self.sort_line)
 
-    def stages(self, source: Line, scratch: Line, target: Line) -> list[tuple[Line, Line]]:
+    def stages(
+        self, source: SortLine, scratch: SortLine, target: SortLine
+    ) -> list[tuple[SortLine, SortLine]]:
         """From where to where each pass moves, ending in ``target``, which is not ``source``."""
         places = [target, scratch]
         chain = [places[p % 2] for p in range(len(self.digits.shifts))][::-1]
         return list(pairwise([source, *chain]))
 
-    def sort_line(self, source: Line, target: Line) -> None:
+    def sort_line(self, source: SortLine, target: SortLine) -> None:
         """All passes over one line by one task."""
         length = self.lines.length
-        scratch = Line(self.lines.scratch([length]))
+        scratch = SortLine(self.lines.scratch([length]))
         if source is not target:
             self.digits.sort(self.stages(source, scratch, target), length)
         elif self.digits.sort_between(source, scratch, length) is scratch:
@@ -74,7 +76,7 @@ class _Radix:
         """The lines one after another, each by all cores."""
         splits, length, digits = self.config.splits, self.lines.length, self.digits
         counts = emit.scratch([splits, digits.buckets], "int64")
-        scratch = Line(self.lines.scratch([length]))
+        scratch = SortLine(self.lines.scratch([length]))
         share = I.Bind(i64(emit.ceil_div(length, splits)))
         with serial(self.lines.outer) as line:
             source, target = self.lines.in_place(line)

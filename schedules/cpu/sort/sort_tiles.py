@@ -14,14 +14,14 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import KeyPlace, Keys
 from tvm_iree_ext.schedules.cpu.ordering.sort_registers import RegisterSort
 from tvm_iree_ext.schedules.emit import Expr
 
 # Into so many sizes, or some more, tiles are divided.
 _SIZES = 4
 
-At = Callable[[Callable[[Place], None]], None]
+At = Callable[[Callable[[KeyPlace], None]], None]
 """Runs code for the place where the keys of a tile are."""
 
 
@@ -42,7 +42,7 @@ class KeyTiles:
         """Whether a tile holds ``size`` keys that lie between two."""
         return size <= self.most
 
-    def sort(self, at: At, target: Place, size: Expr, least: Expr, greatest: Expr) -> None:
+    def sort(self, at: At, target: KeyPlace, size: Expr, least: Expr, greatest: Expr) -> None:
         """Sort the keys of a part, which lie between two, in the smallest tile that holds them."""
         self.choose(self.rows, size, lambda *rows: self.sort_rows(at, target, size, *rows))
 
@@ -68,14 +68,14 @@ class KeyTiles:
 
         choose(tiles)
 
-    def load(self, place: Place, row: int, size: Expr, filled: int) -> Expr:
+    def load(self, place: KeyPlace, row: int, size: Expr, filled: int) -> Expr:
         """A vector of a tile, with the largest key where there is no other."""
         first = row * self.lanes
         if row < filled:
             return place.vector(self.vectors, first)
         return place.last_vector(self.vectors, first, size - first)
 
-    def store(self, place: Place, row: int, words: Expr, size: Expr, filled: int) -> None:
+    def store(self, place: KeyPlace, row: int, words: Expr, size: Expr, filled: int) -> None:
         """Store a vector of a tile."""
         first = row * self.lanes
         if row < filled:
@@ -83,11 +83,11 @@ class KeyTiles:
         else:
             self.vectors.store(place.buffer, place.at(first), words, size - first)
 
-    def sort_rows(self, at: At, target: Place, size: Expr, rows: int, filled: int) -> None:
+    def sort_rows(self, at: At, target: KeyPlace, size: Expr, rows: int, filled: int) -> None:
         """Sort a tile of so many vectors."""
         tiles = [emit.registers(self.lanes, self.keys.unsigned) for _ in range(rows)]
 
-        def load(place: Place) -> None:
+        def load(place: KeyPlace) -> None:
             for row, tile in enumerate(tiles):
                 I.buffer_store(tile, self.load(place, row, size, filled), [self.whole])
 
@@ -121,7 +121,7 @@ class PairTiles(KeyTiles):
         room = self.keys.number(self.keys.width - self.number_bits)
         return ((greatest - least) >> room) == self.keys.number(0)
 
-    def sort(self, at: At, target: Place, size: Expr, least: Expr, greatest: Expr) -> None:
+    def sort(self, at: At, target: KeyPlace, size: Expr, least: Expr, greatest: Expr) -> None:
         """Sort the keys of a part, which lie between two, in the smallest tile that holds them."""
         with I.If(self.has_room(least, greatest)):
             with I.Then():
@@ -142,14 +142,14 @@ class PairTiles(KeyTiles):
         """A number in all lanes."""
         return emit.splat(value, self.lanes)
 
-    def load_beside(self, place: Place, row: int, size: Expr, filled: int) -> None:
+    def load_beside(self, place: KeyPlace, row: int, size: Expr, filled: int) -> None:
         """Keep what is beside the keys of a vector, since it is overwritten."""
         assert place.beside is not None
         words = self.load(place.beside, row, size, filled)
         I.buffer_store(self.beside, words, [emit.run(row * self.lanes, self.lanes)])
 
     def store_pairs(
-        self, target: Place, row: int, keys: Expr, numbers: Expr, size: Expr, filled: int
+        self, target: KeyPlace, row: int, keys: Expr, numbers: Expr, size: Expr, filled: int
     ) -> None:
         """Store keys as elements, and what was beside those of some numbers."""
         assert target.beside is not None
@@ -157,14 +157,14 @@ class PairTiles(KeyTiles):
         self.store(target.beside, row, self.vectors.gather(self.beside, numbers), size, filled)
 
     def sort_narrow(
-        self, at: At, target: Place, size: Expr, least: Expr, rows: int, filled: int
+        self, at: At, target: KeyPlace, size: Expr, least: Expr, rows: int, filled: int
     ) -> None:
         """Sort a tile of so many vectors: what keys exceed ``least`` by, above their numbers."""
         tiles = [emit.registers(self.lanes, self.keys.unsigned) for _ in range(rows)]
         bits = self.splat(self.keys.number(self.number_bits))
         first = self.splat(least)
 
-        def load(place: Place) -> None:
+        def load(place: KeyPlace) -> None:
             for row, tile in enumerate(tiles):
                 keys = self.load(place, row, size, filled)
                 words = ((keys - first) << bits) | self.numbers(row)
@@ -182,12 +182,12 @@ class PairTiles(KeyTiles):
             keys = I.Bind((words >> bits) + first)
             self.store_pairs(target, row, keys, I.Bind(words & mask), size, filled)
 
-    def sort_wide(self, at: At, target: Place, size: Expr, rows: int, filled: int) -> None:
+    def sort_wide(self, at: At, target: KeyPlace, size: Expr, rows: int, filled: int) -> None:
         """Sort a tile of so many vectors of keys, each above its number in a wider integer."""
         half, wide = self.lanes // 2, f"{self.wide.unsigned}x{self.lanes // 2}"
         tiles = [emit.registers(half, self.wide.unsigned) for _ in range(2 * rows)]
 
-        def load(place: Place) -> None:
+        def load(place: KeyPlace) -> None:
             for row in range(rows):
                 pair = [self.numbers(row), self.load(place, row, size, filled)]
                 for side in range(2):

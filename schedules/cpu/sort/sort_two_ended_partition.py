@@ -14,7 +14,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
-from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys, Place
+from tvm_iree_ext.schedules.cpu.ordering.sort_keys import KeyPlace, Keys
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 # Vectors that are read at one end in turn.
@@ -31,7 +31,7 @@ class Ends:
     keys: Keys
     vectors: Compress
 
-    def move(self, place: Place, size: Expr, last: Expr, target: Place, count: Any) -> None:
+    def move(self, place: KeyPlace, size: Expr, last: Expr, target: KeyPlace, count: Any) -> None:
         """Move keys up to ``last`` to the front of ``target`` and count them, others to its end.
 
         ``target`` is where the keys are, or elsewhere.

@@ -30,8 +30,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.ordering.line_elements import Line
-from tvm_iree_ext.schedules.cpu.ordering.radix_digits import Digits, count
+from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
+from tvm_iree_ext.schedules.cpu.ordering.radix_digits import RadixDigits, count
 from tvm_iree_ext.schedules.cpu.topk.topk_keys import TopkKeys
 from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
@@ -93,7 +93,7 @@ class _Select(TopkLines):
         self.needed, self.found = (emit.registers(1, "int64") for _ in range(2))
         capacity = product([self.splits, self.room])
         listed, other = (
-            Line([emit.scratch([capacity], t) for t in (self.key_dtype, self.number_dtype)])
+            SortLine([emit.scratch([capacity], t) for t in (self.key_dtype, self.number_dtype)])
             for _ in range(2)
         )
         self.find_bucket()
@@ -111,7 +111,7 @@ class _Select(TopkLines):
         self.drop(listed, length)
         if self.op.in_order:
             dtypes = self.key_dtype, self.number_dtype
-            digits = Digits(dtypes, _KEY, False, self.digit_bits)
+            digits = RadixDigits(dtypes, _KEY, False, self.digit_bits)
             listed = digits.sort_between(listed, other, self.k)
         with serial(self.k) as k:
             number = I.Bind(tirx.Cast("int64", listed.load(_NUMBER, k)))
@@ -196,7 +196,7 @@ class _Select(TopkLines):
         I.buffer_store(self.low, first, [0])
         I.buffer_store(self.high, first | self.as_key((1 << shift) - 1), [0])
 
-    def list_all(self, listed: Line) -> Expr:
+    def list_all(self, listed: SortLine) -> Expr:
         """Step 2; the length of the list."""
         length = emit.registers(1, "int64")
         taken = emit.scratch([self.splits], "int64")
@@ -216,7 +216,7 @@ class _Select(TopkLines):
                 I.buffer_store(length, length[0] + taken[part], [0])
         return length[0]
 
-    def list_part(self, listed: Line, part: Expr, limit: Expr, taken: Any) -> None:
+    def list_part(self, listed: SortLine, part: Expr, limit: Expr, taken: Any) -> None:
         """List the elements of a part; how many they are, in ``taken``."""
         lanes, vectors = self.lanes, self.config.register_tile["vectors"]
         size = vectors * lanes
@@ -261,7 +261,7 @@ class _Select(TopkLines):
             append(I.Bind(self.candidate_key(number)), number)
         I.buffer_store(taken, length[0] - start, [part])
 
-    def narrow(self, listed: Line, length: Expr, shift: int, bits: int) -> None:
+    def narrow(self, listed: SortLine, length: Expr, shift: int, bits: int) -> None:
         """Step 3, for one digit."""
         with serial(1 << bits) as d:
             I.buffer_store(self.counts, i64(0), [i64(0), d])
@@ -273,7 +273,9 @@ class _Select(TopkLines):
             I.buffer_store(self.counts, self.counts[tuple(at)] + inside, at)
         self.walk(shift, bits)
 
-    def order_by_index(self, listed: Line, other: Line, length: Expr, capacity: Index) -> None:
+    def order_by_index(
+        self, listed: SortLine, other: SortLine, length: Expr, capacity: Index
+    ) -> None:
         """Bring the list into the order of indices, where it is not."""
         if not self.op.has_output_indices:
             return
@@ -282,13 +284,13 @@ class _Select(TopkLines):
         def sort() -> None:
             ranks = [emit.scratch([capacity], self.index_dtype) for _ in range(2)]
             here, there = (
-                Line([rank, *line.buffers])
+                SortLine([rank, *line.buffers])
                 for rank, line in zip(ranks, (listed, other), strict=True)
             )
             with serial(length) as i:
                 number = I.Bind(tirx.Cast("int64", listed.load(_NUMBER, i)))
                 here.store(0, i, self.index_of(number))
-            digits = Digits(dtypes, 0, False, min(self.digit_bits, item_bytes(dtypes[0]) * 8))
+            digits = RadixDigits(dtypes, 0, False, min(self.digit_bits, item_bytes(dtypes[0]) * 8))
             if digits.sort_between(here, there, length) is there:
                 other.copy_to(listed, length)
 
@@ -304,7 +306,7 @@ class _Select(TopkLines):
         most = known(self.candidates)
         return bits >= 63 or (most is not None and most <= 1 << bits)
 
-    def drop(self, listed: Line, length: Expr) -> None:
+    def drop(self, listed: SortLine, length: Expr) -> None:
         """Step 4."""
         low, high = I.Bind(self.low[0]), I.Bind(self.high[0])
         kept = emit.registers(1, "int64")

@@ -17,7 +17,7 @@ from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_filter import Filte
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_image import InputRow, OutputRow
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import WinogradRow, vectors_at_once
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
-    Vectors,
+    ChannelVectors,
     first_channel,
     over_channels,
     store,
@@ -114,7 +114,7 @@ def emit_images(op: Winograd, config: LoweringConfig) -> None:
             n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
             first = I.Bind(i64(at[2]) * tiles)
             count = I.Bind(i64(emit.smaller(tiles, i64(wide) - first)))
-            own = Vectors.piece(at[3], vectors, channels, blocks, lanes)
+            own = ChannelVectors.piece(at[3], vectors, channels, blocks, lanes)
             row.transform(n, h, first, count, own)
 
     over_channels(channels, config.vector_lanes, run)

@@ -21,8 +21,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import Rows, WinogradRow
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import Vectors, store
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import ScratchRows, WinogradRow
+from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import ChannelVectors, store
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 # Lines fetched in each of the places that a tile goes to; measured: 1, 3 and 4 help less.
@@ -38,7 +38,9 @@ class InputRow(WinogradRow):
         i, r = op.input_tile_size, op.output_tile_size
         return i, tiles * r + i - r
 
-    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
+    def transform(
+        self, n: Expr, h: Expr, first: Expr, count: Index, channels: ChannelVectors
+    ) -> None:
         """Products along columns to scratch, then those along rows to the tiles."""
         i, r = self.i, self.r
         scratch = self.rows_of_scratch(channels.lanes)
@@ -80,13 +82,13 @@ class InputRow(WinogradRow):
 
     def _columns(
         self,
-        scratch: Rows,
+        scratch: ScratchRows,
         n: Expr,
         top: Expr,
         left: Expr,
         begin: Index,
         end: Expr,
-        channels: Vectors,
+        channels: ChannelVectors,
         whole: bool,
     ) -> None:
         """Products along columns; where not all rows are in the image, zeros stand for those."""
@@ -107,13 +109,13 @@ class InputRow(WinogradRow):
 
     def _transposed_columns(
         self,
-        scratch: Rows,
+        scratch: ScratchRows,
         n: Expr,
         top: Expr,
         left: Expr,
         begin: Index,
         end: Expr,
-        channels: Vectors,
+        channels: ChannelVectors,
     ) -> None:
         """The same, of columns that lie apart for each channel."""
         with serial(channels.blocks) as block:
@@ -129,7 +131,7 @@ class InputRow(WinogradRow):
 
     def _transposed_row(
         self,
-        scratch: Rows,
+        scratch: ScratchRows,
         a: Expr,
         n: Expr,
         y: Expr,
@@ -171,7 +173,9 @@ class OutputRow(WinogradRow):
         i, r = op.input_tile_size, op.output_tile_size
         return r, tiles * (i if direct else i + r)
 
-    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
+    def transform(
+        self, n: Expr, h: Expr, first: Expr, count: Index, channels: ChannelVectors
+    ) -> None:
         """Products along columns to scratch, then those along rows to the image."""
         i, r, lanes = self.i, self.r, channels.lanes
         direct = self.direct(lanes)
@@ -231,7 +235,7 @@ class OutputRow(WinogradRow):
 
     def _transposed_row(
         self,
-        scratch: Rows,
+        scratch: ScratchRows,
         p: Expr,
         n: Expr,
         y: Expr,

@@ -15,8 +15,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
+    ChannelVectors,
     TileTransform,
-    Vectors,
     store,
 )
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
@@ -47,7 +47,7 @@ def tiles_at_once(op: Winograd, vectors: int, vector_bytes: int) -> int:
 
 
 @dataclass(frozen=True)
-class Rows:
+class ScratchRows:
     """Scratch: rows of columns of vectors, from a position of a buffer on."""
 
     buffer: Any
@@ -111,7 +111,9 @@ class WinogradRow(TileTransform, ABC):
         self.write = write or self.store_pixel
 
     @abstractmethod
-    def transform(self, n: Expr, h: Expr, first: Expr, count: Index, channels: Vectors) -> None:
+    def transform(
+        self, n: Expr, h: Expr, first: Expr, count: Index, channels: ChannelVectors
+    ) -> None:
         """Tiles ``first .. first + count - 1`` of row h."""
 
     @staticmethod
@@ -128,13 +130,13 @@ class WinogradRow(TileTransform, ABC):
         """Whether vectors of channels are read and written where they are."""
         return self.op.channels_last or lanes == 1
 
-    def rows_of_scratch(self, lanes: int) -> Rows:
+    def rows_of_scratch(self, lanes: int) -> ScratchRows:
         """Scratch for vectors of so many lanes."""
         rows, width = self.scratch_shape(self.op, self.tiles, self.direct(lanes))
         if self.scratch is not None:
-            return Rows(*self.scratch, width, self.vectors, lanes)
+            return ScratchRows(*self.scratch, width, self.vectors, lanes)
         memory = emit.scratch([rows * width * self.vectors * lanes], self.dtype)
-        return Rows(memory, 0, width, self.vectors, lanes)
+        return ScratchRows(memory, 0, width, self.vectors, lanes)
 
     def store_pixel(
         self, n: Expr, y: Expr, x: Expr, channel: Expr, value: Expr, lanes: int

@@ -15,7 +15,7 @@ from tvm_iree_ext.schedules.shared.winograd_products import multiply
 
 
 @dataclass(frozen=True)
-class Vectors:
+class ChannelVectors:
     """Vectors of channels or filters: how many, their lanes, and what each begins with."""
 
     blocks: Index
@@ -25,14 +25,14 @@ class Vectors:
     @staticmethod
     def piece(
         piece: Index, most: int, count: Index, blocks: Index, lanes: int, origin: Index = 0
-    ) -> "Vectors":
+    ) -> "ChannelVectors":
         """A piece, of ``most`` vectors, of ``count`` channels from ``origin`` on.
 
         ``blocks`` and ``lanes`` are :func:`over_channels`'s.
         """
         begin = I.Bind(i64(piece) * most)
         here = emit.part(most, blocks, begin)
-        return Vectors(
+        return ChannelVectors(
             here, lanes, lambda block: origin + first_channel(begin + block, count, lanes)
         )
 

@@ -31,12 +31,16 @@ from tvm_iree_ext.schedules.gpu.attention.attention_products import (
     is_multiply_add,
 )
 from tvm_iree_ext.schedules.gpu.attention.attention_rows import side_by_side
-from tvm_iree_ext.schedules.gpu.attention.attention_shared import FragmentReads, Tile, TileWrites
+from tvm_iree_ext.schedules.gpu.attention.attention_shared import (
+    FragmentReads,
+    SharedTile,
+    TileWrites,
+)
 from tvm_iree_ext.schedules.gpu.attention.attention_tiles import FragmentLoad, Source, TileCopy
 from tvm_iree_ext.schedules.gpu.attention.attention_workgroup import AttentionWorkgroup
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import emit_conversion
 from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Registers, Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import LaneRegisters, WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import vector, where, wide
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 from tvm_iree_ext.tir.tir_expressions import i64, known
@@ -88,7 +92,7 @@ class _Kernel(AttentionWorkgroup):
         self._finish()
 
     def _tile(
-        self, name: str, tile: Tile, source: Source, once: bool
+        self, name: str, tile: SharedTile, source: Source, once: bool
     ) -> tuple[TileCopy, FragmentLoad]:
         """The copy of key or value, and how it is read."""
         key_rows = self.plan.key_rows(name)
@@ -260,7 +264,7 @@ class _Kernel(AttentionWorkgroup):
                         )  # fmt: skip
 
     @staticmethod
-    def _shift(counter: Any, tile: Tile, keys: int, columns: int) -> Any:
+    def _shift(counter: Any, tile: SharedTile, keys: int, columns: int) -> Any:
         """How far a loop's step is from its first in a tile; None outside loops."""
         if counter is None:
             return None
@@ -298,10 +302,10 @@ class _Kernel(AttentionWorkgroup):
         self._weigh(tile)
         if plan.feed is Feed.SHUFFLE:
             first = tile * self.weight_registers
-            have = Registers(self.weights, lambda register: [base + register])
-            want = Registers(self.converted, lambda register: [first + register])
+            have = LaneRegisters(self.weights, lambda register: [base + register])
+            want = LaneRegisters(self.converted, lambda register: [first + register])
             lanes = self.lanes
-            workgroup = Workgroup(0, lanes.lane, 1, lanes.size, lanes.kind)
+            workgroup = WorkgroupIds(0, lanes.lane, 1, lanes.size, lanes.kind)
             emit_conversion(*plan.conversion, have, want, workgroup)
         if plan.feed is Feed.SHARED:
             for address, start, count in self._weight_stores():

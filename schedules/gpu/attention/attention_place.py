@@ -16,7 +16,7 @@ from tvm_iree_ext.tir.tir_expressions import known
 
 
 @dataclass(frozen=True)
-class Place:
+class WorkgroupPlace:
     """A workgroup's part of the op, while its kernel is emitted.
 
     Attributes:

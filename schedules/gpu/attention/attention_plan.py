@@ -26,11 +26,11 @@ from tvm_iree_ext.schedules.gpu.attention.attention_products import (
     acc_coordinates,
     is_multiply_add,
 )
-from tvm_iree_ext.schedules.gpu.attention.attention_rows import Rows, rows_of
+from tvm_iree_ext.schedules.gpu.attention.attention_rows import LaneRows, rows_of
 from tvm_iree_ext.schedules.gpu.attention.attention_shared import (
     Costed,
     FragmentReads,
-    Tile,
+    SharedTile,
     TileWrites,
     padded_tile,
     with_fewest_passes,
@@ -131,7 +131,7 @@ class AttentionPlan:
         return np.concatenate(steps, axis=1)
 
     @cached_property
-    def score_rows(self) -> Rows:
+    def score_rows(self) -> LaneRows:
         """The rows of a lane's scores, which its statistics are of."""
         return rows_of(self.scores)
 
@@ -219,16 +219,16 @@ class AttentionPlan:
         return Feed.SHARED if movement is Movement.SHARED else Feed.SHUFFLE
 
     @cached_property
-    def key_tile(self) -> Tile:
+    def key_tile(self) -> SharedTile:
         """Of the key."""
         return self._tile("key", self.depth_steps * self.first.k, self.held_dtypes[0])
 
     @cached_property
-    def value_tile(self) -> Tile:
+    def value_tile(self) -> SharedTile:
         """Of the value."""
         return self._tile("value", self.column_tiles * self.second.n, self.held_dtypes[1])
 
-    def writes(self, name: str, tile: Tile, run: int | None = None) -> TileWrites:
+    def writes(self, name: str, tile: SharedTile, run: int | None = None) -> TileWrites:
         """The copy of the tile of ``key`` or ``value``.
 
         Args:
@@ -243,7 +243,7 @@ class AttentionPlan:
         bits = 8 * max(item_bytes(tile.dtype), size)
         return TileWrites(tile, (self.subgroups, self.lanes), key_rows, run, bits)
 
-    def reads(self, name: str, tile: Tile) -> FragmentReads:
+    def reads(self, name: str, tile: SharedTile) -> FragmentReads:
         """How fragments of ``key`` or ``value`` are read."""
         hardware, kind = (self.subgroups, self.lanes), self.chip.kind
         if name == "value":
@@ -253,7 +253,7 @@ class AttentionPlan:
         )
 
     @cached_property
-    def query_tile(self) -> Tile | None:
+    def query_tile(self) -> SharedTile | None:
         """Of the query, where it is in shared memory; its rows are the keys of this tile."""
         if not self.query_in_shared:
             return None
@@ -261,14 +261,14 @@ class AttentionPlan:
         return padded_tile(self.rows, depth, dtype, True)
 
     @cached_property
-    def weight_tile(self) -> Tile | None:
+    def weight_tile(self) -> SharedTile | None:
         """Of the weights, where they go through shared memory; its rows are of queries."""
         if self.feed is not Feed.SHARED:
             return None
         dtype = self.held_dtypes[1]
         return padded_tile(self.rows, self.keys, dtype, True)
 
-    def _tile(self, name: str, columns: int, dtype: str) -> Tile:
+    def _tile(self, name: str, columns: int, dtype: str) -> SharedTile:
         key_rows = self.key_rows(name)
         if item_bytes(dtype) == 2 and self.chip.kind == "rocm":
             key_rows = name == "key"  # a lane's run along the sum is contiguous
@@ -280,7 +280,7 @@ class AttentionPlan:
             plain, lambda tile: self._accesses(name, tile), self.chip.banks, blocks=blocks
         )
 
-    def _accesses(self, name: str, tile: Tile) -> Costed:
+    def _accesses(self, name: str, tile: SharedTile) -> Costed:
         """What is done with a tile of key or value in a step, by all lanes."""
         size = item_bytes(tile.dtype)
         for access in self.writes(name, tile).accesses():

@@ -7,7 +7,7 @@ seen to take for kernels of many shapes.
 from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_products import Feed, is_multiply_add
-from tvm_iree_ext.schedules.gpu.attention.attention_shared import Tile
+from tvm_iree_ext.schedules.gpu.attention.attention_shared import SharedTile
 
 _OVERHEAD = 48  # for addresses and the like
 _MASK_ADDRESSES = 8
@@ -41,7 +41,7 @@ def attention_registers(plan: AttentionPlan) -> int:
     return plan.row_tiles * per_row + fragments + others
 
 
-def _narrow_registers(plan: AttentionPlan, name: str, tile: Tile) -> int:
+def _narrow_registers(plan: AttentionPlan, name: str, tile: SharedTile) -> int:
     """Of a lane, for a tile of which no 32 bits lie side by side in memory, beyond its words.
 
     Each element has a register on its way to shared memory, and one for its address.

@@ -7,7 +7,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules.gpu.attention.attention_merge import Finish, Partials, finish
-from tvm_iree_ext.schedules.gpu.attention.attention_place import Place
+from tvm_iree_ext.schedules.gpu.attention.attention_place import WorkgroupPlace
 from tvm_iree_ext.schedules.gpu.attention.attention_products import acc_coordinates
 from tvm_iree_ext.schedules.gpu.attention.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention.attention_softmax import Softmax
@@ -22,7 +22,7 @@ class Results:
 
     def __init__(
         self,
-        place: Place,
+        place: WorkgroupPlace,
         softmax: Softmax,
         outputs: Any,
         partials: tuple[Partials, Any, Any] | None,

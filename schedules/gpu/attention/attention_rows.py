@@ -8,7 +8,7 @@ from tvm_iree_ext.layout.nested import Ints
 
 
 @dataclass(frozen=True)
-class Rows:
+class LaneRows:
     """Which rows of an instruction's tile a lane has.
 
     Attributes:
@@ -27,7 +27,7 @@ class Rows:
         return self.held.shape[1]
 
 
-def rows_of(coordinates: np.ndarray) -> Rows:
+def rows_of(coordinates: np.ndarray) -> LaneRows:
     """The rows of an accumulator's coordinates ``[lanes, registers, 2]``."""
     rows = coordinates[..., 0]
     slots: list[int] = []
@@ -44,7 +44,7 @@ def rows_of(coordinates: np.ndarray) -> Rows:
     lanes = np.arange(len(held))
     bits = (1 << bit for bit in range(len(held).bit_length() - 1))
     masks = tuple(mask for mask in bits if (held[lanes ^ mask] == held).all())
-    return Rows(held, tuple(slots), masks)
+    return LaneRows(held, tuple(slots), masks)
 
 
 def side_by_side(columns: np.ndarray, slots: Ints, most: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.schedules.gpu.attention.attention_place import Place
+from tvm_iree_ext.schedules.gpu.attention.attention_place import WorkgroupPlace
 from tvm_iree_ext.schedules.gpu.attention.attention_rows import side_by_side
 from tvm_iree_ext.schedules.gpu.attention.attention_softmax import ScoreDomain
 from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held, as_held_dtype, held
@@ -21,7 +21,7 @@ _LOG2E = math.log2(math.e)
 class ScoreMask:
     """Scores of a step, from products to what the softmax takes."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: WorkgroupPlace) -> None:
         self.place, self.plan, self.op = place, place.plan, place.op
         self.operands, self.lanes = place.operands, place.lanes
         plan, lanes, operands = self.plan, self.lanes, self.operands

@@ -24,7 +24,7 @@ _BLOCKS = (2, 4, 8, 16)  # rows; instructions take multiples of them
 
 
 @dataclass(frozen=True)
-class Tile:
+class SharedTile:
     """Keys or values of one step in shared memory: ``[key, column]``, or the transposed.
 
     Attributes:
@@ -65,7 +65,7 @@ class Tile:
         return row // self.block_rows * self.block_pad if self.block_rows else row * 0
 
 
-def padded_tile(keys: int, columns: int, dtype: str, key_rows: bool) -> Tile:
+def padded_tile(keys: int, columns: int, dtype: str, key_rows: bool) -> SharedTile:
     """Rows of odd multiples of 16 bytes.
 
     Lanes that read 16 bytes each from consecutive rows pass over all banks before they meet.
@@ -73,11 +73,11 @@ def padded_tile(keys: int, columns: int, dtype: str, key_rows: bool) -> Tile:
     size = item_bytes(dtype)
     length = -(-(columns if key_rows else keys) * size // WIDEST_ACCESS_BYTES)
     pitch = (length + 1 - length % 2) * WIDEST_ACCESS_BYTES // size
-    return Tile(keys, columns, dtype, key_rows, pitch)
+    return SharedTile(keys, columns, dtype, key_rows, pitch)
 
 
 @dataclass(frozen=True)
-class Access:
+class SharedAccess:
     """One access of lanes: registers from ``start`` on, at ``address[subgroup, lane]``."""
 
     start: int
@@ -98,7 +98,7 @@ class TileWrites:
 
     def __init__(
         self,
-        tile: Tile,
+        tile: SharedTile,
         hardware: tuple[int, int],
         key_rows: bool,
         run: int,
@@ -132,10 +132,10 @@ class TileWrites:
         """Where a register is stored."""
         return self.tile.address(self.keys[..., at], self.columns[..., at])
 
-    def accesses(self) -> list[Access]:
+    def accesses(self) -> list[SharedAccess]:
         """All stores; lanes that have no part in one are at -1."""
         return [
-            Access(
+            SharedAccess(
                 first,
                 count,
                 np.where(self.inside[..., first], self.address(first), -1),
@@ -159,7 +159,7 @@ class FragmentReads:
 
     def __init__(
         self,
-        tile: Tile,
+        tile: SharedTile,
         hardware: tuple[int, int],
         kind: str,
         operand: MmaOperand,
@@ -188,17 +188,17 @@ class FragmentReads:
         """Fragments that one ``ldmatrix`` can read; 1 without."""
         return max(1, _MATRICES // self.operand.registers) if self.by_matrix else 1
 
-    def accesses(self, firsts: Sequence[Ints]) -> list[Access]:
+    def accesses(self, firsts: Sequence[Ints]) -> list[SharedAccess]:
         """The accesses for fragments whose first elements are at ``firsts``, by operand dims."""
         found = []
         each = self.operand.elements_per_lane
         if self.by_matrix:
-            return [Access(0, each * len(firsts), self._matrix_rows(firsts))]
+            return [SharedAccess(0, each * len(firsts), self._matrix_rows(firsts))]
         for number, first in enumerate(firsts):
             for start in range(0, each, self.run):
                 place = self.held[:, start] + np.array(first)
                 address = self._address(place)
-                found.append(Access(number * each + start, self.run, address))
+                found.append(SharedAccess(number * each + start, self.run, address))
         return found
 
     def _address(self, place: np.ndarray) -> np.ndarray:
@@ -221,13 +221,13 @@ class FragmentReads:
         return self._address(place)
 
 
-Costed = Iterable[tuple[Access, int, int]]
+Costed = Iterable[tuple[SharedAccess, int, int]]
 """Accesses, the bytes of a lane in each, and how often it is made."""
 
 
 def with_fewest_passes(
-    plain: Tile, accesses: Callable[[Tile], Costed], banks: int, *, blocks: bool
-) -> Tile:
+    plain: SharedTile, accesses: Callable[[SharedTile], Costed], banks: int, *, blocks: bool
+) -> SharedTile:
     """The tile with rows padded such that accesses cost the fewest passes over the banks.
 
     The first of those that cost no more than they need: ``plain``, then by size.
@@ -241,7 +241,7 @@ def with_fewest_passes(
     size = item_bytes(plain.dtype)
     widest = max(width for _, width, _ in accesses(plain))
     others = sorted(_padded(plain, max(widest // size, 1), banks, blocks), key=lambda t: t.bytes)
-    best: tuple[int, Tile] | None = None
+    best: tuple[int, SharedTile] | None = None
     for tile in (plain, *others):
         excess = sum(
             times * _excess(access.address * size, width, banks)
@@ -260,7 +260,7 @@ def _excess(first: np.ndarray, width: int, banks: int) -> int:
     return int(passes.sum() - (passes > 0).sum())
 
 
-def _padded(plain: Tile, unit: int, banks: int, blocks: bool) -> Iterator[Tile]:
+def _padded(plain: SharedTile, unit: int, banks: int, blocks: bool) -> Iterator[SharedTile]:
     """Rows that are multiples of ``unit`` elements apart, and blocks of them."""
     row = plain.columns if plain.key_rows else plain.keys
     row = -(-row // unit) * unit

@@ -19,7 +19,7 @@ from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shuffled
 from tvm_iree_ext.schedules.gpu.emit.chip_math import exp2, held, largest
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 
@@ -79,7 +79,7 @@ class Softmax:
 
     def across(self, value: Any, combine: Callable[[Any, Any], Any]) -> Any:
         """A value combined over the lanes that share its row."""
-        workgroup = Workgroup(
+        workgroup = WorkgroupIds(
             self.lanes.subgroup, self.lanes.lane, self.lanes.subgroups, self.lanes.size,
             self.lanes.kind,
         )  # fmt: skip

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import Ints
-from tvm_iree_ext.schedules.emit import Index, IterationSpace, View
+from tvm_iree_ext.schedules.emit import Index, IterationSpace, OperandView
 from tvm_iree_ext.schedules.gpu.attention.attention_shared import FragmentReads, TileWrites
 from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held, as_held_dtype
 from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_condition
@@ -36,7 +36,7 @@ class Source:
         first_column: that the tile begins with.
     """
 
-    view: View
+    view: OperandView
     space: IterationSpace
     keys: Ints
     columns: Ints

@@ -15,7 +15,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.emit import Index, ceil_div, divide, smaller
 from tvm_iree_ext.schedules.gpu.attention.attention_merge import Partials
-from tvm_iree_ext.schedules.gpu.attention.attention_place import Place
+from tvm_iree_ext.schedules.gpu.attention.attention_place import WorkgroupPlace
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_products import Feed
 from tvm_iree_ext.schedules.gpu.attention.attention_results import Results
@@ -129,8 +129,8 @@ class AttentionWorkgroup(ABC):
         """Make what masks scores."""
         self.mask = ScoreMask(self._place())
 
-    def _place(self) -> Place:
-        return Place(
+    def _place(self) -> WorkgroupPlace:
+        return WorkgroupPlace(
             self.plan, self.operands, self.lanes, self.outer, self.row_dims, self.row_count,
             self.first_row, self.first_column,
         )  # fmt: skip

@@ -21,7 +21,12 @@ from tvm_iree_ext.layout.distribute import simt_shape
 from tvm_iree_ext.layout.exchange import NOTHING, Exchange, Step, exchange
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules.gpu.collectives.through_shared import plan_staging, through_shared
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Ids, Registers, Workgroup, in_register
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import (
+    Ids,
+    LaneRegisters,
+    WorkgroupIds,
+    in_register,
+)
 
 _WORD_BITS = 32  # what a shuffle moves
 
@@ -29,9 +34,9 @@ _WORD_BITS = 32  # what a shuffle moves
 def emit_conversion(
     source: NestedLayout,
     result: NestedLayout,
-    have: Registers,
-    want: Registers,
-    workgroup: Workgroup,
+    have: LaneRegisters,
+    want: LaneRegisters,
+    workgroup: WorkgroupIds,
     shared: Any | None = None,
     *,
     limit_bytes: int | None = None,
@@ -90,7 +95,7 @@ class _InsideSubgroups:
     """Register moves and shuffles."""
 
     def __init__(
-        self, plan: Exchange, have: Registers, want: Registers, workgroup: Workgroup
+        self, plan: Exchange, have: LaneRegisters, want: LaneRegisters, workgroup: WorkgroupIds
     ) -> None:
         self.plan, self.have, self.want, self.workgroup = plan, have, want, workgroup
         self.ids = Ids(workgroup)
@@ -145,7 +150,7 @@ class _InsideSubgroups:
             self._put(register, taken, step.target == register)
 
 
-def shuffled(value: Any, lane: Any, workgroup: Workgroup) -> Any:
+def shuffled(value: Any, lane: Any, workgroup: WorkgroupIds) -> Any:
     """What ``lane`` of the subgroup has for ``value``, of at most 64 bits in all."""
     dtype = DataType(str(value.ty.dtype))
     bits = dtype.bits * dtype.lanes
@@ -161,7 +166,7 @@ def shuffled(value: Any, lane: Any, workgroup: Workgroup) -> Any:
     return found if str(dtype) == f"uint{bits}" else tirx.reinterpret(str(dtype), found)
 
 
-def _shuffled_word(word: Any, lane: Any, workgroup: Workgroup) -> Any:
+def _shuffled_word(word: Any, lane: Any, workgroup: WorkgroupIds) -> Any:
     if workgroup.kind == "rocm":
         # TVM's own lowering would count the lane's id again.
         found = tirx.call_llvm_pure_intrin(

@@ -24,7 +24,7 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.layout.distribute import coordinates
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.layout.ownership import representative_lanes, representative_subgroups
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Ids, Registers, Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import Ids, LaneRegisters, WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_table
 from tvm_iree_ext.schedules.gpu.sblocks.copies import TileAccess, choose_placement
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
@@ -140,7 +140,7 @@ class _Access:
 
 
 def _accesses(
-    layout: NestedLayout, registers: Registers, staging: Staging, hardware: tuple[int, int]
+    layout: NestedLayout, registers: LaneRegisters, staging: Staging, hardware: tuple[int, int]
 ) -> list[_Access]:
     held = _held(layout, hardware)
     bits = DataType(registers.dtype).bits
@@ -152,9 +152,9 @@ def _accesses(
 def through_shared(
     source: NestedLayout,
     result: NestedLayout,
-    have: Registers,
-    want: Registers,
-    workgroup: Workgroup,
+    have: LaneRegisters,
+    want: LaneRegisters,
+    workgroup: WorkgroupIds,
     shared: Any,
     staging: Staging,
 ) -> None:

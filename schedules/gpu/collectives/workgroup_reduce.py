@@ -21,7 +21,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shuffled
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.tir.tir_expressions import Expr
 
 Values: TypeAlias = tuple[Expr, ...]
@@ -29,7 +29,7 @@ Combine: TypeAlias = Callable[[Values, Values], Values]
 """What two neighbouring parts are together: of the earlier, and of the later one."""
 
 
-def digits(layout: NestedLayout, workgroup: Workgroup) -> tuple[list[Expr], list[Expr]]:
+def digits(layout: NestedLayout, workgroup: WorkgroupIds) -> tuple[list[Expr], list[Expr]]:
     """The subgroup's and the lane's digit of each dimension of a layout."""
 
     def digit(number: Any, tile: int, stride: int, count: int) -> Expr:
@@ -61,7 +61,7 @@ class Across:
 
     def __init__(
         self,
-        workgroup: Workgroup,
+        workgroup: WorkgroupIds,
         layout: NestedLayout,
         dim: int,
         dtypes: Sequence[str],

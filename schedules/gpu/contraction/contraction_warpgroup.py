@@ -8,7 +8,7 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Form, form
+from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, form
 from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
     ContractionOperands,
@@ -110,14 +110,14 @@ def warpgroup_numbers(check: ConfigCheck) -> WarpgroupConfig:
     )
 
 
-def warpgroup_forms(shape: MatmulShape, target: Target) -> list[Form]:
+def warpgroup_forms(shape: MatmulShape, target: Target) -> list[ConfigForm]:
     """What may be chosen by warpgroups: a form for each instruction, with its own columns."""
     kinds = warpgroup_kinds(shape, target)
     try:
         usual = _lowering(warpgroup_config(shape, target)) if kinds else None
     except ScheduleError:
         usual = None
-    found: list[Form] = []
+    found: list[ConfigForm] = []
     for mma in kinds:
         if usual is None or mma.n % _COLUMNS:
             continue

@@ -12,7 +12,7 @@ from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_table
 
 
 @dataclass(frozen=True)
-class Workgroup:
+class WorkgroupIds:
     """The ids of a lane, how many there are, and the kind of target that it is for."""
 
     subgroup: Any
@@ -34,7 +34,7 @@ class Ids:
     stands, and tables are long.
     """
 
-    def __init__(self, workgroup: Workgroup) -> None:
+    def __init__(self, workgroup: WorkgroupIds) -> None:
         self._workgroup = workgroup
         self._kept: dict[bytes, Any] = {}
 
@@ -55,13 +55,13 @@ class Ids:
 
 def in_register(value: Any) -> Any:
     """A scalar in a register of its own: computed here, and nowhere else."""
-    own = Registers(I.alloc_buffer((1,), str(value.ty.dtype), scope="local"))
+    own = LaneRegisters(I.alloc_buffer((1,), str(value.ty.dtype), scope="local"))
     own.store(value, 0)
     return own.load(0)
 
 
 @dataclass(frozen=True)
-class Registers:
+class LaneRegisters:
     """What a lane holds: ``place(register)`` is the index of a register in a ``local`` buffer."""
 
     buffer: Any

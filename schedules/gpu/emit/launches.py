@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.emit import Index, i64
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import wide
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 from tvm_iree_ext.tir.tir_expressions import Expr
@@ -57,10 +57,10 @@ def launched(count: Index, subgroups: int, size: int) -> Iterator[tuple[Any, Any
 @contextmanager
 def workgroups(
     count: Index, subgroups: int, size: int, kind: str
-) -> Iterator[tuple[Any, Workgroup]]:
+) -> Iterator[tuple[Any, WorkgroupIds]]:
     """The same for a kind of target: ``(number, workgroup)``."""
     with launched(count, subgroups, size) as (number, subgroup, lane):
-        yield number, Workgroup(subgroup, lane, subgroups, size, kind)
+        yield number, WorkgroupIds(subgroup, lane, subgroups, size, kind)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
-from tvm_iree_ext.schedules.shared.exp_reduction_operands import Operands
+from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation, Dims
 
 
@@ -57,7 +57,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Reduction:
+class OutputReduction:
     """One output: a value for each point of ``dims``, and steps over ``reduced``.
 
     Attributes:
@@ -87,7 +87,7 @@ class Reduction:
 class ExpReductionKernels:
     """The function while it is built."""
 
-    def __init__(self, operands: Operands, shape: Shape) -> None:
+    def __init__(self, operands: ReductionOperands, shape: Shape) -> None:
         self.operands, self.shape, self.plan = operands, shape, operands.plan
         self.dtype, self.space = operands.op.compute_dtype, operands.space
         self.maxima: Any = None
@@ -106,7 +106,7 @@ class ExpReductionKernels:
         index = [at[dim] for dim in rows]
         return [emit.flat_index(index, [self.space.extents[dim] for dim in rows])]
 
-    def _maximum(self) -> Reduction:
+    def _maximum(self) -> OutputReduction:
         operands, plan = self.operands, self.plan
 
         def score(at: At) -> Expr:
@@ -119,7 +119,7 @@ class ExpReductionKernels:
             I.buffer_store(self.maxima, value, self._row(at))
             operands.views["result0"].store(at, value)
 
-        return Reduction(
+        return OutputReduction(
             dims=plan.maps["output0"].dims,
             reduced=plan.fused(operands.op.key_dims),
             columns=False,
@@ -131,7 +131,7 @@ class ExpReductionKernels:
             store=store,
         )
 
-    def _output(self, one: Accumulation) -> Reduction:
+    def _output(self, one: Accumulation) -> OutputReduction:
         operands, plan = self.operands, self.plan
         dims, dtype = plan.maps[f"output{one.output}"].dims, operands.state_dtype(one.output)
 
@@ -165,7 +165,7 @@ class ExpReductionKernels:
         def store(at: At, value: Expr) -> None:
             operands.views[f"result{one.output}"].store(at, value)
 
-        return Reduction(
+        return OutputReduction(
             dims=dims,
             reduced=one.reduced,
             columns=bool(dims) and dims[-1] not in plan.rows,
@@ -177,7 +177,7 @@ class ExpReductionKernels:
             store=store,
         )
 
-    def _emit(self, one: Reduction) -> None:
+    def _emit(self, one: OutputReduction) -> None:
         """The kernel of an output."""
         shape, space = self.shape, self.space
         shared = one.combine is not None and bool(one.reduced)
@@ -229,7 +229,7 @@ class ExpReductionKernels:
 
     def _walk(
         self,
-        one: Reduction,
+        one: OutputReduction,
         layout: NestedLayout,
         subgroup: Expr,
         lane: Expr,

@@ -12,8 +12,8 @@ from tvm_iree_ext.schedules.gpu.exp_reduction.exp_reduction_kernels import (
     ExpReductionKernels,
     Shape,
 )
-from tvm_iree_ext.schedules.shared.exp_reduction_operands import Operands
-from tvm_iree_ext.schedules.shared.exp_reduction_plan import Plan
+from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands
+from tvm_iree_ext.schedules.shared.exp_reduction_plan import ReductionPlan
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _SUBGROUPS = 4
@@ -29,7 +29,7 @@ class GpuExpReduction(GpuRule):
 
     def heuristic(self, op: ExpReduction, target: Target) -> LoweringConfig:
         """Lanes along keys where scores lie so; subgroups share keys where outputs are few."""
-        size, plan = subgroup_size(target), Plan(op)
+        size, plan = subgroup_size(target), ReductionPlan(op)
         keys, rows = plan.count(plan.keys), plan.count(plan.rows)
         lanes = size
         while keys is not None and lanes > 1 and lanes >= 2 * keys:
@@ -60,8 +60,8 @@ class GpuExpReduction(GpuRule):
         columns = check.tile("register_tile", "columns", 8)
         lanes = check.lanes(most=size)
         shape = Shape(target.kind.name, size, (subgroups[0], subgroups[1]), lanes, columns)
-        plan = Plan(op)
+        plan = ReductionPlan(op)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            parameters = Operands.declare(op, plan)
-            ExpReductionKernels(Operands.of(op, plan, parameters), shape).emit()
+            parameters = ReductionOperands.declare(op, plan)
+            ExpReductionKernels(ReductionOperands.of(op, plan, parameters), shape).emit()
         return ir.IRModule({op.entry: builder.get()})

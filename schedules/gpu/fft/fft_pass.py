@@ -27,7 +27,7 @@ from tvm_iree_ext.schedules.gpu.emit.launches import (
     wait,
     workgroup,
 )
-from tvm_iree_ext.schedules.shared.fft.fft_codelets import Point, Registers, dft
+from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Point, dft
 from tvm_iree_ext.schedules.shared.fft.fft_roots import unit_roots
 from tvm_iree_ext.tir.tir_expressions import Expr
 
@@ -134,7 +134,7 @@ class Pass:
                     line, j = I.Bind(number // butterflies), I.Bind(number % butterflies)
                 whole = I.Bind(first + wide(line))
                 with where(None if self._is_whole(count) else whole < i64(count)):
-                    registers = Registers(1, self.dtype)
+                    registers = CodeletRegisters(1, self.dtype)
                     within = I.Bind(j % done) if done > 1 else tirx.const(0, "int32")
                     points = []
                     for q in range(radix):

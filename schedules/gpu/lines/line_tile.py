@@ -28,18 +28,18 @@ from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import (
 )
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import digits
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Registers, Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import LaneRegisters, WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import known_factor
-from tvm_iree_ext.schedules.shared.lines import Flat, Lines
+from tvm_iree_ext.schedules.shared.lines import FlatOperand, Lines
 from tvm_iree_ext.tir.tir_expressions import Expr, bits, cast
 
 ALIGNMENT_BYTES = 16  # of operands, which are read in vectors
 
 
 @dataclass(frozen=True)
-class Words(Flat):
+class Words(FlatOperand):
     """An operand addressed by flat position, in memory as unsigned integers: no type is special."""
 
     of: str = ""
@@ -98,7 +98,7 @@ class LineTile:
         number: which tile of lines this is.
     """
 
-    def __init__(self, plan: LinePlan, lines: Lines, workgroup: Workgroup, number: Expr) -> None:
+    def __init__(self, plan: LinePlan, lines: Lines, workgroup: WorkgroupIds, number: Expr) -> None:
         self.plan, self.lines, self.workgroup = plan, lines, workgroup
         layout = plan.layout
         subgroup, lane = digits(layout, workgroup)
@@ -207,7 +207,7 @@ class LineTile:
             )
             self.shared = I.alloc_buffer((count,), dtype, scope="shared")
         emit_conversion(
-            *layouts, Registers(have), Registers(want), self.workgroup, self.shared,
+            *layouts, LaneRegisters(have), LaneRegisters(want), self.workgroup, self.shared,
             through_shared_memory=True,
         )  # fmt: skip
 

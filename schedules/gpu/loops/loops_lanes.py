@@ -18,12 +18,12 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import known_factor
 from tvm_iree_ext.schedules.shared.loops.loops_nests import (
     Axis,
-    Nest,
+    LoopNest,
     linear_index,
     step,
     substitute,
 )
-from tvm_iree_ext.schedules.shared.loops.loops_point import Access, Memory, Point
+from tvm_iree_ext.schedules.shared.loops.loops_point import NestAccess, NestMemory, NestPoint
 
 At = Mapping[ir.Var, Expr]
 
@@ -48,7 +48,7 @@ def is_aligned(position: Expr, line: Axis, run: int) -> bool:
 
 def widest_run(
     stored: Sequence[tuple[ir.Var, Expr]],
-    read: Sequence[Access],
+    read: Sequence[NestAccess],
     line: Axis,
     axes: Sequence[Axis],
 ) -> int:
@@ -73,11 +73,11 @@ def widest_run(
 class Runs:
     """The accesses of a point that are side by side along an axis, by their order."""
 
-    places: Mapping[int, Access]
+    places: Mapping[int, NestAccess]
     length: int
 
     @staticmethod
-    def of(look: Point, line: Axis | None, axes: Sequence[Axis], length: int) -> "Runs":
+    def of(look: NestPoint, line: Axis | None, axes: Sequence[Axis], length: int) -> "Runs":
         """Those of a point that notes what is read."""
         found = {}
         if line is not None and length > 1:
@@ -92,7 +92,9 @@ class Runs:
         """Registers for them."""
         return {place: _registers(self.length, one.buffer) for place, one in self.places.items()}
 
-    def load(self, memory: Memory, tiles: Mapping[int, Any], first: Sequence[Access]) -> None:
+    def load(
+        self, memory: NestMemory, tiles: Mapping[int, Any], first: Sequence[NestAccess]
+    ) -> None:
         """Fill the registers with what is read from a point on."""
         for place, tile in tiles.items():
             access = first[place]
@@ -108,7 +110,7 @@ def _registers(count: int, buffer: ir.Var) -> Any:
     return held
 
 
-def store_run(memory: Memory, buffer: ir.Var, position: Expr, values: Sequence[Expr]) -> None:
+def store_run(memory: NestMemory, buffer: ir.Var, position: Expr, values: Sequence[Expr]) -> None:
     """Write neighbouring elements, in one access."""
     if len(values) == 1:
         memory.store(buffer, position, values[0])
@@ -120,7 +122,7 @@ def store_run(memory: Memory, buffer: ir.Var, position: Expr, values: Sequence[E
     I.buffer_store(memory.flat[buffer], tile[whole], [emit.run(position, len(values))])
 
 
-def stored_places(nest: Nest) -> list[tuple[ir.Var, Expr]]:
+def stored_places(nest: LoopNest) -> list[tuple[ir.Var, Expr]]:
     """The buffers that a nest writes, and where."""
     return [(s.buffer, linear_index(s.buffer, list(s.indices))) for s in nest.stores]
 

@@ -21,15 +21,15 @@ from tvm_iree_ext.schedules.gpu.loops.loops_lanes import (
     stored_places,
     widest_run,
 )
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Nest
-from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, Memory, Point, noted
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest
+from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, NestMemory, NestPoint, noted
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
 from tvm_iree_ext.targets.gpu import subgroup_size
 
 _SUBGROUPS = 4
 
 
-def emit_map(nest: Nest, memory: Memory, target: Target) -> None:
+def emit_map(nest: LoopNest, memory: NestMemory, target: Target) -> None:
     """The kernel of a nest without reduction."""
     cells = Cells()
     look = noted(nest, memory, cells)
@@ -65,13 +65,13 @@ def emit_map(nest: Nest, memory: Memory, target: Target) -> None:
                 ):
                     values.append(value)
             for store, values in zip(nest.stores, results, strict=True):
-                position = Point(memory, at, nest, Cells()).place(store)
+                position = NestPoint(memory, at, nest, Cells()).place(store)
                 store_run(memory, store.buffer, position, values)
 
 
 def _values(
-    nest: Nest,
-    memory: Memory,
+    nest: LoopNest,
+    memory: NestMemory,
     cells: Cells,
     at: At,
     tiles: Mapping[int, Any],
@@ -79,7 +79,7 @@ def _values(
 ) -> list[Any]:
     """What is stored at a point, in registers."""
     cells.rewind()
-    point = Point(memory, at, nest, cells, i64(place) if tiles else None, gathered=tiles)
+    point = NestPoint(memory, at, nest, cells, i64(place) if tiles else None, gathered=tiles)
     values = [point.value(store.value) for store in nest.stores]
     kept = []
     for store, value in zip(nest.stores, values, strict=True):

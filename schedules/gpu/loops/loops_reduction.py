@@ -27,8 +27,8 @@ from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.loops.loops_lanes import At, is_whole, spread, stored_places
 from tvm_iree_ext.schedules.shared.loops.loops_combiners import Combiner, combiner_of
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, Nest, step
-from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, Memory, Point, noted
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, step
+from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, NestMemory, NestPoint, noted
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
@@ -38,7 +38,7 @@ _WORKGROUPS_PER_CORE = 4
 _LEAST_STEPS = 8  # of a lane, that are worth another one
 
 
-def emit_reduction(nest: Nest, memory: Memory, target: Target) -> None:
+def emit_reduction(nest: LoopNest, memory: NestMemory, target: Target) -> None:
     """The kernels of a nest that reduces."""
     _Reduction(nest, memory, target).emit()
 
@@ -62,7 +62,7 @@ class _Share:
 
 
 class _Reduction:
-    def __init__(self, nest: Nest, memory: Memory, target: Target) -> None:
+    def __init__(self, nest: LoopNest, memory: NestMemory, target: Target) -> None:
         self.nest, self.memory = nest, memory
         self.size, self.kind = subgroup_size(target), target.kind.name
         self.cores = gpu_chip(target).parts[0].cores
@@ -70,7 +70,7 @@ class _Reduction:
         self.cells, self.first_cells = Cells(), Cells()
         stand_ins = {b: tirx.Var("accumulated", str(b.ty.dtype)) for b in self.buffers}
         look = noted(nest, memory, self.cells, accumulated=stand_ins)
-        first = Point(memory, {}, nest, self.first_cells)
+        first = NestPoint(memory, {}, nest, self.first_cells)
         for store in nest.init:
             first.value(store.value)
         read = [access.position for access in look.accesses]
@@ -141,7 +141,7 @@ class _Reduction:
         self.cells.rewind()
         before = [_get(t, b) for t, b in zip(tiles, self.buffers, strict=True)]
         held = dict(zip(self.buffers, before, strict=True))
-        point = Point(self.memory, at, self.nest, self.cells, accumulated=held)
+        point = NestPoint(self.memory, at, self.nest, self.cells, accumulated=held)
         values = [point.value(store.value) for store in self.nest.stores]
         if len(tiles) > 1:  # all are computed before any is stored
             fresh = [_register(buffer) for buffer in self.buffers]
@@ -210,7 +210,7 @@ class _Reduction:
         def element(position: Expr) -> Expr:
             self.cells.rewind()
             here = {**at, **spread(position, self.reduced)}
-            point = Point(self.memory, here, self.nest, self.cells)
+            point = NestPoint(self.memory, here, self.nest, self.cells)
             return point.value(combiner.element)
 
         if combiner.neutral is not None:
@@ -283,12 +283,12 @@ class _Reduction:
         self.first_cells.rewind()
         if not self.nest.init:
             return [self.memory.load(s.buffer, self._place(s, at)) for s in self.nest.stores]
-        point = Point(self.memory, at, self.nest, self.first_cells)
+        point = NestPoint(self.memory, at, self.nest, self.first_cells)
         values = {s.buffer: point.value(s.value) for s in self.nest.init}
         return [values[buffer] for buffer in self.buffers]
 
     def _place(self, store: Any, at: At) -> Expr:
-        return Point(self.memory, at, self.nest, Cells()).place(store)
+        return NestPoint(self.memory, at, self.nest, Cells()).place(store)
 
 
 @dataclass(frozen=True)

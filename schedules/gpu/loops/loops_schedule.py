@@ -10,8 +10,8 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.gpu.loops.loops_map import emit_map
 from tvm_iree_ext.schedules.gpu.loops.loops_reduction import emit_reduction
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Nest, form_of
-from tvm_iree_ext.schedules.shared.loops.loops_point import Memory
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, form_of
+from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
 
 
 def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.PrimFunc:
@@ -24,7 +24,7 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     if form is None:
         raise ScheduleError(f"{name}: no schedule for {target.kind.name}: it is no nest of loops")
 
-    def each(nest: Nest, memory: Memory) -> None:
+    def each(nest: LoopNest, memory: NestMemory) -> None:
         (emit_reduction if nest.reduced else emit_map)(nest, memory, target)
 
     return emit_nests(function, form, name, each)

@@ -52,7 +52,7 @@ class TilePlan:
 
 
 @dataclass(frozen=True)
-class Place:
+class BlockPlace:
     """What of a product is multiplied without a break.
 
     Attributes:
@@ -149,7 +149,7 @@ class MatmulBlocks:
                 else:
                     self.operands.store(group, i, j, value)
 
-            self.multiply(Place(group, spans, first, covered), store)
+            self.multiply(BlockPlace(group, spans, first, covered), store)
         if splits > 1:
             self._merged(parts)
 
@@ -163,7 +163,7 @@ class MatmulBlocks:
         with I.serial(self.const(0), self.const(count)) as number, I.sblock("group"):
             yield I.axis.spatial(self.const(count), number)
 
-    def multiply(self, place: Place, store: Store) -> None:
+    def multiply(self, place: BlockPlace, store: Store) -> None:
         """The tiles of a place, their product, and its way to ``store``."""
         shape, plan = self.shape, self.plan
         roles = {"lhs": "mk", "rhs": "kn"}
@@ -205,7 +205,7 @@ class MatmulBlocks:
             I.buffer_store(accumulator, accumulator[i, j] + first * second, [i, j])
         self._result(accumulator, place, store)
 
-    def _source(self, side: str, place: Place, name: str) -> Source:
+    def _source(self, side: str, place: BlockPlace, name: str) -> Source:
         """Elements of an operand, or one beside it, by places in a whole matrix; 0 beyond K."""
         kind = self.shape.read(side)[name]
 
@@ -216,7 +216,7 @@ class MatmulBlocks:
 
         return element
 
-    def _factor(self, side: str, place: Place, sources: Mapping[str, Source]) -> Source:
+    def _factor(self, side: str, place: BlockPlace, sources: Mapping[str, Source]) -> Source:
         """What is multiplied of an operand, by the places of its elements; 0 beyond K."""
         prologue, kind = self.shape.prologue(side), self.shape.dtype(side)
         if prologue is None:
@@ -230,7 +230,7 @@ class MatmulBlocks:
 
         return factor
 
-    def _own(self, side: str, place: Place, at: Sequence[Any]) -> tuple[dict[str, Any], Any]:
+    def _own(self, side: str, place: BlockPlace, at: Sequence[Any]) -> tuple[dict[str, Any], Any]:
         """Where an element of a place is, by role, and whether it is there; None: all are."""
         order, run = self.shape.order(side), self.plan.runs[side]
         roles = "mk" if side == "lhs" else "kn"
@@ -247,7 +247,7 @@ class MatmulBlocks:
         )
         return own, inside
 
-    def _result(self, accumulator: Any, place: Place, store: Store) -> None:
+    def _result(self, accumulator: Any, place: BlockPlace, store: Store) -> None:
         """Over whole tiles, too, so that what a lane holds never depends on the edge."""
         rows, columns = self.consts(place.spans[role] for role in "mn")
         with I.grid(rows, columns) as loops, I.sblock("result"):

@@ -22,7 +22,7 @@ _MOST_RESIDENT = 8
 
 
 @dataclass(frozen=True)
-class Tiling:
+class MatmulTiling:
     """A workgroup's rows, columns and depth, the tiles of K under way, and the parts of K.
 
     ``workgroups``: that share all tiles and steps; 0 where each has one tile, or a part of it.
@@ -37,7 +37,7 @@ class Tiling:
 
 
 def cost_us(
-    shape: MatmulShape, chip: GpuChip, tiling: Tiling, widths: tuple[float, float]
+    shape: MatmulShape, chip: GpuChip, tiling: MatmulTiling, widths: tuple[float, float]
 ) -> float:
     """The time of a product whose extents are known; ``widths`` are bytes of the operands."""
     m, n, k = shape.m or 1, shape.n or 1, shape.k or 1

@@ -9,7 +9,7 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.intrin.fragments import fragment_lanes
 from tvm_iree_ext.layout.analysis import Placement, coalescing
-from tvm_iree_ext.schedules.gpu.products.matmul_cost import Tiling, cost_us
+from tvm_iree_ext.schedules.gpu.products.matmul_cost import MatmulTiling, cost_us
 from tvm_iree_ext.schedules.gpu.products.matmul_plan import MatmulPlan
 from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
@@ -243,7 +243,7 @@ class _Search:
         return list(found)
 
     def _cost(self, tile: Pair, splits: int, workgroups: int = 0) -> float:
-        tiling = Tiling(*tile, self.k_tiles * self.mma.k, _STAGES, splits, workgroups)
+        tiling = MatmulTiling(*tile, self.k_tiles * self.mma.k, _STAGES, splits, workgroups)
         widths = [DataType(self.shape.memory_dtype(side)).bits / 8 for side in SIDES]
         return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
 

@@ -6,7 +6,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, Form, TuningSpace, form, refusal
+from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import multiplying_kinds
 from tvm_iree_ext.schedules.gpu.products.matmul_planning import check_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
@@ -26,7 +26,7 @@ def matmul_space(
     target: Target,
     usual: LoweringConfig,
     check: Callable[[LoweringConfig], ConfigCheck],
-    others: Sequence[Form] = (),
+    others: Sequence[ConfigForm] = (),
     accept_other: Callable[[LoweringConfig], str | None] = lambda _: None,
 ) -> TuningSpace:
     """The configs of every instruction for a product, that the chip can have.
@@ -58,7 +58,7 @@ def matmul_space(
     return TuningSpace.of(usual, [*forms, *others], accept)
 
 
-def _form(mma: Mma, usual: LoweringConfig, cores: int) -> Form:
+def _form(mma: Mma, usual: LoweringConfig, cores: int) -> ConfigForm:
     """The configs of an instruction, around the heuristic's where that is its own."""
     base = usual
     if usual.mma_kind != mma.name:

@@ -12,8 +12,8 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules.gpu.products.matmul_blocks import (
+    BlockPlace,
     MatmulBlocks,
-    Place,
     TilePlan,
     some_steps,
 )
@@ -74,7 +74,7 @@ class SharedOutBlocks(MatmulBlocks):
                 with I.Else():
                     I.buffer_store(self.parts, value, [segment.part, i, j])
 
-        self.multiply(Place(group, spans, first, covered, taken), store)
+        self.multiply(BlockPlace(group, spans, first, covered, taken), store)
 
     def _corner(self, tile: Any) -> tuple[Any, Any, Any]:
         """The group, row and column of a tile: groups of rows, column by column."""

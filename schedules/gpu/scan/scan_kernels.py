@@ -12,7 +12,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import Across, Values
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
@@ -64,7 +64,7 @@ class ScanKernels:
             I.launch_thread("blockIdx.x", i64(self.count)) as number,
             I.launch_thread("threadIdx.x", size) as lane,
         ):
-            workgroup = Workgroup(tirx.const(0, "int32"), lane, 1, size, self.plan.kind)
+            workgroup = WorkgroupIds(tirx.const(0, "int32"), lane, 1, size, self.plan.kind)
             across = Across(workgroup, layout, 0, (self.operands.held,))
             first = I.Bind(wide(number) * i64(self.parts))
             carry = I.alloc_buffer((1,), self.operands.held, scope="local")

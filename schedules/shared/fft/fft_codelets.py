@@ -55,7 +55,7 @@ def radices(length: int, largest: int) -> list[int] | None:
 _CHUNK = 32  # registers declared at a time
 
 
-class Registers:
+class CodeletRegisters:
     """Vectors in registers, for the statements of one loop body."""
 
     def __init__(self, lanes: int, dtype: str) -> None:
@@ -176,7 +176,7 @@ def turned_roots(radix: int) -> list[tuple[int, int, int]]:
 
 
 def turned_dft(
-    registers: Registers, points: Sequence[Point], roots: Sequence[Point]
+    registers: CodeletRegisters, points: Sequence[Point], roots: Sequence[Point]
 ) -> list[Point]:
     """The transform of a power of two of points, of which the j'th is first turned by w^j.
 
@@ -197,7 +197,9 @@ def turned_dft(
     return sums + differences
 
 
-def dft(registers: Registers, points: Sequence[Point], turn: Fraction = _NO_TURN) -> list[Point]:
+def dft(
+    registers: CodeletRegisters, points: Sequence[Point], turn: Fraction = _NO_TURN
+) -> list[Point]:
     """The transform of as many points as there are: a product of small primes.
 
     Point j is first turned by j times ``turn``.
@@ -207,7 +209,7 @@ def dft(registers: Registers, points: Sequence[Point], turn: Fraction = _NO_TURN
 
 
 def results(
-    registers: Registers,
+    registers: CodeletRegisters,
     point: Callable[[int], Point],
     count: int,
     turn: Fraction = _NO_TURN,
@@ -238,7 +240,10 @@ def _in_order(found: Iterator[tuple[int, Point]], count: int) -> list[Point]:
 
 
 def _step(
-    registers: Registers, point: Callable[[int], Point], count: int, turn: Fraction = _NO_TURN
+    registers: CodeletRegisters,
+    point: Callable[[int], Point],
+    count: int,
+    turn: Fraction = _NO_TURN,
 ) -> list[Point]:
     """A transform that is part of a larger one."""
     return registers.settled(_in_order(results(registers, point, count, turn), count))
@@ -269,7 +274,7 @@ def _first_factor(count: int) -> int:
 
 
 def _halves(
-    registers: Registers, point: Callable[[int], Point], count: int, turn: Fraction
+    registers: CodeletRegisters, point: Callable[[int], Point], count: int, turn: Fraction
 ) -> Iterator[tuple[int, Point]]:
     """Of a power of two: transforms of the even and of the odd points, and butterflies."""
     half = count // 2
@@ -282,7 +287,7 @@ def _halves(
 
 
 def _coprime(
-    registers: Registers, point: Callable[[int], Point], count: int, first: int
+    registers: CodeletRegisters, point: Callable[[int], Point], count: int, first: int
 ) -> Iterator[tuple[int, Point]]:
     """Of factors that have no divisor in common: no turns, in Good's order.
 
@@ -301,7 +306,11 @@ def _coprime(
 
 
 def _composite(
-    registers: Registers, point: Callable[[int], Point], count: int, first: int, turn: Fraction
+    registers: CodeletRegisters,
+    point: Callable[[int], Point],
+    count: int,
+    first: int,
+    turn: Fraction,
 ) -> Iterator[tuple[int, Point]]:
     """Transforms of ``first`` points, and those of the others, whose points are turned."""
     second = count // first
@@ -317,7 +326,7 @@ def _composite(
 
 
 def _odd(
-    registers: Registers, point: Callable[[int], Point], count: int, turn: Fraction
+    registers: CodeletRegisters, point: Callable[[int], Point], count: int, turn: Fraction
 ) -> Iterator[tuple[int, Point]]:
     """By the sums and differences of points j and count - j: half the products.
 

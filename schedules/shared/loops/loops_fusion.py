@@ -15,9 +15,14 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.shared.loops.loops_guards import has_guard
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Form, Nest, loads_of, points
+from tvm_iree_ext.schedules.shared.loops.loops_nests import (
+    FunctionNests,
+    LoopNest,
+    loads_of,
+    points,
+)
 from tvm_iree_ext.schedules.shared.loops.loops_point import (
-    Memory,
+    NestMemory,
     Producer,
     producers_of,
     read_often,
@@ -28,14 +33,17 @@ _LONGEST_CHAIN = 24  # of producers in one another; Python's stack holds some mo
 
 
 def emit_nests(
-    function: tirx.PrimFunc, form: Form, name: str, each: Callable[[Nest, Memory], None]
+    function: tirx.PrimFunc,
+    form: FunctionNests,
+    name: str,
+    each: Callable[[LoopNest, NestMemory], None],
 ) -> tirx.PrimFunc:
     """The function by the symbol ``name``, with what ``each`` emits for each nest of memory."""
     producers = producers_of(form.nests, form.buffers)
     producers = {b: p for b, p in producers.items() if _is_worth(p, b, form.nests)}
     shared = read_often(form.nests)
     producers = _in_links(producers, shared)
-    memory = Memory(producers=producers, shared=shared)
+    memory = NestMemory(producers=producers, shared=shared)
     for nest in form.nests:
         memory.shared.update(nest.cells)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
@@ -105,7 +113,7 @@ def _has_loads_in_indices(value: Any) -> bool:
     return bool(found)
 
 
-def _is_worth(producer: Producer, buffer: ir.Var, nests: Sequence[Nest]) -> bool:
+def _is_worth(producer: Producer, buffer: ir.Var, nests: Sequence[LoopNest]) -> bool:
     """Whether to compute elements where they are used: not where costly ones are used again."""
     costly: list[ir.Call] = []
     for value in producer.nest.values():

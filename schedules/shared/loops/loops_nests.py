@@ -35,7 +35,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Nest:
+class LoopNest:
     """Loops around stores, each of which runs at every point; ``init`` before the reduced loops.
 
     A cell is a variable of a point: a buffer of one element, stored once, which stores may use.
@@ -62,14 +62,14 @@ class Nest:
 
 
 @dataclass(frozen=True)
-class Form:
+class FunctionNests:
     """A function as nests, with the buffers that it allocates."""
 
-    nests: tuple[Nest, ...]
+    nests: tuple[LoopNest, ...]
     buffers: tuple[Any, ...]
 
 
-def form_of(function: tirx.PrimFunc) -> Form | None:
+def form_of(function: tirx.PrimFunc) -> FunctionNests | None:
     """The form of a function, without loops that are never entered; None for other statements."""
     body, buffers = function.body, []
     if isinstance(body, s_tir.SBlockRealize) and not body.block.iter_vars:
@@ -87,14 +87,14 @@ def form_of(function: tirx.PrimFunc) -> Form | None:
     empty = {buffer for buffer in typed if any(known(extent) == 0 for extent in buffer.ty.shape)}
     entered = (_entered(nest, empty) for nest in nests)
     kept = (buffer for buffer in buffers if buffer not in empty)
-    return Form(tuple(nest for nest in entered if nest is not None), tuple(kept))
+    return FunctionNests(tuple(nest for nest in entered if nest is not None), tuple(kept))
 
 
 def _is_nothing(statement: Any) -> bool:
     return isinstance(statement, tirx.Evaluate) and isinstance(statement.value, tirx.IntImm)
 
 
-def _entered(nest: Nest, empty: set[ir.Var]) -> Nest | None:
+def _entered(nest: LoopNest, empty: set[ir.Var]) -> LoopNest | None:
     """The nest with what runs of it: a reduction of no terms is its init.
 
     What reads a buffer without elements is of no value to anybody.
@@ -102,7 +102,7 @@ def _entered(nest: Nest, empty: set[ir.Var]) -> Nest | None:
     if any(axis.count == 0 for axis in nest.spatial):
         return None
     if any(axis.count == 0 for axis in nest.reduced):
-        return Nest(tuple(nest.spatial), nest.init)
+        return LoopNest(tuple(nest.spatial), nest.init)
     if not empty:
         return nest
 
@@ -124,7 +124,7 @@ def _entered(nest: Nest, empty: set[ir.Var]) -> Nest | None:
     )
 
 
-def _nest(statement: Any) -> Nest | None:
+def _nest(statement: Any) -> LoopNest | None:
     loops: dict[ir.Var, Expr] = {}
     while isinstance(statement, tirx.For):
         if statement.kind != tirx.ForKind.SERIAL or known(statement.min) != 0:
@@ -167,7 +167,7 @@ def _nest(statement: Any) -> Nest | None:
         stores = tuple(_started(store, first) for store in stores)
         cells = {cell: _started(value, first) for cell, value in cells.items()}
         init = ()
-    return Nest(axes, stores, init, cells)
+    return LoopNest(axes, stores, init, cells)
 
 
 def _started(node: Any, first: Mapping[ir.Var, Expr]) -> Any:

@@ -22,7 +22,7 @@ from tvm_iree_ext.schedules.emit import Expr, i64
 from tvm_iree_ext.schedules.shared.loops.loops_guards import Bounds
 from tvm_iree_ext.schedules.shared.loops.loops_nests import (
     Axis,
-    Nest,
+    LoopNest,
     Store,
     linear_index,
     loads_of,
@@ -55,12 +55,12 @@ def _has_vectors(call: ir.Call) -> bool:
 class Producer:
     """The store that gives a buffer its elements, and its nest."""
 
-    nest: Nest
+    nest: LoopNest
     store: Store
 
 
 @dataclass
-class Memory:
+class NestMemory:
     """The buffers of the function being emitted, as flat ones."""
 
     given: dict[ir.Var, Any] = field(default_factory=dict)
@@ -91,7 +91,7 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Access:
+class NestAccess:
     """A place that is read, as a position in a buffer; ``guarded`` if only under a condition."""
 
     buffer: ir.Var
@@ -137,7 +137,7 @@ class _Scope:
 class _Notes:
     """What the points of one value read and use, and hold."""
 
-    accesses: list[Access] = field(default_factory=list)
+    accesses: list[NestAccess] = field(default_factory=list)
     named: list[Expr] = field(default_factory=list)  # what is used as a number
     conditions: list[Expr] = field(default_factory=list)
     has_scalar_calls: bool = False
@@ -145,7 +145,7 @@ class _Notes:
     scopes: list[_Scope] = field(default_factory=lambda: [_Scope()])
 
 
-class Point:
+class NestPoint:
     """Computes values where the axes of a nest have certain values.
 
     ``accumulated`` stands for the elements that a reduction adds to.  A point without ``cells``
@@ -156,9 +156,9 @@ class Point:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: NestMemory,
         at: Mapping[ir.Var, Expr],
-        nest: Nest,
+        nest: LoopNest,
         cells: Cells,
         lane: Expr | None = None,
         accumulated: Mapping[ir.Var, Expr] | None = None,
@@ -175,7 +175,7 @@ class Point:
         self._notes = _Notes()
 
     @property
-    def accesses(self) -> list[Access]:
+    def accesses(self) -> list[NestAccess]:
         """What was read, in order."""
         return self._notes.accesses
 
@@ -261,13 +261,13 @@ class Point:
         position = self._placed(linear_index(buffer, indices))
         tile = self._gathered.get(len(self.accesses))
         place = substitute(position, self._at)
-        self.accesses.append(Access(buffer, place, len(notes.scopes) > 1))
+        self.accesses.append(NestAccess(buffer, place, len(notes.scopes) > 1))
         if tile is None:
             return self._memory.load(buffer, position)
         value = tile[self._lane]  # of registers, which hold a bool as its memory does
         return emit.cast(value, "bool") if str(buffer.ty.dtype) == "bool" else value
 
-    def _hold(self, key: list[Any], point: "Point", expression: Expr, depth: int) -> Expr:
+    def _hold(self, key: list[Any], point: "NestPoint", expression: Expr, depth: int) -> Expr:
         """A value, computed once in the scope of a depth if several places read it."""
         notes = self._notes
         if notes.indices or key[0] not in self._memory.shared:
@@ -299,15 +299,15 @@ class Point:
 
 
 def noted(
-    nest: Nest,
-    memory: Memory,
+    nest: LoopNest,
+    memory: NestMemory,
     cells: Cells,
     at: Mapping[ir.Var, Expr] | None = None,
     accumulated: Mapping[ir.Var, Expr] | None = None,
     within: Bounds | None = None,
-) -> Point:
+) -> NestPoint:
     """A point that notes what the nest reads, and in ``cells`` what must be held."""
-    look = Point(memory, at or {}, nest, cells, accumulated=accumulated, within=within)
+    look = NestPoint(memory, at or {}, nest, cells, accumulated=accumulated, within=within)
     for store in nest.stores:
         look.value(store.value)
     return look
@@ -322,7 +322,7 @@ def _where(producer: Producer, indices: Sequence[Expr]) -> dict[ir.Var, Expr]:
     return at
 
 
-def producers_of(nests: Sequence[Nest], buffers: Sequence[Any]) -> dict[ir.Var, Producer]:
+def producers_of(nests: Sequence[LoopNest], buffers: Sequence[Any]) -> dict[ir.Var, Producer]:
     """The buffers whose elements may be computed where they are used.
 
     One store gives each element, at the place that the loops name.
@@ -354,7 +354,7 @@ def _is_plain(producer: Producer) -> bool:
     return not extents
 
 
-def read_often(nests: Sequence[Nest]) -> set[ir.Var]:
+def read_often(nests: Sequence[LoopNest]) -> set[ir.Var]:
     """The buffers that are read in more than one place."""
     once: set[ir.Var] = set()
     often: set[ir.Var] = set()

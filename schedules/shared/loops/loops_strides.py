@@ -8,7 +8,7 @@ from tvm.sym import Analyzer
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Expr, i64
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, Nest, step, uses
+from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, step, uses
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def _is_one(outer: Axis, inner: Axis, steps: Steps, named: Sequence[Expr]) -> bo
     return True
 
 
-def in_order(nest: Nest) -> list[Axis]:
+def in_order(nest: LoopNest) -> list[Axis]:
     """The spatial axes in the order in which the first store's positions grow."""
     places: dict[ir.Var, int] = {}
     for place, index in enumerate(nest.stores[0].indices):

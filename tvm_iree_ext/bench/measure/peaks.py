@@ -30,7 +30,7 @@ from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.runtime import tvm_runtime
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.products import amx
-from tvm_iree_ext.schedules.cpu.products.amx import TILE, Place, TileProduct, tile_product
+from tvm_iree_ext.schedules.cpu.products.amx import TILE, TilePlace, TileProduct, tile_product
 from tvm_iree_ext.schedules.cpu.products.dot_products import dot_product_of
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
@@ -221,9 +221,9 @@ def tile_kernel(product: TileProduct) -> tirx.PrimFunc:
                     rows=_TILE_PAIR,
                     columns=_TILE_PAIR,
                     depth=_TILE_STEPS,
-                    a=lambda i, k: Place(factors, (i * TILE, 0), TILE),
-                    b=lambda k, j: Place(factors, ((_TILE_PAIR + j) * TILE, 0), TILE),
-                    sums=lambda i, j: Place(sums, ((i * _TILE_PAIR + j) * TILE, 0), TILE),
+                    a=lambda i, k: TilePlace(factors, (i * TILE, 0), TILE),
+                    b=lambda k, j: TilePlace(factors, ((_TILE_PAIR + j) * TILE, 0), TILE),
+                    sums=lambda i, j: TilePlace(sums, ((i * _TILE_PAIR + j) * TILE, 0), TILE),
                     carried=False,
                 )
             I.buffer_store(out, sums[i64(0), row], [task, row])

@@ -19,14 +19,14 @@ from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
-from tvm_iree_ext.schedules.shared.loops.loops_nests import Form, Nest, form_of, uses
+from tvm_iree_ext.schedules.shared.loops.loops_nests import FunctionNests, LoopNest, form_of, uses
 
 Axes = tuple[tuple[int, ...], ...]
 
 
-def nest_of(function: tirx.PrimFunc) -> Nest | None:
+def nest_of(function: tirx.PrimFunc) -> LoopNest | None:
     """The only nest of a function, with one store, at the place that its loops name."""
-    form: Form | None = form_of(function)
+    form: FunctionNests | None = form_of(function)
     if form is None or len(form.nests) != 1 or form.buffers:
         return None
     (nest,) = form.nests
@@ -43,7 +43,7 @@ def _is_zero(index: Any) -> bool:
     return isinstance(index, tirx.IntImm) and int(index) == 0
 
 
-def axes_of(load: ir.TensorLoad, nest: Nest, result: Axes) -> Axes | None:
+def axes_of(load: ir.TensorLoad, nest: LoopNest, result: Axes) -> Axes | None:
     """The dims by which a load of a nest reads, where ``result`` are those of its store.
 
     None for one that is not read by single dims, or not all of which is read.
@@ -72,7 +72,7 @@ class AroundContractions(relax.PyExprMutator):
         super().__init__(mod)
         self._mod, self._known = mod, known
         self._uses: Counter[ir.Var] = Counter()
-        self._nests: dict[str, Nest | None] = {}
+        self._nests: dict[str, LoopNest | None] = {}
         self._functions = {
             var.name_hint: function
             for var, function in mod.functions.items()
@@ -112,7 +112,7 @@ class AroundContractions(relax.PyExprMutator):
         op = self._known.get(str(key)) if key is not None else None
         return op if isinstance(op, Contraction) else None
 
-    def _nest(self, var: ir.GlobalVar) -> Nest | None:
+    def _nest(self, var: ir.GlobalVar) -> LoopNest | None:
         name = var.name_hint
         if name not in self._nests:
             function = self._functions.get(name)
@@ -186,7 +186,7 @@ class AroundContractions(relax.PyExprMutator):
 
 
 def _with_epilogue(
-    op: Contraction, nest: Nest, sums: ir.Var, arguments: Mapping[ir.Var, Any]
+    op: Contraction, nest: LoopNest, sums: ir.Var, arguments: Mapping[ir.Var, Any]
 ) -> tuple[Contraction, list[Any]] | None:
     """The contraction followed by a nest, and what the nest reads beside the sums; or None."""
     store = nest.stores[0]

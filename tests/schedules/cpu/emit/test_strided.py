@@ -3,29 +3,31 @@
 import pytest
 from tvm import tirx
 
-from tvm_iree_ext.schedules.cpu.emit.strided import Bound, Loops, Symbol, Walk
+from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, StridedLoops, TableNumber, Walk
 
 
 def test_loops_that_all_operands_walk_alike_are_one():
-    loops = Loops((3, 4, 5), {"near": (20, 5, 1), "far": (40, 5, 1), "index": (1, 0, 0)})
-    assert loops.merged() == Loops((3, 20), {"near": (20, 1), "far": (40, 1), "index": (1, 0)})
+    loops = StridedLoops((3, 4, 5), {"near": (20, 5, 1), "far": (40, 5, 1), "index": (1, 0, 0)})
+    assert loops.merged() == StridedLoops(
+        (3, 20), {"near": (20, 1), "far": (40, 1), "index": (1, 0)}
+    )
 
 
 def test_loops_of_one_step_vanish():
-    loops = Loops((1, 4, 1), {"near": (4, 1, 1), "far": (9, 2, 7)})
-    assert loops.merged() == Loops((4,), {"near": (1,), "far": (2,)})
-    assert Loops((1, 1), {"near": (1, 1)}).merged() == Loops((1,), {"near": (0,)})
-    assert Loops((), {"near": ()}).merged() == Loops((1,), {"near": (0,)})
+    loops = StridedLoops((1, 4, 1), {"near": (4, 1, 1), "far": (9, 2, 7)})
+    assert loops.merged() == StridedLoops((4,), {"near": (1,), "far": (2,)})
+    assert StridedLoops((1, 1), {"near": (1, 1)}).merged() == StridedLoops((1,), {"near": (0,)})
+    assert StridedLoops((), {"near": ()}).merged() == StridedLoops((1,), {"near": (0,)})
 
 
 def test_an_operand_that_repeats_along_one_loop_keeps_it_apart():
-    loops = Loops((3, 4), {"near": (4, 1), "mask": (0, 1)})
+    loops = StridedLoops((3, 4), {"near": (4, 1), "mask": (0, 1)})
     assert loops.merged() == loops
 
 
 def test_steps_that_are_not_known_keep_loops_apart():
     width = tirx.Var("width", "int64")
-    loops = Loops((3, 4), {"near": (4, 1), "far": (width, 1)})
+    loops = StridedLoops((3, 4), {"near": (4, 1), "far": (width, 1)})
     assert loops.merged().extents == (3, 4)
 
 
@@ -44,7 +46,7 @@ def test_steps_that_are_not_known_keep_loops_apart():
     ],
 )
 def test_squares_are_transposed_where_another_loop_runs_along_the_far_memory(far, extra, crossing):
-    loops = Loops((8, 8), {"near": (8, 1), "far": far, **extra})
-    symbols = [Symbol("index", {"far": 8})] if "index" in extra else []
-    bounds = [Bound("bound", 7)] if "bound" in extra else []
+    loops = StridedLoops((8, 8), {"near": (8, 1), "far": far, **extra})
+    symbols = [TableNumber("index", {"far": 8})] if "index" in extra else []
+    bounds = [StridedBound("bound", 7)] if "bound" in extra else []
     assert Walk(loops, {}, symbols, bounds).crossing == crossing

@@ -14,7 +14,7 @@ from tvm_iree_ext.bench.measure.footprint import extra_bytes
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.ops import TensorType
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_rule import CpuExpReduction
-from tvm_iree_ext.schedules.shared.exp_reduction_plan import Plan
+from tvm_iree_ext.schedules.shared.exp_reduction_plan import ReductionPlan
 from tvm_iree_ext.targets.names import make_target
 
 RULE = CpuExpReduction()
@@ -82,7 +82,7 @@ def config_of(op, **changes):
 def test_attention_of_any_size(sizes):
     op = attention(*sizes)
     assert config_of(op).algorithm == "tiles"
-    assert Plan(op).online
+    assert ReductionPlan(op).online
     check(op, operands_of(op))
 
 
@@ -126,7 +126,7 @@ ONLINE = {
 @pytest.mark.parametrize(("yielded", "online"), ONLINE.items(), ids=ONLINE)
 def test_one_pass_only_where_scaling_weights_scales_the_result(yielded, online):
     op = attention(2, 9, 20, 200, region=f"arg2, arg0 + arg3, {yielded}")
-    assert Plan(op).online is online
+    assert ReductionPlan(op).online is online
     operands = operands_of(op)
     operands["input0"] *= 5
     check(op, operands)
@@ -134,7 +134,7 @@ def test_one_pass_only_where_scaling_weights_scales_the_result(yielded, online):
 
 def test_an_output_that_is_not_rescaled_needs_the_last_maximum():
     op = attention(2, 9, 20, 200, rescaled=(1,))
-    assert not Plan(op).online
+    assert not ReductionPlan(op).online
     check(op, operands_of(op))
 
 
@@ -146,7 +146,7 @@ def test_products_are_found_in_other_words():
         70,
         region=lambda p, v, m, s, a: (m, p + s, a - v * p.astype("float16").astype("float32")),
     )
-    product = Plan(rounded).accumulations[1]
+    product = ReductionPlan(rounded).accumulations[1]
     assert "float16" in product.left.text
     assert "arg1" in product.right.text
     check(rounded, operands_of(rounded))
@@ -188,7 +188,7 @@ def test_several_reduction_dims_apart_and_together():
             exp_reduced_operands=[1],
             region="arg1, arg0 + arg2",
         )
-        assert len(Plan(op).keys) == fused
+        assert len(ReductionPlan(op).keys) == fused
         check(op, operands_of(op))
 
 

@@ -13,11 +13,11 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
-from tvm_iree_ext.schedules.cpu.emit.code_order import Order
+from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of, passes
 from tvm_iree_ext.schedules.cpu.fft.fft_rule import CpuFftTransform
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import (
-    Registers,
+    CodeletRegisters,
     dft,
     root,
     turned_dft,
@@ -232,7 +232,7 @@ def test_narrower_vectors_compute_the_same(target):
 )
 def test_code_of_vectors_in_registers_keeps_its_order(target, lanes, ordered):
     features = cpu_features(make_target(target))
-    assert (Order.of(features, lanes, "float32") is not None) == ordered
+    assert (CodeOrder.of(features, lanes, "float32") is not None) == ordered
 
 
 @pytest.mark.skipif(bool(obstacle(HASWELL)), reason=obstacle(HASWELL))
@@ -313,7 +313,7 @@ def test_codelets_are_transforms(count):
     if passes(count, 32) is None:
         return
 
-    class Numbers(Registers):
+    class Numbers(CodeletRegisters):
         """Registers that hold numbers."""
 
         def const(self, value):

@@ -17,7 +17,7 @@ from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import (
     shared_elements,
 )
 from tvm_iree_ext.schedules.gpu.collectives.through_shared import plan_staging
-from tvm_iree_ext.schedules.gpu.emit.lane_registers import Registers, Workgroup
+from tvm_iree_ext.schedules.gpu.emit.lane_registers import LaneRegisters, WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_condition, lane_table
 from tvm_iree_ext.simulator import device_functions, simulate
 from tvm_iree_ext.simulator.base.lane_values import element_type
@@ -53,8 +53,8 @@ def converter(source, result, hardware, dtype, kind="cuda", **options):
             shared = I.alloc_buffer((size,), dtype, scope="shared") if size else None
             for register in range(before[-1]):
                 I.buffer_store(have, given[subgroup, lane, register], [register])
-            workgroup = Workgroup(subgroup, lane, num_subgroups, lanes, kind)
-            held = Registers(have), Registers(want)
+            workgroup = WorkgroupIds(subgroup, lane, num_subgroups, lanes, kind)
+            held = LaneRegisters(have), LaneRegisters(want)
             way = emit_conversion(source, result, *held, workgroup, shared, **options)
             for register in range(after[-1]):
                 I.buffer_store(taken, want[register], [subgroup, lane, register])
@@ -162,10 +162,10 @@ def test_boxes_follow_the_registers():
 
 def test_registers_that_do_not_lie_side_by_side_move_alone():
     buffer = tirx.decl_buffer((4, 2), "float16", scope="local")
-    pairs = Registers(buffer, lambda register: [register // 2, register % 2])
+    pairs = LaneRegisters(buffer, lambda register: [register // 2, register % 2])
     assert pairs.run(8, 4) == 2
-    assert Registers(buffer, lambda register: [register % 4, register // 4]).run(8, 4) == 1
-    assert Registers(buffer).run(6, 8) == 2
+    assert LaneRegisters(buffer, lambda register: [register % 4, register // 4]).run(8, 4) == 1
+    assert LaneRegisters(buffer).run(6, 8) == 2
 
 
 def test_replicas_write_shared_memory_once():
