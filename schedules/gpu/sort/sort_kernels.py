@@ -6,7 +6,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.intrin.barriers import OWN_BARRIERS
+from tvm_iree_ext.intrin.kernel_attributes import OWN_BARRIERS
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
