@@ -1,1 +1,38 @@
-"""What each kind of target offers: vector width, registers, limits."""
+"""What each kind of target offers: vector width, registers, limits, matrix instructions."""
+
+from typing import TYPE_CHECKING
+
+from tvm_iree_ext.base.lazy import on_demand
+
+if TYPE_CHECKING:
+    from tvm_iree_ext.targets.gpu import gpu_chip, occupancy
+    from tvm_iree_ext.targets.mma.contraction_layouts import chain, contraction_layouts
+    from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
+    from tvm_iree_ext.targets.names import make_target, target_json
+    from tvm_iree_ext.targets.vector_units import UNITS
+
+__all__ = [
+    "UNITS",
+    "chain",
+    "contraction_layouts",
+    "gpu_chip",
+    "make_target",
+    "mma_kind",
+    "mma_kinds",
+    "occupancy",
+    "target_json",
+]
+
+_HOME = {
+    "UNITS": "vector_units",
+    "chain": "mma.contraction_layouts",
+    "contraction_layouts": "mma.contraction_layouts",
+    "gpu_chip": "gpu",
+    "make_target": "names",
+    "mma_kind": "mma.mma_table",
+    "mma_kinds": "mma.mma_table",
+    "occupancy": "gpu",
+    "target_json": "names",
+}
+
+__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
