@@ -9,7 +9,7 @@ import pytest
 import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ArtifactError, BuildError, ScheduleError, TargetError
-from tvm_iree_ext.building import kernel_build
+from tvm_iree_ext.building import artifact_identity, kernel_build
 from tvm_iree_ext.runtime import cache, machine
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.targets.names import make_target
@@ -48,7 +48,7 @@ def test_another_op_config_or_version_is_another_kernel(monkeypatch):
         ext.build(ops.attention(SHAPE, SHAPE, SHAPE, causal=True)).folder,
         ext.build(ops.attention(SHAPE, SHAPE, SHAPE, scale=0.3)).folder,
     }
-    monkeypatch.setattr(kernel_build, "source_fingerprint", lambda: "edited")
+    monkeypatch.setattr(artifact_identity, "source_fingerprint", lambda: "edited")
     folders.add(ext.build(OP).folder)
     assert len(folders) == 5
 

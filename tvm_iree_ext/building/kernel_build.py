@@ -1,9 +1,7 @@
-"""From an op to a kernel: rule, lowering config, compilation, cache."""
+"""From an op to a kernel: rule, lowering config, compilation."""
 
 import contextlib
 import dataclasses
-import functools
-import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,24 +11,20 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, ScheduleError
 from tvm_iree_ext.base.versions import check_pair
+from tvm_iree_ext.building.artifact_identity import is_gpu, made_artifact, opens_later
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.codegen.cpu.argument_guard import guarded
 from tvm_iree_ext.codegen.gpu.cpp_export import device_resources, write_files
-from tvm_iree_ext.codegen.gpu.device_code import compile_device, device_tools
+from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.linker import compile_library
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.records.record_choice import DatabaseLike, choices
-from tvm_iree_ext.runtime import cache
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES
 from tvm_iree_ext.runtime.kernel import Kernel, load
-from tvm_iree_ext.runtime.manifest import Manifest, installed_versions
+from tvm_iree_ext.runtime.manifest import Manifest
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.dispatch import Rule, choose
-from tvm_iree_ext.targets.host import obstacle
 from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
-
-_SOURCES = (".py", ".json", ".h", ".cpp")  # tables of chips and what is exported among them
 
 
 def build(
@@ -94,28 +88,17 @@ def _build(
         config=config.to_json(),
         provenance=provenance,
     )
-    on_gpu = target.kind.name in DLPACK_DEVICES
 
     def make(folder: Path) -> None:
         module = rule.lower(op, target, config)
-        write_kernel = _write_gpu if on_gpu else _write_cpu
+        write_kernel = _write_gpu if is_gpu(target) else _write_cpu
         write_kernel(folder, manifest, module, target)
 
-    # A kernel for another machine can be exported here, and is not opened.
-    lazy = on_gpu or bool(obstacle(target))
-    if folder is not None:
-        make(Path(folder))
-        return load(folder, lazy=lazy)
-    identity = {
-        **op.describe(),
-        "target": manifest.target,
-        "rule": rule.name,
-        "config": manifest.config,
-        "provenance": provenance,
-        "versions": {**installed_versions(), "source": source_fingerprint()},
-        **({"tools": device_tools(target)} if on_gpu else {}),
-    }
-    return load(cache.get_or_make(cache.key(identity), make), lazy=lazy)
+    def identity() -> dict[str, Any]:
+        chosen = {"rule": rule.name, "config": manifest.config, "provenance": provenance}
+        return {**op.describe(), **chosen}
+
+    return load(made_artifact(target, identity, make, folder), lazy=opens_later(target))
 
 
 def _write_cpu(folder: Path, manifest: Manifest, module: ir.IRModule, target: Target) -> None:
@@ -142,19 +125,3 @@ def _config(config: LoweringConfig | Mapping[str, Any]) -> LoweringConfig:
     if not isinstance(config, LoweringConfig):
         raise BuildError(f"config is {config!r}; expected a LoweringConfig or a dictionary")
     return config
-
-
-@functools.cache
-def source_fingerprint() -> str:
-    """A hash of this package's code: an edited schedule must not find the old kernel."""
-    digest = hashlib.sha256()
-    import tvm_iree_ext.schedules
-
-    packages = (tvm_iree_ext, tvm_iree_ext.schedules)  # the latter lies elsewhere in a clone
-    # In a clone the packages are folders of links, which rglob does not follow.
-    folders = {Path(str(package.__file__)).resolve().parent for package in packages}
-    for folder in sorted(folders):
-        for path in sorted(folder.rglob("*.*")):
-            if path.suffix in _SOURCES:
-                digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]

@@ -11,9 +11,8 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, ExtError
 from tvm_iree_ext.base.versions import check_pair
-from tvm_iree_ext.building.kernel_build import source_fingerprint
+from tvm_iree_ext.building.artifact_identity import is_gpu, made_artifact, opens_later
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
-from tvm_iree_ext.codegen.gpu.device_code import device_tools
 from tvm_iree_ext.codegen.linker import compile_library
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.programs import relax_passes
@@ -21,12 +20,9 @@ from tvm_iree_ext.programs.program_gpu import write_device_program
 from tvm_iree_ext.programs.program_lowering import Constants, scheduled_program
 from tvm_iree_ext.programs.relax_passes import prim_functions
 from tvm_iree_ext.records.record_choice import DatabaseLike, fingerprint
-from tvm_iree_ext.runtime import cache
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
-from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES
-from tvm_iree_ext.runtime.manifest import ProgramManifest, installed_versions
+from tvm_iree_ext.runtime.manifest import ProgramManifest
 from tvm_iree_ext.runtime.program import BYTECODE, PARAMETERS, Program, load
-from tvm_iree_ext.targets.host import obstacle
 from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
 
 
@@ -59,20 +55,18 @@ def build_program(
     def make(place: Path) -> None:
         _write(imported, resolved, database, place)
 
-    lazy = resolved.kind.name in DLPACK_DEVICES or bool(obstacle(resolved))
+    def identity() -> dict[str, Any]:
+        return _identity(imported, resolved, database)
+
     try:
-        if folder is None:
-            identity = _identity(imported, resolved, database)
-            folder = cache.get_or_make(cache.key(identity), make)
-        else:
-            make(Path(folder))
+        folder = made_artifact(resolved, identity, make, folder)
     except ExtError:
         raise
     except (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError) as error:
         what = str(error).strip().partition("\n")[0]  # TVM's passes raise any of them
         name = imported.name or "the program"
         raise BuildError(f"{name} cannot be built: {type(error).__name__}: {what}") from error
-    program = load(folder, lazy=lazy)
+    program = load(folder, lazy=opens_later(resolved))
     assert isinstance(program, Program)
     return program
 
@@ -88,10 +82,7 @@ def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dic
         "module": digest.hexdigest(),
         "functions": [[f.name, f.signature.to_json()] for f in imported.functions],
         "ops": {key: op.describe() for key, op in imported.ops.items()},
-        "target": target_json(target),
         "records": fingerprint(target, database),
-        "versions": {**installed_versions(), "source": source_fingerprint()},
-        **({"tools": device_tools(target)} if target.kind.name in DLPACK_DEVICES else {}),
     }
 
 
@@ -101,7 +92,7 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
     origins: dict[str, str] = {}
     try:
         mod, functions = scheduled_program(imported, target, constants, database, origins)
-        if target.kind.name in DLPACK_DEVICES:
+        if is_gpu(target):
             write_device_program(
                 imported.name, mod, functions, constants, target, folder, provenance=origins
             )
