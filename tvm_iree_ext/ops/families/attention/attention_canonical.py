@@ -12,11 +12,12 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.canonical_function import block_over
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import canonical
+from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.attention.attention import Attention
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 At = Mapping[int, Any]
 """A point of the iteration space: the value of each dim."""
@@ -29,42 +30,27 @@ Value = Callable[[At], ir.Expr]
 def canonical_attention(op: Attention) -> tirx.PrimFunc:
     """The PrimFunc: blocks ``products, scores, maximum, weights, total, result`` and a few more."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name(op.entry)
-        I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
-        _Canonical(op).emit()
+        _Formula(op).emit()
     return builder.get()
 
 
-class _Canonical:
+class _Formula:
     """The function under construction."""
 
     def __init__(self, op: Attention) -> None:
         self.op = op
         self.dtype = op.compute_dtype
-        symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
-
-        def expression(extent: int | str) -> ir.Expr:
-            return symbols[extent] if isinstance(extent, str) else tirx.const(extent, "int64")
-
-        self.extents = [expression(extent) for extent in op.extents]
-        self.buffers: dict[str, Any] = {}
-        self.scale: ir.Expr = self.const(op.scale or 0.0)
-        for operand in op.signature.operands:
-            if operand.role == "scalar":
-                self.scale = self.cast(I.arg("scale", tirx.Var("scale", operand.dtype)))
-            else:
-                shape = [expression(extent) for extent in operand.shape]
-                buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
-                self.buffers[operand.name] = I.arg(operand.name, buffer)
+        parameters = Parameters.declare(op)
+        self.buffers = parameters.buffers
+        self.extents = [i64(parameters.extent(extent)) for extent in op.extents]
+        if op.scale is None:
+            self.scale = convert(parameters["scale"], self.dtype)
+        else:
+            self.scale = self.const(op.scale)
 
     def const(self, value: float) -> ir.Expr:
         """A number of the compute type."""
         return tirx.const(value, self.dtype)
-
-    def cast(self, value: ir.Expr, dtype: str | None = None) -> ir.Expr:
-        """``value`` converted, by default to the compute type."""
-        wanted = dtype or self.dtype
-        return value if str(value.ty.dtype) == wanted else tirx.Cast(wanted, value)
 
     def index(self, one: IndexingMap, at: At) -> list[ir.Expr]:
         """The indices of an operand; an axis of several dims is their row-major collapse."""
@@ -84,7 +70,7 @@ class _Canonical:
     def operand(self, name: str) -> Value:
         """An operand's element, in the compute type."""
         load = self.load(name)
-        return lambda at: self.cast(load(at))
+        return lambda at: convert(load(at), self.dtype)
 
     def block(
         self,
@@ -136,7 +122,7 @@ class _Canonical:
         one, buffer = self.op.maps[name], self.buffers[name]
 
         def step(at: At) -> None:
-            converted = self.cast(value(at), str(buffer.dtype))
+            converted = convert(value(at), str(buffer.dtype))
             I.buffer_store(buffer, converted, self.index(one, at))
 
         self.block(name, dims, (), step)
@@ -171,7 +157,7 @@ class _Canonical:
             def weight(at: At) -> ir.Expr:
                 """A weight as the second contraction takes it: in value's type."""
                 exact = weights(at) if op.online else weights(at) / total(at)
-                return self.cast(self.cast(exact, kind))
+                return convert(convert(exact, kind), self.dtype)
 
             output = self.reduce(
                 "products_of_weights",
@@ -204,7 +190,7 @@ class _Canonical:
             mask = self.load("mask")(at)
             kind = str(mask.ty.dtype)
             if kind.startswith(("float", "bfloat")):
-                score = score + self.cast(mask) * self.const(to_base_2)
+                score = score + convert(mask, self.dtype) * self.const(to_base_2)
             else:
                 keep = mask if kind == "bool" else (mask & tirx.const(1, kind)) != 0
                 score = score + tirx.Select(keep, self.const(0.0), nothing)

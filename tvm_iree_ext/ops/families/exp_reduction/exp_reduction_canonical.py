@@ -22,11 +22,11 @@ Value: TypeAlias = Callable[[At], ir.Expr]
 def canonical_exp_reduction(op: ExpReduction) -> tirx.PrimFunc:
     """Blocks ``maximum``, ``weights``, ``norm``, then ``output1`` and so on, and the results."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Canonical(op).emit()
+        _Formula(op).emit()
     return builder.get()
 
 
-class _Canonical:
+class _Formula:
     """The function under construction."""
 
     def __init__(self, op: ExpReduction) -> None:
