@@ -36,27 +36,12 @@ def arg_compare(
 ) -> ArgCompare:
     """The element of each line of a vector that wins against all others, and its index.
 
-    Args:
-        input_value: a shape (of ``dtype``), a :class:`TensorType`, or anything with ``shape`` and
-            ``dtype``; extents are numbers.
-        region: whether the candidate (first) beats the best so far (second): one of ``> >= < <=``,
-            text over ``arg0`` and ``arg1``, or a callable over TIR expressions, yielding a bool.
-        dimension: the axis along which to compare, from 0.
-        input_index: the index of each element; without it, its position along ``dimension``.
-        index_base: added to positions; ``"operand"`` for a number given at call time.
-        init_value: to be checked when given: input's shape without ``dimension``, and its type.
-        init_index: likewise; its type is the result's.
-        value: the result's type, to be checked when given: that of ``init_value``.
-        index: likewise: that of ``init_index``.
-        dtype: element type of values given as bare shapes.
-        index_dtype: element type of indices given as bare shapes, or not given.
-
-    Returns:
-        The op.  Its kernel takes ``input_value``, then ``input_index`` and ``index_base`` where
-        they are operands, ``init_value`` and ``init_index``, and returns ``value`` and ``index``.
+    Arguments are those of ``iree_linalg_ext``'s :func:`.arg_compare.arg_compare`; extents are
+    numbers.  ``value`` and ``index`` are the results' types, to be checked when given: those of
+    ``init_value`` and ``init_index``.
 
     Raises:
-        OpError: for a dimension, rank, extent, dtype, base or region that does not fit.
+        OpError: as there, and for an extent that is a name.
     """
     values, indices = dtypes.FLOATS + dtypes.INTEGERS, INDEX_DTYPES
     for name, operand, kind, allowed in (
