@@ -12,7 +12,8 @@ from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.ops.families.arg_compare.arg_compare import INDEX_DTYPES, ArgCompare
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
+from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 
 Generator = np.random.Generator
 

@@ -9,9 +9,9 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
-from tvm_iree_ext.ops.families.slices.slices import INDEX_DTYPES
 
 Generator = np.random.Generator
 

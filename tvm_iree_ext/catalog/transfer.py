@@ -12,7 +12,8 @@ from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
 from tvm_iree_ext.catalog.base.random_arrays import pick, random_array
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.ops.families.transfer.transfer import INDEX_DTYPES, Transfer
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
+from tvm_iree_ext.ops.families.transfer.transfer import Transfer
 
 Generator = np.random.Generator
 

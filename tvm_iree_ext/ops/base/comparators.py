@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from tvm import ir, tirx
 
-from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.ops.base.operands import whole_number
+from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 
 _PLAIN = {tirx.LT: "<", tirx.LE: "<=", tirx.GT: ">", tirx.GE: ">="}
@@ -39,7 +38,7 @@ def region_dtype(dtype: str) -> str:
 
     Floats of 16 bits come as float32, which holds them exactly, and a bool as 0 or 1.
     """
-    return {"float16": "float32", "bfloat16": "float32", "bool": "int8"}.get(dtype, dtype)
+    return "int8" if dtype == "bool" else computed_dtype(dtype)
 
 
 def as_seen(element: ir.Expr) -> ir.Expr:
@@ -114,17 +113,3 @@ def goes_before(region: Region, left: Sequence[ir.Expr], right: Sequence[ir.Expr
     if plain is not None and plain.strict:
         return region(*there)
     return tirx.And(region(*there), tirx.Not(region(*here)))
-
-
-def check_dimension(op: str, dimension: object, rank: int) -> int:
-    """``dimension``, when it is one of ``rank`` dims.
-
-    Raises:
-        OpError: otherwise.
-    """
-    number = whole_number(dimension)
-    if number is None:
-        raise OpError(f"{op}: dimension is {dimension!r}; expected a number")
-    if not 0 <= number < rank:
-        raise OpError(f"{op}: dimension is {number}; expected 0 <= dimension < {rank} (rank)")
-    return number

@@ -2,16 +2,19 @@
 
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType, shape_text
 from tvm_iree_ext.ops.base.maps import IndexingMap
+from tvm_iree_ext.ops.base.shapes import named, unused
 
 OperandLike: TypeAlias = Sequence[Extent] | TensorType | Any
 """A shape, a :class:`TensorType`, or anything with ``shape`` and ``dtype``."""
+
+INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 
 _MOST = 2**63 - 1  # extents and indices are int64
 
@@ -86,10 +89,22 @@ def _extent(op: str, where: str, extent: object, least: int) -> Extent:
     return number
 
 
-def named_extents(kind: TensorType, prefix: str) -> TensorType:
-    """The type with a name, of ``prefix`` and axis, in place of each ``"?"``."""
-    shape = tuple(f"{prefix}{axis}" if e == "?" else e for axis, e in enumerate(kind.shape))
-    return TensorType(shape, kind.dtype)
+def check_dimension(op: str, dimension: object, rank: int) -> int:
+    """``dimension``, when it is one of a tensor of ``rank``.
+
+    Raises:
+        OpError: otherwise.
+    """
+    number = whole_number(dimension)
+    if number is None or not 0 <= number < rank:
+        expected = f"expected 0 .. {rank - 1}" if rank else "a scalar has none"
+        raise OpError(f"{op}: dimension is {dimension!r}; {expected}")
+    return number
+
+
+def named_extents(kind: TensorType, prefix: str, taken: Collection[Extent] = ()) -> TensorType:
+    """The type with the extents that :func:`.shapes.named` gives."""
+    return TensorType(named(kind.shape, prefix, taken), kind.dtype)
 
 
 def resolve_extents(
@@ -157,10 +172,8 @@ def resolve_extents(
         if dim in found:
             extents.append(found[dim][0])
             continue
-        fresh = f"d{dim}"
-        while fresh in names:
-            fresh += "_"
-        extents.append(next((name for name in names if name in groups[dim]), fresh))
+        shared = (name for name in names if name in groups[dim])
+        extents.append(next(shared, unused(f"d{dim}", names)))
     settled = {
         name: TensorType(tuple(collapsed(axis, extents) for axis in maps[name].axes), kind.dtype)
         for name, kind in types.items()

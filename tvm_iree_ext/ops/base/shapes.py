@@ -41,10 +41,44 @@ def agree(op: str, types: Mapping[str, TensorType], free: Collection[int] = ()) 
     return {name: tuple(shape) for name, shape in shapes.items()}
 
 
-def named(shape: Shape, prefixes: Mapping[int, str] | None = None) -> Shape:
-    """The shape with a name, ``d0`` and so on, for each ``"?"``; ``prefixes`` go before some."""
-    prefixes = prefixes or {}
-    return tuple(
-        f"{prefixes.get(axis, '')}d{axis}" if extent == "?" else extent
-        for axis, extent in enumerate(shape)
-    )
+def unify(op: str, name: str, given: TensorType, shape: Shape, dtype: str, expected: str) -> Shape:
+    """``shape``, with the numbers of an operand that must have it where it is dynamic.
+
+    Raises:
+        OpError: for another rank, extent or element type.
+    """
+    if given.dtype != dtype:
+        raise OpError(f"{op}: {name} has dtype {given.dtype}; expected {dtype} as input has")
+    if len(given.shape) != len(shape):
+        raise OpError(
+            f"{op}: {name} {shape_text(given.shape)} has rank {len(given.shape)};"
+            f" expected {len(shape)} ({expected}, {shape_text(shape)})"
+        )
+    settled: list[Extent] = []
+    for axis, (came, want) in enumerate(zip(given.shape, shape, strict=True)):
+        if isinstance(came, int) and isinstance(want, int) and came != want:
+            raise OpError(
+                f"{op}: {name} axis {axis} has extent {came}; expected {want} ({expected})"
+            )
+        settled.append(came if isinstance(came, int) or want == "?" else want)
+    return tuple(settled)
+
+
+def unused(name: str, taken: Collection[Extent]) -> str:
+    """``name``, with underscores where an extent has that name already."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def named(shape: Shape, prefix: str = "d", taken: Collection[Extent] = ()) -> Shape:
+    """The shape with a name of its own, of ``prefix`` and axis, for each ``"?"``.
+
+    ``taken`` are extents of other operands, whose names stand for other numbers.
+    """
+    settled: list[Extent] = []
+    for axis, extent in enumerate(shape):
+        if extent == "?":
+            extent = unused(f"{prefix}{axis}", (*shape, *taken, *settled))
+        settled.append(extent)
+    return tuple(settled)

@@ -274,7 +274,9 @@ def _output_shape(op: Im2col, given: Sequence[Extent] | None) -> Shape:
             )
         return _whole(op)
     shape = named_extents(
-        as_tensor(_NAME, "output_shape", tuple(given), op.input.dtype, _DTYPES, least=0), "o"
+        as_tensor(_NAME, "output_shape", tuple(given), op.input.dtype, _DTYPES, least=0),
+        "o",
+        op.input.shape,
     ).shape
     if len(shape) != len(batch) + sum(counts):
         raise OpError(

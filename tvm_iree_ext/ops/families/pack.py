@@ -209,7 +209,9 @@ def unpack(
     op = "iree_linalg_ext.unpack"
     packed = as_tensor(op, "input", input, dtype, _DTYPES, least=0)
     unpacked = named_extents(
-        as_tensor(op, "output_shape", tuple(output_shape), packed.dtype, _DTYPES, least=0), "d"
+        as_tensor(op, "output_shape", tuple(output_shape), packed.dtype, _DTYPES, least=0),
+        "d",
+        packed.shape,
     )
     rank = len(unpacked.shape)
     positions, tiles, order = _tiling(op, rank, inner_dims_pos, inner_tiles, outer_dims_perm)
@@ -219,7 +221,7 @@ def unpack(
     return Packing(
         name=op,
         unpacked=unpacked,
-        packed=named_extents(TensorType(shape, packed.dtype), "p"),
+        packed=named_extents(TensorType(shape, packed.dtype), "p", unpacked.shape),
         inner_dims_pos=positions,
         inner_tiles=shape[rank:],
         outer_dims_perm=order,

@@ -30,11 +30,13 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
+from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType
+from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.op import Op, canonical, resolve
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
+from tvm_iree_ext.ops.base.shapes import named, unify
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 _NAME = "iree_linalg_ext.scan"
@@ -54,7 +56,7 @@ class Scan(Op):
     @property
     def compute_dtype(self) -> str:
         """The type in which the region is computed."""
-        return compute_dtype(self.type.dtype)
+        return computed_dtype(self.type.dtype)
 
     @cached_property
     def in_order(self) -> bool:
@@ -99,11 +101,6 @@ class Scan(Op):
         return (length - 1) * math.prod(resolve(e, extents) for e in self.line_shape)
 
 
-def compute_dtype(dtype: str) -> str:
-    """The type in which regions over elements of ``dtype`` are computed."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
-
-
 def scan(
     input: OperandLike,
     region: RegionLike = "add",
@@ -138,8 +135,7 @@ def scan(
     """
     allowed = dtypes.FLOATS + dtypes.INTEGERS
     kind = as_tensor(_NAME, "input", input, dtype, allowed, least=0)
-    rank = len(kind.shape)
-    check_dimension(_NAME, dimension, rank)
+    dimension = check_dimension(_NAME, dimension, len(kind.shape))
     for name, value in (("inclusive", inclusive), ("reassociate", reassociate)):
         if not isinstance(value, bool):
             raise OpError(f"{_NAME}: {name} is {value!r}; expected True or False")
@@ -153,55 +149,11 @@ def scan(
         what = f"input's shape without dimension {dimension}"
         line = unify(_NAME, "accumulator", given, line, kind.dtype, what)
         shape = (*line[:dimension], shape[dimension], *line[dimension:])
-    computed = compute_dtype(kind.dtype)
+    computed = computed_dtype(kind.dtype)
     traced = trace(_NAME, region, [computed, computed], yields=computed)
     if kind.dtype == "bool" and traced.known_as in ("add", "mul"):
         raise OpError(f"{_NAME}: region {traced.text!r} over bool; expected and, or, xor, min, max")
     return Scan(TensorType(named(shape), kind.dtype), dimension, inclusive, traced, reassociate)
-
-
-def check_dimension(op: str, dimension: object, rank: int) -> None:
-    """Raise OpError unless ``dimension`` is one of a tensor of ``rank``."""
-    if not isinstance(dimension, int) or isinstance(dimension, bool) or not 0 <= dimension < rank:
-        expected = f"expected 0 .. {rank - 1}" if rank else "a scalar has none"
-        raise OpError(f"{op}: dimension is {dimension!r}; {expected}")
-
-
-def unify(
-    op: str, name: str, given: TensorType, shape: Shape, dtype: str, expected: str
-) -> tuple[Extent, ...]:
-    """``shape``, with the numbers of an operand that must have it where it is dynamic.
-
-    Raises:
-        OpError: for another rank, extent or element type.
-    """
-    if given.dtype != dtype:
-        raise OpError(f"{op}: {name} has dtype {given.dtype}; expected {dtype} as input has")
-    if len(given.shape) != len(shape):
-        raise OpError(
-            f"{op}: {name} {shape_text(given.shape)} has rank {len(given.shape)};"
-            f" expected {len(shape)} ({expected}, {shape_text(shape)})"
-        )
-    settled: list[Extent] = []
-    for axis, (came, want) in enumerate(zip(given.shape, shape, strict=True)):
-        if isinstance(came, int) and isinstance(want, int) and came != want:
-            raise OpError(
-                f"{op}: {name} axis {axis} has extent {came}; expected {want} ({expected})"
-            )
-        settled.append(came if isinstance(came, int) or want == "?" else want)
-    return tuple(settled)
-
-
-def named(shape: Shape) -> tuple[Extent, ...]:
-    """``shape`` with a name for each extent that has none."""
-    settled: list[Extent] = []
-    for axis, extent in enumerate(shape):
-        if extent == "?":
-            extent = f"d{axis}"
-            while extent in (*shape, *settled):
-                extent += "_"
-        settled.append(extent)
-    return tuple(settled)
 
 
 @canonical.register

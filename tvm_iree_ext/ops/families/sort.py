@@ -28,13 +28,12 @@ from tvm_iree_ext.base.signature import Operand, Shape, Signature
 from tvm_iree_ext.ops.base.comparators import (
     PlainOrder,
     as_seen,
-    check_dimension,
     comparator,
     goes_before,
     plain_order,
 )
 from tvm_iree_ext.ops.base.op import Op, canonical
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
 from tvm_iree_ext.ops.base.shapes import agree, named

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tvm
 
+import tvm_iree_ext.runtime.kernel  # noqa: F401 - kernels raise CallError from here on
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import CallError, OpError
 from tvm_iree_ext.codegen.cpu import cpu_pipeline

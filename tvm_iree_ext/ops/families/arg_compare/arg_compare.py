@@ -28,18 +28,17 @@ from tvm import ir, tirx
 from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType
+from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.op import Op, resolve
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
-from tvm_iree_ext.ops.families.scan import check_dimension, compute_dtype, named, unify
+from tvm_iree_ext.ops.base.shapes import named, unify
 from tvm_iree_ext.tir.tir_expressions import convert
 
 _NAME = "iree_linalg_ext.arg_compare"
 
 COMPARISONS = {sign: f"arg0 {sign} arg1" for sign in (">", ">=", "<", "<=")}
 """Comparators that may be computed in any order, by what they may be called."""
-
-INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +60,7 @@ class ArgCompare(Op):
     @property
     def compute_dtype(self) -> str:
         """The type in which elements are compared."""
-        return compute_dtype(self.type.dtype)
+        return computed_dtype(self.type.dtype)
 
     @cached_property
     def comparison(self) -> str | None:
@@ -197,7 +196,7 @@ def of_operands(
     """The op called ``op``, checked: what the dialects' arg_compare have in common."""
     allowed = dtypes.FLOATS + dtypes.INTEGERS
     kind = as_tensor(op, "input_value", input_value, dtype, allowed, least=0)
-    check_dimension(op, dimension, len(kind.shape))
+    dimension = check_dimension(op, dimension, len(kind.shape))
     shape = kind.shape
     index_type: str | None = None
     if input_index is not None:
@@ -221,7 +220,7 @@ def of_operands(
     base = _base(op, index_base, explicit=input_index is not None)
     if isinstance(region, str):
         region = COMPARISONS.get(region, region)
-    computed = compute_dtype(kind.dtype)
+    computed = computed_dtype(kind.dtype)
     traced = trace(op, region, [computed, computed], yields="bool")
     index = as_tensor(op, "index", (), index_type or index_dtype, INDEX_DTYPES).dtype
     return ArgCompare(

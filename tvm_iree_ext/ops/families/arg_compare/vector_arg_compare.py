@@ -13,9 +13,9 @@ from typing import Literal
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import shape_text
-from tvm_iree_ext.ops.base.operands import OperandLike, as_vector
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_vector
 from tvm_iree_ext.ops.base.regions import RegionLike
-from tvm_iree_ext.ops.families.arg_compare.arg_compare import INDEX_DTYPES, ArgCompare, of_operands
+from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare, of_operands
 
 _NAME = "iree_vector_ext.arg_compare"
 

@@ -17,7 +17,7 @@ sliding windows.  Keys outside are not computed at all.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -27,6 +27,7 @@ import numpy as np
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.compute_dtypes import wide_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, collapsed, resolve_extents
@@ -64,7 +65,7 @@ class Attention(Op):
     @property
     def compute_dtype(self) -> str:
         """The type of scores, softmax and accumulators."""
-        return _wide(self.types.values())
+        return wide_dtype(self.types.values())
 
     @cached_property
     def dims(self) -> dict[str, tuple[int, ...]]:
@@ -118,11 +119,6 @@ class Attention(Op):
 
 
 _INPUTS = ("query", "key", "value")
-
-
-def _wide(types: Iterable[TensorType]) -> str:
-    """The type to compute in for operands of these types."""
-    return "float64" if any(one.dtype == "float64" for one in types) else "float32"
 
 
 def classify(op: str, maps: Mapping[str, IndexingMap]) -> dict[str, tuple[int, ...]]:
@@ -321,13 +317,13 @@ def _make(
     dims = classify(op, maps)
     types, extents = resolve_extents(op, types, maps, known)
 
-    fallback = _wide(types.values()) if len(results) == 3 else types["query"].dtype
+    fallback = wide_dtype(types.values()) if len(results) == 3 else types["query"].dtype
     for name, given in zip(results, result_dtypes, strict=True):
         shape = tuple(collapsed(axis, extents) for axis in maps[name].axes)
         dtype = fallback if given is None else given
         types[name] = as_tensor(op, name, TensorType(shape, dtype), "", dtypes.FLOATS, least=0)
 
-    compute = _wide(types.values())
+    compute = wide_dtype(types.values())
     return Attention(
         name=op,
         types=types,

@@ -29,6 +29,7 @@ from tvm import tirx
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.compute_dtypes import epilogue_dtype, wide_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents
@@ -210,7 +211,7 @@ def contraction(
     end = _epilogue(settled, others, epilogue)
     if prologue is None:
         return Contraction(settled, maps, extents, end)
-    wide = _wide(settled)
+    wide = wide_dtype(settled.values())
     factor = trace(_NAME, prologue, [wide] * (1 + len(beside)), wide)
     used: list[tirx.Var] = []
     tvm_ffi.structural_walk(factor.body, (tirx.Var, used.append))
@@ -325,17 +326,12 @@ def _broadcast(batches: Mapping[str, Sequence[Extent]], count: int, dim: int) ->
 
 def _accumulator(types: Mapping[str, TensorType]) -> str:
     """The type of sums."""
-    return "int32" if _whole(types) else _wide(types)
+    return "int32" if _whole(types) else wide_dtype(types.values())
 
 
 def _whole(types: Mapping[str, TensorType]) -> bool:
     """Whether products are of integers."""
     return types["lhs"].dtype == types["rhs"].dtype == "int8"
-
-
-def _wide(types: Mapping[str, TensorType]) -> str:
-    """The type in which floats are computed."""
-    return "float64" if any(one.dtype == "float64" for one in types.values()) else "float32"
 
 
 def _result_dtype(types: Mapping[str, TensorType], given: str | None) -> str:
@@ -345,7 +341,11 @@ def _result_dtype(types: Mapping[str, TensorType], given: str | None) -> str:
         return as_tensor(_NAME, "result", (), given, allowed).dtype
     if _whole(types):
         return "int32"
-    return kinds.pop() if len(kinds) == 1 and kinds <= set(dtypes.FLOATS) else _wide(types)
+    return (
+        kinds.pop()
+        if len(kinds) == 1 and kinds <= set(dtypes.FLOATS)
+        else wide_dtype(types.values())
+    )
 
 
 def _check_maps(maps: Mapping[str, IndexingMap]) -> None:
@@ -374,19 +374,12 @@ def _check_maps(maps: Mapping[str, IndexingMap]) -> None:
             )
 
 
-def seen_dtype(dtype: str, wide: str) -> str:
-    """The type in which an epilogue sees an operand's elements."""
-    if dtype in dtypes.FLOATS:
-        return wide
-    return "int32" if dtype in ("int8", "int16", "uint8", "uint16") else dtype
-
-
 def _epilogue(
     types: Mapping[str, TensorType], others: Mapping[str, TensorType], region: RegionLike | None
 ) -> Region | None:
     if region is None:
         return None
-    sums, wide = _accumulator(types), _wide(types)
-    seen = [sums, *(seen_dtype(one.dtype, wide) for one in others.values())]
+    sums, wide = _accumulator(types), wide_dtype(types.values())
+    seen = [sums, *(epilogue_dtype(one.dtype, wide) for one in others.values())]
     yields = wide if types["result"].dtype in dtypes.FLOATS else sums
     return trace(_NAME, region, seen, yields)

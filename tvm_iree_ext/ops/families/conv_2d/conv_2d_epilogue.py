@@ -6,10 +6,10 @@ from dataclasses import replace
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType, shape_text
+from tvm_iree_ext.ops.base.compute_dtypes import epilogue_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import RegionLike, trace
-from tvm_iree_ext.ops.families.contraction.contraction import seen_dtype
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 
 _RANK = 4
@@ -43,7 +43,7 @@ def with_epilogue(
         types[name], maps[name] = _broadcast(op, name, kind, result)
     region = None
     if epilogue is not None:
-        seen = [sums, *(seen_dtype(one.dtype, wide) for one in types.values())]
+        seen = [sums, *(epilogue_dtype(one.dtype, wide) for one in types.values())]
         yields = wide if op.result_dtype in dtypes.FLOATS else sums
         region = trace(op.name, epilogue, seen, yields)
     return replace(op, others=types, maps=maps, epilogue=region)

@@ -26,6 +26,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.shapes import unused
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
 
 _NAME = "iree_linalg_ext.custom_op"
@@ -221,4 +222,5 @@ def _extents(
     for dim in range(loops):
         if f"d{dim}" not in found:
             raise OpError(f"{_NAME}: d{dim} appears in no indexing map, so it has no extent")
-    return {name: name if extent == "?" else extent for name, extent in found.items()}
+    taken = found.values()
+    return {name: unused(name, taken) if e == "?" else e for name, e in found.items()}

@@ -42,6 +42,7 @@ from tvm import ir, tirx
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.compute_dtypes import wide_dtype
 from tvm_iree_ext.ops.base.maps import IndexingMap, parse_maps
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, resolve_extents, whole_number
@@ -74,7 +75,7 @@ class ExpReduction(Op):
     @property
     def compute_dtype(self) -> str:
         """The type in which floats are computed."""
-        return _wide([*self.inputs, *self.outputs])
+        return wide_dtype([*self.inputs, *self.outputs])
 
     @cached_property
     def signature(self) -> Signature:
@@ -207,7 +208,7 @@ def exp_reduction(
     ins = [
         as_tensor(_NAME, f"input{i}", one, dtype, every, least=0) for i, one in enumerate(inputs)
     ]
-    fallback = output_dtype or _wide(ins)
+    fallback = output_dtype or wide_dtype(ins)
     outs = [
         as_tensor(_NAME, f"output{i}", one, fallback, every, least=0)
         for i, one in enumerate(outputs)
@@ -237,7 +238,7 @@ def exp_reduction(
     settled, extents = resolve_extents(_NAME, types, maps, {})
     _check_dims(maps, iterators, rescaled, len(outs))
 
-    compute = _wide([*ins, *outs])
+    compute = wide_dtype([*ins, *outs])
     elements = [compute if one.dtype in dtypes.FLOATS else one.dtype for one in (*ins, *outs)]
     regions = trace_several(_NAME, region, elements, elements[len(ins) :])
     op = ExpReduction(
@@ -252,10 +253,6 @@ def exp_reduction(
     )
     _check_yields(op)
     return op
-
-
-def _wide(types: Sequence[TensorType]) -> str:
-    return "float64" if any(one.dtype == "float64" for one in types) else "float32"
 
 
 def _rescaled(given: Sequence[int], outs: Sequence[TensorType]) -> tuple[int, ...]:

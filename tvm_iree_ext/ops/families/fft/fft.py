@@ -24,6 +24,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.shapes import named
 
 _NAME = "iree_linalg_ext.fft"
 
@@ -148,8 +149,7 @@ def _common_shape(types: Mapping[str, TensorType]) -> tuple[Extent, ...]:
             f" expected {shape_text(real.shape)} as for real"
         )
     pairs = zip(real.shape, imag.shape, strict=True)
-    settled = [b if isinstance(b, int) or a == "?" else a for a, b in pairs]
-    return tuple(f"d{axis}" if e == "?" else e for axis, e in enumerate(settled))
+    return named(tuple(b if isinstance(b, int) or a == "?" else a for a, b in pairs))
 
 
 def _check_stage(stage: object, length: Extent) -> None:

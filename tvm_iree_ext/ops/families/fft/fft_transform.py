@@ -20,6 +20,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.shapes import named
 
 _NAME = "tvm_iree_ext.fft_transform"
 
@@ -134,7 +135,7 @@ def fft_transform(
     if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
         raise OpError(f"{_NAME}: axis is {axis!r}; expected one of real {shape_text(shape)}")
     axis %= rank
-    shape = tuple(f"d{i}" if extent == "?" else extent for i, extent in enumerate(shape))
+    shape = named(shape)
     extent = shape[axis]
     if isinstance(extent, str):
         raise OpError(

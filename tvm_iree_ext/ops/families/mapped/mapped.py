@@ -26,7 +26,7 @@ from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.op import Op, operand_bytes
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
 from tvm_iree_ext.tir.region_size import check_size
 
@@ -146,7 +146,7 @@ def map_load(
     """
     name = "iree_linalg_ext.map_load"
     every = dtypes.FLOATS + dtypes.INTEGERS
-    other = _named("source", as_tensor(name, "source", source, dtype, every, least=0))
+    other = named_extents(as_tensor(name, "source", source, dtype, every, least=0), "source")
     domain = as_tensor(name, "output", output, other.dtype, every, least=0)
     for axis, extent in enumerate(domain.shape):
         if isinstance(extent, str) and extent not in other.shape:
@@ -175,18 +175,14 @@ def map_store(
     """
     name = "iree_linalg_ext.map_store"
     every = dtypes.FLOATS + dtypes.INTEGERS
-    domain = _named("input", as_tensor(name, "input", input, dtype, every, least=0))
+    domain = as_tensor(name, "input", input, dtype, every, least=0)
     if not domain.shape:
         raise OpError(f"{name}: input is a scalar; expected rank 1 or more")
-    other = _named("output", as_tensor(name, "output", output, domain.dtype, every, least=0))
+    other = as_tensor(name, "output", output, domain.dtype, every, least=0)
+    domain = named_extents(domain, "input", other.shape)
+    other = named_extents(other, "output", domain.shape)
     _check_dtypes(name, "input", domain, other)
     return Mapped(name, domain, other, _trace(name, region, domain, other, ("output", "mask")))
-
-
-def _named(name: str, kind: TensorType) -> TensorType:
-    """The type with names for unnamed extents: of where they stand."""
-    shape = (f"{name}{i}" if extent == "?" else extent for i, extent in enumerate(kind.shape))
-    return TensorType(tuple(shape), kind.dtype)
 
 
 def _check_dtypes(op: str, name: str, given: TensorType, output: TensorType) -> None:

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
+from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
@@ -58,7 +59,7 @@ class Scatter(Op):
     @property
     def compute_dtype(self) -> str:
         """The type that the region computes in."""
-        return region_dtype(self.dtype)
+        return computed_dtype(self.dtype)
 
     @property
     def replaces(self) -> bool:
@@ -101,11 +102,6 @@ class Scatter(Op):
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """None: there is no contraction."""
         return 0
-
-
-def region_dtype(dtype: str) -> str:
-    """The type that a region over elements of ``dtype`` computes in: half floats as float32."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 def scatter(
@@ -172,7 +168,7 @@ def scatter(
         check_mask(_NAME, mask_type, slices.batch)
         types["mask"] = TensorType(slices.batch, mask_type.dtype)
     types["original"] = TensorType(slices.full, element)
-    compute = region_dtype(element)
+    compute = computed_dtype(element)
     return Scatter(
         types=types,
         slices=slices,

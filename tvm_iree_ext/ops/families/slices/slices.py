@@ -12,12 +12,11 @@ tensor.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Shape, TensorType, shape_text
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base import shapes
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor
 
-INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 MASK_DTYPES = ("bool", "int8")
 OUT_OF_RANGE = ("skip", "error")
 
@@ -183,14 +182,13 @@ def _resolve(
         shape.append(extent)
 
     # An unnamed extent gets the name of where it stands.
-    named = [f"{slices_name}{i}" if extent == "?" else extent for i, extent in enumerate(shape)]
+    named = shapes.named(tuple(shape), slices_name, tensor)
     if rank > depth:
         tensor[depth:] = named[depth - rank :]
-    tensor = [f"{full_name}{dim}" if extent == "?" else extent for dim, extent in enumerate(tensor)]
     return Slices(
-        full=tuple(tensor),
-        batch=tuple(named[: len(batch)]),
-        window=tuple(named[len(batch) :]),
+        full=shapes.named(tuple(tensor), full_name, named),
+        batch=named[: len(batch)],
+        window=named[len(batch) :],
         dimension_map=tuple(dimension_map),
         depth_dim=depth_dim,
     )

@@ -30,18 +30,16 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.comparators import (
     PlainOrder,
-    check_dimension,
     comparator,
     plain_order,
     strict_companion,
 )
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
-from tvm_iree_ext.ops.base.shapes import agree, named
+from tvm_iree_ext.ops.base.shapes import agree, named, unused
 
 _NAME = "iree_linalg_ext.topk"
-INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,8 +210,12 @@ def settle(
         {"values": TensorType(one, dtype), "output_values": TensorType(other, dtype)},
         free=(dimension,),
     )
-    return {
-        name: TensorType(named(shapes[first], {dimension: f"{first}_"}), given.dtype)
-        for first, pair in (("values", inputs), ("output_values", outputs))
-        for name, given in pair.items()
-    }
+    taken = {extent for shape in shapes.values() for extent in shape}
+    types: dict[str, TensorType] = {}
+    for first, pair in (("values", inputs), ("output_values", outputs)):
+        shape = list(shapes[first])
+        if shape[dimension] == "?":
+            shape[dimension] = unused(f"{first}_d{dimension}", taken)
+        settled = named(tuple(shape), taken=taken)
+        types |= {name: TensorType(settled, given.dtype) for name, given in pair.items()}
+    return types

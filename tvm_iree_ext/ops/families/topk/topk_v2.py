@@ -24,9 +24,9 @@ from typing import Any
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.ops.base.comparators import comparator
-from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
+from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import RegionLike
-from tvm_iree_ext.ops.families.topk.topk import INDEX_DTYPES, Topk, check_best, check_values, settle
+from tvm_iree_ext.ops.families.topk.topk import Topk, check_best, check_values, settle
 
 _NAME = "iree_linalg_ext.topk_v2"
 

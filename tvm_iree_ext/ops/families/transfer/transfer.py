@@ -36,6 +36,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType, shape_text
 from tvm_iree_ext.ops.base.op import Op, operand_bytes
 from tvm_iree_ext.ops.base.operands import (
+    INDEX_DTYPES,
     OperandLike,
     as_tensor,
     as_vector,
@@ -49,7 +50,6 @@ Offset = int | Literal["operand"]
 OutOfRange = Literal["skip", "unchecked"]
 
 OUT_OF_RANGE = ("skip", "unchecked")
-INDEX_DTYPES = tuple(dtype for dtype in dtypes.INTEGERS if dtype != "bool")
 
 
 @dataclass(frozen=True, eq=False)
