@@ -20,7 +20,6 @@ from tvm_iree_ext.targets.cpu import cpu_features
 
 _PARALLEL_TILE = 64
 _REDUCTION_TILE = 256
-_SERIAL_BYTES = 64_000
 _ROWS, _VECTORS = 6, 2  # accumulators of a product
 
 
@@ -38,7 +37,7 @@ class CpuCustomOp(CpuRule):
             kind, extent = op.iterator_types[dim], op.extents[f"d{dim}"]
             if isinstance(extent, str) or extent > usual[kind]:
                 sizes[kind][f"d{dim}"] = usual[kind]
-        large = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        large = self.is_large(op)
         return LoweringConfig(
             workgroup_tile=sizes[IteratorType.PARALLEL],
             reduction_tile=sizes[IteratorType.REDUCTION],

@@ -34,8 +34,6 @@ from tvm_iree_ext.schedules.emit import Index, i64
 from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
-_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
-
 
 class CpuDistribution(CpuRule):
     """to_simt and to_simd on an LLVM CPU target."""
@@ -45,7 +43,7 @@ class CpuDistribution(CpuRule):
 
     def heuristic(self, op: Distribution, target: Target) -> LoweringConfig:
         """Rows of a lane's elements, or squares where lanes lie side by side in the whole."""
-        parallel, cores = op.bytes() > _SERIAL_BYTES, cpu_features(target).cores
+        parallel, cores = self.is_large(op), cpu_features(target).cores
         return strided_config(distribution_walk(op), item_bytes(op.dtype), cores, parallel)
 
     def lower(self, op: Distribution, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -66,7 +64,7 @@ class CpuToLayout(CpuRule):
 
     def heuristic(self, op: ToLayout, target: Target) -> LoweringConfig:
         """A task per core."""
-        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        parallel = self.is_large(op)
         cores = cpu_features(target).cores if parallel else 1
         return LoweringConfig(algorithm="copy", splits=cores, parallel=parallel)
 

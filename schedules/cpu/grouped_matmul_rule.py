@@ -29,7 +29,6 @@ from tvm_iree_ext.schedules.emit import held_index, i64, serial
 from tvm_iree_ext.schedules.shared.grouped_rows import GroupedRows
 from tvm_iree_ext.targets.cpu import cpu_features
 
-_SERIAL_FLOPS = 500_000  # as for contractions
 _FEW_ROWS = 16  # of a group on average: what is packed for them serves too few
 
 
@@ -71,7 +70,7 @@ class CpuGroupedMatmul(CpuRule):
         """The contraction's for an unknown number of rows; little is packed for few of them."""
         plan = GroupedPlan(op.full)
         features = cpu_features(target)
-        parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
+        parallel = self.is_large(op)
         config = panels_config(plan, features, parallel)
         rows, groups = plan.count((M,)), plan.count((G,))
         if rows is None or groups is None:

@@ -33,9 +33,6 @@ from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known,
 from tvm_iree_ext.schedules.shared.im2col_windows import segment_dims
 from tvm_iree_ext.targets.cpu import cpu_features
 
-# Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_BYTES = 1 << 18
-
 _UNROLLED_SEGMENTS = 16
 
 # What a task stores past the caches, at least: it waits at its end until all of that is written.
@@ -53,7 +50,7 @@ class CpuIm2col(CpuRule):
         return LoweringConfig(
             algorithm="segments",
             vector_lanes=cpu_features(target).lanes(item_bytes(op.input.dtype) * 8),
-            parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
+            parallel=self.is_large(op),
             streaming=streams(op, target, _longest_run(op)),
         )
 

@@ -32,7 +32,6 @@ from tvm_iree_ext.schedules.shared.slice_operands import static_count
 from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
-_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
 _TILE = 32  # rows and columns of a tile: so many cache lines of either tensor
 
 
@@ -44,7 +43,7 @@ class CpuMapped(CpuRule):
 
     def heuristic(self, op: Mapped, target: Target) -> LoweringConfig:
         """Tasks share the rows, or where these are few, the columns."""
-        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        parallel = self.is_large(op)
         cores = cpu_features(target).cores if parallel else 1
         rows = static_count(op.domain.shape[:-1])
         return LoweringConfig(

@@ -16,6 +16,7 @@ from tvm_iree_ext.ops.families.transfer.transfer_canonical import summable, summ
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, StridedLoops, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.strided_moves import (
     StridedMemory,
@@ -28,8 +29,6 @@ from tvm_iree_ext.schedules.emit import Expr, Index
 from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
-_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
-
 
 class CpuTransfer(CpuRule):
     """transfer_gather and transfer_scatter on an LLVM CPU target."""
@@ -40,7 +39,7 @@ class CpuTransfer(CpuRule):
     def heuristic(self, op: Transfer, target: Target) -> LoweringConfig:
         """Rows, or squares where the vector crosses the base's memory; on all cores if large."""
         dynamic = bool(op.signature.symbols) and not op.gathers  # the copy of a scatter's base
-        parallel = dynamic or op.bytes() > _SERIAL_BYTES
+        parallel = dynamic or outweighs_launch(self.name, op.bytes())
         cores = cpu_features(target).cores
         return strided_config(_static_walk(op), item_bytes(op.dtype), cores, parallel)
 

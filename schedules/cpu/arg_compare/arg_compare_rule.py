@@ -14,9 +14,6 @@ from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.shared.lines import held_dtype, static_lines
 from tvm_iree_ext.targets.cpu import cpu_features
 
-# Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_BYTES = 256 * 1024
-
 # Of a tile of columns: a row, the best so far and their positions fit into the L1 cache.
 _ROW_BYTES = 8 * 1024
 
@@ -52,7 +49,7 @@ class CpuArgCompare(CpuRule):
         outer, length, inner = static_lines(op.type.shape, op.dimension)
         held = item_bytes(held_dtype(op.type.dtype))
         lanes = min(features.lanes(held * 8), _MOST_LANES)
-        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        parallel = self.is_large(op)
         if inner != 1:
             tile = max(_ROW_BYTES // held // lanes, 1) * lanes
             if outer is not None and inner is not None:

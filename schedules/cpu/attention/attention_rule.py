@@ -30,9 +30,6 @@ from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 LANES, PAIRS, MATRIX, ROWS = "lanes", "pairs", "tiles", "rows"
 """The forms: pairs is lanes by an instruction that multiplies neighbours, tiles by one of tiles."""
 
-# Below this much work a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_FLOPS = 2_000_000
-
 # Accumulators of the lanes form by vector registers: scalars x vectors of query rows.  A step loads
 # as many as their sum, so the first tile, with the fewest loads a multiply-add, is the fastest; the
 # others fit fewer rows.
@@ -167,7 +164,7 @@ class CpuAttention(CpuRule):
             register_tile={"k2": rows, "n": rows, "m": vectors},
             vector_lanes=lanes,
             promote=promote,
-            parallel=_is_large(op),
+            parallel=self.is_large(op),
         )
 
     def _rows_config(self, op: Attention, features: CpuFeatures, lanes: int) -> LoweringConfig:
@@ -187,7 +184,7 @@ class CpuAttention(CpuRule):
             vector_lanes=lanes,
             promote=tuple(name for name in ("key", "value") if not _in_vectors(op, name, lanes)),
             splits=splits,
-            parallel=_is_large(op),
+            parallel=self.is_large(op),
             stages=1 if features.fetches_second else 2,
         )
 
@@ -296,10 +293,6 @@ def _static_count(op: Attention, role: str) -> int | None:
     if any(isinstance(op.extents[dim], str) for dim in op.dims[role]):
         return None
     return op.count(role)
-
-
-def _is_large(op: Attention) -> bool:
-    return bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
 
 
 def _in_vectors(op: Attention, name: str, lanes: int) -> bool:

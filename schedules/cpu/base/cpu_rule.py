@@ -8,6 +8,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import TuningSpace, around
+from tvm_iree_ext.schedules.cpu.base.parallel import SERIAL_WORK, outweighs_launch
 
 
 class CpuRule:
@@ -31,6 +32,13 @@ class CpuRule:
     def space(self, op: Any, target: Target) -> TuningSpace:
         """What lies around the heuristic's config; rules that know more say more."""
         return around(self.heuristic(op, target))
+
+    def is_large(self, op: Op) -> bool:
+        """Whether an op is worth threads: by its bytes or flops; where these are open, always."""
+        if op.signature.symbols:
+            return True
+        by_bytes = SERIAL_WORK[self.name].unit == "bytes"
+        return outweighs_launch(self.name, op.bytes() if by_bytes else op.flops())
 
     def check(self, config: LoweringConfig) -> "ConfigCheck":
         """The checks of ``config`` that name this rule."""

@@ -44,10 +44,6 @@ from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH, Regi
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
-# Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_FLOPS = 500_000
-
-
 # Rows up to which a kernel for any number of them has code of its own.
 _FEW_UNKNOWN = (1, 8)
 
@@ -66,7 +62,7 @@ class CpuContraction(CpuRule):
     def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
         features, plan = cpu_features(target), ContractionPlan(op)
-        parallel = bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS
+        parallel = self.is_large(op)
         return panels_config(plan, features, parallel)
 
     def space(self, op: Contraction, target: Target) -> TuningSpace:

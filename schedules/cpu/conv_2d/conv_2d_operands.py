@@ -20,11 +20,9 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, known, serial
-
-# Elements of a filter from which on it is packed or transformed by several threads.
-_PARALLEL_FILTER = 1 << 15
 
 
 class ConvLoops(ABC):
@@ -53,7 +51,7 @@ class ConvLoops(ABC):
     def over_filter(self, count: int) -> Any:
         """A loop over independent parts of the filter."""
         elements = self.depth * self.op.filters
-        parallel = self.config.parallel and elements > _PARALLEL_FILTER
+        parallel = self.config.parallel and outweighs_launch("cpu.conv_2d filter", elements)
         return (I.parallel if parallel else I.serial)(i64(0), i64(count))
 
     def over_tasks(

@@ -33,9 +33,6 @@ from tvm_iree_ext.schedules.cpu.products.register_tiles import (
 )
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
-# Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_FLOPS = 500_000
-
 # Pixels, or tiles of Winograd, of a task: the more, the less often the filter is read again, until
 # what the task holds outgrows the second cache.
 _MOST = {"im2col": 192, "winograd": 48}
@@ -172,7 +169,7 @@ class CpuConv2d(CpuRule):
             register_tile={"rows": tile.rows, "vectors": tile.vectors},
             vector_lanes=tile.lanes,
             splits=parts,
-            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
+            parallel=self.is_large(op),
         )
 
     def _depthwise(self, op: Conv2d, features: CpuFeatures, lanes: int) -> LoweringConfig:
@@ -188,7 +185,7 @@ class CpuConv2d(CpuRule):
             workgroup_tile={"pixels": lines * columns, "columns": columns},
             register_tile={"rows": features.vector_registers // 4, "vectors": 1},
             vector_lanes=lanes,
-            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
+            parallel=self.is_large(op),
         )
 
     def lower(self, op: Conv2d, target: Target, config: LoweringConfig) -> ir.IRModule:

@@ -13,6 +13,7 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_nests import Nests
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import KeyParts
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_tiles import CHAINS, Tiles
@@ -20,9 +21,6 @@ from tvm_iree_ext.schedules.emit import OperandView
 from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import ReductionPlan
 from tvm_iree_ext.targets.cpu import cpu_features
-
-# Below this many points a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_POINTS = 50_000
 
 # What the rows of a task accumulate in; more would not stay in the L2 cache.
 _STATE_BYTES = 256 * 1024
@@ -63,7 +61,7 @@ class CpuExpReduction(CpuRule):
             register_tile={"m": rows, "n": vectors},
             vector_lanes=lanes,
             splits=_splits(plan, tile_m, features.cores) if form == "tiles" else 1,
-            parallel=bool(op.signature.symbols) or points > _SERIAL_POINTS,
+            parallel=bool(op.signature.symbols) or outweighs_launch(self.name, points),
         )
 
     def space(self, op: ExpReduction, target: Target) -> TuningSpace:

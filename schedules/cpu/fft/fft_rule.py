@@ -13,14 +13,12 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of, goes_in_lanes, passes
 from tvm_iree_ext.schedules.cpu.fft.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft.fft_tasks import complex_length, transform_kernel
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import LARGEST_PRIME
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
-
-# Below this much memory a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_BYTES = 200_000
 
 
 class CpuFft(CpuRule):
@@ -32,7 +30,7 @@ class CpuFft(CpuRule):
     def heuristic(self, op: Fft, target: Target) -> LoweringConfig:
         """The target's vectors; threads where there is much to read."""
         lanes = cpu_features(target).lanes(item_bytes(op.compute_dtype) * 8)
-        large = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        large = self.is_large(op)
         return LoweringConfig(vector_lanes=lanes, parallel=large)
 
     def space(self, op: Fft, target: Target) -> TuningSpace:
@@ -51,7 +49,6 @@ class CpuFft(CpuRule):
         return ir.IRModule({op.entry: stage_kernel(op, config)})
 
 
-_SERIAL_FLOPS = 1_000_000
 # Of one task: each takes its memory anew.
 _TASK_POINTS = 8192
 # Fewer vectors of rows are not worth their transposes.
@@ -102,7 +99,7 @@ class CpuFftTransform(CpuRule):
             register_tile=tile,
             vector_lanes=lanes,
             splits=features.cores if shared else 1,
-            parallel=dynamic or op.flops() > _SERIAL_FLOPS,
+            parallel=dynamic or outweighs_launch(self.name, op.flops()),
         )
 
     def space(self, op: FftTransform, target: Target) -> TuningSpace:

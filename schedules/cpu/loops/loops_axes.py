@@ -7,11 +7,10 @@ from tvm import ir, tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
+from tvm_iree_ext.schedules.cpu.base.parallel import SERIAL_WORK, outweighs_launch
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis
 
-# Below so many simple steps a launch of threads costs more than it saves.
-_SERIAL_STEPS = 1 << 16
 _CHUNK = 1 << 12  # elements of a long line that one task takes
 _TASKS_PER_CORE = 4
 
@@ -29,13 +28,13 @@ def tasks(
     """
     total = emit.product([*(axis.count for axis in axes), within, cost])
     whole = known(total)
-    if not axes or (whole is not None and whole < _SERIAL_STEPS):
+    if not axes or (whole is not None and not outweighs_launch("cpu.loops", whole)):
         _nested(axes, {}, body)
         return
     if whole is not None:
         _shared(axes, cores, body)
         return
-    with I.If(i64(total) < _SERIAL_STEPS):
+    with I.If(i64(total) < SERIAL_WORK["cpu.loops"].most + 1):
         with I.Then():
             _nested(axes, {}, body)
         with I.Else():

@@ -15,9 +15,6 @@ from tvm_iree_ext.schedules.cpu.emit.streaming_stores import begins_parts, strea
 from tvm_iree_ext.schedules.cpu.pack.pack_kernel import PackedRun, pack_kernel, runs
 from tvm_iree_ext.targets.cpu import cpu_features
 
-# Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_BYTES = 1 << 18
-
 # A square of vectors is transposed in registers: beyond 16 they do not hold it.
 _LARGEST_SQUARE = 16
 
@@ -54,7 +51,7 @@ class CpuPack(CpuRule):
             algorithm=algorithm,
             workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
             vector_lanes=lanes,
-            parallel=bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES,
+            parallel=self.is_large(op),
             stages=2 if staged else 1,
             streaming=streaming,
         )

@@ -19,9 +19,6 @@ from tvm_iree_ext.schedules.cpu.scan.scan_rows import lanes_kernel, rows_kernel
 from tvm_iree_ext.schedules.shared.lines import held_dtype, static_lines
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
-# Below this many bytes a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_BYTES = 256 * 1024
-
 # A row of a tile of columns is read again one step later: it and the next fit into the L1 cache.
 _ROW_BYTES = 8 * 1024
 
@@ -58,7 +55,7 @@ class CpuScan(CpuRule):
         item = item_bytes(op.type.dtype)
         held_bits = item_bytes(held_dtype(op.type.dtype)) * 8
         lanes = min(features.shuffled_bits // held_bits, _MOST_LANES)
-        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        parallel = self.is_large(op)
         if inner != 1:
             lanes = features.lanes(held_bits)
             tile = max(_ROW_BYTES // item // lanes, 1) * lanes

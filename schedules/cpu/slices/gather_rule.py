@@ -20,7 +20,6 @@ from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.shared.slice_operands import SliceOperands, static_count
 from tvm_iree_ext.targets.cpu import cpu_features
 
-_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 
 
@@ -32,7 +31,7 @@ class CpuGather(CpuRule):
 
     def heuristic(self, op: Gather, target: Target) -> LoweringConfig:
         """A task per core; ``columns`` shares the runs of a slice, ``batch`` the slices."""
-        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        parallel = self.is_large(op)
         run = static_count(op.slices.window[max(op.slices.covered - 1, 0) :])
         large = run is not None and run * item_bytes(op.dtype) >= _COLUMN_BYTES
         return LoweringConfig(

@@ -36,7 +36,6 @@ from tvm_iree_ext.schedules.shared.slice_operands import SliceOperands, static_c
 from tvm_iree_ext.targets.cpu import cpu_features
 
 _ALGORITHMS = ("batch", "rows", "columns", "ranges")
-_SERIAL_BYTES = 128 * 1024  # below, a launch of the thread pool costs more than it brings
 _TILE = 1024  # batch positions whose addresses are found at once; they stay in the L1 cache
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 _BLOCK_BYTES = 4096  # rows owned in one piece: a page, or at least a cache line
@@ -53,7 +52,7 @@ class CpuScatter(CpuRule):
 
     def heuristic(self, op: Scatter, target: Target) -> LoweringConfig:
         """Tasks for all cores, by the algorithm that shares the updates best."""
-        parallel = bool(op.signature.symbols) or op.bytes() > _SERIAL_BYTES
+        parallel = self.is_large(op)
         cores = cpu_features(target).cores if parallel else 1
         window = static_count(op.slices.window)
         item = item_bytes(op.dtype)

@@ -11,15 +11,13 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.sort.sort_columns import columns_kernel
 from tvm_iree_ext.schedules.cpu.sort.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.cpu.sort.sort_network import network_kernel, shows_ties
 from tvm_iree_ext.schedules.cpu.sort.sort_quick import quick_kernel
 from tvm_iree_ext.schedules.cpu.sort.sort_radix import radix_kernel
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
-
-# Below this many elements a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_ELEMENTS = 4096
 
 # A line of so many elements and more is sorted by all cores.
 _LONG = 32768
@@ -69,7 +67,9 @@ class CpuSort(CpuRule):
         features = cpu_features(target)
         length = op.shape[op.dimension]
         widest = max(item_bytes(dtype) for dtype in op.dtypes)
-        parallel = bool(op.signature.symbols) or math.prod(_numbers(op.shape)) >= _SERIAL_ELEMENTS
+        parallel = bool(op.signature.symbols) or outweighs_launch(
+            self.name, math.prod(_numbers(op.shape))
+        )
         lanes = features.lanes(max(widest, _PLACE_BYTES) * 8)
         in_columns = lanes > 1 and length in _COLUMNS and _suits_columns(op)
         # How many lines there will be is known only at the call: one alone would fill one lane.

@@ -15,13 +15,11 @@ from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.topk.topk_batches import batches_kernel, kept_rows
 from tvm_iree_ext.schedules.cpu.topk.topk_scan import scan_kernel
 from tvm_iree_ext.schedules.cpu.topk.topk_select import select_kernel
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
-
-# Below this many candidates a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_CANDIDATES = 16384
 
 # A line of so many candidates and more is walked by several cores.
 _LONG = 65536
@@ -105,7 +103,7 @@ class CpuTopk(CpuRule):
             register_tile=tile,
             vector_lanes=lanes,
             splits=splits,
-            parallel=total is None or total >= _SERIAL_CANDIDATES,
+            parallel=total is None or outweighs_launch(self.name, total),
         )
 
     def space(self, op: Topk, target: Target) -> TuningSpace:

@@ -19,9 +19,6 @@ from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
 )
 from tvm_iree_ext.targets.cpu import cpu_features
 
-# Below this many flops a launch of the thread pool (3 to 12 us) costs more than it brings.
-_SERIAL_FLOPS = 500_000
-
 # Tiles of a row that one task transforms where columns are transposed: a vector of them at least.
 _TILES = 8
 
@@ -51,7 +48,7 @@ class CpuWinograd(CpuRule):
             algorithm="channels",
             workgroup_tile=tile,
             vector_lanes=lanes,
-            parallel=bool(op.signature.symbols) or op.flops() > _SERIAL_FLOPS,
+            parallel=self.is_large(op),
         )
 
     def lower(self, op: Winograd, target: Target, config: LoweringConfig) -> ir.IRModule:
