@@ -11,6 +11,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
+from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
@@ -46,29 +47,30 @@ def random_case(
 ) -> tuple[ArgCompare, dict[str, Any]]:
     """Any rank, dimension, dtypes, comparator and kind of index; some extents may be symbols."""
 
-    def pick(options: tuple[Any, ...]) -> Any:
-        return options[rng.integers(len(options))]
-
     rank = int(rng.integers(1, 5))
     dimension = int(rng.integers(rank))
-    sizes = [pick(_COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
-    sizes[dimension] = pick(_LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 100_000))
+    sizes = [pick(rng, _COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
+    sizes[dimension] = (
+        pick(rng, _LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 100_000))
+    )
     if sizes[dimension] >= 1000:
         sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
     shape: tuple[Extent, ...] = tuple(
         f"n{axis}" if rng.random() < 0.15 and dynamic else size for axis, size in enumerate(sizes)
     )
-    dtype = pick(dtypes.FLOATS) if rng.random() < 0.6 else pick(dtypes.INTEGERS)
-    comparator = pick(_COMPARATORS) if rng.random() < 0.7 or dtype == "bool" else pick(_OTHERS)
+    dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.6 else pick(rng, dtypes.INTEGERS)
+    comparator = (
+        pick(rng, _COMPARATORS) if rng.random() < 0.7 or dtype == "bool" else pick(rng, _OTHERS)
+    )
     if "abs" in comparator and dtype.startswith("uint"):
         comparator = ">="
-    index_dtype = pick(("int32", "int32", "int64", *INDEX_DTYPES))
+    index_dtype = pick(rng, ("int32", "int32", "int64", *INDEX_DTYPES))
     keywords: dict[str, Any] = {"index_dtype": index_dtype}
     kind = rng.random()
     if kind < 0.3:
         keywords["input_index"] = shape
     elif kind < 0.7:
-        keywords["index_base"] = pick(("operand", 0, 100, -7, 2**40))
+        keywords["index_base"] = pick(rng, ("operand", 0, 100, -7, 2**40))
     op = make(TensorType(shape, dtype), comparator, dimension=dimension, **keywords)
     line = (*sizes[:dimension], *sizes[dimension + 1 :])
     operands: dict[str, Any] = {"input_value": _values(rng, tuple(sizes), dtype, comparator)}

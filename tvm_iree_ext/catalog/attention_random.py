@@ -8,6 +8,7 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
 from tvm_iree_ext.ops.families.attention.attention import Attention
 
@@ -45,10 +46,6 @@ def _leaky(score: Any) -> Any:
 
 
 _REGIONS = (*[None] * len(_TEXTS), *_TEXTS, _soft_cap, _leaky)
-
-
-def _pick(rng: Generator, options: tuple[Any, ...]) -> Any:
-    return options[rng.integers(len(options))]
 
 
 def random_case(rng: Generator, *, online: bool) -> tuple[Attention, dict[str, Any]]:
@@ -92,7 +89,7 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
 
     Not where a row's results may depend on what is hidden from it: see docs/attention.md.
     """
-    name = _pick(rng, ("query", "key") if op.band else ("query", "key", "value"))
+    name = pick(rng, ("query", "key") if op.band else ("query", "key", "value"))
     plain = name != "value" and op.region is None
     infinite = plain and rng.random() < 0.5
     array = operands[name]
@@ -100,7 +97,7 @@ def _spoil(rng: Generator, op: Attention, operands: dict[str, Any]) -> None:
 
 
 def _length(rng: Generator) -> int:
-    return int(rng.integers(1, _LONGEST)) if rng.random() < 0.04 else int(_pick(rng, _LENGTHS))
+    return int(rng.integers(1, _LONGEST)) if rng.random() < 0.04 else int(pick(rng, _LENGTHS))
 
 
 def _mask(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -113,30 +110,30 @@ def _mask(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 def _common(rng: Generator, online: bool) -> dict[str, Any]:
     keywords: dict[str, Any] = {
-        "scale": _pick(rng, (None, 0.5, -0.3, 1.0, "operand")),
-        "region": _pick(rng, _REGIONS),
-        "score_domain": _pick(rng, ("natural", "natural", "log2")),
+        "scale": pick(rng, (None, 0.5, -0.3, 1.0, "operand")),
+        "region": pick(rng, _REGIONS),
+        "score_domain": pick(rng, ("natural", "natural", "log2")),
     }
     if online and rng.random() < 0.4:
         for result in rng.permutation(["output_dtype", "max_dtype", "sum_dtype"])[:2]:
-            keywords[str(result)] = _pick(rng, _DTYPES)
+            keywords[str(result)] = pick(rng, _DTYPES)
     elif not online and rng.random() < 0.3:
-        keywords["output_dtype"] = _pick(rng, _DTYPES)
+        keywords["output_dtype"] = pick(rng, _DTYPES)
     return keywords
 
 
 def _types(rng: Generator) -> tuple[str, str, str]:
     """Dtypes of query, key, value: mostly one, sometimes three."""
-    one = _pick(rng, _DTYPES)
+    one = pick(rng, _DTYPES)
     if rng.random() < 0.8:
         return one, one, one
-    return _pick(rng, _DTYPES), _pick(rng, _DTYPES), _pick(rng, _DTYPES)
+    return pick(rng, _DTYPES), pick(rng, _DTYPES), pick(rng, _DTYPES)
 
 
 def _by_layout(rng: Generator, online: bool) -> Attention:
-    layout = _pick(rng, ("bhsd", "bshd"))
+    layout = pick(rng, ("bhsd", "bshd"))
     key_heads = int(rng.integers(1, 4))
-    heads = key_heads * _pick(rng, (1, 1, 2, 3))
+    heads = key_heads * pick(rng, (1, 1, 2, 3))
     batch: Extent = int(rng.integers(1, 4))
     rows: Extent = _length(rng)
     keys: Extent = _length(rng)
@@ -145,7 +142,7 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
             symbol if rng.random() < 0.6 else extent
             for symbol, extent in (("batch", batch), ("rows", rows), ("keys", keys))
         )
-    width, columns = _pick(rng, _WIDTHS), _pick(rng, _WIDTHS)
+    width, columns = pick(rng, _WIDTHS), pick(rng, _WIDTHS)
 
     def shape(head_count: int, length: Extent, last: int) -> tuple[Extent, ...]:
         by_letter = {"b": batch, "h": head_count, "s": length, "d": last}
@@ -157,11 +154,11 @@ def _by_layout(rng: Generator, online: bool) -> Attention:
         full: tuple[Extent, ...] = (batch, heads if rng.random() < 0.8 else "heads", rows, keys)
         full = full[-int(rng.integers(1, 5)) :]
         mask_shape = tuple(1 if rng.random() < 0.3 else extent for extent in full)
-        keywords["mask"] = TensorType(mask_shape, _pick(rng, _MASKS))
+        keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
     if rng.random() < 0.4:
-        keywords["causal"] = _pick(rng, (True, "upper_left", "lower_right"))
+        keywords["causal"] = pick(rng, (True, "upper_left", "lower_right"))
     if rng.random() < 0.2:
-        keywords["window"] = _pick(rng, (0, 5, (3, None), (None, 2), (17, 1)))
+        keywords["window"] = pick(rng, (0, 5, (3, None), (None, 2), (17, 1)))
     q, k, v = _types(rng)
     make = ops.online_attention if online else ops.attention
     return make(
@@ -184,7 +181,7 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
         if several:
             extents.append(int(rng.integers(1, 6)))
         elif role in ("k1", "n"):
-            extents.append(_pick(rng, _WIDTHS))
+            extents.append(pick(rng, _WIDTHS))
         else:
             extents.append(_length(rng))
     if rng.random() < 0.3:
@@ -207,7 +204,7 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
         kept = [dim for dim in dims if rng.random() < 0.7] or dims[-1:]
         texts.append(_map_text(len(roles), kept))
         mask_shape = tuple(extents[dim] for dim in kept)
-        keywords["mask"] = TensorType(mask_shape, _pick(rng, _MASKS))
+        keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
     texts.append(operand("b", "m", "n")[0])
     if online:
         texts += [operand("b", "m")[0], operand("b", "m")[0]]

@@ -10,6 +10,7 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 
 Generator = np.random.Generator
@@ -68,13 +69,9 @@ _FORMS = (
 _ROUNDED = _Form("bmn", "bkn", "rounded")
 
 
-def _pick(rng: Generator, options: Any) -> Any:
-    return options[rng.integers(len(options))]
-
-
 def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
     """An op and operands that fit it; some extents of the op are symbols."""
-    forms = [_pick(rng, _FORMS) for _ in range(int(rng.choice([0, 1, 2, 2, 3])))]
+    forms = [pick(rng, _FORMS) for _ in range(int(rng.choice([0, 1, 2, 2, 3])))]
     if rng.random() < 0.1:
         forms = [_ROUNDED]
     roles, extents, sizes = _dims(rng, forms)
@@ -85,11 +82,11 @@ def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
             rng.shuffle(dims)
         return _map_text(len(roles), dims), TensorType(tuple(extents[d] for d in dims), dtype)
 
-    usual = _pick(rng, _DTYPES)
+    usual = pick(rng, _DTYPES)
     mixed = rng.random() < 0.2
 
     def dtype_of(given: str) -> str:
-        return given or (_pick(rng, _DTYPES) if mixed else usual)
+        return given or (pick(rng, _DTYPES) if mixed else usual)
 
     inputs = [operand("bmk", dtype_of(""))]
     places: list[int] = []
@@ -106,7 +103,7 @@ def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
         texts.append(_renamed(form.text, names))
     region: Any = texts if rng.random() < 0.5 else ", ".join(texts)
     if forms == [_ROUNDED]:
-        region = _rounding(_pick(rng, ("float16", "bfloat16")))
+        region = _rounding(pick(rng, ("float16", "bfloat16")))
     op = ops.exp_reduction(
         [kind for _, kind in inputs],
         [kind for _, kind in outputs],
@@ -114,7 +111,7 @@ def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
         iterator_types=["reduction" if role in "kl" else "parallel" for role in roles],
         exp_reduced_operands=[j for j, form in enumerate(forms, 1) if form.rescaled],
         region=region,
-        score_domain=_pick(rng, ("log2", "log2", "natural")),
+        score_domain=pick(rng, ("log2", "log2", "natural")),
     )
     operands = {}
     for one in op.signature.arguments:
@@ -153,7 +150,7 @@ def _dims(rng: Generator, forms: list[_Form]) -> tuple[list[str], list[Extent], 
     numbers = []
     for role in roles:
         several = roles.count(role) > 1
-        numbers.append(int(rng.integers(1, 6)) if several else int(_pick(rng, choices[role])))
+        numbers.append(int(rng.integers(1, 6)) if several else int(pick(rng, choices[role])))
     if rng.random() < 0.1 and "k" in roles:
         numbers[roles.index("k")] = int(rng.integers(1, _LONGEST))
     symbolic = rng.random() < 0.3
@@ -175,16 +172,16 @@ def _values(rng: Generator, name: str, shape: tuple[int, ...], dtype: str) -> np
         return np.asarray(rng.integers(low, 20, shape)).astype(kind)
     values = np.asarray(rng.standard_normal(shape))
     if name == "input0":
-        values = values * _pick(rng, (1.0, 1.0, 30.0))
+        values = values * pick(rng, (1.0, 1.0, 30.0))
         if rng.random() < 0.3:
-            values = np.where(rng.random(shape) < _pick(rng, (0.2, 0.9)), -np.inf, values)
+            values = np.where(rng.random(shape) < pick(rng, (0.2, 0.9)), -np.inf, values)
         if rng.random() < 0.1 and values.size:
-            values.flat[rng.integers(values.size)] = _pick(rng, (np.nan, np.inf))
+            values.flat[rng.integers(values.size)] = pick(rng, (np.nan, np.inf))
     if name == "init0":
         fresh = -np.inf if rng.random() < 0.5 else float(ml_dtypes.finfo(kind).min)
         values = np.where(rng.random(shape) < 0.5, values, fresh)
         if rng.random() < 0.1 and values.size:
-            values.flat[rng.integers(values.size)] = _pick(rng, (np.nan, np.inf))
+            values.flat[rng.integers(values.size)] = pick(rng, (np.nan, np.inf))
     return np.asarray(values).astype(kind)
 
 

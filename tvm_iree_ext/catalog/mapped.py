@@ -11,6 +11,7 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.array_regions import FUNCTIONS
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
+from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 
@@ -46,21 +47,17 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     return {"output": reference.map_store(operands["input"], operands["output_init"], function)}
 
 
-def _pick(rng: Generator, options: tuple[Any, ...]) -> Any:
-    return options[rng.integers(len(options))]
-
-
 def _permuted(rng: Generator) -> tuple[list[int], list[int], list[str]]:
     """Domain, other tensor, and a place that is a permutation, flipped, shifted or spread."""
     rank = int(rng.integers(1, 4))
-    domain = [int(_pick(rng, (1, 2, 5, 7, 16, 31, 33, 40))) for _ in range(rank)]
+    domain = [int(pick(rng, (1, 2, 5, 7, 16, 31, 33, 40))) for _ in range(rank)]
     if np.prod(domain) > 3000:
         domain = [min(extent, 12) for extent in domain]
     other: list[int] = []
     place: list[str] = []
     for dim in rng.permutation(rank):
         extent = domain[dim]
-        shift, scale = int(rng.integers(-4, 5)), int(_pick(rng, (1, 1, 1, -1, 2, 3, -2)))
+        shift, scale = int(rng.integers(-4, 5)), int(pick(rng, (1, 1, 1, -1, 2, 3, -2)))
         if scale < 0:
             shift += extent - 1
         place.append(f"{scale} * arg{dim} + {shift}" if (scale, shift) != (1, 0) else f"arg{dim}")
@@ -108,10 +105,10 @@ _DTYPES = (*dtypes.FLOATS, *dtypes.INTEGERS)
 def random_load(rng: Generator) -> tuple[Mapped, dict[str, Any]]:
     """An op and operands that fit it."""
     _, domain, other_shape, other, place = _case(rng)
-    dtype = _pick(rng, _DTYPES)
-    padding = _pick(rng, ("0", "1") if dtype != "bool" else ("0 > 1", "1 > 0"))
+    dtype = pick(rng, _DTYPES)
+    padding = pick(rng, ("0", "1") if dtype != "bool" else ("0 > 1", "1 > 0"))
     if dtype == "float32" and rng.random() < 0.5:
-        padding = _pick(rng, ("-2.5", "select(arg0 > 3, 1.0, 2.0)"))
+        padding = pick(rng, ("-2.5", "select(arg0 > 3, 1.0, 2.0)"))
     output: tuple[Extent, ...] = tuple(domain)
     if isinstance(other_shape[0], str) and rng.random() < 0.5 and domain[0] == other[0]:
         output = (other_shape[0], *domain[1:])
@@ -124,8 +121,8 @@ def random_load(rng: Generator) -> tuple[Mapped, dict[str, Any]]:
 def random_store(rng: Generator) -> tuple[Mapped, dict[str, Any]]:
     """An op and operands that fit it; no two elements go to one place."""
     domain_shape, domain, other_shape, other, place = _case(rng)
-    dtype = _pick(rng, _DTYPES)
-    mask = _pick(rng, ("1 > 0", "1 > 0", "arg0 > 2", "(arg0 + 1) % 3 > 0"))
+    dtype = pick(rng, _DTYPES)
+    mask = pick(rng, ("1 > 0", "1 > 0", "arg0 > 2", "(arg0 + 1) % 3 > 0"))
     op = ops.map_store(
         TensorType(domain_shape, dtype), TensorType(other_shape, dtype), ", ".join([*place, mask])
     )

@@ -10,6 +10,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.scan import Scan
 
@@ -89,21 +90,20 @@ def _finite(array: np.ndarray) -> np.ndarray:
 def random_case(rng: Generator) -> tuple[Scan, dict[str, Any]]:
     """Any rank, dimension, dtype and region; some extents are symbols."""
 
-    def pick(options: tuple[Any, ...]) -> Any:
-        return options[rng.integers(len(options))]
-
     rank = int(rng.integers(1, 5))
     dimension = int(rng.integers(rank))
-    sizes = [pick(_COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
-    sizes[dimension] = pick(_LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 300_000))
+    sizes = [pick(rng, _COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
+    sizes[dimension] = (
+        pick(rng, _LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 300_000))
+    )
     if sizes[dimension] >= 1000:
         sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
     shape: list[Extent] = [
         f"n{axis}" if rng.random() < 0.15 else size for axis, size in enumerate(sizes)
     ]
-    dtype = pick(dtypes.FLOATS) if rng.random() < 0.5 else pick(dtypes.INTEGERS)
+    dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.5 else pick(rng, dtypes.INTEGERS)
     kind = "float" if dtype in dtypes.FLOATS else "bool" if dtype == "bool" else "integer"
-    region = _LAST if kind != "bool" and rng.random() < 0.1 else pick(_REGIONS[kind])
+    region = _LAST if kind != "bool" and rng.random() < 0.1 else pick(rng, _REGIONS[kind])
     op = ops.scan(
         TensorType(tuple(shape), dtype),
         region,

@@ -9,6 +9,7 @@ import numpy as np
 from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
@@ -34,10 +35,6 @@ _LAST = (1, 1, 2, 3, 7, 8, 15, 16, 17, 33, 64, 65, 130)
 _BATCH = (1, 2, 3, 5, 16, 17, 40, 97)
 
 
-def _pick(rng: Generator, options: tuple[Any, ...]) -> Any:
-    return options[rng.integers(len(options))]
-
-
 @dataclass(frozen=True)
 class _Shapes:
     """Extents as numbers, and as the op gets them: some are symbols."""
@@ -59,13 +56,13 @@ def _shapes(rng: Generator, covers: bool) -> _Shapes:
     rank = depth + int(rng.integers(0, 3))
     full = [int(rng.integers(1, 12)) for _ in range(rank)]
     if rng.random() < 0.3:
-        full[0] = _pick(rng, (37, 64, 200))
+        full[0] = pick(rng, (37, 64, 200))
     if rank > depth:
-        full[-1] = _pick(rng, _LAST)
+        full[-1] = pick(rng, _LAST)
     covered = int(rng.integers(0, depth + 1)) if covers and rng.random() < 0.4 else 0
     starts = full[depth - covered : depth]
     window = [int(rng.integers(1, extent + 1)) for extent in starts] + full[depth:]
-    batch = [_pick(rng, _BATCH)] if rng.random() < 0.7 else [int(rng.integers(1, 6)), 4]
+    batch = [pick(rng, _BATCH)] if rng.random() < 0.7 else [int(rng.integers(1, 6)), 4]
     if rng.random() < 0.1:
         batch = []
     depth_dim = depth > 1 or not batch or rng.random() < 0.5
@@ -99,7 +96,7 @@ def _indices(
         points[:] = points[0]  # all on one place
     if rng.random() < 0.5:
         wrong = rng.random(points.shape) < 0.15
-        far = _pick(rng, (0, 1, 100, 2**31 - 1, 2**63 - 1))
+        far = pick(rng, (0, 1, 100, 2**31 - 1, 2**63 - 1))
         info = np.iinfo(dtype)
         high = min(far, info.max) if far else starts[0]
         points = np.where(wrong, np.where(rng.random(points.shape) < 0.5, high, -1), points)
@@ -127,7 +124,7 @@ def _values(rng: Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 def _mask(rng: Generator, shape: tuple[int, ...]) -> np.ndarray | None:
-    kind = _pick(rng, (None, None, "bool", "int8"))
+    kind = pick(rng, (None, None, "bool", "int8"))
     if kind is None:
         return None
     values = rng.integers(-3, 4, shape) if kind == "int8" else rng.random(shape) < 0.7
@@ -140,7 +137,7 @@ def _arguments(
     """Shapes, operands that scatter and gather share, and keywords that say what they are."""
     shapes = _shapes(rng, covers)
     dimension_map = tuple(int(dim) for dim in rng.permutation(shapes.depth))
-    index_dtype = _pick(rng, (*INDEX_DTYPES, "int32", "int64"))
+    index_dtype = pick(rng, (*INDEX_DTYPES, "int32", "int64"))
     operands = {"indices": _indices(rng, shapes, dimension_map, index_dtype, unique)}
     depth: tuple[Extent, ...] = (shapes.depth,) if shapes.depth_dim else ()
     batch = shapes.of("batch", shapes.batch)
@@ -157,7 +154,7 @@ def _arguments(
 
 def random_scatter(rng: Generator) -> tuple[Scatter, dict[str, Any]]:
     """An op and operands that fit it."""
-    dtype = _pick(rng, _DTYPES)
+    dtype = pick(rng, _DTYPES)
     unique = bool(rng.random() < 0.5)
     shapes, operands, keywords = _arguments(rng, dtype, unique)
     slices = shapes.of("batch", shapes.batch) + shapes.of("window", shapes.window)
@@ -176,13 +173,13 @@ def random_scatter(rng: Generator) -> tuple[Scatter, dict[str, Any]]:
 
 def _region(rng: Generator, dtype: str) -> str:
     if dtype in dtypes.FLOATS:
-        return _pick(rng, _FLOAT_REGIONS)
-    return _pick(rng, _BITS if dtype == "bool" else (*_BITS, *EXACT_REGIONS))
+        return pick(rng, _FLOAT_REGIONS)
+    return pick(rng, _BITS if dtype == "bool" else (*_BITS, *EXACT_REGIONS))
 
 
 def random_gather(rng: Generator) -> tuple[Gather, dict[str, Any]]:
     """An op and operands that fit it."""
-    dtype = _pick(rng, _DTYPES)
+    dtype = pick(rng, _DTYPES)
     has_init = bool(rng.random() < 0.5)
     shapes, operands, keywords = _arguments(rng, dtype, unique=False, covers=has_init)
     if has_init:

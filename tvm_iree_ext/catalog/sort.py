@@ -9,9 +9,9 @@ from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
+from tvm_iree_ext.catalog.base.random_arrays import pick
 from tvm_iree_ext.catalog.base.random_comparators import (
     comparator,
-    pick,
     random_elements,
     region_text,
 )

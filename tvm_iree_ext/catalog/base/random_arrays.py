@@ -1,5 +1,6 @@
-"""Random operands."""
+"""Random operands of any element type."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -7,9 +8,9 @@ import numpy as np
 from tvm_iree_ext.base import dtypes
 
 
-def pick(rng: np.random.Generator, options: tuple[Any, ...]) -> Any:
+def pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
     """One of ``options``."""
-    return options[rng.integers(len(options))]
+    return options[int(rng.integers(len(options)))]
 
 
 def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:

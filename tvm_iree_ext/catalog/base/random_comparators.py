@@ -11,11 +11,6 @@ from tvm_iree_ext.ops.base.comparators import region_dtype
 from tvm_iree_ext.ops.base.regions import Region
 
 
-def pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
-    """One of some options."""
-    return options[int(rng.integers(len(options)))]
-
-
 def comparator(op: str, region: Region, kinds: Sequence[str]) -> Callable[..., Any]:
     """A comparator over arrays, which sees elements in the types in which a kernel does."""
     call = numpy_region(op, region)
