@@ -3,7 +3,6 @@
 import dataclasses
 import math
 import re
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,13 +15,6 @@ from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of, passes
 from tvm_iree_ext.schedules.cpu.fft.fft_rule import CpuFftTransform
-from tvm_iree_ext.schedules.shared.fft.fft_codelets import (
-    CodeletRegisters,
-    dft,
-    root,
-    turned_dft,
-    turned_roots,
-)
 from tvm_iree_ext.targets.cpu import cpu_features
 from tvm_iree_ext.targets.host import obstacle
 from tvm_iree_ext.targets.names import make_target
@@ -308,38 +300,6 @@ def test_passes_and_columns_of_few_registers():
     assert columns_of(1 << 18, 8, 8)[0] == 512
 
 
-@pytest.mark.parametrize("count", range(1, 33))
-def test_codelets_are_transforms(count):
-    if passes(count, 32) is None:
-        return
-
-    class Numbers(CodeletRegisters):
-        """Registers that hold numbers."""
-
-        def const(self, value):
-            return value
-
-        def keep(self, value):
-            return value
-
-        def negative(self, x):
-            return -x
-
-    points = [complex(x, y) for x, y in RNG.standard_normal((count, 2))]
-    parts_of_points = [(z.real, z.imag) for z in points]
-    for turn in (Fraction(0), Fraction(1, 4), Fraction(123, 10000), Fraction(-7, 3)):
-        got = dft(Numbers(1, "float64"), parts_of_points, turn)
-        turned = np.array(points) * np.exp(-2j * np.pi * float(turn % 1) * np.arange(count))
-        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(turned), atol=1e-12)
-    w = np.exp(-2j * np.pi * 0.0123)
-    if count > 1 and count & (count - 1) == 0:
-        roots = [w**p * root(q, m) for p, q, m in turned_roots(count)]
-        parts = [[(z.real, z.imag) for z in some] for some in (points, roots)]
-        got = turned_dft(Numbers(1, "float64"), *parts)
-        turned = np.array(points) * w ** np.arange(count)
-        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(turned), atol=1e-12)
-
-
 @pytest.mark.parametrize(
     ("length", "change", "message"),
     [
@@ -369,16 +329,6 @@ def test_refuses_rows_that_are_not_contiguous():
     config = dataclasses.replace(RULE.heuristic(op, target), algorithm="row")
     with pytest.raises(ScheduleError, match="'row' needs the axis to be the innermost"):
         RULE.lower(op, target, config)
-
-
-def test_roots_of_unity_are_right_to_an_ulp():
-    pi = np.arctan(np.longdouble(1)) * 4
-    for order in (1, 2, 3, 8, 97, 1024):
-        turns = np.arange(2 * order)
-        got = np.array([root(int(turn), order) for turn in turns])
-        assert np.abs(got - np.exp(-2j * pi * turns / order)).max() < 2.2e-16
-    assert root(1, 4) == -1j
-    assert root(3, 6) == -1
 
 
 def test_rows_that_leave_vectors_empty_go_in_lanes():

@@ -4,7 +4,6 @@ from random import Random
 import numpy as np
 import pytest
 from random_layout import random_pair
-from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
@@ -18,7 +17,6 @@ from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import (
 )
 from tvm_iree_ext.schedules.gpu.collectives.through_shared import plan_staging
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import LaneRegisters, WorkgroupIds
-from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_condition, lane_table
 from tvm_iree_ext.simulator import device_functions, simulate
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.targets.names import make_target
@@ -160,14 +158,6 @@ def test_boxes_follow_the_registers():
     assert (staging.shape, staging.box) == ((32, 64), (16, 64))
 
 
-def test_registers_that_do_not_lie_side_by_side_move_alone():
-    buffer = tirx.decl_buffer((4, 2), "float16", scope="local")
-    pairs = LaneRegisters(buffer, lambda register: [register // 2, register % 2])
-    assert pairs.run(8, 4) == 2
-    assert LaneRegisters(buffer, lambda register: [register % 4, register // 4]).run(8, 4) == 1
-    assert LaneRegisters(buffer).run(6, 8) == 2
-
-
 def test_replicas_write_shared_memory_once():
     source = NestedLayout((1,), (1,), (1,), (4,), (2,), (0,), (2,))  # lanes 1, 3, ... are replicas
     taken, _, simulation = converted(source, source, (2, 32), "int32", through_shared_memory=True)
@@ -181,39 +171,3 @@ def test_shuffles_compile_to_lane_exchanges():
     assembly = compile_device(func, GFX942).assembly
     assert assembly.count("ds_bpermute_b32") == 7
     assert "scratch_" not in assembly
-
-
-LANES = np.arange(32)
-TABLES = {
-    "a constant": (np.full(32, 7), "7"),
-    "the lane": (LANES, "lane"),
-    "digits": (LANES // 2 % 4 * 5 + 1, "1 + lane // 2 % 4 * 5"),
-    "xor": (LANES ^ 19, "19 ^ lane"),
-    "bits": (np.array([3, 1, 4, 1, 5, 9, 2, 6] * 4), None),
-}
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_tables_of_lanes_become_short_expressions(name):
-    values, text = TABLES[name]
-    lane = tirx.Var("lane", "int32")
-    assert text in (None, str(lane_table(values[None], tirx.const(0, "int32"), lane)))
-    values = np.stack([values, values[::-1], values])  # of three subgroups
-    for table in (values, values[:1], values[:2]):
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            I.func_name("table")
-            out = I.arg("out", I.Buffer(table.shape, "int32"))
-            with (
-                I.launch_thread("blockIdx.x", 1),
-                I.launch_thread("threadIdx.y", len(table)) as subgroup,
-                I.launch_thread("threadIdx.x", 32) as lane,
-            ):
-                I.buffer_store(out, lane_table(table, subgroup, lane), [subgroup, lane])
-        (kernel,) = device_functions(lower_device(builder.get(), SM_80))
-        found = np.zeros(table.shape, np.int32)
-        simulate(kernel, [found]).check()
-        np.testing.assert_array_equal(found, table)
-
-
-def test_a_condition_that_always_holds_is_none():
-    assert lane_condition(np.ones((2, 4)), None, None) is None
