@@ -17,7 +17,7 @@ SMALL = {
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("bits", [128, 256])
 def test_every_stage_means_what_the_first_means(name, bits, same):
-    first, *others = vector.stages(SMALL[name](), patterns.Registers(bits, bits))
+    first, *others = vector.stages(SMALL[name](), patterns.RegisterWidths(bits, bits))
     assert first.name == "source"
     for stage in others:
         same(first.program, stage.program)
@@ -50,7 +50,7 @@ def test_the_last_stage_has_1d_vectors_and_no_dead_op(program):
 
 @pytest.mark.parametrize(("bits", "lanes"), [(128, 4), (256, 8), (512, 16)])
 def test_registers_of_a_target_are_filled(bits, lanes):
-    *_, last = vector.stages(article_programs.dot(), patterns.Registers(bits, bits))
+    *_, last = vector.stages(article_programs.dot(), patterns.RegisterWidths(bits, bits))
     counts = last.counts
     assert counts["loop"] == {
         "transfer_read 4": 4 if lanes > 4 else 8,

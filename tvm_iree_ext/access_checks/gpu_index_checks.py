@@ -8,7 +8,7 @@ from tvm_iree_ext.access_checks.check_library import INDEX, access_of
 from tvm_iree_ext.simulator.base.findings import BOUNDS, some
 from tvm_iree_ext.simulator.base.lane_values import Value
 from tvm_iree_ext.simulator.base.workgroup_state import NOBODY
-from tvm_iree_ext.simulator.machine.workgroup import Workgroup
+from tvm_iree_ext.simulator.machine.workgroup import SimulatedWorkgroup
 from tvm_iree_ext.simulator.translation.lane_expressions import Expressions
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.simulator.translation.value_calls import extern
@@ -27,7 +27,13 @@ def _index(tr: Expressions, node: Any) -> Code:
 
 
 def _inside(
-    rt: Workgroup, index: Value, span: Value, extent: Value, number: int, mask: Any, statement: int
+    rt: SimulatedWorkgroup,
+    index: Value,
+    span: Value,
+    extent: Value,
+    number: int,
+    mask: Any,
+    statement: int,
 ) -> Any:
     if mask is NOBODY:
         return 0

@@ -135,7 +135,7 @@ def _whole(buffer: Any) -> Any:
     return buffer[tuple(slice(0, extent) for extent in buffer.shape)]
 
 
-class Lanes:
+class MmaLanes:
     """The lanes that run an implementation: ``threadIdx.x``, and ``threadIdx.y`` of several."""
 
     def __init__(self, mma: Mma, stack: ExitStack) -> None:
@@ -191,7 +191,7 @@ def load_functions(
         with I.sblock("root"), ExitStack() as stack:
             I.reads(_whole(source))
             I.writes(_whole(fragment))
-            lanes = Lanes(tile.mma, stack)
+            lanes = MmaLanes(tile.mma, stack)
             _, store = lanes.registers(fragment, operand)
             if by_ldmatrix:
                 form = nvidia.ldmatrix_form(operand, order)
@@ -215,7 +215,7 @@ def _pointer(source: Any, at: Sequence[Any], order: Ints) -> Any:
 
 
 def _runs(
-    operand: MmaOperand, lanes: Lanes, fastest: int, widest: int
+    operand: MmaOperand, lanes: MmaLanes, fastest: int, widest: int
 ) -> list[tuple[int, int, list[Any]]]:
     """First register, count and index of each access that moves a lane's registers."""
     length = run(operand, fastest)
@@ -281,7 +281,7 @@ def store_functions(tile: MmaTile, scope: str, widest: int) -> Functions:
         with I.sblock("root"), ExitStack() as stack:
             I.reads(_whole(fragment))
             I.writes(_whole(target))
-            lanes = Lanes(tile.mma, stack)
+            lanes = MmaLanes(tile.mma, stack)
             load, _ = lanes.registers(fragment, operand)
             fastest = order[-2] if tile.column_major else order[-1]
             for start, count, index in _runs(operand, lanes, fastest, widest):
@@ -314,7 +314,7 @@ def fill_functions(tile: MmaTile) -> Functions:
         with I.sblock("root"), ExitStack() as stack:
             I.reads()
             I.writes(_whole(fragment))
-            _, store = Lanes(tile.mma, stack).registers(fragment, operand)
+            _, store = MmaLanes(tile.mma, stack).registers(fragment, operand)
             count = min(operand.elements_per_lane, WIDEST_BYTES * 8 // dtype_bits(operand.dtype))
             for start in range(0, operand.elements_per_lane, count):
                 store(start, count, tirx.Broadcast(zero, count) if count > 1 else zero)
@@ -340,7 +340,7 @@ def multiply_functions(tile: MmaTile) -> Functions:
         buffers = header()
         with I.sblock("root"), ExitStack() as stack:
             product_accesses(buffers)
-            lanes = Lanes(mma, stack)
+            lanes = MmaLanes(mma, stack)
             registers = {
                 side: lanes.registers(buffer, operand)
                 for buffer, (side, operand) in zip(buffers, operands.items(), strict=True)

@@ -63,7 +63,7 @@ def registers_of_warpgroup(count: int, *, more: bool) -> None:
 
 
 @dataclass(frozen=True)
-class TensorMap:
+class TensorMapDescriptor:
     """What the tensor memory unit has to know of an array and of the boxes that it copies.
 
     Attributes:

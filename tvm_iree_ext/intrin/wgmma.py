@@ -232,7 +232,7 @@ def _multiply(tile: MmaTile, lhs: SharedOperand | None, rhs: SharedOperand) -> F
         a, b, acc = buffers = header()
         with I.sblock("root"), ExitStack() as stack:
             functions.product_accesses(buffers)
-            lanes = functions.Lanes(mma, stack)
+            lanes = functions.MmaLanes(mma, stack)
             _issue(tile, lhs, rhs, a, b, acc, lanes)
 
     return functions.make_function(description), functions.make_function(implementation)
@@ -265,7 +265,7 @@ def _issue(
     a: Any,
     b: Any,
     acc: Any,
-    lanes: functions.Lanes,
+    lanes: functions.MmaLanes,
 ) -> None:
     mma, operand = tile.mma, tile.operand("acc")
     load, store = lanes.registers(acc, operand)

@@ -7,7 +7,7 @@ from tvm_iree_ext.base.lazy import on_demand
 if TYPE_CHECKING:
     from tvm_iree_ext.simulator.access_picture import access_picture
     from tvm_iree_ext.simulator.base.findings import KINDS, Finding
-    from tvm_iree_ext.simulator.base.traffic import Access, Hardware
+    from tvm_iree_ext.simulator.base.traffic import Hardware, StatementTraffic
     from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
     from tvm_iree_ext.simulator.runs.simulated_ops import (
         simulate_function,
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS",
-    "Access",
     "Finding",
     "Hardware",
     "Simulation",
+    "StatementTraffic",
     "TensorMap",
     "access_picture",
     "device_functions",
@@ -38,7 +38,7 @@ __all__ = [
 
 _HOME = {
     "KINDS": "base.findings",
-    "Access": "base.traffic",
+    "StatementTraffic": "base.traffic",
     "Finding": "base.findings",
     "Hardware": "base.traffic",
     "Simulation": "simulated_launch",

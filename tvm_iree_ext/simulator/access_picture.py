@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from tvm_iree_ext.simulator.base.traffic import BANK_BYTES, Access, Hardware
+from tvm_iree_ext.simulator.base.traffic import BANK_BYTES, Hardware, StatementTraffic
 
 _MOST_SEGMENTS = 24
 
 
-def access_picture(access: Access, hardware: Hardware) -> str:
+def access_picture(access: StatementTraffic, hardware: Hardware) -> str:
     """An access in text: its costliest execution, by the lanes that are served together.
 
     Shared memory: a column for each bank, a row for each pass; a cell is the lane whose word it is,
@@ -19,7 +19,7 @@ def access_picture(access: Access, hardware: Hardware) -> str:
     return _segments(access, hardware)
 
 
-def _groups(access: Access, size: int) -> list[np.ndarray]:
+def _groups(access: StatementTraffic, size: int) -> list[np.ndarray]:
     """The lanes that take part, by groups of ``size``."""
     starts = range(0, len(access.addresses), size)
     groups = [np.arange(start, min(start + size, len(access.addresses))) for start in starts]
@@ -27,7 +27,7 @@ def _groups(access: Access, size: int) -> list[np.ndarray]:
     return [group for group in active if group.size]
 
 
-def _banks(access: Access, hardware: Hardware) -> str:
+def _banks(access: StatementTraffic, hardware: Hardware) -> str:
     width = access.access_bytes
     size = max(1, min(hardware.subgroup_size, BANK_BYTES * hardware.banks // width))
     rows: list[dict[int, str]] = []
@@ -48,7 +48,7 @@ def _banks(access: Access, hardware: Hardware) -> str:
     return "\n".join(lines)
 
 
-def _passes(access: Access, group: np.ndarray, banks: int) -> list[dict[int, str]]:
+def _passes(access: StatementTraffic, group: np.ndarray, banks: int) -> list[dict[int, str]]:
     """For each pass, the lane that each bank serves."""
     owners: dict[int, list[int]] = {}
     for lane in group:
@@ -66,7 +66,7 @@ def _passes(access: Access, group: np.ndarray, banks: int) -> list[dict[int, str
     ]
 
 
-def _segments(access: Access, hardware: Hardware) -> str:
+def _segments(access: StatementTraffic, hardware: Hardware) -> str:
     segment = hardware.segment_bytes
     (group, *_) = _groups(access, hardware.subgroup_size)
     used: dict[int, set[int]] = {}

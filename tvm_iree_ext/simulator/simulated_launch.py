@@ -14,13 +14,13 @@ from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.findings import Finding, Findings
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
-from tvm_iree_ext.simulator.base.traffic import Access, Hardware, Traffic
+from tvm_iree_ext.simulator.base.traffic import Hardware, StatementTraffic, Traffic
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
 from tvm_iree_ext.simulator.machine.strands import Stuck
-from tvm_iree_ext.simulator.machine.workgroup import Workgroup
+from tvm_iree_ext.simulator.machine.workgroup import SimulatedWorkgroup
 from tvm_iree_ext.simulator.translation.lane_statements import (
     TENSOR_MAP,
-    Parameter,
+    KernelParameter,
     Translation,
     translate,
 )
@@ -46,7 +46,7 @@ class Simulation:
     block: tuple[int, int, int]
     workgroups: int
     findings: list[Finding]
-    accesses: list[Access]
+    accesses: list[StatementTraffic]
     counts: dict[str, int]
     seconds: float
     hardware: Hardware
@@ -143,7 +143,7 @@ def simulate(
         for number, index in enumerate(chosen):
             if not all(0 <= i < extent for i, extent in zip(index, grid, strict=True)):
                 raise SimulationError(f"workgroup {index} is outside the grid {grid}")
-            rt = Workgroup(
+            rt = SimulatedWorkgroup(
                 index, number, block, traffic, findings, counts, memories, translation.ordered
             )
             try:
@@ -194,7 +194,7 @@ def _bound(
             if not isinstance(value, TensorMap):
                 raise SimulationError(
                     f"{translation.name}: {parameter.name} is {type(value).__name__}; expected a"
-                    " simt.TensorMap"
+                    " simulator.TensorMap"
                 )
             values.append(value)
             continue
@@ -214,7 +214,7 @@ def _bound(
     return values, memories
 
 
-def _memory(kernel: str, parameter: Parameter, array: Any, written: bool) -> SimulatedMemory:
+def _memory(kernel: str, parameter: KernelParameter, array: Any, written: bool) -> SimulatedMemory:
     kind = element_type(parameter.dtype)
     if not isinstance(array, np.ndarray) or not array.flags.c_contiguous:
         raise SimulationError(

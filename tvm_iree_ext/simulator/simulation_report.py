@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tvm_iree_ext.simulator.access_picture import access_picture
-from tvm_iree_ext.simulator.base.traffic import Access
+from tvm_iree_ext.simulator.base.traffic import StatementTraffic
 from tvm_iree_ext.simulator.simulated_launch import Simulation
 
 
@@ -38,9 +38,9 @@ def report_text(done: Simulation, *, pictures: Iterable[int] | None = ()) -> str
     return "\n".join(lines)
 
 
-def _grouped(accesses: Iterable[Access]) -> list[list[Access]]:
+def _grouped(accesses: Iterable[StatementTraffic]) -> list[list[StatementTraffic]]:
     """Accesses of one kind to one buffer by several statements, such as an unrolled loop's."""
-    groups: dict[Any, list[Access]] = {}
+    groups: dict[Any, list[StatementTraffic]] = {}
     for access in accesses:
         key = (access.buffer, access.store, access.access_bytes, access.worst)
         groups.setdefault(key, []).append(access)
@@ -53,11 +53,11 @@ def _found(done: Simulation) -> str:
     return "\n".join([f"{len(done.findings)} found", *map(str, done.findings)])
 
 
-def _title(access: Access) -> str:
+def _title(access: StatementTraffic) -> str:
     return f"{'store to' if access.store else 'load from'} {access.buffer} at {access.text}"
 
 
-def _row(group: list[Access]) -> str:
+def _row(group: list[StatementTraffic]) -> str:
     first, last = group[0], group[-1]
     total, ideal = (sum(getattr(access, name) for access in group) for name in ("total", "ideal"))
     where = f"[{first.statement}]" + (f"..[{last.statement}]" if len(group) > 1 else "")

@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
 from textwrap import dedent
-from typing import Protocol
 
-from tvm_iree_ext.vector.analysis import costs
+from tvm_iree_ext.vector.analysis.costs import VectorProcessor, contraction_tile
 from tvm_iree_ext.vector.analysis.op_counts import Counts, carried
 from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
@@ -31,7 +30,7 @@ from tvm_iree_ext.vector.ir.vector_types import bits
 from tvm_iree_ext.vector.ops.contract import REDUCTION
 from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, is_structured, nest_of
 from tvm_iree_ext.vector.patterns import (
-    Registers,
+    RegisterWidths,
     Tiling,
     canonicalize,
     decompose_slices,
@@ -132,20 +131,10 @@ _WHY = {
 }
 
 
-class Unit(costs.Unit, Protocol):
-    """What is asked of a processor; ``target.vectors`` has a table of them."""
-
-    @property
-    def bits(self) -> int:
-        """Of a vector register."""
-
-    @property
-    def memory_bits(self) -> int:
-        """What one instruction loads or stores."""
-
-
 def stages(
-    program: Program, target: Registers | Unit | None = None, tiling: Tiling | None = None
+    program: Program,
+    target: RegisterWidths | VectorProcessor | None = None,
+    tiling: Tiling | None = None,
 ) -> Iterator[Stage]:
     """The program after each pattern, in order.
 
@@ -158,10 +147,10 @@ def stages(
     Raises:
         VectorError: where a pattern does not apply, such as to an extent that is not known.
     """
-    if target is None or isinstance(target, Registers):
-        registers = target or Registers()
+    if target is None or isinstance(target, RegisterWidths):
+        registers = target or RegisterWidths()
     else:
-        registers = Registers(target.bits, target.memory_bits)
+        registers = RegisterWidths(target.bits, target.memory_bits)
     tiles = tiling or tiling_of(program, target or registers)
     steps: dict[str, Callable[[Program], Program]] = {
         "tiled": lambda p: tile(p, tiles),
@@ -203,7 +192,7 @@ _GROUP, _WINDOW_GROUP = (8, 32), (4, 4, 32)
 _ROWS, _COLUMNS, _STEP = 4, 2, 4
 
 
-def tiling_of(program: Program, target: Registers | Unit) -> Tiling:
+def tiling_of(program: Program, target: RegisterWidths | VectorProcessor) -> Tiling:
     """Tiles for the last result of a program.
 
     For a width of registers they are the article's: some rows of one register each.  For a
@@ -223,11 +212,11 @@ def tiling_of(program: Program, target: Registers | Unit) -> Tiling:
     group = (_WINDOW_GROUP if is_window else _GROUP)[-result.rank :]
     group = (1,) * (result.rank - len(group)) + group
     rows, step = (_COLUMNS, 0) if is_window else (_ROWS, _STEP)
-    if isinstance(target, Registers):
+    if isinstance(target, RegisterWidths):
         columns = max(1, target.vector_bits // bits(result.dtype))
     else:
         depth = step or _channels(sums[-1])
-        best = costs.contraction_tile(
+        best = contraction_tile(
             group[-2] if result.rank > 1 else 1, group[-1], depth, result.dtype, target
         )
         rows, columns, step = best.rows, best.columns, best.depth if step else 0

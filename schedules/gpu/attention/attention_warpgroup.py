@@ -126,7 +126,7 @@ class WarpgroupAttention:
         steps = self.plan.keys // self.second.k
         return SharedOperand(self.second, "rhs", steps, False, _SWIZZLE_BYTES)
 
-    def tensor_map(self, name: str, shape: tuple[Any, ...]) -> mbarrier.TensorMap:
+    def tensor_map(self, name: str, shape: tuple[Any, ...]) -> mbarrier.TensorMapDescriptor:
         """Of an operand whose array has a shape.
 
         Raises:
@@ -136,7 +136,7 @@ class WarpgroupAttention:
         axis = row_axis(self.plan.op, name)
         box = [1] * len(shape)
         box[axis], box[-1] = rows, BOX_COLUMNS
-        return mbarrier.TensorMap(
+        return mbarrier.TensorMapDescriptor(
             name, self.plan.op.types[name].dtype, shape, tuple(box), _SWIZZLE_BYTES
         )
 

@@ -166,7 +166,7 @@ class WarpgroupPlan:
     def _groups(self) -> Ints:
         return (self.groups,) if self.groups > 1 else ()
 
-    def tensor_map(self, side: str, rows: Any) -> mbarrier.TensorMap:
+    def tensor_map(self, side: str, rows: Any) -> mbarrier.TensorMapDescriptor:
         """Of ``lhs`` or ``rhs``; ``rows`` as of :meth:`matrix`.
 
         Raises:
@@ -174,7 +174,7 @@ class WarpgroupPlan:
         """
         tile = self.shared[side]
         _, box, _ = tile.boxes[0]
-        return mbarrier.TensorMap(
+        return mbarrier.TensorMapDescriptor(
             side, tvm_dtype(tile.operand.dtype), self.matrix(side, rows),
             (*(1 for _ in self._groups), *box), tile.operand.swizzle_bytes,
         )  # fmt: skip

@@ -8,7 +8,12 @@ from hypothesis import strategies as st
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.layout.analysis import Placement, bank_conflicts, coalescing
 from tvm_iree_ext.simulator.access_picture import access_picture
-from tvm_iree_ext.simulator.base.traffic import Access, Hardware, global_pattern, shared_pattern
+from tvm_iree_ext.simulator.base.traffic import (
+    Hardware,
+    StatementTraffic,
+    global_pattern,
+    shared_pattern,
+)
 
 EVERYONE = np.ones(32, bool)
 
@@ -54,7 +59,7 @@ def test_one_address_for_all_lanes_is_one_pass():
 
 
 def access(space, addresses, width):
-    return Access(3, "statement", space, "S", False, width, np.asarray(addresses))
+    return StatementTraffic(3, "statement", space, "S", False, width, np.asarray(addresses))
 
 
 def test_a_picture_of_banks():

@@ -15,10 +15,10 @@ from tvm_iree_ext.simulator.machine.matrix_instructions import (
     decoded,
     kind_map,
     lane_map,
-    product_of,
+    matrix_instruction,
 )
-from tvm_iree_ext.simulator.machine.sparse_instructions import sparse_product
-from tvm_iree_ext.simulator.machine.workgroup import Workgroup
+from tvm_iree_ext.simulator.machine.sparse_instructions import sparse_instruction
+from tvm_iree_ext.simulator.machine.workgroup import SimulatedWorkgroup
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 
 RNG = np.random.default_rng(0)
@@ -132,7 +132,7 @@ def test_bytes_are_floats_of_eight_bits():
 
 def workgroup(lanes, subgroup_size):
     hardware = Hardware(subgroup_size)
-    return Workgroup(
+    return SimulatedWorkgroup(
         (0, 0, 0), 0, (lanes, 1, 1), Traffic(hardware, lanes), Findings(str), Counter(), []
     )
 
@@ -160,7 +160,7 @@ def test_blocks_of_k_are_scaled(mma):
         [in_lanes(mma, side, m)] for side, m in zip(("lhs_scale", "rhs_scale"), scales, strict=True)
     ]
     c = np.zeros((mma.acc.elements_per_lane, 64), "float32")
-    found = product_of(mma.name).execute(
+    found = matrix_instruction(mma.name).execute(
         workgroup(64, 64), registers[0], registers[1], [c], tuple(given), None, 0
     )
     left, right = (m.view(ml_dtypes.float4_e2m1fn).astype("float64") for m in (a, b))
@@ -176,7 +176,7 @@ SPARSE = [mma for mma in mma_table().values() if mma.kind == "virtual_sparse"]
 def test_two_of_four_elements_are_given(mma):
     """Any two of every four, against a loop over lanes and registers."""
     rng = np.random.default_rng(0)
-    product = sparse_product(mma.name)
+    product = sparse_instruction(mma.name)
     depth = product.mma.k // 4  # of a lane
     dtype = "int8" if mma.a == "i8" else "float16"
     given = rng.integers(-8, 8, (64, depth // 2)).astype(dtype)

@@ -189,7 +189,7 @@ def test_a_box_has_zeros_beyond_the_array(array, box, first, taken):
 
 def test_a_parameter_that_is_a_tensor_map_takes_one(by_maps):
     names = [str(parameter.name).removesuffix("_ptr") for parameter in by_maps.params]
-    with pytest.raises(SimulationError, match="lhs_map is ndarray; expected a simt"):
+    with pytest.raises(SimulationError, match="lhs_map is ndarray; expected a simulator"):
         simulate(by_maps, dict.fromkeys(names, np.zeros((M, N), "float32")))
 
 

@@ -45,7 +45,11 @@ def test_the_choice_is_the_cheapest_then_the_fewest_registers_then_the_smallest(
     equal = [tile for tile in every if tile.cost == best.cost]
     assert best.live == min(tile.live for tile in equal)
     assert best.depth == 1  # a deeper tile costs as much and keeps more
-    tiles = [costs.Tile(4, 4, 1, 9, 1.0), costs.Tile(2, 4, 1, 9, 1.0), costs.Tile(1, 1, 1, 3, 2.0)]
+    tiles = [
+        costs.ContractionTile(4, 4, 1, 9, 1.0),
+        costs.ContractionTile(2, 4, 1, 9, 1.0),
+        costs.ContractionTile(1, 1, 1, 3, 2.0),
+    ]
     assert costs.cheapest(tiles, "x") is tiles[1]
 
 
@@ -69,7 +73,7 @@ def test_no_legal_shape():
         costs.contraction_tile(4, 4, 4, "float32", UNITS["SSE"], tiles=[(3, 4, 4)])
     with pytest.raises(VectorError, match="none of 0"):
         costs.contraction_tile(64, 64, 1, "float32", UNITS["SSE"], tiles=[(64, 64, 1)])
-    never = [costs.Tile(1, 1, 1, 3, inf), costs.Tile(2, 1, 1, 3, inf)]
+    never = [costs.ContractionTile(1, 1, 1, 3, inf), costs.ContractionTile(2, 1, 1, 3, inf)]
     with pytest.raises(VectorError, match="cast: none of 2 shapes is legal"):
         costs.cheapest(never, "cast")
 

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 
 from tvm_iree_ext import vector
-from tvm_iree_ext.vector.patterns import Registers, lower_transfers, unroll
+from tvm_iree_ext.vector.ir.vector_types import numpy_type
+from tvm_iree_ext.vector.patterns import RegisterWidths, lower_transfers, unroll
 
 FAR = (-(2**63), -(2**62), -(2**31), 2**31, 2**62, 2**63 - 64)
 FORMS = {
     "as it is": lambda program: program,
-    "unrolled": lambda program: unroll(program, Registers()),
+    "unrolled": lambda program: unroll(program, RegisterWidths()),
     "lanes": lower_transfers,
     "conditions": lambda program: lower_transfers(program, "conditions"),
-    "unrolled lanes": lambda program: lower_transfers(unroll(program, Registers())),
+    "unrolled lanes": lambda program: lower_transfers(unroll(program, RegisterWidths())),
 }
 CASES = [
     # memory, vector, map, element type, is masked, is a buffer
@@ -65,7 +66,7 @@ def inputs(rng, program):
     arrays = {}
     for one in program.inputs:
         shape = [4 if extent == "n" else extent for extent in one.shape]
-        kind = vector.types.numpy_type(one.dtype)
+        kind = numpy_type(one.dtype)
         arrays[one.hint] = rng.integers(0, 2 if one.dtype == "bool" else 7, shape).astype(kind)
     return arrays
 

@@ -5,6 +5,7 @@ import pytest
 
 import tvm_iree_ext as ext
 from tvm_iree_ext import vector
+from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.vector import VectorError
 from tvm_iree_ext.vector.emit.aliasing import Aliases
@@ -90,7 +91,7 @@ def test_structured_ops(agree):
             y = b.argument("y", vector.tensor((2, 4, 5), dtype))
             out = b.argument("out", vector.tensor((2, 3, 5), "i32" if dtype == "i8" else dtype))
             b.returns(b.batch_matmul(x, y, out), b.fill(3, x) if dtype[0] == "i" else x)
-        kinds = [ext.dtypes.numpy_dtype(one.dtype) for one in b.program.arguments]
+        kinds = [numpy_dtype(one.dtype) for one in b.program.arguments]
         arrays = zip(("x", "y", "out"), ((2, 3, 4), (2, 4, 5), (2, 3, 5)), kinds, strict=True)
         pairs.append((b.program, {n: floats(*s, dtype=k) for n, s, k in arrays}))
     for layout, image, filter, out in (
@@ -248,7 +249,7 @@ def test_arguments_and_results_of_every_kind(agree):
             m = b.argument("m", vector.buffer((2,), dtype))
             b.store_element(s, m, [1])
             b.returns(s, v[1], b.splat(s, (2, 2)), t, z=b.broadcast(v[2], ()))
-        kind = ext.dtypes.numpy_dtype(dtype)
+        kind = numpy_dtype(dtype)
         inputs = {n: floats(k, dtype=kind) for n, k in (("v", 3), ("t", 2), ("m", 2))}
         pairs.append((b.program, {"s": kind.type(1), **inputs}))
     agree(pairs)

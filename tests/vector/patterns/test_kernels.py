@@ -11,7 +11,7 @@ import tvm_iree_ext as ext
 from tvm_iree_ext import vector
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.vector import article_programs
-from tvm_iree_ext.vector.patterns import Registers, Tiling
+from tvm_iree_ext.vector.patterns import RegisterWidths, Tiling
 
 PROGRAMS = {"dot": article_programs.dot, "conv": article_programs.conv}
 
@@ -57,7 +57,7 @@ def count(lines, pattern):
 def test_the_inner_loop_of_dot_is_fma_on_registers(mcpu, tile, register, bits):
     rows, columns, depth = tile
     tiling = Tiling((8, 32), (rows, columns), (depth,))
-    *_, last = vector.stages(article_programs.dot(), Registers(bits, bits), tiling)
+    *_, last = vector.stages(article_programs.dot(), RegisterWidths(bits, bits), tiling)
     loops = [
         loop
         for loop in innermost_loops(assembly(last.program, mcpu))

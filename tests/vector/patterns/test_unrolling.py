@@ -3,7 +3,7 @@ import pytest
 
 from tvm_iree_ext import vector
 from tvm_iree_ext.vector import VectorError
-from tvm_iree_ext.vector.patterns import Registers, unroll
+from tvm_iree_ext.vector.patterns import RegisterWidths, unroll
 from tvm_iree_ext.vector.patterns.unrolling import pieces
 
 MATMUL = ["(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)"]
@@ -128,7 +128,7 @@ CASES = {
 def test_every_op_means_the_same_in_pieces(case, lanes, same):
     build, types = CASES[case]
     program = one(build, *types)
-    changed = unroll(program, Registers(32 * lanes, 32 * lanes))
+    changed = unroll(program, RegisterWidths(32 * lanes, 32 * lanes))
     same(program, changed)
     assert str(changed) != str(program)
 
@@ -142,7 +142,7 @@ def test_transfers_of_the_pieces_that_are_used_alone_are_left(same):
         vector.tensor((4, 4)),
         vector.tensor((4, 4)),
     )
-    counts = same(program, unroll(program, Registers()))
+    counts = same(program, unroll(program, RegisterWidths()))
     assert counts == {"transfer_read 1x4": 4, "negf 1x4": 4, "transfer_write 1x4": 4}
 
 
@@ -151,15 +151,15 @@ def test_an_access_has_a_width_of_its_own():
         lambda b, m: b.transfer_write(b.transfer_read(m, [0], (8,)) * 2.0, m, [0]),
         vector.tensor((8,)),
     )
-    counts = unroll(program, Registers(vector_bits=32, access_bits=128)).counts()["before"]
+    counts = unroll(program, RegisterWidths(vector_bits=32, access_bits=128)).counts()["before"]
     assert (counts["transfer_read 4"], counts["mulf 1"], counts["transfer_write 4"]) == (2, 8, 2)
 
 
 def test_narrow_elements_fill_a_register():
     program = one(lambda b, x, y: x + y, V((2, 32), "i8"), V((2, 32), "i8"))
-    assert len(unroll(program, Registers()).find("arith.addi")) == 4
+    assert len(unroll(program, RegisterWidths()).find("arith.addi")) == 4
     program = one(lambda b, x: b.convert(x, "f32"), V((2, 32), "f16"))
-    assert len(unroll(program, Registers()).find("arith.extf")) == 16
+    assert len(unroll(program, RegisterWidths()).find("arith.extf")) == 16
 
 
 def test_native_shapes_that_do_not_fit_are_refused():

@@ -30,7 +30,7 @@ MAX_HELD_RUNS = 8
 
 
 @dataclass(frozen=True)
-class Run:
+class CoordinateRun:
     """Coordinates ``start .. stop - 1`` of one dimension: one element tile, or a gap."""
 
     start: int
@@ -81,7 +81,7 @@ class Picture:
         self.subgroup_replicas, self.lane_replicas = replication(
             layout, num_subgroups, subgroup_size
         )
-        flat = Run(0, 1)
+        flat = CoordinateRun(0, 1)
         self.rows = axis_runs(layout, layout.rank - 2, max_rows) if layout.rank > 1 else [flat]
         self.columns = axis_runs(layout, layout.rank - 1, max_columns) if layout.rank else [flat]
 
@@ -102,7 +102,7 @@ class Picture:
         if more > 0:
             yield Slice("", (), gap=_count(more, "more slice"))
 
-    def cell(self, at: Ints, row: Run, column: Run) -> Cell:
+    def cell(self, at: Ints, row: CoordinateRun, column: CoordinateRun) -> Cell:
         """The cell where ``row`` and ``column`` meet, in the slice at ``at``."""
         drawn = (row, column)[2 - min(2, self.layout.rank) :]
         first = (*at, *(run.start for run in drawn))
@@ -186,7 +186,7 @@ class Picture:
         )
 
 
-def axis_runs(layout: NestedLayout, dim: int, limit: int) -> list[Run]:
+def axis_runs(layout: NestedLayout, dim: int, limit: int) -> list[CoordinateRun]:
     """The cells of one dimension in order, with gaps where there would be more than ``limit``."""
     parts, batch, outer, threads, extent = (tile[dim] for tile in layout.tiles)
     groups = batch * outer  # of thread tiles, each with the same lanes
@@ -198,7 +198,9 @@ def axis_runs(layout: NestedLayout, dim: int, limit: int) -> list[Run]:
     for part in _shown(parts, shown_parts):
         size = groups * threads * extent
         if isinstance(part, range):
-            runs.append(Run(part[0] * size, part[-1] * size + size, gap="subgroups go on"))
+            runs.append(
+                CoordinateRun(part[0] * size, part[-1] * size + size, gap="subgroups go on")
+            )
             continue
         for group in [0] if cut else range(groups):
             start = part * size + group * threads * extent
@@ -206,14 +208,16 @@ def axis_runs(layout: NestedLayout, dim: int, limit: int) -> list[Run]:
             for thread in _shown(threads, shown_threads):
                 if isinstance(thread, range):
                     first, last = start + thread[0] * extent, start + (thread[-1] + 1) * extent
-                    runs.append(Run(first, last, local, gap="lanes go on"))
+                    runs.append(CoordinateRun(first, last, local, gap="lanes go on"))
                 else:
                     at = start + thread * extent
-                    runs.append(Run(at, at + extent, local))
+                    runs.append(CoordinateRun(at, at + extent, local))
         if cut and groups > 1:
             local = range_text(extent, groups * extent)
             repeats = f"the same lanes, {_count(groups - 1, 'more time')}"
-            runs.append(Run(part * size + threads * extent, part * size + size, local, repeats))
+            runs.append(
+                CoordinateRun(part * size + threads * extent, part * size + size, local, repeats)
+            )
     return runs
 
 

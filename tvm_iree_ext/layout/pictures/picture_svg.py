@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.layout.nested import NestedLayout
-from tvm_iree_ext.layout.pictures.layout_picture import Picture, Run, Slice, listed_text
+from tvm_iree_ext.layout.pictures.layout_picture import CoordinateRun, Picture, Slice, listed_text
 
 # Pixels.
 _MARGIN = 24
@@ -214,7 +214,9 @@ class _Drawing:
             if row.gap:
                 self.strip("rows", row, self.left, y, edge - self.left, height)
 
-    def places(self, runs: list[Run], start: int, axis: int) -> list[tuple[Run, int, int]]:
+    def places(
+        self, runs: list[CoordinateRun], start: int, axis: int
+    ) -> list[tuple[CoordinateRun, int, int]]:
         """Each run, its first pixel, and its pixels."""
         places = []
         for run in runs:
@@ -225,7 +227,7 @@ class _Drawing:
             start += size
         return places
 
-    def cell(self, part: Slice, row: Run, column: Run, x: int, y: int) -> None:
+    def cell(self, part: Slice, row: CoordinateRun, column: CoordinateRun, x: int, y: int) -> None:
         """The box of one element tile."""
         cell = self.picture.cell(part.at, row, column)
         width, height = self.box
@@ -249,7 +251,7 @@ class _Drawing:
             self.rectangle(x + 2, y + 2, width - 4, height - 4, "first", "none")
         self.shapes.append("</g>")
 
-    def strip(self, what: str, run: Run, x: int, y: int, width: int, height: int) -> None:
+    def strip(self, what: str, run: CoordinateRun, x: int, y: int, width: int, height: int) -> None:
         """A hatched strip; its text stands near its start, where it crosses no other, or below."""
         self.rectangle(x, y, width, height, "strip", "url(#hatch)")
         length = _AXIS_CHARACTER * len(run.gap) + 16

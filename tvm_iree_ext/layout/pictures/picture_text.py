@@ -6,7 +6,7 @@ colours, a cell reads ``subgroup:lane``.
 """
 
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
-from tvm_iree_ext.layout.pictures.layout_picture import Picture, Run, Slice, listed_text
+from tvm_iree_ext.layout.pictures.layout_picture import CoordinateRun, Picture, Slice, listed_text
 
 _BACKGROUNDS = (153, 222, 151, 218, 183, 216, 123, 250)  # xterm-256, all light: text is black
 
@@ -58,7 +58,7 @@ def text_picture(
     return "\n".join([*lines, *table.legend(width)])
 
 
-def _labels(run: Run) -> tuple[str, str]:
+def _labels(run: CoordinateRun) -> tuple[str, str]:
     """Coordinate and local index in the margin: of the first element; a gap shows its range."""
     if run.gap:
         return run.label, run.local
@@ -146,7 +146,7 @@ class _Table:
         margin = f"{row:>{self.row_width}} " if self.row_margin else ""
         return (margin + " ".join(padded)).rstrip()
 
-    def _cell(self, at: Ints, row: Run, column: Run) -> str:
+    def _cell(self, at: Ints, row: CoordinateRun, column: CoordinateRun) -> str:
         if row.gap or column.gap:
             return "..."
         cell = self.picture.cell(at, row, column)

@@ -86,7 +86,7 @@ def _pattern(
 
 
 @dataclass
-class Access:
+class StatementTraffic:
     """All traffic of one statement with one buffer.
 
     Attributes:
@@ -112,7 +112,7 @@ class Access:
 
 
 class Traffic:
-    """Counts accesses by statement; see :class:`Access`."""
+    """Counts accesses by statement; see :class:`StatementTraffic`."""
 
     def __init__(self, hardware: Hardware, lanes: int) -> None:
         self.hardware = hardware
@@ -157,16 +157,16 @@ class Traffic:
         entry[1] += 1
         return entry[0]
 
-    def accesses(self, text: Any) -> list[Access]:
+    def accesses(self, text: Any) -> list[StatementTraffic]:
         """The sums, in the order of the statements; ``text`` gives a statement's."""
-        sums: dict[Any, Access] = {}
+        sums: dict[Any, StatementTraffic] = {}
         costliest: dict[Any, tuple[int, int]] = {}
         for key, (pattern, times, addresses, space) in self._seen.items():
             statement, buffer, store, _, width, *_ = key
             pieces = -(-width // 16)
             access = sums.setdefault(
                 (statement, buffer, store, width),
-                Access(
+                StatementTraffic(
                     statement, text(statement), space, buffer, store, width // pieces, addresses
                 ),
             )

@@ -153,7 +153,7 @@ def register_bytes(values: list[Value], lanes: int) -> tuple[np.ndarray, Any, An
     return raw, np.concatenate(spelt, axis=1), origin
 
 
-class Product:
+class MatrixInstruction:
     """One kind of instruction, ready to be executed."""
 
     def __init__(self, mma: Mma) -> None:
@@ -311,9 +311,9 @@ class Product:
 
 
 @functools.cache
-def product_of(name: str) -> Product:
+def matrix_instruction(name: str) -> MatrixInstruction:
     """The instruction of a kind."""
-    return Product(mma_table()[name])
+    return MatrixInstruction(mma_table()[name])
 
 
 def ldmatrix(

@@ -17,7 +17,7 @@ from tvm_iree_ext.simulator.base.lane_values import Value, parts, poisoned
 from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
 from tvm_iree_ext.simulator.machine.matrix_instructions import (
     LaneMap,
-    Product,
+    MatrixInstruction,
     lane_map,
     register_bytes,
 )
@@ -48,7 +48,7 @@ def _operand(dims: str, dtype: str, thread: int, stride: int, element: int, K: i
     )  # fmt: skip
 
 
-class SparseProduct(Product):
+class SparseInstruction(MatrixInstruction):
     """One sparse instruction, by its shape and types."""
 
     def __init__(self, row: Mma) -> None:
@@ -131,6 +131,6 @@ class SparseProduct(Product):
 
 
 @functools.cache
-def sparse_product(name: str) -> SparseProduct:
+def sparse_instruction(name: str) -> SparseInstruction:
     """The instruction of a sparse kind."""
-    return SparseProduct(mma_table()[name])
+    return SparseInstruction(mma_table()[name])

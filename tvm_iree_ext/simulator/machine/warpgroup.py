@@ -23,7 +23,7 @@ from tvm_iree_ext.simulator.base.lane_values import (
 )
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
-from tvm_iree_ext.simulator.machine.matrix_instructions import Product, rounded
+from tvm_iree_ext.simulator.machine.matrix_instructions import MatrixInstruction, rounded
 from tvm_iree_ext.simulator.machine.value_functions import register_of
 from tvm_iree_ext.simulator.races.happens_before import HappensBefore, OrderedLog
 from tvm_iree_ext.simulator.races.touches import READ, Touch
@@ -84,7 +84,7 @@ class Warpgroup:
 
     def issue(
         self,
-        product: Product,
+        product: MatrixInstruction,
         targets: list[tuple[Any, int]],
         a: list[Value] | Value,
         b: Value,

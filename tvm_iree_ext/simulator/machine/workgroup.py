@@ -36,7 +36,7 @@ from tvm_iree_ext.simulator.races.touches import SUBGROUP_SYNC, Touch
 SHARED_GAP = 2048  # between buffers, in the address space of shared memory
 
 
-class Workgroup(WorkgroupState):
+class SimulatedWorkgroup(WorkgroupState):
     """State and parts of a workgroup: what the translated kernel calls."""
 
     def __init__(

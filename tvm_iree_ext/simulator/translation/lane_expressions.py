@@ -10,7 +10,7 @@ from tvm import ir
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.lane_values import element_type
-from tvm_iree_ext.simulator.translation.python_source import Code, Emitter
+from tvm_iree_ext.simulator.translation.python_source import Code, PythonEmitter
 
 
 def dtype_of(node: Any) -> str:
@@ -75,7 +75,7 @@ class Expressions:
         statement: the number of the statement that is being translated.
     """
 
-    def __init__(self, emitter: Emitter, call: Callable[["Expressions", Any], Code]) -> None:
+    def __init__(self, emitter: PythonEmitter, call: Callable[["Expressions", Any], Code]) -> None:
         self.emitter = emitter
         self.variables: dict[Any, Code] = {}
         self.buffers: dict[Any, Binding] = {}

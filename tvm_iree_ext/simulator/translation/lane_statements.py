@@ -37,7 +37,7 @@ from tvm_iree_ext.simulator.translation.lookahead import (
     may_leave,
     wait_for_each_other,
 )
-from tvm_iree_ext.simulator.translation.python_source import Code, Emitter
+from tvm_iree_ext.simulator.translation.python_source import Code, PythonEmitter
 
 # Their handlers:
 _REGISTERED = (lane_calls, matrix_calls, mbarrier_calls, memory_calls, warpgroup_calls)
@@ -47,7 +47,7 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 @dataclass
-class Parameter:
+class KernelParameter:
     """A parameter of a kernel: a buffer of global memory, or a number.
 
     Attributes:
@@ -81,7 +81,7 @@ class Translation:
     name: str
     source: str
     run: Callable[[Any, list[Any]], None]
-    parameters: list[Parameter]
+    parameters: list[KernelParameter]
     grid: Callable[[list[Any]], tuple[int, int, int]]
     block: Callable[[list[Any]], tuple[int, int, int]]
     statements: list[Any] = field(default_factory=list)
@@ -125,12 +125,12 @@ def translate(function: Any, hardware: Hardware) -> Translation:
 class _Statements:
     def __init__(self, function: Any, hardware: Hardware) -> None:
         self.function = function
-        self.emitter = Emitter()
+        self.emitter = PythonEmitter()
         self.values = Expressions(self.emitter, value_calls.call)
         self.values.subgroup_size, self.values.chip = hardware.subgroup_size, hardware.chip
         self.statements: list[Any] = []
         self.extents: dict[str, Any] = {}
-        self.parameters: list[Parameter] = []
+        self.parameters: list[KernelParameter] = []
         self.masks = ["m_0"]  # those that a lane leaves when it returns, the outermost first
         self.loops: list[tuple[str, int]] = []  # mask of a loop, and where its own masks start
         self.uses = look_ahead(function.body)
@@ -159,7 +159,7 @@ class _Statements:
 
     def _extents(self, kind: str) -> Callable[[list[Any]], tuple[int, int, int]]:
         """The extents of the launch, as a function of the parameters."""
-        emitter = Emitter()
+        emitter = PythonEmitter()
         values = Expressions(emitter, value_calls.call)
         for at, var in enumerate(self.function.params):
             dtype = str(self.parameters[at].dtype)
@@ -181,14 +181,14 @@ class _Statements:
             self.emitter.line(f"{name} = parameters[{at}]")
             if _is_tensor_map(var):
                 self.values.variables[var] = Code(name, True, 0)
-                self.parameters.append(Parameter(str(var.name), TENSOR_MAP, False))
+                self.parameters.append(KernelParameter(str(var.name), TENSOR_MAP, False))
             elif isinstance(var.ty, ir.PointerType):
                 element = str(getattr(var.ty.element_type, "dtype", "uint8"))
                 self.values.pointers[var] = name
                 self.values.pointer_types[var] = element
                 unit = self.uses.units.get(var, element_type(element).itemsize)
                 self.parameters.append(
-                    Parameter(
+                    KernelParameter(
                         str(var.name),
                         element,
                         True,
@@ -200,7 +200,7 @@ class _Statements:
                 )
             else:
                 self.values.variables[var] = Code(name, True, 0)
-                self.parameters.append(Parameter(str(var.name), dtype_of(var), False))
+                self.parameters.append(KernelParameter(str(var.name), dtype_of(var), False))
 
     # Statements.
 

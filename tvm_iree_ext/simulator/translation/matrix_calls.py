@@ -10,9 +10,9 @@ from tvm_iree_ext.simulator.machine.matrix_instructions import (
     kinds_of_llvm,
     kinds_of_ptx,
     ldmatrix,
-    product_of,
+    matrix_instruction,
 )
-from tvm_iree_ext.simulator.machine.sparse_instructions import sparse_kinds, sparse_product
+from tvm_iree_ext.simulator.machine.sparse_instructions import sparse_instruction, sparse_kinds
 from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dtype_of, lanes_of
 from tvm_iree_ext.simulator.translation.python_source import Code
 from tvm_iree_ext.simulator.translation.value_calls import (
@@ -62,7 +62,7 @@ def _mma(tr: Expressions, node: Any) -> Code:
 
 
 def _execute(tr: Expressions, mma: Mma, operands: tuple[str, str, str], scales: str) -> str:
-    function = tr.emitter.object(("mma", mma.name), product_of(mma.name).execute, mma.name)
+    function = tr.emitter.object(("mma", mma.name), matrix_instruction(mma.name).execute, mma.name)
     arguments = f"rt, {', '.join(operands)}, {scales}, {tr.mask}, {tr.statement}"
     return tr.emitter.here(f"{function}({arguments})", False).text
 
@@ -134,7 +134,7 @@ def _sparse(tr: Expressions, node: Any, kinds: list[Mma]) -> Code:
     fitting = [mma for mma in kinds if not tr.chip or mma.on(tr.chip)]
     if not fitting:
         raise SimulationError(f"the simulator does not know {node} of {tr.chip}")
-    product = sparse_product(fitting[0].name)
+    product = sparse_instruction(fitting[0].name)
     function = tr.emitter.object(("sparse", fitting[0].name), product.sparse, product.mma.name)
     texts = ", ".join(operand_values(tr, [value]) for value in (a, b, c, index))
     result = tr.emitter.here(f"{function}(rt, {texts}, {tr.mask}, {tr.statement})", False)

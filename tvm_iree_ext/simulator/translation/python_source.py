@@ -36,7 +36,7 @@ class _Scope:
     known: dict[str, str] = field(default_factory=dict)  # text of a pure expression -> its name
 
 
-class Emitter:
+class PythonEmitter:
     """Lines of a function, in scopes that are open at the same time."""
 
     def __init__(self) -> None:

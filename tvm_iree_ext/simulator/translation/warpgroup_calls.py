@@ -4,7 +4,7 @@ from typing import Any
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.lane_values import element_type
-from tvm_iree_ext.simulator.machine.matrix_instructions import kinds_of_ptx, product_of
+from tvm_iree_ext.simulator.machine.matrix_instructions import kinds_of_ptx, matrix_instruction
 from tvm_iree_ext.simulator.machine.warpgroup import encode
 from tvm_iree_ext.simulator.translation.lane_expressions import (
     Binding,
@@ -92,7 +92,7 @@ def _wgmma(tr: Expressions, node: Any) -> Code:
     pairs = ", ".join(
         f"({binding.text}, {tr.register(binding, index, 1)})" for binding, index in places
     )
-    product = tr.emitter.object(("product", mma.name), product_of(mma.name), mma.name)
+    product = tr.emitter.object(("product", mma.name), matrix_instruction(mma.name), mma.name)
     flags = f"({tr.scalar(tr(add), dtype_of(add))}, {sign_a}, {sign_b}, {major_a}, {major_b})"
     tr.emitter.line(
         f"rt.warpgroup.issue({product}, [{pairs}], {a}, {tr(b).text}, {flags}, {tr.mask},"

@@ -1,7 +1,7 @@
-"""Which of several legal shapes is the best: costs of vector ops, and the choice of a tile.
+"""Costs of vector ops, by which the best of several legal shapes and tiles is chosen.
 
 Costs are in native operations and rank alternatives.  What cannot be done costs infinity, and never
-wins.  What a processor has comes in as a :class:`Unit`, of which ``target.vectors`` has a table.
+wins.  What a processor has comes in as a :class:`VectorProcessor`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,8 +19,8 @@ DYNAMIC_EXTRACT = 2.0
 _DETOUR = 4.0  # of a register that is written to memory, or read from there
 
 
-class Unit(Protocol):
-    """What is asked of a processor."""
+class VectorProcessor(Protocol):
+    """Vectors of a core, or of a GPU thread; ``targets.vector_units`` has a table of them."""
 
     @property
     def name(self) -> str:
@@ -29,6 +29,14 @@ class Unit(Protocol):
     @property
     def registers(self) -> int:
         """How many vector registers there are."""
+
+    @property
+    def bits(self) -> int:
+        """Of a vector register."""
+
+    @property
+    def memory_bits(self) -> int:
+        """What one instruction loads or stores."""
 
     def lanes(self, dtype: str) -> int:
         """How many elements one instruction computes; 0 for a type without arithmetic."""
@@ -70,7 +78,7 @@ def cast_cost(came: Sequence[int], made: Sequence[int], native: int) -> float:
 
 
 @dataclass(frozen=True)
-class Tile:
+class ContractionTile:
     """How much of a contraction is unrolled: ``rows`` x ``columns`` sums, ``depth`` steps.
 
     Attributes:
@@ -90,7 +98,7 @@ class Tile:
         return self.rows * self.columns * self.depth
 
 
-def cheapest(tiles: Sequence[Tile], what: str) -> Tile:
+def cheapest(tiles: Sequence[ContractionTile], what: str) -> ContractionTile:
     """The tile of least cost; of equal ones that with fewer live registers, then the smaller.
 
     Raises:
@@ -102,7 +110,7 @@ def cheapest(tiles: Sequence[Tile], what: str) -> Tile:
     return best
 
 
-def native_lanes(unit: Unit, dtype: str, what: str) -> int:
+def native_lanes(unit: VectorProcessor, dtype: str, what: str) -> int:
     """The lanes of a native op.
 
     Raises:
@@ -116,7 +124,7 @@ def native_lanes(unit: Unit, dtype: str, what: str) -> int:
     return lanes
 
 
-def check_native(shape: Sequence[int], dtype: str, unit: Unit, what: str) -> None:
+def check_native(shape: Sequence[int], dtype: str, unit: VectorProcessor, what: str) -> None:
     """Refuse a value that is larger than one native op, where it is not to be unrolled (rule R8).
 
     Raises:
@@ -131,7 +139,9 @@ def check_native(shape: Sequence[int], dtype: str, unit: Unit, what: str) -> Non
         )
 
 
-def native_piece(shape: Sequence[int], dtype: str, unit: Unit, what: str) -> tuple[int, ...]:
+def native_piece(
+    shape: Sequence[int], dtype: str, unit: VectorProcessor, what: str
+) -> tuple[int, ...]:
     """The shape to which a value is unrolled: 1 in all dims but the last.
 
     The last one is the most lanes that a native op has and that divide the extent.
@@ -145,7 +155,9 @@ def native_piece(shape: Sequence[int], dtype: str, unit: Unit, what: str) -> tup
     return (*(1 for _ in shape[:-1]), max(d for d in divisors(shape[-1]) if d <= lanes))
 
 
-def contraction_tiles(rows: int, columns: int, depth: int, native: int) -> Iterator[Tile]:
+def contraction_tiles(
+    rows: int, columns: int, depth: int, native: int
+) -> Iterator[ContractionTile]:
     """All tiles that divide a contraction, each with its registers and its cost.
 
     A step of a tile loads the vectors of a row of rhs, spreads an element of lhs for each row, and
@@ -156,7 +168,7 @@ def contraction_tiles(rows: int, columns: int, depth: int, native: int) -> Itera
         live = r * vectors + d * vectors + 1
         step = vectors + r + r * vectors
         cost = rows // r * (columns // c) * depth * step
-        yield Tile(r, c, d, live, float(cost))
+        yield ContractionTile(r, c, d, live, float(cost))
 
 
 def contraction_tile(
@@ -164,10 +176,10 @@ def contraction_tile(
     columns: int,
     depth: int,
     dtype: str,
-    unit: Unit,
+    unit: VectorProcessor,
     *,
     tiles: Sequence[tuple[int, int, int]] | None = None,
-) -> Tile:
+) -> ContractionTile:
     """The tile to which a contraction of rows x columns x depth is unrolled.
 
     Its sums, the rows of rhs for its steps, and one temporary fit into the registers.

@@ -7,8 +7,8 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known, run, splat
-from tvm_iree_ext.vector.emit.context import Place
-from tvm_iree_ext.vector.emit.registers import Registers, typed
+from tvm_iree_ext.vector.emit.context import BufferBox
+from tvm_iree_ext.vector.emit.registers import LocalVector, typed
 
 _MASKED = ("float32", "float64", "int32", "int64", "index")
 """Element types whose runs can be masked in one instruction."""
@@ -17,7 +17,7 @@ _TRUE = tirx.const(True, "bool")
 
 
 @dataclass(frozen=True)
-class Lanes:
+class LanesInMemory:
     """Where the lanes of a register are in memory.
 
     Attributes:
@@ -79,7 +79,11 @@ def both(conditions: Sequence[Expr | None]) -> Expr | None:
 
 
 def read(
-    place: Place, lanes: Lanes, target: Registers, start: int, other: Callable[[int, int], Expr]
+    place: BufferBox,
+    lanes: LanesInMemory,
+    target: LocalVector,
+    start: int,
+    other: Callable[[int, int], Expr],
 ) -> None:
     """Read a register; ``other(lane, lanes)`` stands for what is not to be read."""
     count = target.lanes
@@ -110,7 +114,9 @@ def read(
                 target.write(start + lane, other(lane, 1))
 
 
-def write(place: Place, lanes: Lanes, source: Callable[[int, int], Expr], count: int) -> None:
+def write(
+    place: BufferBox, lanes: LanesInMemory, source: Callable[[int, int], Expr], count: int
+) -> None:
     """Write a register, ``source(lane, lanes)``; lanes whose conditions fail are left out."""
     is_run = count == 1 or lanes.axis == len(place.shape) - 1
     if lanes.row is None and not lanes.lane and is_run:
@@ -132,13 +138,13 @@ def write(place: Place, lanes: Lanes, source: Callable[[int, int], Expr], count:
             place.store(at, source(lane, 1))
 
 
-def _vector_condition(lanes: Lanes, count: int) -> Expr:
+def _vector_condition(lanes: LanesInMemory, count: int) -> Expr:
     row = None if lanes.row is None else splat(lanes.row, count)
     condition = both([row, *(one.all() for one in lanes.lane)])
     return splat(_TRUE, count) if condition is None else condition
 
 
-def _lane_index(lanes: Lanes, lane: int) -> list[Index]:
+def _lane_index(lanes: LanesInMemory, lane: int) -> list[Index]:
     index = list(lanes.index)
     if lanes.axis is not None and lane:
         at = known(index[lanes.axis])

@@ -9,7 +9,14 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, cast, i64, known, run
 from tvm_iree_ext.vector.emit.aliasing import Aliases
-from tvm_iree_ext.vector.emit.registers import Constants, Registers, Vector, held, number, release
+from tvm_iree_ext.vector.emit.registers import (
+    ConstantVector,
+    LocalVector,
+    Vector,
+    held,
+    number,
+    release,
+)
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.vector_types import INDEX, ScalarType, VectorType
 
@@ -31,7 +38,7 @@ def emits(*names: str) -> Callable[[Emit], Emit]:
 
 
 @dataclass(frozen=True)
-class Place:
+class BufferBox:
     """A tensor or buffer: a box of a TIR buffer, from ``offsets`` on."""
 
     buffer: Any
@@ -40,9 +47,9 @@ class Place:
     dtype: str
 
     @staticmethod
-    def whole(buffer: Any, shape: Sequence[Index], dtype: str) -> "Place":
+    def whole(buffer: Any, shape: Sequence[Index], dtype: str) -> "BufferBox":
         """All of a buffer."""
-        return Place(buffer, tuple(i64(0) for _ in shape), tuple(shape), dtype)
+        return BufferBox(buffer, tuple(i64(0) for _ in shape), tuple(shape), dtype)
 
     def at(self, index: Sequence[Index]) -> list[Expr]:
         """Indices of the buffer for an index of this."""
@@ -63,11 +70,11 @@ class Place:
             at[-1] = run(at[-1], lanes)
         I.buffer_store(self.buffer, cast(value, held_in_memory(self.dtype)), at)
 
-    def box(self, offsets: Sequence[Index], shape: Sequence[Index]) -> "Place":
+    def box(self, offsets: Sequence[Index], shape: Sequence[Index]) -> "BufferBox":
         """A part of this."""
-        return Place(self.buffer, tuple(self.at(offsets)), tuple(shape), self.dtype)
+        return BufferBox(self.buffer, tuple(self.at(offsets)), tuple(shape), self.dtype)
 
-    def is_same(self, other: "Place") -> bool:
+    def is_same(self, other: "BufferBox") -> bool:
         """Whether both are one memory, from the same place on."""
         starts = zip(self.offsets, other.offsets, strict=True)
         return self.buffer.same_as(other.buffer) and all(
@@ -93,7 +100,7 @@ class Emitter:
     """
 
     def __init__(
-        self, aliases: Aliases, outputs: Mapping[int, Place], *, is_parallel: bool
+        self, aliases: Aliases, outputs: Mapping[int, BufferBox], *, is_parallel: bool
     ) -> None:
         self.aliases = aliases
         self._outputs = dict(outputs)
@@ -121,19 +128,19 @@ class Emitter:
     def vector(self, value: Value) -> Vector:
         """The registers of a vector, or of a scalar as one lane."""
         if value.op is not None and value.op.name == "arith.constant":
-            return Constants(value.op.attributes["value"], value.dtype)
+            return ConstantVector(value.op.attributes["value"], value.dtype)
         what = self._values[value]
         if isinstance(what, Vector):
             return what
-        return Registers((), value.dtype).fill(lambda _: what)
+        return LocalVector((), value.dtype).fill(lambda _: what)
 
-    def place(self, value: Value) -> Place:
+    def place(self, value: Value) -> BufferBox:
         """Where a tensor or buffer is."""
         return self._values[value]
 
-    def define(self, value: Value) -> Registers:
+    def define(self, value: Value) -> LocalVector:
         """New registers for a vector."""
-        made = Registers(value.shape, value.dtype)
+        made = LocalVector(value.shape, value.dtype)
         self._values[value] = made
         return made
 
@@ -149,14 +156,14 @@ class Emitter:
         else:
             self.bind(value, registers(0))
 
-    def allocate(self, value: Value, shape: Sequence[Index]) -> Place:
+    def allocate(self, value: Value, shape: Sequence[Index]) -> BufferBox:
         """Memory for a tensor: the program's output where it becomes one, or else a temporary."""
         memory = self.aliases.memory.get(value)
         if memory is not None and memory in self._outputs and value not in self.aliases.views:
             return self._outputs.pop(memory)
         return temporary(shape, value.dtype)
 
-    def destination(self, op: Operation, dest: Value, result: Value, *, is_read: bool) -> Place:
+    def destination(self, op: Operation, dest: Value, result: Value, *, is_read: bool) -> BufferBox:
         """Where a result is written: dest's own memory, or other memory with its content."""
         source = self.place(dest)
         if result in self.aliases.in_place:
@@ -175,21 +182,21 @@ class Emitter:
     def keep(self, value: Value) -> "Kept":
         """A place that a vector or scalar is assigned to more than once."""
         if isinstance(value.type, VectorType):
-            return Kept(Registers(value.shape, value.dtype), value)
+            return Kept(LocalVector(value.shape, value.dtype), value)
         assert isinstance(value.type, ScalarType)
-        return Kept(Registers((), value.dtype), value)
+        return Kept(LocalVector((), value.dtype), value)
 
-    def is_view_of(self, value: Value, registers: Registers) -> bool:
+    def is_view_of(self, value: Value, registers: LocalVector) -> bool:
         """Whether a value is read from registers that are about to change."""
         what = self._values.get(value)
-        return isinstance(what, Registers) and what.buffer is registers.buffer
+        return isinstance(what, LocalVector) and what.buffer is registers.buffer
 
 
 @dataclass(frozen=True)
 class Kept:
     """Registers of a value that changes: what a loop carries."""
 
-    registers: Registers
+    registers: LocalVector
     value: Value
 
     def assign(self, emitter: Emitter, value: Value) -> None:
@@ -204,11 +211,11 @@ class Kept:
             emitter.bind(value, self.registers.run(0, 1))
 
 
-def temporary(shape: Sequence[Index], dtype: str) -> Place:
+def temporary(shape: Sequence[Index], dtype: str) -> BufferBox:
     """New memory."""
     extents = [i64(extent) for extent in shape]
     buffer = I.alloc_buffer(extents, held_in_memory(dtype), scope="global", align=_ALIGN)
-    return Place.whole(buffer, shape, dtype)
+    return BufferBox.whole(buffer, shape, dtype)
 
 
 def held_in_memory(dtype: str) -> str:
@@ -216,7 +223,7 @@ def held_in_memory(dtype: str) -> str:
     return "int64" if dtype == INDEX else dtype
 
 
-def copy(source: Place, target: Place) -> None:
+def copy(source: BufferBox, target: BufferBox) -> None:
     """Copy all elements."""
     if source.is_same(target):
         return

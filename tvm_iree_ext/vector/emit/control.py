@@ -8,14 +8,14 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known
 from tvm_iree_ext.vector.analysis.runtime_extents import told_by
-from tvm_iree_ext.vector.emit.context import Emitter, Kept, Place, copy, emits, temporary
+from tvm_iree_ext.vector.emit.context import BufferBox, Emitter, Kept, copy, emits, temporary
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.vector_types import TensorType
 
 
-def _start(emitter: Emitter, op: Operation, inits: Sequence[Value]) -> list[Kept | Place]:
+def _start(emitter: Emitter, op: Operation, inits: Sequence[Value]) -> list[Kept | BufferBox]:
     """Give what is carried its places, with the content that it starts with."""
-    places: list[Kept | Place] = []
+    places: list[Kept | BufferBox] = []
     for init, argument, result in zip(inits, op.body.carried, op.results, strict=True):
         if isinstance(init.type, TensorType):
             source = emitter.place(init)
@@ -32,14 +32,14 @@ def _start(emitter: Emitter, op: Operation, inits: Sequence[Value]) -> list[Kept
     return places
 
 
-def _begin(emitter: Emitter, op: Operation, places: Sequence[Kept | Place]) -> None:
+def _begin(emitter: Emitter, op: Operation, places: Sequence[Kept | BufferBox]) -> None:
     """At the beginning of an iteration: what is carried is what its places hold."""
     for argument, place in zip(op.body.carried, places, strict=True):
         if isinstance(place, Kept):
             place.define(emitter, argument)
 
 
-def _end(emitter: Emitter, places: Sequence[Kept | Place], values: Sequence[Value]) -> None:
+def _end(emitter: Emitter, places: Sequence[Kept | BufferBox], values: Sequence[Value]) -> None:
     """At the end of an iteration: assign what it yields, all at once."""
     kept = [place for place in places if isinstance(place, Kept)]
     for place, value in zip(places, values, strict=True):
@@ -49,23 +49,23 @@ def _end(emitter: Emitter, places: Sequence[Kept | Place], values: Sequence[Valu
             moved = emitter.keep(value)
             moved.assign(emitter, value)
             moved.define(emitter, value)
-    tensors = [place for place in places if isinstance(place, Place)]
-    sources: dict[Value, Place] = {}
+    tensors = [place for place in places if isinstance(place, BufferBox)]
+    sources: dict[Value, BufferBox] = {}
     for place, value in zip(places, values, strict=True):
-        if isinstance(place, Place):
+        if isinstance(place, BufferBox):
             source = sources[value] = emitter.place(value)
             others = [one for one in tensors if one is not place]
             if any(source.buffer.same_as(other.buffer) for other in others):
                 sources[value] = temporary(source.shape, source.dtype)
                 copy(source, sources[value])
     for place, value in zip(places, values, strict=True):
-        if isinstance(place, Place):
+        if isinstance(place, BufferBox):
             copy(sources[value], place)
         elif not emitter.is_view_of(value, place.registers) or value.rank:
             place.assign(emitter, value)
 
 
-def _finish(emitter: Emitter, op: Operation, places: Sequence[Kept | Place]) -> None:
+def _finish(emitter: Emitter, op: Operation, places: Sequence[Kept | BufferBox]) -> None:
     for result, place in zip(op.results, places, strict=True):
         if isinstance(place, Kept):
             place.define(emitter, result)
@@ -155,7 +155,7 @@ def _extent(emitter: Emitter, value: Value, axis: int) -> Index:
 def if_else(emitter: Emitter, op: Operation) -> None:
     """Both bodies assign to the same registers."""
     yielded = op.body.terminator.operands
-    places: list[Kept | Place] = []
+    places: list[Kept | BufferBox] = []
     for result, value in zip(op.results, yielded, strict=True):
         if isinstance(result.type, TensorType):
             shape = [_extent(emitter, value, axis) for axis in range(value.rank)]

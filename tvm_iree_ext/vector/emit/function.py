@@ -16,7 +16,7 @@ from tvm_iree_ext.vector.analysis.work import work
 from tvm_iree_ext.vector.emit import control, elementwise, memory, nests, products, shapes, transfer
 from tvm_iree_ext.vector.emit.aliasing import Aliases
 from tvm_iree_ext.vector.emit.compute import NARROW, narrowed
-from tvm_iree_ext.vector.emit.context import EMIT, Emitter, Place, copy, held_in_memory
+from tvm_iree_ext.vector.emit.context import EMIT, BufferBox, Emitter, copy, held_in_memory
 from tvm_iree_ext.vector.ir.core import Block, Value
 from tvm_iree_ext.vector.ir.vector_types import MemoryType, ScalarType, TensorType
 
@@ -64,8 +64,8 @@ class _Parameters:
 
     def __init__(self, signature: Signature) -> None:
         self.symbols: dict[str, Expr] = {n: tirx.Var(n, "int64") for n in signature.symbols}
-        self.arguments: dict[str, Place | Expr] = {}
-        self.results: dict[str, Place] = {}
+        self.arguments: dict[str, BufferBox | Expr] = {}
+        self.results: dict[str, BufferBox] = {}
         for operand in signature.operands:
             if operand.role == "scalar":
                 dtype = "float32" if operand.dtype in NARROW else operand.dtype
@@ -76,14 +76,14 @@ class _Parameters:
             else:
                 self.arguments[operand.name] = self._place(operand, operand.name)
 
-    def _place(self, operand: Operand, name: str) -> Place:
+    def _place(self, operand: Operand, name: str) -> BufferBox:
         shape: list[Index] = [
             extent if isinstance(extent, int) else evaluate(extent, self.symbols, _CALLS)
             for extent in operand.shape
         ]
         dtype = held_in_memory(operand.dtype)
         buffer = I.arg(name, I.buffer([i64(e) for e in shape], dtype, align=item_bytes(dtype)))
-        return Place.whole(buffer, shape, operand.dtype)
+        return BufferBox.whole(buffer, shape, operand.dtype)
 
 
 def _ceildiv(a: Expr, b: Index) -> Expr:
@@ -95,9 +95,9 @@ _CALLS = {"ceildiv": _ceildiv, "max": tirx.max}
 
 def _outputs(
     returned: Mapping[str, Value], aliases: Aliases, parameters: _Parameters
-) -> dict[int, Place]:
+) -> dict[int, BufferBox]:
     """The memories that are a result as a whole: they need no copy at the end."""
-    found: dict[int, Place] = {}
+    found: dict[int, BufferBox] = {}
     for name, value in returned.items():
         if isinstance(value.type, TensorType) and value not in aliases.views:
             found.setdefault(aliases.memory[value], parameters.results[name])
@@ -112,13 +112,13 @@ def _take_arguments(
         name = argument.hint
         given = parameters.arguments.get(name)
         if argument in written:
-            if isinstance(given, Place):
+            if isinstance(given, BufferBox):
                 copy(given, parameters.results[name])
             given = parameters.results[name]
         assert given is not None
         if isinstance(argument.type, MemoryType):
             emitter[argument] = given
-        elif isinstance(given, Place):
+        elif isinstance(given, BufferBox):
             made = emitter.define(argument)
             for number in range(made.count):
                 index = made.index(number)
@@ -128,7 +128,7 @@ def _take_arguments(
             emitter[argument] = given
 
 
-def _give_result(emitter: Emitter, value: Value, place: Place) -> None:
+def _give_result(emitter: Emitter, value: Value, place: BufferBox) -> None:
     if isinstance(value.type, MemoryType):
         copy(emitter.place(value), place)
     elif isinstance(value.type, ScalarType):

@@ -8,13 +8,15 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64
 from tvm_iree_ext.vector.emit import access
-from tvm_iree_ext.vector.emit.access import Lanes
-from tvm_iree_ext.vector.emit.context import Emitter, Place, emits, temporary
+from tvm_iree_ext.vector.emit.access import LanesInMemory
+from tvm_iree_ext.vector.emit.context import BufferBox, Emitter, emits, temporary
 from tvm_iree_ext.vector.emit.registers import Vector
 from tvm_iree_ext.vector.ir.core import Operation
 
 
-def _lanes(indices: Sequence[Index], mask: Vector | None, vector: Vector, number: int) -> Lanes:
+def _lanes(
+    indices: Sequence[Index], mask: Vector | None, vector: Vector, number: int
+) -> LanesInMemory:
     """Where a register of a block of the minor dims is."""
     index = list(indices)
     lead = len(index) - len(vector.shape)
@@ -27,7 +29,7 @@ def _lanes(indices: Sequence[Index], mask: Vector | None, vector: Vector, number
             access.masked(lambda lanes: mask.pick([start + n for n in lanes]), vector.lanes)
         )
     axis = len(index) - 1 if vector.shape else None
-    return Lanes(tuple(index), axis, None, tuple(conditions))
+    return LanesInMemory(tuple(index), axis, None, tuple(conditions))
 
 
 def _mask(emitter: Emitter, op: Operation) -> Vector | None:
@@ -65,7 +67,7 @@ def store(emitter: Emitter, op: Operation) -> None:
         access.write(place, _lanes(indices, mask, value, number), source, value.lanes)
 
 
-def _gathered(emitter: Emitter, op: Operation, place: Place, lane: int) -> list[Expr]:
+def _gathered(emitter: Emitter, op: Operation, place: BufferBox, lane: int) -> list[Expr]:
     """The index of a lane: its displacement counts elements in row-major order."""
     offsets = emitter.positions(op.group("offsets"))
     displacement = tirx.Cast("int64", emitter.vector(op.operand("indices")).run(lane, 1))

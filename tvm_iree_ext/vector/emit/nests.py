@@ -7,13 +7,19 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known
 from tvm_iree_ext.vector.emit.compute import compute
-from tvm_iree_ext.vector.emit.context import Emitter, Place, copy, emits
+from tvm_iree_ext.vector.emit.context import BufferBox, Emitter, copy, emits
 from tvm_iree_ext.vector.emit.products import extend
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ir.vector_types import FLOATS
 from tvm_iree_ext.vector.ops.contract import REDUCTION
-from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, NAMED, Nest, extent_of, nest_of
+from tvm_iree_ext.vector.ops.structured import (
+    CONVOLUTIONS,
+    NAMED,
+    StructuredNest,
+    extent_of,
+    nest_of,
+)
 from tvm_iree_ext.vector.ops.tensors import sizes_of
 
 
@@ -134,7 +140,10 @@ def generic(emitter: Emitter, op: Operation) -> None:
 
 
 def _run(
-    nest: Nest, ins: Sequence[Place], outs: Sequence[Place], body: Callable[..., list[Expr]]
+    nest: StructuredNest,
+    ins: Sequence[BufferBox],
+    outs: Sequence[BufferBox],
+    body: Callable[..., list[Expr]],
 ) -> None:
     """The loops of a nest: parallel dims, then reductions, and the last parallel dim innermost."""
     sizes: list[Index] = extent_of(nest, [place.shape for place in (*ins, *outs)])

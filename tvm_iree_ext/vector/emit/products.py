@@ -7,7 +7,7 @@ import numpy as np
 from tvm_iree_ext.tir.tir_expressions import Expr
 from tvm_iree_ext.vector.emit.compute import compute, convert, fma
 from tvm_iree_ext.vector.emit.context import Emitter, emits
-from tvm_iree_ext.vector.emit.registers import Registers, Vector
+from tvm_iree_ext.vector.emit.registers import LocalVector, Vector
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.combining_kinds import elementwise_name
 from tvm_iree_ext.vector.ir.core import Operation
@@ -34,7 +34,7 @@ def contract(emitter: Emitter, op: Operation) -> None:
     sizes = extents_of(op)
     lhs, rhs, acc = (emitter.vector(operand) for operand in op.operands)
     dtype = op.result.dtype
-    out = Registers(acc.shape, dtype).copy(acc)
+    out = LocalVector(acc.shape, dtype).copy(acc)
     reduced = [d for d, it in enumerate(op.attributes["iterator_types"]) if it == REDUCTION]
     for number in range(out.count):
         start = number * out.lanes
@@ -58,7 +58,7 @@ def _picked(vector: Vector, map: AffineMap, points: Sequence[Sequence[int]]) -> 
     return vector.pick([vector.flat(map.at(point)) for point in points])
 
 
-def _finish(emitter: Emitter, op: Operation, out: Registers) -> None:
+def _finish(emitter: Emitter, op: Operation, out: LocalVector) -> None:
     """Let the result be registers that were computed, or the scalar in them."""
     if op.result.is_vector:
         emitter[op.result] = out
@@ -72,7 +72,7 @@ def multi_reduction(emitter: Emitter, op: Operation) -> None:
     source, acc = (emitter.vector(operand) for operand in op.operands)
     dims, kind = op.attributes["reduction_dims"], op.attributes["kind"]
     kept = [dim for dim in range(len(source.shape)) if dim not in dims]
-    out = Registers(acc.shape, source.dtype).copy(acc)
+    out = LocalVector(acc.shape, source.dtype).copy(acc)
     for start in range(0, out.size, out.lanes):
         for reduction in np.ndindex(*(source.shape[dim] for dim in dims)):
             places = []
@@ -96,7 +96,7 @@ def reduction(emitter: Emitter, op: Operation) -> None:
     """Halves folded into one another, then what is left lane by lane."""
     vector, kind = emitter.vector(op.operand("vector")), op.attributes["kind"]
     dtype = vector.dtype
-    part = Registers((vector.size,), dtype).copy(vector)
+    part = LocalVector((vector.size,), dtype).copy(vector)
     lanes = vector.size
     while lanes % 2 == 0:
         lanes //= 2

@@ -114,7 +114,7 @@ class Vector(ABC):
         """Contiguous elements from one on, in another shape."""
 
 
-class Registers(Vector):
+class LocalVector(Vector):
     """A vector in a local buffer."""
 
     def __init__(
@@ -130,27 +130,27 @@ class Registers(Vector):
         """Elements from one on."""
         return release(self.buffer[run(self.start + start, lanes)], self.dtype)
 
-    def view(self, shape: Sequence[int], start: int = 0) -> "Registers":
+    def view(self, shape: Sequence[int], start: int = 0) -> "LocalVector":
         """The same registers, seen in another shape."""
-        return Registers(shape, self.dtype, self.buffer, self.start + start)
+        return LocalVector(shape, self.dtype, self.buffer, self.start + start)
 
     def write(self, start: int, value: Expr) -> None:
         """Set elements from one on."""
         at = run(self.start + start, lanes_of(value))
         I.buffer_store(self.buffer, hold(value, self.dtype), [at])
 
-    def fill(self, value: Callable[[int], Expr]) -> "Registers":
+    def fill(self, value: Callable[[int], Expr]) -> "LocalVector":
         """Set each register to what a function gives for its number."""
         for number in range(self.count):
             self.write(number * self.lanes, value(number))
         return self
 
-    def copy(self, other: Vector) -> "Registers":
+    def copy(self, other: Vector) -> "LocalVector":
         """Set all elements to those of a vector of the same size."""
         return self.fill(lambda number: other.run(number * self.lanes, self.lanes))
 
 
-class Constants(Vector):
+class ConstantVector(Vector):
     """A vector of known elements: immediates wherever it is read."""
 
     def __init__(self, array: np.ndarray, dtype: str) -> None:
@@ -173,7 +173,7 @@ class Constants(Vector):
         scalars = [hold(number(one, self.dtype), self.dtype) for one in taken]
         return release(tirx.Shuffle(scalars, list(range(len(taken)))), self.dtype)
 
-    def view(self, shape: Sequence[int], start: int = 0) -> "Constants":
+    def view(self, shape: Sequence[int], start: int = 0) -> "ConstantVector":
         """Contiguous elements from one on, in another shape."""
         part = self.elements[start : start + prod(shape)]
-        return Constants(part.reshape(tuple(shape)), self.dtype)
+        return ConstantVector(part.reshape(tuple(shape)), self.dtype)

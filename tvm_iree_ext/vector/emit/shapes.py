@@ -9,7 +9,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.tir.tir_expressions import i64
 from tvm_iree_ext.vector.emit.context import Emitter, emits
-from tvm_iree_ext.vector.emit.registers import Registers, Vector, held, hold, release
+from tvm_iree_ext.vector.emit.registers import LocalVector, Vector, held, hold, release
 from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ops.shape import block_place
 
@@ -55,7 +55,7 @@ def shape_cast(emitter: Emitter, op: Operation) -> None:
 def shuffle(emitter: Emitter, op: Operation) -> None:
     """Lanes, or rows, of two vectors."""
     v1, v2 = (emitter.vector(operand) for operand in op.operands)
-    both = Registers((v1.size + v2.size,), v1.dtype)
+    both = LocalVector((v1.size + v2.size,), v1.dtype)
     for vector, start in ((v1, 0), (v2, v1.size)):
         for number in range(vector.count):
             both.write(start + number * vector.lanes, vector.register(number))

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known, splat
 from tvm_iree_ext.vector.emit import access
-from tvm_iree_ext.vector.emit.access import LaneCondition, Lanes
-from tvm_iree_ext.vector.emit.context import Emitter, Place, emits
-from tvm_iree_ext.vector.emit.registers import Registers, Vector
+from tvm_iree_ext.vector.emit.access import LaneCondition, LanesInMemory
+from tvm_iree_ext.vector.emit.context import BufferBox, Emitter, emits
+from tvm_iree_ext.vector.emit.registers import LocalVector, Vector
 from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ops.transfer import mask_dims
 
@@ -23,8 +23,8 @@ def _is_inside(index: Index, size: int, extent: Index) -> bool:
 
 
 def _lanes(
-    emitter: Emitter, op: Operation, place: Place, shape: Sequence[int]
-) -> Callable[[tuple[int, ...]], Lanes]:
+    emitter: Emitter, op: Operation, place: BufferBox, shape: Sequence[int]
+) -> Callable[[tuple[int, ...]], LanesInMemory]:
     """For the index of a register's first element in the vector: where its lanes are in memory."""
     map, in_bounds = op.attributes["permutation_map"], op.attributes["in_bounds"]
     indices = emitter.positions(op.group("indices"))
@@ -39,7 +39,7 @@ def _lanes(
     mask_vector: Vector | None = None if mask is None else emitter.vector(mask)
     order = mask_dims(map)
 
-    def lanes(first: tuple[int, ...]) -> Lanes:
+    def lanes(first: tuple[int, ...]) -> LanesInMemory:
         rows: list[Expr | None] = []
         conditions: list[LaneCondition] = []
         index = list(indices)
@@ -63,7 +63,7 @@ def _lanes(
                 return vector.pick(places)
 
             conditions.append(access.masked(taken, count))
-        return Lanes(tuple(index), axis, access.both(rows), tuple(conditions))
+        return LanesInMemory(tuple(index), axis, access.both(rows), tuple(conditions))
 
     return lanes
 
@@ -73,7 +73,7 @@ def transfer_read(emitter: Emitter, op: Operation) -> None:
     """Register by register."""
     place, padding = emitter.place(op.operand("source")), emitter.scalar(op.operand("padding"))
     lanes = _lanes(emitter, op, place, op.result.shape)
-    result: Registers = emitter.define(op.result)
+    result: LocalVector = emitter.define(op.result)
     for number in range(result.count):
         where = lanes(result.index(number))
         access.read(place, where, result, number * result.lanes, lambda _, n: splat(padding, n))

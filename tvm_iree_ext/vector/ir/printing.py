@@ -10,7 +10,7 @@ from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 _INDENT = "  "
 
 
-class Names:
+class ValueNames:
     """Names of values: hints made unique, numbers for the rest, in order of definition."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def number(value: Any) -> str:
     return str(int(value)) if value.dtype.kind == "i" else repr(float(value))
 
 
-def print_block(block: Block, names: Names, depth: int) -> list[str]:
+def print_block(block: Block, names: ValueNames, depth: int) -> list[str]:
     """The lines of a block's operations."""
     lines = []
     for op in block.operations:
@@ -94,7 +94,7 @@ def print_block(block: Block, names: Names, depth: int) -> list[str]:
     return lines
 
 
-def print_operation(op: Operation, names: Names, depth: int) -> list[str]:
+def print_operation(op: Operation, names: ValueNames, depth: int) -> list[str]:
     """The lines of an operation: its own, then those of its blocks."""
     results = ", ".join([names.add(result) for result in op.results])
     for block in op.regions:

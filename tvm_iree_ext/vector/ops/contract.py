@@ -13,7 +13,7 @@ from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.rounding import fused_multiply_add
 from tvm_iree_ext.vector.ir.vector_types import FLOATS, ScalarType, Type, VectorType, extents, short
 from tvm_iree_ext.vector.ops import checks
@@ -98,7 +98,7 @@ class Contract(Definition):
             out = combine(op.attributes["kind"], out, multiply(a, b))
         return [out]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         maps = ", ".join(f"affine_map<{map}>" for map in op.attributes["indexing_maps"])
         iterators = ", ".join(f'"{it}"' for it in op.attributes["iterator_types"])
         kind = op.attributes["kind"]
@@ -156,7 +156,7 @@ class OuterProduct(Definition):
         product = multiply(*(np.broadcast_to(one, shape).copy() for one in (column, b)))
         return [combine(op.attributes["kind"], values[2], product) if len(values) > 2 else product]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         kind = op.attributes["kind"]
         kinds = names.attributes([] if kind == "add" else [f"kind = #vector.kind<{kind}>"])
         return f"{names.list(op.operands)}{kinds} : {names.types(op.operands[:2])}"
@@ -185,14 +185,14 @@ class Fma(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [fused_multiply_add(*values)]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.result.type}"
 
     def spelling(self, op: Operation) -> str:
         return f"fma {extents(op.result.shape)}"
 
 
-class Contractions(Insertion):
+class ContractionOps(Insertion):
     """The builder's contractions."""
 
     def contract(

@@ -9,7 +9,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register, register_as
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import BufferType, ScalarType, Type, scalar
 from tvm_iree_ext.vector.ops import checks
@@ -21,8 +21,8 @@ def _check_body(op: Operation, block: Block, indices: int, types: Sequence[Type]
     if block.inductions != indices or arguments != [scalar("index")] * indices + list(types):
         raise op.error(
             "E_STRUCTURE",
-            f"the body takes {Names.types(block.arguments) or 'nothing'}; expected {indices} of"
-            f" index, then {', '.join(map(str, types)) or 'nothing'}",
+            f"the body takes {ValueNames.types(block.arguments) or 'nothing'}; expected"
+            f" {indices} of index, then {', '.join(map(str, types)) or 'nothing'}",
         )
     _check_yield(op, block, types)
 
@@ -59,7 +59,7 @@ class Terminator(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return []
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         if not op.operands:
             return ""
         return f"{names.list(op.operands)} : {names.types(op.operands)}"
@@ -88,7 +88,7 @@ class For(Definition):
             carried = run_block(op.body, [np.asarray(index, np.int64), *carried])
         return carried
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         lower, upper, step = (names[op.operand(one)] for one in ("lower", "upper", "step"))
         text = f"{names[op.body.indices[0]]} = {lower} to {upper} step {step}"
         return text + _carries("iter_args", op, op.group("inits"), names)
@@ -122,7 +122,7 @@ class ForAll(Definition):
             outs = run_block(op.body, [*(np.asarray(i, np.int64) for i in point), *outs])
         return outs
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         text = f"({names.list(op.body.indices)}) in ({names.list(op.group('bounds'))})"
         mapping = op.attributes.get("mapping")
         mapped = f" mapping({mapping})" if mapping else ""
@@ -149,7 +149,7 @@ class If(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return run_block(op.regions[0 if values[0] else 1], [])
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         types = f" -> ({names.types(op.results)})" if op.results else ""
         return f"{names[op.operand('condition')]}{types}"
 
@@ -157,7 +157,7 @@ class If(Definition):
         return "if"
 
 
-def _carries(word: str, op: Operation, inits: Sequence[Value], names: Names) -> str:
+def _carries(word: str, op: Operation, inits: Sequence[Value], names: ValueNames) -> str:
     if not inits:
         return ""
     pairs = zip(op.body.carried, inits, strict=True)
@@ -168,7 +168,7 @@ def _carries(word: str, op: Operation, inits: Sequence[Value], names: Names) -> 
 class Loop:
     """A loop that is being built: its indices, what it carries, and after it its results."""
 
-    def __init__(self, block: Block, builder: "Control") -> None:
+    def __init__(self, block: Block, builder: "ControlOps") -> None:
         self.indices: list[Value] = block.indices
         self.carried: list[Value] = block.carried
         self.results: list[Value] = []
@@ -191,7 +191,7 @@ class Loop:
         self._builder.create("scf.yield", {"values": values})
 
 
-class Control(Insertion):
+class ControlOps(Insertion):
     """The builder's loops and conditions."""
 
     @contextlib.contextmanager

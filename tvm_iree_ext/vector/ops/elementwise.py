@@ -19,7 +19,7 @@ from tvm_iree_ext.vector.ir.definition import (
     register_as,
 )
 from tvm_iree_ext.vector.ir.insertion import Insertion
-from tvm_iree_ext.vector.ir.printing import Names, dense
+from tvm_iree_ext.vector.ir.printing import ValueNames, dense
 from tvm_iree_ext.vector.ir.rounding import narrowed
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import (
@@ -127,7 +127,7 @@ def with_dtype(type: VectorType | ScalarType, dtype: str) -> VectorType | Scalar
 class _Elementwise(Definition):
     """What is printed with one type, and counted when it is of vectors."""
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.result.type}"
 
     def spelling(self, op: Operation) -> str | None:
@@ -237,7 +237,7 @@ class Compare(_Elementwise):
             values = [one.view(np.dtype(f"u{one.dtype}")) for one in values]
         return [np.asarray(INTEGER_PREDICATES[predicate](*values))]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         type = op.operand("lhs").type
         return f"{op.attributes['predicate']}, {names.list(op.operands)} : {type}"
 
@@ -261,7 +261,7 @@ class Select(_Elementwise):
         condition, on_true, on_false = values
         return [np.where(condition, on_true, on_false)]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         condition = op.operand("condition").type
         return f"{names.list(op.operands)} : {condition}, {op.result.type}"
 
@@ -323,12 +323,12 @@ class Cast(_Elementwise):
                 return [array.astype(np.dtype(f"u{dtype}")).view(dtype)]
             return [narrowed(array, dtype) if op.name == "arith.truncf" else array.astype(dtype)]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.operand('operand').type} to {op.result.type}"
 
 
 @register
-class Constant(Definition):
+class ArithConstant(Definition):
     """A number, or an array of them."""
 
     name = "arith.constant"
@@ -339,14 +339,14 @@ class Constant(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [op.attributes["value"]]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         value, type = op.attributes["value"], op.result.type
         return (
             f"dense<{dense(value)}> : {type}" if op.result.is_vector else f"{dense(value)} : {type}"
         )
 
 
-class Elementwise(Insertion):
+class ElementwiseOps(Insertion):
     """The builder's arithmetic.  :meth:`elementwise` makes any op by its name."""
 
     def elementwise(self, name: str, *operands: Value, **attributes: Any) -> Value:

@@ -11,7 +11,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import ScalarType, Type, VectorType, extents
 from tvm_iree_ext.vector.ops import checks
@@ -59,7 +59,7 @@ class Extract(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [values[0][_at(op.attributes["position"])]]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         vector = op.operand("vector")
         position = list(op.attributes["position"])
         return f"{names[vector]}{position} : {op.result.type} from {vector.type}"
@@ -87,7 +87,7 @@ class Insert(Definition):
         result[_at(op.attributes["position"])] = values[0]
         return [result]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         value, dest = op.operands
         position = list(op.attributes["position"])
         return f"{names[value]}, {names[dest]} {position} : {value.type} into {dest.type}"
@@ -132,7 +132,7 @@ class ExtractElement(Definition):
         vector, *position = values
         return [vector[_at(position)]]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{_element(op, names, 'vector')} : {op.operand('vector').type}"
 
     def spelling(self, op: Operation) -> str:
@@ -160,7 +160,7 @@ class InsertElement(Definition):
         result[_at(position)] = value
         return [result]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         value = names[op.operand("value")]
         return f"{value}, {_element(op, names, 'dest')} : {op.result.type}"
 
@@ -168,7 +168,7 @@ class InsertElement(Definition):
         return f"insertelement scalar->{extents(op.result.shape)}"
 
 
-def _element(op: Operation, names: Names, name: str) -> str:
+def _element(op: Operation, names: ValueNames, name: str) -> str:
     return f"{names[op.operand(name)]}[{names.list(op.group('position'))}]"
 
 
@@ -179,7 +179,7 @@ def _depends_on_loop(value: Value) -> bool:
     return any(_depends_on_loop(operand) for operand in value.owner.operands)
 
 
-class Lanes(Insertion):
+class LaneOps(Insertion):
     """The builder's access to registers and lanes."""
 
     def extract(self, vector: Value, position: Any) -> Value:

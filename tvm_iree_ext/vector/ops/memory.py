@@ -9,7 +9,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register, register_as
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_types import (
     INDEX,
     INTEGERS,
@@ -54,7 +54,7 @@ def _block(
     return tuple(at), live
 
 
-def _text(op: Operation, names: Names, first: str, rest: str) -> str:
+def _text(op: Operation, names: ValueNames, first: str, rest: str) -> str:
     base = op.operand("base")
     at = f"{names[base]}[{names.list(op.group('indices'))}]"
     return f"{', '.join(one for one in (first, at, rest) if one)} : {base.type}"
@@ -92,7 +92,7 @@ class Load(Definition):
     def reads(self, op: Operation) -> Sequence[Value]:
         return [op.operand("base")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         rest = names.list([*op.group("mask"), *op.group("pass_thru")])
         return f"{_text(op, names, '', rest)}, {op.result.type}"
 
@@ -124,7 +124,7 @@ class Store(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return [op.operand("base")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         value = op.operand("value")
         return f"{_text(op, names, names[value], names.list(op.group('mask')))}, {value.type}"
 
@@ -165,7 +165,7 @@ def _flat_places(
 
 
 @register
-class Gather(Definition):
+class VectorGather(Definition):
     """``R[i] = mask[i] ? base_flat[lin(offsets) + indices[i]] : pass_thru[i]``."""
 
     name = "vector.gather"
@@ -184,7 +184,7 @@ class Gather(Definition):
     def reads(self, op: Operation) -> Sequence[Value]:
         return [op.operand("base")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         at = f"{names[op.operand('base')]}[{names.list(op.group('offsets'))}]"
         lanes = [op.operand(name) for name in ("indices", "mask", "pass_thru")]
         types = names.types([op.operand("base"), *lanes])
@@ -195,7 +195,7 @@ class Gather(Definition):
 
 
 @register
-class Scatter(Definition):
+class VectorScatter(Definition):
     """``base_flat[lin(offsets) + indices[i]] = value[i]`` where mask[i], in order of the lanes."""
 
     name = "vector.scatter"
@@ -216,7 +216,7 @@ class Scatter(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return [op.operand("base")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         at = f"{names[op.operand('base')]}[{names.list(op.group('offsets'))}]"
         lanes = [op.operand(name) for name in ("indices", "mask", "value")]
         types = names.types([op.operand("base"), *lanes])
@@ -241,7 +241,7 @@ class Alloc(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return op.results
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"() : {op.result.type}"
 
     def spelling(self, op: Operation) -> str:
@@ -267,7 +267,7 @@ class LoadElement(Definition):
     def reads(self, op: Operation) -> Sequence[Value]:
         return [op.operand("base")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return _text(op, names, "", "")
 
     def spelling(self, op: Operation) -> str:
@@ -296,7 +296,7 @@ class StoreElement(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return [op.operand("base")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return _text(op, names, names[op.operand("value")], "")
 
     def spelling(self, op: Operation) -> str:
@@ -319,12 +319,12 @@ class Dim(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.asarray(values[0].shape[op.attributes["axis"]], np.int64)]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         base = op.operand("base")
         return f"{names[base]}, {op.attributes['axis']} : {base.type}"
 
 
-class Memory(Insertion):
+class MemoryOps(Insertion):
     """The builder's access to buffers."""
 
     def load(self, base: Value, indices: Sequence[IndexLike], shape: Sequence[int]) -> Value:

@@ -12,7 +12,7 @@ from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_types import ScalarType, Type, VectorType, extents
 from tvm_iree_ext.vector.ops import checks
 
@@ -49,7 +49,7 @@ class MultiReduction(Definition):
             out = combine(op.attributes["kind"], out, np.asarray(moved[point]))
         return [out]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         kind, dims = op.attributes["kind"], list(op.attributes["reduction_dims"])
         source = op.operand("source").type
         return f"<{kind}>, {names.list(op.operands)} {dims} : {source} to {op.result.type}"
@@ -60,7 +60,7 @@ class MultiReduction(Definition):
 
 
 @register
-class Reduction(Definition):
+class VectorReduction(Definition):
     """A scalar: all lanes of a 1-D vector folded, and ``acc`` where there is one."""
 
     name = "vector.reduction"
@@ -85,7 +85,7 @@ class Reduction(Definition):
             out = combine(op.attributes["kind"], out, lane)
         return [out]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         kind, vector = op.attributes["kind"], op.operand("vector").type
         return f"<{kind}>, {names.list(op.operands)} : {vector} into {op.result.type}"
 
@@ -93,7 +93,7 @@ class Reduction(Definition):
         return f"reduction {extents(op.operand('vector').shape)}"
 
 
-class Reductions(Insertion):
+class ReductionOps(Insertion):
     """The builder's reductions."""
 
     def multi_reduction(

@@ -9,7 +9,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import Type, VectorType, extents
 from tvm_iree_ext.vector.ops import checks
@@ -18,7 +18,7 @@ from tvm_iree_ext.vector.ops import checks
 class _FromTo(Definition):
     """What is printed with its operand's and its result's type."""
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.operands[0].type} to {op.result.type}"
 
     def spelling(self, op: Operation) -> str | None:
@@ -27,7 +27,7 @@ class _FromTo(Definition):
 
 
 @register
-class Transpose(_FromTo):
+class VectorTranspose(_FromTo):
     """``R[r] = V[v]`` with ``v[permutation[k]] = r[k]``."""
 
     name = "vector.transpose"
@@ -47,7 +47,7 @@ class Transpose(_FromTo):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [values[0].transpose(op.attributes["permutation"])]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         vector, permutation = op.operand("vector"), list(op.attributes["permutation"])
         return f"{names[vector]}, {permutation} : {vector.type} to {op.result.type}"
 
@@ -79,7 +79,7 @@ class Broadcast(_FromTo):
 
 
 @register
-class Splat(_FromTo):
+class VectorSplat(_FromTo):
     """A scalar in every lane."""
 
     name = "vector.splat"
@@ -94,7 +94,7 @@ class Splat(_FromTo):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.broadcast_to(values[0], op.result.shape)]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.result.type}"
 
     def spelling(self, op: Operation) -> str:
@@ -128,7 +128,7 @@ class Shuffle(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.concatenate(values)[list(op.attributes["mask"])]]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         mask = list(op.attributes["mask"])
         return f"{names.list(op.operands)} {mask} : {names.types(op.operands)}"
 
@@ -199,7 +199,7 @@ class Reshape(_FromTo):
             result[block_place(target, fixed)] = values[0][block_place(source, fixed)]
         return [result]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         shapes = (
             str(list(op.attributes[name]))
             for name in ("input_shape", "output_shape", "fixed_vector_sizes")
@@ -222,7 +222,7 @@ def block_place(index: Sequence[int], fixed: Sequence[int]) -> tuple[int, ...]:
     return (*index[:lead], *(block for block, _ in pairs), *(lane for _, lane in pairs))
 
 
-class Shapes(Insertion):
+class ShapeOps(Insertion):
     """The builder's changes of shape."""
 
     def transpose(self, vector: Value, permutation: Sequence[int]) -> Value:

@@ -6,7 +6,7 @@ from typing import Any
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_types import Type, VectorType, extents
 from tvm_iree_ext.vector.ops import checks
 
@@ -24,7 +24,7 @@ def _check_box(op: Operation, name: str, shape: Sequence[int], sizes: Sequence[i
             )
 
 
-def _text(op: Operation, names: Names) -> str:
+def _text(op: Operation, names: ValueNames) -> str:
     texts = (f"{name} = {list(value)}" for name, value in op.attributes.items())
     return f"{names.list(op.operands)} {{{', '.join(texts)}}}"
 
@@ -50,7 +50,7 @@ class ExtractStridedSlice(Definition):
         box = zip(op.attributes["offsets"], op.attributes["sizes"], strict=True)
         return [values[0][tuple(slice(offset, offset + size) for offset, size in box)]]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{_text(op, names)} : {op.operand('vector').type} to {op.result.type}"
 
     def spelling(self, op: Operation) -> str:
@@ -86,7 +86,7 @@ class InsertStridedSlice(Definition):
         result[box] = value
         return [result]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{_text(op, names)} : {op.operand('value').type} into {op.result.type}"
 
     def spelling(self, op: Operation) -> str:
@@ -94,7 +94,7 @@ class InsertStridedSlice(Definition):
         return f"insert_strided_slice {came}->{extents(op.result.shape)}"
 
 
-class Slices(Insertion):
+class SliceOps(Insertion):
     """The builder's slices."""
 
     def extract_strided_slice(

@@ -15,7 +15,7 @@ from tvm_iree_ext.vector.ir.combining_kinds import combine
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register, register_as
 from tvm_iree_ext.vector.ir.insertion import Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import ScalarType, Type, extents, scalar
 from tvm_iree_ext.vector.ops import checks
@@ -23,22 +23,22 @@ from tvm_iree_ext.vector.ops.contract import PARALLEL, REDUCTION, multiply
 
 
 @dataclass(frozen=True)
-class Nest:
+class StructuredNest:
     """The iteration space of a structured op: a map for each operand, and the kinds of its dims."""
 
     maps: tuple[AffineMap, ...]
     iterators: tuple[str, ...]
 
 
-def _nest(maps: str, reductions: int) -> Nest:
+def _nest(maps: str, reductions: int) -> StructuredNest:
     """A nest from maps over named dims, the last of which are reductions."""
     dims, *results = maps.split("; ")
     parsed = tuple(AffineMap.parse(f"({dims}) -> ({result})") for result in results)
     count = parsed[0].num_dims
-    return Nest(parsed, (PARALLEL,) * (count - reductions) + (REDUCTION,) * reductions)
+    return StructuredNest(parsed, (PARALLEL,) * (count - reductions) + (REDUCTION,) * reductions)
 
 
-NAMED: dict[str, Nest] = {
+NAMED: dict[str, StructuredNest] = {
     "linalg.matmul": _nest("m, n, k; m, k; k, n; m, n", 1),
     "linalg.batch_matmul": _nest("b, m, n, k; b, m, k; b, k, n; b, m, n", 1),
     "linalg.matmul_transpose_b": _nest("m, n, k; m, k; n, k; m, n", 1),
@@ -56,16 +56,16 @@ CONVOLUTIONS: dict[str, str] = {
 """Convolutions of image and filter, by strides and dilations."""
 
 
-def nest_of(op: Operation) -> Nest:
+def nest_of(op: Operation) -> StructuredNest:
     """The nest of a structured op."""
     if op.name == "linalg.generic":
-        return Nest(op.attributes["indexing_maps"], op.attributes["iterator_types"])
+        return StructuredNest(op.attributes["indexing_maps"], op.attributes["iterator_types"])
     if op.name in CONVOLUTIONS:
         (sh, sw), (dh, dw) = op.attributes["strides"], op.attributes["dilations"]
         return _nest(CONVOLUTIONS[op.name].format(sh=sh, sw=sw, dh=dh, dw=dw), 3)
     if op.name == "linalg.fill":
         rank = op.operand("out").rank
-        return Nest((AffineMap(rank, ()), AffineMap.identity(rank)), (PARALLEL,) * rank)
+        return StructuredNest((AffineMap(rank, ()), AffineMap.identity(rank)), (PARALLEL,) * rank)
     return NAMED[op.name]
 
 
@@ -74,7 +74,7 @@ def is_structured(op: Operation) -> bool:
     return op.name.startswith("linalg.") and op.name != "linalg.yield"
 
 
-def extent_of(nest: Nest, shapes: Sequence[Sequence[Any]]) -> list[Any]:
+def extent_of(nest: StructuredNest, shapes: Sequence[Sequence[Any]]) -> list[Any]:
     """The extent of each dim of the nest, from the operands where the dim stands alone.
 
     Where several tell it, a number wins; None where no operand has it alone.
@@ -195,7 +195,7 @@ class MultiplyAccumulate(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return [op.operand("out")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         texts = [f"{name} = {list(value)}" for name, value in op.attributes.items()]
         ins, out = op.operands[:2], op.operand("out")
         return (
@@ -226,7 +226,7 @@ class Fill(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return [op.operand("out")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         value, out = op.operands
         return f"ins({names[value]} : {value.type}) outs({names[out]} : {out.type})"
 
@@ -248,7 +248,7 @@ class Yield(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return []
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {names.types(op.operands)}"
 
 
@@ -279,7 +279,7 @@ class Generic(Definition):
         if [argument.type for argument in body.arguments] != types:
             raise op.error(
                 "E_STRUCTURE",
-                f"the body takes {Names.types(body.arguments)}; expected"
+                f"the body takes {ValueNames.types(body.arguments)}; expected"
                 f" {', '.join(map(str, types))}",
             )
         yielded = [value.type for value in body.terminator.operands]
@@ -300,7 +300,7 @@ class Generic(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return op.group("outs")
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         maps = ", ".join(f"affine_map<{map}>" for map in op.attributes["indexing_maps"])
         iterators = ", ".join(f'"{it}"' for it in op.attributes["iterator_types"])
         ins, outs = op.group("ins"), op.group("outs")
@@ -314,7 +314,7 @@ class Generic(Definition):
         return f"generic {','.join(extents(v.shape) for v in op.operands)}"
 
 
-class Structured(Insertion):
+class StructuredOps(Insertion):
     """The builder's structured ops."""
 
     def fill(self, value: Any, out: Value) -> Value:

@@ -8,7 +8,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import (
     ScalarType,
@@ -60,12 +60,12 @@ def _shape(op: Operation, name: str) -> tuple[int | str, ...]:
     return tuple("?" if size is None else size for size in static)
 
 
-def _list(values: Sequence[Any], names: Names) -> str:
+def _list(values: Sequence[Any], names: ValueNames) -> str:
     return ", ".join(names[v] if isinstance(v, Value) else str(v) for v in values)
 
 
 @register
-class Empty(Definition):
+class TensorEmpty(Definition):
     """A tensor of which only the shape is defined."""
 
     name = "tensor.empty"
@@ -78,7 +78,7 @@ class Empty(Definition):
         shape = [int(size) for size in joined(op.attributes["static_sizes"], values)]
         return [np.zeros(shape, numpy_type(op.result.dtype))]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         return f"({names.list(op.operands)}) : {op.result.type}"
 
 
@@ -104,7 +104,7 @@ class ExtractSlice(Definition):
     def reads(self, op: Operation) -> Sequence[Value]:
         return [op.operand("source")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         source = op.operand("source")
         at = f"{names[source]}[{names.list(op.group('offsets'))}] [{_list(sizes_of(op), names)}]"
         return f"{at} : {source.type} to {op.result.type}"
@@ -138,7 +138,7 @@ class InsertSlice(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return [op.operand("dest")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         source, dest = op.operand("source"), op.operand("dest")
         at = f"{names[dest]}[{names.list(op.group('offsets'))}]"
         return f"{names[source]} into {at} : {source.type} into {dest.type}"
@@ -183,7 +183,7 @@ class Pad(Definition):
     def reads(self, op: Operation) -> Sequence[Value]:
         return [op.operand("source")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         source = op.operand("source")
         low, high = (f"{name}[{_list(sizes_of(op, name), names)}]" for name in ("low", "high"))
         value = names[op.operand("value")]
@@ -227,7 +227,7 @@ def compatible(a: Sequence[int | str], b: Sequence[int | str]) -> bool:
     return len(a) == len(b) and all(map(fits, a, b))
 
 
-class Tensors(Insertion):
+class TensorOps(Insertion):
     """The builder's tensors."""
 
     def empty(self, shape: Sequence[IndexLike], dtype: str = "f32") -> Value:

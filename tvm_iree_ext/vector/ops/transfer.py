@@ -14,7 +14,7 @@ from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
-from tvm_iree_ext.vector.ir.printing import Names
+from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import ScalarType, TensorType, Type, VectorType, extents
 from tvm_iree_ext.vector.ops import checks
@@ -51,7 +51,7 @@ def _check(op: Operation, memory: str, shape: Sequence[int], dtype: str) -> None
     checks.mask_of(op, [shape[p] for p in mask_dims(map)], "the vector's dims in memory order")
 
 
-def _text(op: Operation, names: Names, memory: str, first: str, last: str) -> str:
+def _text(op: Operation, names: ValueNames, memory: str, first: str, last: str) -> str:
     map, in_bounds = op.attributes["permutation_map"], op.attributes["in_bounds"]
     attributes = []
     if not map.is_minor_identity:
@@ -123,7 +123,7 @@ class TransferRead(Definition):
     def reads(self, op: Operation) -> Sequence[Value]:
         return [op.operand("source")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         body = _text(op, names, "source", "", names[op.operand("padding")])
         return f"{body} : {op.operand('source').type}, {op.result.type}"
 
@@ -162,7 +162,7 @@ class TransferWrite(Definition):
     def writes(self, op: Operation) -> Sequence[Value]:
         return [op.operand("dest")]
 
-    def text(self, op: Operation, names: Names) -> str:
+    def text(self, op: Operation, names: ValueNames) -> str:
         vector = op.operand("vector")
         body = _text(op, names, "dest", names[vector], "")
         return f"{body} : {vector.type}, {op.operand('dest').type}"
@@ -171,7 +171,7 @@ class TransferWrite(Definition):
         return f"transfer_write {extents(op.operand('vector').shape)}"
 
 
-class Transfers(Insertion):
+class TransferOps(Insertion):
     """The builder's transfers."""
 
     def transfer_read(

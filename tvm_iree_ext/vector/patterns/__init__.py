@@ -12,7 +12,7 @@ from tvm_iree_ext.vector.patterns.lowering_lanes import lower_gathers, lower_row
 from tvm_iree_ext.vector.patterns.lowering_reductions import lower_reductions
 from tvm_iree_ext.vector.patterns.lowering_transfers import lower_transfers
 from tvm_iree_ext.vector.patterns.lowering_transposes import lower_transposes
-from tvm_iree_ext.vector.patterns.native import NativeShape, Registers
+from tvm_iree_ext.vector.patterns.native import NativeShape, RegisterWidths
 from tvm_iree_ext.vector.patterns.tiling import Tiling, tile
 from tvm_iree_ext.vector.patterns.unit_dims import drop_unit_dims
 from tvm_iree_ext.vector.patterns.unrolling import unroll
@@ -20,7 +20,7 @@ from tvm_iree_ext.vector.patterns.vectorization import vectorize
 
 __all__ = [
     "NativeShape",
-    "Registers",
+    "RegisterWidths",
     "Tiling",
     "canonicalize",
     "decompose_slices",

@@ -8,7 +8,7 @@ before:  t = write v, m[0];  u = write x, t[0]     after:  u = write x, m[0]
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.vector_types import TensorType
 from tvm_iree_ext.vector.patterns.glue import with_shape
-from tvm_iree_ext.vector.patterns.places import READS, WRITES, Access, access_of
+from tvm_iree_ext.vector.patterns.places import READS, WRITES, AccessedBox, access_of
 from tvm_iree_ext.vector.patterns.rewriter import again
 from tvm_iree_ext.vector.programs.builder import Builder
 
@@ -28,7 +28,7 @@ def forward_stores(op: Operation, b: Builder) -> bool:
     return True
 
 
-def _forward_tensor(read: Access, b: Builder) -> bool:
+def _forward_tensor(read: AccessedBox, b: Builder) -> bool:
     op, memory = read.op, read.memory
     while memory.op is not None:
         write = access_of(memory.op)
@@ -47,7 +47,7 @@ def _forward_tensor(read: Access, b: Builder) -> bool:
     return True
 
 
-def _last_write(read: Access) -> Access | None:
+def _last_write(read: AccessedBox) -> AccessedBox | None:
     """The write in the same block that a read of a buffer meets first, looking back."""
     block = read.op.parent
     assert block is not None
@@ -61,7 +61,7 @@ def _last_write(read: Access) -> Access | None:
     return None
 
 
-def _value_of(read: Access, write: Access, b: Builder) -> Value | None:
+def _value_of(read: AccessedBox, write: AccessedBox, b: Builder) -> Value | None:
     """What is read, as a part of what was written; None where it is not sure to be that."""
     if not write.is_whole or not read.is_inside(write):
         return None
@@ -106,7 +106,7 @@ def drop_overwritten(op: Operation, b: Builder) -> bool:
     return False
 
 
-def _drop_overwritten_store(write: Access) -> bool:
+def _drop_overwritten_store(write: AccessedBox) -> bool:
     block = write.op.parent
     assert block is not None
     memory = write.memory

@@ -25,7 +25,7 @@ from tvm_iree_ext.vector.ir.vector_types import BufferType, TensorType
 from tvm_iree_ext.vector.patterns.canonicalization import clean
 from tvm_iree_ext.vector.patterns.cleanup import drop_unchanged_carries, is_defined_in
 from tvm_iree_ext.vector.patterns.forwarding import forward_stores, retargeted
-from tvm_iree_ext.vector.patterns.places import Access, access_of
+from tvm_iree_ext.vector.patterns.places import AccessedBox, access_of
 from tvm_iree_ext.vector.patterns.rewriter import apply, is_elementwise, rebuilt
 from tvm_iree_ext.vector.programs.builder import Builder
 from tvm_iree_ext.vector.programs.vector_program import Program
@@ -63,10 +63,12 @@ def hoist_pair(op: Operation, b: Builder) -> bool:
     return False
 
 
-def _tensor_pair(op: Operation, argument: Value, yielded: Value) -> tuple[Access, Access] | None:
+def _tensor_pair(
+    op: Operation, argument: Value, yielded: Value
+) -> tuple[AccessedBox, AccessedBox] | None:
     """A read and a write of a tensor that is carried."""
     block = op.body
-    writes: list[Access] = []
+    writes: list[AccessedBox] = []
     versions, value = [argument], yielded
     while value is not argument:
         write = access_of(value.op) if value.op is not None else None
@@ -75,7 +77,7 @@ def _tensor_pair(op: Operation, argument: Value, yielded: Value) -> tuple[Access
         writes.append(write)
         versions.append(value)
         value = write.memory
-    reads: list[Access] = []
+    reads: list[AccessedBox] = []
     chain = {write.op for write in writes}
     for version in versions:
         for user in version.users:
@@ -91,9 +93,9 @@ def _tensor_pair(op: Operation, argument: Value, yielded: Value) -> tuple[Access
     return _choose(op, first, writes, [*reads, *writes])
 
 
-def _buffer_pair(op: Operation, buffer: Value) -> tuple[Access, Access] | None:
+def _buffer_pair(op: Operation, buffer: Value) -> tuple[AccessedBox, AccessedBox] | None:
     """A read and a write of a buffer."""
-    every: list[Access] = []
+    every: list[AccessedBox] = []
     for user in buffer.users:
         if user is op or user.is_inside(op.body):
             access = access_of(user)
@@ -106,8 +108,8 @@ def _buffer_pair(op: Operation, buffer: Value) -> tuple[Access, Access] | None:
 
 
 def _choose(
-    op: Operation, reads: list[Access], writes: list[Access], every: list[Access]
-) -> tuple[Access, Access] | None:
+    op: Operation, reads: list[AccessedBox], writes: list[AccessedBox], every: list[AccessedBox]
+) -> tuple[AccessedBox, AccessedBox] | None:
     """The first pair that may be hoisted."""
     block = op.body
     for read in reads:
@@ -127,7 +129,7 @@ def _choose(
     return None
 
 
-def _is_lane_by_lane(read: Access, write: Access, block: Block) -> bool:
+def _is_lane_by_lane(read: AccessedBox, write: AccessedBox, block: Block) -> bool:
     """Whether the lanes that are left out, if any, have no effect on the others."""
     if read.is_whole and write.is_whole:
         return True
@@ -154,7 +156,7 @@ def _group(op: Operation, name: str) -> list[Value]:
     return op.group(name) if name in known else []
 
 
-def _may_be_read_before(op: Operation, read: Access) -> bool:
+def _may_be_read_before(op: Operation, read: AccessedBox) -> bool:
     bounds = [op.operand(name).constant for name in ("lower", "upper")]
     if None not in bounds and bounds[0] < bounds[1]:
         return True
@@ -174,7 +176,9 @@ def _buffers(op: Operation) -> Iterator[Value]:
     yield from seen
 
 
-def _hoist_from_tensor(op: Operation, number: int, read: Access, write: Access, b: Builder) -> None:
+def _hoist_from_tensor(
+    op: Operation, number: int, read: AccessedBox, write: AccessedBox, b: Builder
+) -> None:
     inits, block = op.group("inits"), op.body
     first = retargeted(b, read.op, inits[number]).result
     argument = block.add_argument(first.type, read.vector.hint)
@@ -190,7 +194,7 @@ def _hoist_from_tensor(op: Operation, number: int, read: Access, write: Access, 
     op.erase()
 
 
-def _hoist_from_buffer(op: Operation, read: Access, write: Access, b: Builder) -> None:
+def _hoist_from_buffer(op: Operation, read: AccessedBox, write: AccessedBox, b: Builder) -> None:
     inits, block = op.group("inits"), op.body
     first = retargeted(b, read.op, read.memory).result
     argument = block.add_argument(first.type, read.vector.hint)

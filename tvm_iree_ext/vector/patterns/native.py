@@ -31,7 +31,7 @@ def shape_of(op: Operation) -> tuple[int, ...] | None:
 
 
 @dataclass(frozen=True)
-class Registers:
+class RegisterWidths:
     """Native shapes of a target with 1-D vector registers.
 
     One register's lanes in the innermost dim, 1 in all others; a contraction has its lanes in the

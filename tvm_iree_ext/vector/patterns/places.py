@@ -47,7 +47,7 @@ def difference(a: Value, b: Value) -> int | None:
 
 
 @dataclass(frozen=True)
-class Access:
+class AccessedBox:
     """The box of memory that a transfer, load or store touches.
 
     Attributes:
@@ -78,18 +78,18 @@ class Access:
             return self.op.result
         return self.op.operand("vector" if self.op.name == "vector.transfer_write" else "value")
 
-    def offsets_in(self, other: "Access") -> tuple[int | None, ...]:
+    def offsets_in(self, other: "AccessedBox") -> tuple[int | None, ...]:
         """For each dim how far this starts behind the other; None where it is not known."""
         return tuple(map(difference, self.indices, other.indices))
 
-    def is_disjoint(self, other: "Access") -> bool:
+    def is_disjoint(self, other: "AccessedBox") -> bool:
         """Whether this is sure to touch nothing of what the other one touches."""
         return any(
             by is not None and (by >= theirs or -by >= own)
             for by, own, theirs in zip(self.offsets_in(other), self.sizes, other.sizes, strict=True)
         )
 
-    def is_same(self, other: "Access") -> bool:
+    def is_same(self, other: "AccessedBox") -> bool:
         """Whether both touch the same elements, and have them at the same lanes."""
         return (
             self.map == other.map
@@ -97,7 +97,7 @@ class Access:
             and all(by == 0 for by in self.offsets_in(other))
         )
 
-    def is_inside(self, other: "Access") -> bool:
+    def is_inside(self, other: "AccessedBox") -> bool:
         """Whether all that this touches is sure to be touched by the other."""
         return all(
             by is not None and 0 <= by <= theirs - own
@@ -105,7 +105,7 @@ class Access:
         )
 
 
-def access_of(op: Operation) -> Access | None:
+def access_of(op: Operation) -> AccessedBox | None:
     """The access of a transfer, load or store; None for other ops."""
     if op.name not in READS + WRITES:
         return None
@@ -121,4 +121,4 @@ def access_of(op: Operation) -> Access | None:
     for extent, dim in zip(shape, map.dims, strict=True):
         if dim is not None:
             sizes[dim] = extent
-    return Access(op, memory, tuple(op.group("indices")), tuple(sizes), map, is_whole)
+    return AccessedBox(op, memory, tuple(op.group("indices")), tuple(sizes), map, is_whole)

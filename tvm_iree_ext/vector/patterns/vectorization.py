@@ -17,7 +17,7 @@ from tvm_iree_ext.vector.ir.combining_kinds import KINDS, elementwise_name
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.vector_types import ScalarType, VectorType, vector
 from tvm_iree_ext.vector.ops.contract import PARALLEL, REDUCTION
-from tvm_iree_ext.vector.ops.structured import Nest, extent_of, is_structured, nest_of
+from tvm_iree_ext.vector.ops.structured import StructuredNest, extent_of, is_structured, nest_of
 from tvm_iree_ext.vector.patterns.canonicalization import clean, fold_slices_into_transfers
 from tvm_iree_ext.vector.patterns.padding import vectorize_pad
 from tvm_iree_ext.vector.patterns.rewriter import apply, sweep
@@ -100,7 +100,7 @@ def _fill(op: Operation, b: Builder) -> Value:
     return write(b, lanes, out)
 
 
-def _contract(op: Operation, b: Builder, nest: Nest) -> list[Value] | None:
+def _contract(op: Operation, b: Builder, nest: StructuredNest) -> list[Value] | None:
     """A nest that multiplies and accumulates, where a contraction can say it."""
     product = _product_of(op)
     if product is None:
@@ -163,7 +163,7 @@ def _fold_of(op: Operation, number: int) -> tuple[str, Value] | None:
     return names[made.name], other
 
 
-def _compute(op: Operation, b: Builder, nest: Nest, sizes: list[int]) -> list[Value]:
+def _compute(op: Operation, b: Builder, nest: StructuredNest, sizes: list[int]) -> list[Value]:
     """A nest with any body: computed on vectors of its shape, then reduced where it reduces."""
     reduced = tuple(dim for dim, it in enumerate(nest.iterators) if it == REDUCTION)
     inputs = len(op.group("ins"))
@@ -192,7 +192,7 @@ def _compute(op: Operation, b: Builder, nest: Nest, sizes: list[int]) -> list[Va
 class _Body:
     """The body of a nest on vectors."""
 
-    def __init__(self, op: Operation, b: Builder, nest: Nest, sizes: list[int]) -> None:
+    def __init__(self, op: Operation, b: Builder, nest: StructuredNest, sizes: list[int]) -> None:
         self._op, self._b, self._nest, self._sizes = op, b, nest, tuple(sizes)
         self._made: dict[Value, Value] = {}
 

@@ -14,13 +14,15 @@ from itertools import product
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ops.contract import PARALLEL, REDUCTION
-from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, Nest
+from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, StructuredNest
 from tvm_iree_ext.vector.programs.builder import Builder
 
 _MATMUL = ("(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)")
 
 
-def vectorize_windows(op: Operation, b: Builder, nest: Nest, sizes: Sequence[int]) -> Value:
+def vectorize_windows(
+    op: Operation, b: Builder, nest: StructuredNest, sizes: Sequence[int]
+) -> Value:
     """The result of a convolution of static tiles.
 
     Raises:

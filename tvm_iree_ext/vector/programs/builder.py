@@ -32,32 +32,32 @@ from tvm_iree_ext.vector.ir.vector_types import (
     VectorType,
     scalar,
 )
-from tvm_iree_ext.vector.ops.contract import Contractions
-from tvm_iree_ext.vector.ops.control import Control
-from tvm_iree_ext.vector.ops.elementwise import Elementwise
-from tvm_iree_ext.vector.ops.lanes import Lanes
-from tvm_iree_ext.vector.ops.memory import Memory
-from tvm_iree_ext.vector.ops.reduction import Reductions
-from tvm_iree_ext.vector.ops.shape import Shapes
-from tvm_iree_ext.vector.ops.slices import Slices
-from tvm_iree_ext.vector.ops.structured import Structured
-from tvm_iree_ext.vector.ops.tensors import Tensors
-from tvm_iree_ext.vector.ops.transfer import Transfers
+from tvm_iree_ext.vector.ops.contract import ContractionOps
+from tvm_iree_ext.vector.ops.control import ControlOps
+from tvm_iree_ext.vector.ops.elementwise import ElementwiseOps
+from tvm_iree_ext.vector.ops.lanes import LaneOps
+from tvm_iree_ext.vector.ops.memory import MemoryOps
+from tvm_iree_ext.vector.ops.reduction import ReductionOps
+from tvm_iree_ext.vector.ops.shape import ShapeOps
+from tvm_iree_ext.vector.ops.slices import SliceOps
+from tvm_iree_ext.vector.ops.structured import StructuredOps
+from tvm_iree_ext.vector.ops.tensors import TensorOps
+from tvm_iree_ext.vector.ops.transfer import TransferOps
 from tvm_iree_ext.vector.programs.vector_program import INPUT, OUTPUT, Program
 
 
 class Builder(
-    Transfers,
-    Contractions,
-    Reductions,
-    Shapes,
-    Slices,
-    Lanes,
-    Memory,
-    Elementwise,
-    Control,
-    Tensors,
-    Structured,
+    TransferOps,
+    ContractionOps,
+    ReductionOps,
+    ShapeOps,
+    SliceOps,
+    LaneOps,
+    MemoryOps,
+    ElementwiseOps,
+    ControlOps,
+    TensorOps,
+    StructuredOps,
 ):
     """Makes operations, one after the other, at an insertion point.
 

@@ -18,7 +18,7 @@ from tvm_iree_ext.vector.analysis.work import flops
 from tvm_iree_ext.vector.emit.function import prim_func
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.evaluation import evaluate
-from tvm_iree_ext.vector.ir.printing import Names, print_block
+from tvm_iree_ext.vector.ir.printing import ValueNames, print_block
 from tvm_iree_ext.vector.ir.vector_types import INDEX, ScalarType, fits, numpy_type
 
 INPUT, OUTPUT = "input", "output"
@@ -167,7 +167,7 @@ class Program(Op):
         return given
 
     def __str__(self) -> str:
-        names = Names()
+        names = ValueNames()
         arguments = ", ".join(
             f"{names.add(one)}: {one.type}{' {output}' if self.is_output(one) else ''}"
             for one in self.body.arguments
