@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
-from tvm_iree_ext.ops.base.canonical_function import in_range
+from tvm_iree_ext.ops.base.block_nests import in_range
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter

@@ -1,1 +1,1 @@
-"""Per op family: what ties op, reference and cases together; read through the registry."""
+"""Entries of the registry, a file for each op family: op, reference, tolerance and cases."""

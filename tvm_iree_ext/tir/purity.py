@@ -1,6 +1,6 @@
-"""Which calls of TensorIR are pure: what they give follows from their arguments alone.
+"""Purity of TensorIR calls: whether the value follows from the arguments alone.
 
-And which are guards: of two arguments they compute one.
+Also guards: calls that compute one of two arguments, and nothing of the other.
 """
 
 from tvm import ir

@@ -1,4 +1,4 @@
-"""How large the expression of a region may be."""
+"""The limit on the size of a region's expression."""
 
 import tvm
 from tvm import tirx

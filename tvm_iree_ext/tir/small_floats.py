@@ -14,8 +14,8 @@ from tvm import ir, tirx
 
 
 @dataclass(frozen=True)
-class Format:
-    """Sign, exponent, mantissa; where the patterns of special numbers are."""
+class Float8Format:
+    """The format of an 8-bit float: fields of its pattern, and the patterns of special numbers."""
 
     mantissa: int
     bias: int
@@ -25,7 +25,7 @@ class Format:
     signed_zero: bool  # else the pattern of -0 is NaN
 
 
-def _format(name: str) -> Format:
+def _format(name: str) -> Float8Format:
     """Read off ``ml_dtypes``' type."""
     dtype = np.dtype(getattr(ml_dtypes, name))
     info = ml_dtypes.finfo(dtype)
@@ -33,7 +33,7 @@ def _format(name: str) -> Format:
     def pattern(value: float) -> int:
         return int(np.array(value, np.float32).astype(dtype).view(np.uint8))
 
-    return Format(
+    return Float8Format(
         mantissa=int(info.nmant),
         bias=1 - int(info.minexp),
         largest=float(info.max),

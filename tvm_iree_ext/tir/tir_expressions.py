@@ -1,4 +1,4 @@
-"""TIR expressions that kernels of every kind are made of: positions, vectors, conversions."""
+"""TIR expressions of kernels: index constants, ramps and splats, conversions between types."""
 
 from typing import TypeAlias
 

@@ -16,7 +16,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.schedules import emit
@@ -41,7 +41,7 @@ def ordered_scatter(
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = SliceOperands(op)
         buffers = operands.parameters.buffers
-        with Block("copy", operands.parameters, op.slices.full) as at:
+        with BlockNest("copy", operands.parameters, op.slices.full) as at:
             I.buffer_store(buffers["result"], buffers["original"][tuple(at)], at)
         with I.sblock("updates"):
             touches_all(op, operands.parameters)

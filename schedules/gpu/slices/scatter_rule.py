@@ -18,7 +18,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import INTEGERS, item_bytes
 from tvm_iree_ext.intrin.atomics import atomic_update, has_atomic
-from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
@@ -130,9 +130,9 @@ def _atomic(op: Scatter, kind: str, combine: str) -> tirx.PrimFunc:
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters.declare(op)
         original, result, updates = (parameters[n] for n in ("original", "result", "updates"))
-        with Block("copy", parameters, op.slices.full) as at:
+        with BlockNest("copy", parameters, op.slices.full) as at:
             I.buffer_store(result, original[tuple(at)], at)
-        with Block("scatter", parameters, op.slices.slices) as at:
+        with BlockNest("scatter", parameters, op.slices.slices) as at:
             touches_all(op, parameters)  # what goes through pointers is not found
             target, valid = address(op.slices, parameters, at)
             place: Any = flat_index(target, result.shape)

@@ -1,4 +1,4 @@
-"""Regions over arrays, for references.
+"""Regions as NumPy functions over arrays, for the references.
 
 Of a region given as text the same text is evaluated; of one given as a Python callable, which knows
 TIR expressions only, the traced expression.

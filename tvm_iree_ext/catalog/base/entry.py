@@ -1,4 +1,4 @@
-"""What the registry holds for an op."""
+"""An op's entry in the registry."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

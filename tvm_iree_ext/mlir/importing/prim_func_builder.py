@@ -31,7 +31,7 @@ from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context
 from tvm_iree_ext.mlir.scalars.scalar_regions import Evaluator
-from tvm_iree_ext.ops.base.canonical_function import block_over
+from tvm_iree_ext.ops.base.block_nests import block_over
 
 Body = Callable[[Mapping[int, Any]], None]
 

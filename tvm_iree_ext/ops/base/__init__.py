@@ -1,1 +1,1 @@
-"""What the ops of all families are made of: types, maps, regions, padding."""
+"""Parts that the ops of all families share: operand types, indexing maps, regions, padding."""

@@ -8,14 +8,14 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.signature import Signature
-from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 
 
 @dataclass(frozen=True, eq=False)
 class OfNothing(Op):
-    """What is left of an op: copies of inits, or its canonical TensorIR, of whose loops few run."""
+    """An op on empty operands: copies of inits, or canonical TensorIR of whose loops few run."""
 
     of: Op
     extent: str = ""
@@ -58,7 +58,7 @@ def canonical_of_nothing(op: OfNothing) -> tirx.PrimFunc:
             for result, init in op.inits.items():
                 source, target = (parameters.buffers[name] for name in (init, result))
                 operands = {operand.name: operand for operand in op.signature.results}
-                with Block(f"copy_{result}", parameters, operands[result].shape) as at:
+                with BlockNest(f"copy_{result}", parameters, operands[result].shape) as at:
                     I.buffer_store(target, source[tuple(at)], at)
             if not op.inits:
                 I.evaluate(tirx.const(0, "int32"))

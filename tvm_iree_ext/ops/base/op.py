@@ -1,4 +1,4 @@
-"""What every op offers: its name, operands, attributes, and its meaning as TensorIR."""
+"""The base class of ops: name, operands, attributes, and canonical TensorIR."""
 
 import functools
 import math

@@ -1,4 +1,4 @@
-"""Shapes of operands that must agree axis by axis."""
+"""Shapes of operands that must agree axis by axis, and names for their nameless extents."""
 
 from collections.abc import Collection, Mapping
 

@@ -36,7 +36,7 @@ _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 
 @dataclass(frozen=True, eq=False)
 class Im2col(Op):
-    """The op; made by :func:`im2col`, which checks it.
+    """The windows of an image as a matrix; made by :func:`im2col`, which checks it.
 
     Offsets and strides of M and K are numbers, or names of numbers given at call time.
     """

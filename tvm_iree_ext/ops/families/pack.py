@@ -37,7 +37,7 @@ _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 
 @dataclass(frozen=True, eq=False)
 class Packing(Op):
-    """Either op; made by :func:`pack` and :func:`unpack`, which check it.
+    """A pack or unpack; made by :func:`pack` and :func:`unpack`, which check it.
 
     ``padding`` is a number, ``"operand"`` for one that is passed at call time, or None.
     """

@@ -44,7 +44,7 @@ _NAME = "iree_linalg_ext.sort"
 
 @dataclass(frozen=True, eq=False)
 class Sort(Op):
-    """Made by :func:`sort`, which checks it."""
+    """A stable sort of several operands together; made by :func:`sort`, which checks it."""
 
     name: str
     shape: Shape

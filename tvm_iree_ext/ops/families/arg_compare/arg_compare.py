@@ -43,7 +43,7 @@ COMPARISONS = {sign: f"arg0 {sign} arg1" for sign in (">", ">=", "<", "<=")}
 
 @dataclass(frozen=True, eq=False)
 class ArgCompare(Op):
-    """Made by :func:`arg_compare`, or its like for vectors, which check it.
+    """An arg_compare of either dialect; made by :func:`arg_compare`, or its like for vectors.
 
     ``explicit`` says that positions have indices of their own; ``index_base`` is None for an
     operand.

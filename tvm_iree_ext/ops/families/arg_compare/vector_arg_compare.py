@@ -1,4 +1,4 @@
-"""``iree_vector_ext.arg_compare``: as :mod:`.arg_compare`, of a vector.
+"""``iree_vector_ext.arg_compare``: the element of each line of a vector that wins, and where.
 
 A vector's extents are numbers from 1.  The results have the inits' types, whose indices are of an
 integer type or ``index``, which is int64.  The region must be pure, and its terminator, the

@@ -46,7 +46,7 @@ ScoreDomain = Literal["natural", "log2"]
 
 @dataclass(frozen=True, eq=False)
 class Attention(Op):
-    """Either op; made by :func:`attention` and :func:`online_attention`, which check it."""
+    """An attention or one step of it; made by :func:`attention` and :func:`online_attention`."""
 
     name: str
     types: Mapping[str, TensorType]

@@ -1,4 +1,4 @@
-"""What attention's arguments stand for: head layouts for maps, causal and window for a band."""
+"""Shorthand arguments of attention: head layouts for maps, causal and window for a band."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ def layout_maps(
 
 @dataclass(frozen=True)
 class Band:
-    """Row i sees the keys ``i + offset - left .. i + offset + right``; None is unbounded.
+    """The keys that row i sees: ``i + offset - left .. i + offset + right``; None is unbounded.
 
     ``offset`` is 0, or keys - rows when ``align_end`` (the last row stands at the last key).
     """

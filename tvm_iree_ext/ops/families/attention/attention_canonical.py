@@ -5,22 +5,19 @@ equal, and what a schedule that keeps the algorithm starts from.  It is not mean
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import block_over
+from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.tir.tir_expressions import convert, i64
-
-At = Mapping[int, Any]
-"""A point of the iteration space: the value of each dim."""
 
 Value = Callable[[At], ir.Expr]
 """What is computed at a point."""
@@ -35,7 +32,7 @@ def canonical_attention(op: Attention) -> tirx.PrimFunc:
 
 
 class _Formula:
-    """The function under construction."""
+    """The PrimFunc of an attention under construction."""
 
     def __init__(self, op: Attention) -> None:
         self.op = op

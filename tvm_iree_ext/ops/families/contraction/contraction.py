@@ -47,7 +47,7 @@ _OF_INT8 = ("int32", "int8", *dtypes.FLOATS)
 
 @dataclass(frozen=True, eq=False)
 class Contraction(Op):
-    """Made by :func:`contraction` or :func:`matmul`, which check it.
+    """A contraction; made by :func:`contraction` or :func:`matmul`, which check it.
 
     ``types`` and ``maps`` have ``lhs``, ``rhs``, ``prologue0`` and so on, ``init`` where there is
     one, ``operand0`` and so on, and ``result``.

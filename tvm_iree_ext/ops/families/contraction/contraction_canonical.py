@@ -1,13 +1,10 @@
 """The canonical TensorIR of a contraction: blocks ``sums``, ``result``."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import block_over
+from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
@@ -29,32 +26,32 @@ def _canonical(op: Contraction, parameters: Parameters) -> None:
     dims, reduced = op.maps["result"].dims, op.dims("lhs", "rhs")
     held = op.accumulator_dtype
 
-    def element(name: str, at: Mapping[int, Any], dtype: str) -> ir.Expr:
+    def element(name: str, at: At, dtype: str) -> ir.Expr:
         place = [at[axis[0]] if axis else _ZERO for axis in op.maps[name].axes]
         return convert(parameters.buffers[name][tuple(place)], dtype)
 
-    def product(at: Mapping[int, Any]) -> ir.Expr:
+    def product(at: At) -> ir.Expr:
         factor = element("rhs", at, held)
         if op.prologue is not None:
             factor = op.prologue(factor, *(element(name, at, held) for name in op.beside_rhs))
         return element("lhs", at, held) * factor
 
-    def place(at: Mapping[int, Any]) -> list[ir.Expr]:
+    def place(at: At) -> list[ir.Expr]:
         return [at[dim] for dim in dims] or [_ZERO]
 
     with I.sblock("root"):
         sums = I.sblock_alloc_buffer([extents[d] for d in dims] or [i64(1)], held)
 
-        def start(at: Mapping[int, Any]) -> None:
+        def start(at: At) -> None:
             first = element("init", at, held) if op.has_init else tirx.const(0, held)
             I.buffer_store(sums, first, place(at))
 
-        def step(at: Mapping[int, Any]) -> None:
+        def step(at: At) -> None:
             I.buffer_store(sums, sums[tuple(place(at))] + product(at), place(at))
 
         if not reduced:
 
-            def single(at: Mapping[int, Any]) -> None:
+            def single(at: At) -> None:
                 value = product(at)
                 value = element("init", at, held) + value if op.has_init else value
                 I.buffer_store(sums, value, place(at))
@@ -63,7 +60,7 @@ def _canonical(op: Contraction, parameters: Parameters) -> None:
         else:
             block_over("sums", extents, dims, reduced, step, start)
 
-        def finish(at: Mapping[int, Any]) -> None:
+        def finish(at: At) -> None:
             value = sums[tuple(place(at))]
             if op.epilogue is not None:
                 seen = [str(one.ty.dtype) for one in op.epilogue.parameters[1:]]

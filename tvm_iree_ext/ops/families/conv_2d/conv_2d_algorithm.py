@@ -1,4 +1,4 @@
-"""Which algorithm computes a convolution: the one of fewer vector instructions, about.
+"""The choice between im2col and Winograd: the one of fewer vector instructions, about.
 
     im2col:       a multiply-add for each product of the direct form, and a copy of each window
     winograd, r:  for tiles of i x i, i = r + 2, one for each of i * i * C * F a tile, and about

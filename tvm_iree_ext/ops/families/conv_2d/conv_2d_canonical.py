@@ -7,7 +7,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
-from tvm_iree_ext.tir.tir_expressions import convert
+from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 
 @canonical.register
@@ -22,16 +22,13 @@ def _canonical(op: Conv2d, parameters: Parameters) -> None:
     source, taps, result = (parameters.buffers[name] for name in ("input", "filter", "result"))
     dtype = op.compute_dtype
 
-    def const(value: int) -> ir.Expr:
-        return tirx.const(value, "int64")
-
     def placed(n: ir.Expr, y: ir.Expr, x: ir.Expr, channel: ir.Expr) -> tuple[ir.Expr, ...]:
         return (n, y, x, channel) if op.channels_last else (n, channel, y, x)
 
     rows, columns = (source.shape[axis] for axis in ((1, 2) if op.channels_last else (2, 3)))
     with I.sblock("root"):
         sums = I.sblock_alloc_buffer(list(result.shape), dtype)
-        inner = [const(extent) for extent in (*op.kernel, op.group_channels)]
+        inner = [i64(extent) for extent in (*op.kernel, op.group_channels)]
         with I.grid(*result.shape, *inner) as loops, I.sblock("sums"):
             at = [I.axis.spatial(e, i) for e, i in zip(result.shape, loops[:4], strict=True)]
             kh, kw, c = (I.axis.reduce(e, i) for e, i in zip(inner, loops[4:], strict=True))
@@ -40,7 +37,7 @@ def _canonical(op: Conv2d, parameters: Parameters) -> None:
                 I.buffer_store(sums, tirx.const(0, dtype), at)
             row = y * op.strides[0] + kh * op.dilations[0] - op.padding[0][0]
             column = x * op.strides[1] + kw * op.dilations[1] - op.padding[1][0]
-            channel = tirx.floordiv(f, const(max(1, op.group_filters))) * op.group_channels + c
+            channel = tirx.floordiv(f, i64(max(1, op.group_filters))) * op.group_channels + c
             inside = tirx.all(row >= 0, row < rows, column >= 0, column < columns)
             value = tirx.if_then_else(
                 inside, source[placed(n, row, column, channel)], tirx.const(0, op.dtype)
@@ -54,7 +51,7 @@ def _canonical(op: Conv2d, parameters: Parameters) -> None:
             if op.epilogue is not None:
                 rest = []
                 for name, seen in zip(op.others, op.epilogue.parameters[1:], strict=True):
-                    place = [at[axis[0]] if axis else const(0) for axis in op.maps[name].axes]
+                    place = [at[axis[0]] if axis else i64(0) for axis in op.maps[name].axes]
                     element = parameters.buffers[name][tuple(place)]
                     rest.append(convert(element, str(seen.ty.dtype)))
                 value = op.epilogue(value, *rest)

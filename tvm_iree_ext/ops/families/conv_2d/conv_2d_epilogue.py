@@ -1,4 +1,4 @@
-"""What becomes of the sums of a convolution: the operands and the region of its epilogue."""
+"""The epilogue of a convolution: its operands, and the region that takes the sums."""
 
 from collections.abc import Sequence
 from dataclasses import replace

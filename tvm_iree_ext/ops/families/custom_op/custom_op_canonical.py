@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
@@ -13,8 +13,8 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
 from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, building
+from tvm_iree_ext.tir.tir_expressions import Expr, i64
 
-Expr: TypeAlias = ir.Expr
 Loop: TypeAlias = Callable[[Expr], AbstractContextManager[Any]]
 Spans: TypeAlias = Mapping[str, tuple[Expr, Expr]]
 """Start and extent of the current tile along each dim and symbol."""
@@ -30,7 +30,7 @@ def canonical_custom_op(op: CustomOp) -> tirx.PrimFunc:
 
 
 def _serial(count: Expr) -> AbstractContextManager[Any]:
-    frame: AbstractContextManager[Any] = I.serial(_i64(0), count)
+    frame: AbstractContextManager[Any] = I.serial(i64(0), count)
     return frame
 
 
@@ -51,7 +51,7 @@ def tiled(
 
 
 class _Loops:
-    """The function under construction."""
+    """The PrimFunc of a custom_op under construction."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class _Loops:
         I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}
         self.extents = {
-            name: symbols[extent] if isinstance(extent, str) else _i64(extent)
+            name: symbols[extent] if isinstance(extent, str) else i64(extent)
             for name, extent in op.extents.items()
         }
         self.operands: dict[str, Any] = {}
@@ -75,7 +75,7 @@ class _Loops:
                 var = I.arg(operand.name, tirx.Var(operand.name, operand.dtype))
                 self.operands[operand.name] = var
                 continue
-            shape = [symbols[e] if isinstance(e, str) else _i64(e) for e in operand.shape]
+            shape = [symbols[e] if isinstance(e, str) else i64(e) for e in operand.shape]
             buffer = I.buffer(shape, operand.dtype, align=item_bytes(operand.dtype))
             self.operands[operand.name] = I.arg(operand.name, buffer)
         kinds = enumerate(op.iterator_types)
@@ -88,9 +88,9 @@ class _Loops:
         with I.sblock("root"):
             I.reads()  # of the root nobody asks, and pointers cannot be looked through
             I.writes()
-            everything = {name: (_i64(0), extent) for name, extent in self.extents.items()}
+            everything = {name: (i64(0), extent) for name, extent in self.extents.items()}
             counts = [self.tiles_of(dim) for dim in self.parallel]
-            total = _i64(1)
+            total = i64(1)
             for count in counts:
                 total = total * count
             with self.tasks(total) as task:
@@ -103,15 +103,15 @@ class _Loops:
     def tiles_of(self, dim: int) -> Expr:
         """How many tiles a dim has."""
         size = self.tile_sizes[dim]
-        return tirx.floordiv(self.extents[f"d{dim}"] + (size - 1), _i64(size))
+        return tirx.floordiv(self.extents[f"d{dim}"] + (size - 1), i64(size))
 
     def span(self, dim: int, tile: Expr) -> tuple[Expr, Expr]:
         """Start and extent of a tile; the last one may be smaller."""
         size, extent = self.tile_sizes[dim], self.extents[f"d{dim}"]
         start = I.Bind(tile * size)
         if isinstance(extent, tirx.IntImm) and int(extent) % size == 0:
-            return start, _i64(size)
-        count = I.Bind(tirx.min(_i64(size), extent - start))
+            return start, i64(size)
+        count = I.Bind(tirx.min(i64(size), extent - start))
         self.most[count] = size
         return start, count
 
@@ -203,7 +203,3 @@ class _Loops:
             I.buffer_store(buffer, tile.element(at), place)
 
         builder.each(target.extents, store)
-
-
-def _i64(value: int) -> Expr:
-    return tirx.const(value, "int64")

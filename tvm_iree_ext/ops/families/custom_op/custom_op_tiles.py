@@ -1,4 +1,4 @@
-"""Tiles: what the region of a ``custom_op`` computes with.
+"""Tiles: the values in the region of a ``custom_op``, computed where they are used.
 
 A tile is a small array with extents that may be known only in the kernel.  ``tile[i, j]`` is its
 element at a local position, as a TIR expression.  Arithmetic, :func:`apply` and :func:`compute`
@@ -16,19 +16,18 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import tvm
 from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.tir.tir_expressions import Expr
 
-Expr: TypeAlias = tvm.ir.Expr
 Number: TypeAlias = int | float
 
 
 @dataclass(frozen=True, eq=False)
 class Tile:
-    """``extents`` elements of ``dtype``; ``element`` gives the one at a local position.
+    """A part of an operand: ``element`` gives the one at a local position, of ``dtype``.
 
     ``source`` is the buffer that it is a slice of, and where it starts there, if it is one.
     """
@@ -155,7 +154,7 @@ def index(dim: int) -> Expr:
 
 
 class TileBuilder:
-    """Emits what tiles need computed, with TIR's IRBuilder, by plain loops."""
+    """A builder of tiles' values in memory, by plain loops of TIR's IRBuilder."""
 
     def __init__(self, starts: Sequence[Expr], most: Mapping[Expr, int]) -> None:
         self.starts, self.most = tuple(starts), most

@@ -36,7 +36,7 @@ _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 
 @dataclass(frozen=True, eq=False)
 class Distribution(Op):
-    """Either op; made by :func:`to_simt` and :func:`to_simd`, which check it.
+    """A to_simt or to_simd; made by the functions of these names, which check it.
 
     ``whole`` is the type of the vector or tensor; ``padding`` is None for ``to_simd``.
     """

@@ -1,4 +1,4 @@
-"""The canonical TensorIR of to_simt and to_simd: the layout's formulas, forward and inverse."""
+"""The canonical TensorIR of to_simt and to_simd, the layout's formulas, and of to_layout."""
 
 from collections.abc import Sequence
 from math import prod
@@ -10,12 +10,13 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.ownership import subgroup_parts
-from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.padding import padding_expr
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.distribution.distribution import Distribution
 from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
+from tvm_iree_ext.tir.tir_expressions import i64
 
 
 @canonical.register
@@ -26,10 +27,10 @@ def canonical_distribution(op: Distribution) -> tirx.PrimFunc:
         source, result = parameters.buffers["input"], parameters.buffers["result"]
         if op.distributes:
             table = _table(parameters, "held", _tiles_held(op)) if op.parts > 1 else None
-            with Block("to_simt", parameters, op.parts_shape) as at:
+            with BlockNest("to_simt", parameters, op.parts_shape) as at:
                 place = _coordinate(op, at, table)
                 inside = [
-                    x < _i64(extent)
+                    x < i64(extent)
                     for x, extent, whole in zip(
                         place, op.extents, op.layout.undistributed_shape, strict=True
                     )
@@ -42,7 +43,7 @@ def canonical_distribution(op: Distribution) -> tirx.PrimFunc:
                 I.buffer_store(result, value, at)
         else:
             table = _table(parameters, "part", _part_of_tile(op)) if op.parts > 1 else None
-            with Block("to_simd", parameters, op.extents) as at:
+            with BlockNest("to_simd", parameters, op.extents) as at:
                 I.buffer_store(result, source[tuple(_owner(op, at, table))], at)
     return builder.get()
 
@@ -53,21 +54,17 @@ def canonical_to_layout(op: ToLayout) -> tirx.PrimFunc:
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters.declare(op)
         source, result = parameters.buffers["input"], parameters.buffers["result"]
-        with Block("to_layout", parameters, op.type.shape) as at:
+        with BlockNest("to_layout", parameters, op.type.shape) as at:
             I.buffer_store(result, source[tuple(at)], at)
     return builder.get()
-
-
-def _i64(value: int) -> ir.Expr:
-    return tirx.const(value, "int64")
 
 
 def _table(parameters: Parameters, name: str, values: Sequence[int]) -> Any:
     """A buffer of numbers that are known."""
     table = I.sblock_alloc_buffer([len(values)], "int64")
-    with Block(name, parameters, ()):
+    with BlockNest(name, parameters, ()):
         for place, value in enumerate(values):
-            I.buffer_store(table, _i64(value), [place])
+            I.buffer_store(table, i64(value), [place])
     return table
 
 
@@ -86,7 +83,7 @@ def _split(value: ir.Expr, extents: Sequence[int]) -> list[ir.Expr]:
     """A row-major position as an index."""
     strides = [prod(extents[dim + 1 :]) for dim in range(len(extents))]
     return [
-        tirx.floormod(tirx.floordiv(value, _i64(stride)), _i64(extent))
+        tirx.floormod(tirx.floordiv(value, i64(stride)), i64(extent))
         for extent, stride in zip(extents, strides, strict=True)
     ]
 
@@ -97,13 +94,13 @@ def _coordinate(op: Distribution, at: Sequence[ir.Expr], table: Any) -> list[ir.
     subgroup, lane, *local = at
     if table is not None:
         part, *local = local
-        tile = _split(table[subgroup * _i64(op.parts) + part], layout.subgroup_tile)
+        tile = _split(table[subgroup * i64(op.parts) + part], layout.subgroup_tile)
     else:
         tile = _virtual(subgroup, layout.subgroup_tile, layout.subgroup_strides)
     thread = _virtual(lane, layout.thread_tile, layout.thread_strides)
     place = []
     for dim in range(rank):
-        _, batches, outers, threads, elements = (_i64(tiles[dim]) for tiles in layout.tiles)
+        _, batches, outers, threads, elements = (i64(tiles[dim]) for tiles in layout.tiles)
         if op.packed:
             batch, outer, element = local[dim::rank]
         else:
@@ -117,7 +114,7 @@ def _coordinate(op: Distribution, at: Sequence[ir.Expr], table: Any) -> list[ir.
 def _virtual(number: ir.Expr, tiles: Sequence[int], strides: Sequence[int]) -> list[ir.Expr]:
     """The virtual id of a subgroup or lane."""
     return [
-        tirx.floormod(tirx.floordiv(number, _i64(stride)), _i64(tile)) if stride else _i64(0)
+        tirx.floormod(tirx.floordiv(number, i64(stride)), i64(tile)) if stride else i64(0)
         for tile, stride in zip(tiles, strides, strict=True)
     ]
 
@@ -129,20 +126,20 @@ def _owner(op: Distribution, at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]
     for dim, x in enumerate(at):
         found = []
         for tiles in reversed(layout.tiles[1:]):
-            found.append(tirx.floormod(x, _i64(tiles[dim])))
-            x = tirx.floordiv(x, _i64(tiles[dim]))
+            found.append(tirx.floormod(x, i64(tiles[dim])))
+            x = tirx.floordiv(x, i64(tiles[dim]))
         digits.append([x, *reversed(found)])
-    subgroup, lane, number = _i64(0), _i64(0), _i64(0)
+    subgroup, lane, number = i64(0), i64(0), i64(0)
     for dim, (tile, _, _, thread, _) in enumerate(digits):
-        subgroup = subgroup + tile * _i64(layout.subgroup_strides[dim])
-        lane = lane + thread * _i64(layout.thread_strides[dim])
-        number = number * _i64(layout.subgroup_tile[dim]) + tile
+        subgroup = subgroup + tile * i64(layout.subgroup_strides[dim])
+        lane = lane + thread * i64(layout.thread_strides[dim])
+        number = number * i64(layout.subgroup_tile[dim]) + tile
     place = [subgroup, lane]
     if table is not None:
-        place = [tirx.floormod(subgroup, _i64(op.num_subgroups)), lane, table[number]]
+        place = [tirx.floormod(subgroup, i64(op.num_subgroups)), lane, table[number]]
     if op.packed:
         return place + [digits[dim][level] for level in (1, 2, 4) for dim in range(layout.rank)]
     for dim, (_, batch, outer, _, element) in enumerate(digits):
-        outers, elements = (_i64(tiles[dim]) for tiles in (layout.outer_tile, layout.element_tile))
+        outers, elements = (i64(tiles[dim]) for tiles in (layout.outer_tile, layout.element_tile))
         place.append((batch * outers + outer) * elements + element)
     return place

@@ -26,7 +26,7 @@ _NAME = "iree_vector_ext.to_layout"
 
 @dataclass(frozen=True, eq=False)
 class ToLayout(Op):
-    """Made by :func:`to_layout`, which checks it."""
+    """A value with a layout; made by :func:`to_layout`, which checks it."""
 
     type: TensorType
     layout: NestedLayout

@@ -55,7 +55,7 @@ _NAME = "iree_linalg_ext.exp_reduction"
 
 @dataclass(frozen=True, eq=False)
 class ExpReduction(Op):
-    """Made by :func:`exp_reduction`, which checks it.
+    """A reduction over exponentials; made by :func:`exp_reduction`, which checks it.
 
     ``maps`` has ``input0``, ..., ``output0``, ...; ``regions`` the yield for each output, all with
     the same parameters.

@@ -1,20 +1,19 @@
 """The canonical PrimFunc of exp_reduction: one block for each line of its formula."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import block_over
+from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import maximum
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
-At: TypeAlias = Mapping[int, Any]
 Value: TypeAlias = Callable[[At], ir.Expr]
 
 
@@ -27,7 +26,7 @@ def canonical_exp_reduction(op: ExpReduction) -> tirx.PrimFunc:
 
 
 class _Formula:
-    """The function under construction."""
+    """The PrimFunc of an exp_reduction under construction."""
 
     def __init__(self, op: ExpReduction) -> None:
         self.op = op

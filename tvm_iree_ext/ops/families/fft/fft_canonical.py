@@ -1,4 +1,4 @@
-"""The canonical TensorIR of a butterfly stage, one block of one butterfly, and of transforms."""
+"""The canonical TensorIR of a butterfly stage and of whole Fourier transforms."""
 
 import math
 from collections.abc import Sequence

@@ -33,7 +33,7 @@ G, M, N, K = range(4)
 
 @dataclass(frozen=True, eq=False)
 class GroupedMatmul(Op):
-    """Made by :func:`grouped_matmul`, which checks it.
+    """A grouped product; made by :func:`grouped_matmul`, which checks it.
 
     ``full`` is the contraction of all groups with all rows, over the dims ``G, M, N, K``.
     """

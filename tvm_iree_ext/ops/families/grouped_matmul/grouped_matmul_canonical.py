@@ -1,13 +1,10 @@
 """The canonical TensorIR of a grouped product: blocks ``group``, ``sums``, ``result``."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import block_over
+from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul
@@ -29,7 +26,7 @@ def _canonical(op: GroupedMatmul, parameters: Parameters) -> None:
     extents = [i64(parameters.extent(extent)) for extent in full.extents]
     held = full.accumulator_dtype
 
-    def element(name: str, at: Mapping[int, Any], dtype: str) -> ir.Expr:
+    def element(name: str, at: At, dtype: str) -> ir.Expr:
         place = [at[axis[0]] if axis else _ZERO for axis in full.maps[name].axes]
         return convert(parameters.buffers[name][tuple(place)], dtype)
 
@@ -37,29 +34,29 @@ def _canonical(op: GroupedMatmul, parameters: Parameters) -> None:
         group = I.sblock_alloc_buffer([extents[m]], "int64")
         sums = I.sblock_alloc_buffer([extents[m], extents[n]], held)
 
-        def none(at: Mapping[int, Any]) -> None:
+        def none(at: At) -> None:
             I.buffer_store(group, _ZERO, [at[m]])
 
-        def count(at: Mapping[int, Any]) -> None:
+        def count(at: At) -> None:
             ended = convert(parameters.buffers["offsets"][at[g]], "int64") <= at[m]
             I.buffer_store(group, group[at[m]] + tirx.Cast("int64", ended), [at[m]])
 
         block_over("group", extents, (m,), (g,), count, none)
 
-        def own(at: Mapping[int, Any]) -> Mapping[int, Any]:
+        def own(at: At) -> At:
             """With the row's group; of a row that has none, any."""
             return {**at, g: tirx.min(group[at[m]], extents[g] - 1)}
 
-        def start(at: Mapping[int, Any]) -> None:
+        def start(at: At) -> None:
             I.buffer_store(sums, tirx.const(0, held), [at[m], at[n]])
 
-        def step(at: Mapping[int, Any]) -> None:
+        def step(at: At) -> None:
             product = element("lhs", at, held) * element("rhs", own(at), held)
             I.buffer_store(sums, sums[at[m], at[n]] + product, [at[m], at[n]])
 
         block_over("sums", extents, (m, n), (k,), step, start)
 
-        def finish(at: Mapping[int, Any]) -> None:
+        def finish(at: At) -> None:
             value = sums[at[m], at[n]]
             if full.epilogue is not None:
                 seen = [str(one.ty.dtype) for one in full.epilogue.parameters[1:]]

@@ -67,7 +67,7 @@ class IndexRegion:
 
 @dataclass(frozen=True, eq=False)
 class Mapped(Op):
-    """Either op; made by :func:`map_load` and :func:`map_store`, which check it.
+    """A map_load or map_store; made by the functions of these names, which check it.
 
     ``domain`` is the tensor over whose indices the op goes, ``other`` the one at whose places it
     reads or writes.

@@ -4,7 +4,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.mapped.mapped import Mapped
@@ -18,9 +18,9 @@ def canonical_mapped(op: Mapped) -> tirx.PrimFunc:
         parameters = Parameters.declare(op)
         output = parameters["output"]
         if not op.loads:
-            with Block("copy", parameters, op.other.shape) as at:
+            with BlockNest("copy", parameters, op.other.shape) as at:
                 I.buffer_store(output, parameters["output_init"][tuple(at)], at)
-        with Block(op.entry, parameters, op.domain.shape) as at:
+        with BlockNest(op.entry, parameters, op.domain.shape) as at:
             place, value = op.region(at, parameters.symbols)
             inside: ir.Expr = tirx.const(True, "bool")
             for index, extent in zip(place, op.other.shape, strict=True):

@@ -25,7 +25,7 @@ from tvm_iree_ext.ops.base.op import Op, operand_bytes
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.families.slices.scatter import OutOfRange
 from tvm_iree_ext.ops.families.slices.slices import (
-    Slices,
+    IndexedSlices,
     check_dimension_map,
     check_mask,
     check_out_of_range,
@@ -39,10 +39,10 @@ _NAME = "iree_linalg_ext.gather"
 
 @dataclass(frozen=True, eq=False)
 class Gather(Op):
-    """The op; made by :func:`gather`, which checks it."""
+    """A gather of slices; made by :func:`gather`, which checks it."""
 
     types: Mapping[str, TensorType]
-    slices: Slices
+    slices: IndexedSlices
     has_init: bool
     out_of_range: OutOfRange
     name: str = _NAME

@@ -27,7 +27,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.families.slices.slices import (
-    Slices,
+    IndexedSlices,
     check_mask,
     check_out_of_range,
     index_tensor,
@@ -42,10 +42,10 @@ _NAME = "iree_linalg_ext.scatter"
 
 @dataclass(frozen=True, eq=False)
 class Scatter(Op):
-    """The op; made by :func:`scatter`, which checks it."""
+    """A scatter of slices; made by :func:`scatter`, which checks it."""
 
     types: Mapping[str, TensorType]
-    slices: Slices
+    slices: IndexedSlices
     unique_indices: bool
     region: Region
     out_of_range: OutOfRange

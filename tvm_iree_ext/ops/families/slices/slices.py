@@ -1,4 +1,4 @@
-"""Slices of a tensor that indices address: what scatter writes and gather reads.
+"""Slices of a tensor that indices address: scatter writes them, and gather reads them.
 
 For batch position p and window position x, in a tensor of rank r whose windows have rank nw:
 
@@ -22,8 +22,8 @@ OUT_OF_RANGE = ("skip", "error")
 
 
 @dataclass(frozen=True)
-class Slices:
-    """Which slices indices address.
+class IndexedSlices:
+    """The slices of a tensor that indices address.
 
     Attributes:
         full: extents of the indexed tensor.
@@ -98,7 +98,7 @@ def resolve_slices(
     indices: TensorType,
     dimension_map: Sequence[int],
     batch_rank: int | None = None,
-) -> Slices:
+) -> IndexedSlices:
     """How the indices address ``full``, by the shapes of named operands; no ``?`` is left.
 
     With one component the depth dim may be omitted.  Where the shapes can be read in both ways,
@@ -145,7 +145,7 @@ def _resolve(
     indices: TensorType,
     dimension_map: Sequence[int],
     depth_dim: bool,
-) -> Slices:
+) -> IndexedSlices:
     (full_name, full_type), (slices_name, slices_type) = full, slices
     rank, depth = len(full_type.shape), len(dimension_map)
     batch = indices.shape[:-1] if depth_dim else indices.shape
@@ -185,7 +185,7 @@ def _resolve(
     named = shapes.named(tuple(shape), slices_name, tensor)
     if rank > depth:
         tensor[depth:] = named[depth - rank :]
-    return Slices(
+    return IndexedSlices(
         full=shapes.named(tuple(tensor), full_name, named),
         batch=named[: len(batch)],
         window=named[len(batch) :],

@@ -8,12 +8,12 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import KERNEL_ERROR
-from tvm_iree_ext.ops.base.canonical_function import Block, in_range
+from tvm_iree_ext.ops.base.block_nests import BlockNest, in_range
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
-from tvm_iree_ext.ops.families.slices.slices import Slices
+from tvm_iree_ext.ops.families.slices.slices import IndexedSlices
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 Point = Sequence[ir.Expr]
@@ -30,12 +30,12 @@ def canonical_scatter(op: Scatter) -> tirx.PrimFunc:
         parameters = Parameters.declare(op)
         original, result, updates = (parameters[n] for n in ("original", "result", "updates"))
         _check_range(op, parameters)
-        with Block("copy", parameters, op.slices.full) as at:
+        with BlockNest("copy", parameters, op.slices.full) as at:
             I.buffer_store(result, original[tuple(at)], at)
         unique = op.unique_indices
         current = original if unique else result
         serial = 0 if unique else len(op.slices.batch)
-        with Block("scatter", parameters, op.slices.slices, serial) as at:
+        with BlockNest("scatter", parameters, op.slices.slices, serial) as at:
             target, valid = address(op.slices, parameters, at)
             with I.If(valid), I.Then():
                 values = (updates[tuple(at)], current[tuple(target)])
@@ -50,7 +50,7 @@ def canonical_gather(op: Gather) -> tirx.PrimFunc:
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = Parameters.declare(op)
         _check_range(op, parameters)
-        with Block("gather", parameters, op.slices.slices) as at:
+        with BlockNest("gather", parameters, op.slices.slices) as at:
             place, valid = address(op.slices, parameters, at)
             rest = tirx.const(0, op.dtype)
             if op.has_init:
@@ -66,7 +66,7 @@ def _check_range(op: Any, parameters: Parameters) -> None:
         return
     wrong = I.sblock_alloc_buffer([1], "int64")
     I.buffer_store(wrong, tirx.const(0, "int64"), [0])
-    with Block("out_of_range", parameters, op.slices.batch, len(op.slices.batch)) as at:
+    with BlockNest("out_of_range", parameters, op.slices.batch, len(op.slices.batch)) as at:
         wanted = _wanted(parameters, at)
         _, inside = _start(op.slices, parameters, at)
         count = tirx.Select(tirx.And(wanted, tirx.Not(inside)), *_one_and_zero())
@@ -89,7 +89,7 @@ def _wanted(parameters: Parameters, batch: Point) -> ir.Expr:
 
 
 def _start(
-    slices: Slices, parameters: Parameters, batch: Point
+    slices: IndexedSlices, parameters: Parameters, batch: Point
 ) -> tuple[dict[int, ir.Expr], ir.Expr]:
     """The index over each indexed dim, and whether its window lies in the tensor."""
     indices = parameters["indices"]
@@ -105,7 +105,9 @@ def _start(
     return start, inside
 
 
-def address(slices: Slices, parameters: Parameters, at: Point) -> tuple[list[ir.Expr], ir.Expr]:
+def address(
+    slices: IndexedSlices, parameters: Parameters, at: Point
+) -> tuple[list[ir.Expr], ir.Expr]:
     """The place in the tensor of a point of the slices, and whether it is to be touched."""
     batch, window = at[: len(slices.batch)], at[len(slices.batch) :]
     start, inside = _start(slices, parameters, batch)

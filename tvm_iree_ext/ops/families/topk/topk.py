@@ -44,7 +44,7 @@ _NAME = "iree_linalg_ext.topk"
 
 @dataclass(frozen=True, eq=False)
 class Topk(Op):
-    """Made by :func:`topk`, which checks it."""
+    """A top-k with indices, best first; made by :func:`topk`, which checks it."""
 
     name: str
     types: Mapping[str, TensorType]

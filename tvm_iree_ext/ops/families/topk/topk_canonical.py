@@ -25,7 +25,7 @@ def canonical_topk(op: Topk) -> tirx.PrimFunc:
 
 
 class _Loops:
-    """Blocks ``start``, ``insert`` and ``order``.
+    """The PrimFunc under construction: blocks ``start``, ``insert`` and ``order``.
 
     All of an insertion is one block, its carry inside, and so is the order of a line.
     """

@@ -33,7 +33,7 @@ _NAME = "iree_linalg_ext.topk_v2"
 
 @dataclass(frozen=True, eq=False)
 class TopkV2(Topk):
-    """Made by :func:`topk_v2`, which checks it."""
+    """A top-k in any order; made by :func:`topk_v2`, which checks it."""
 
     is_sorted: bool
 

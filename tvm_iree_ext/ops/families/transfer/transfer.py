@@ -54,7 +54,7 @@ OUT_OF_RANGE = ("skip", "unchecked")
 
 @dataclass(frozen=True, eq=False)
 class Transfer(Op):
-    """Either op; made by :func:`transfer_gather` and :func:`transfer_scatter`, which check it.
+    """A transfer between memory and vector; made by the two functions below, which check it.
 
     ``vector`` has numbers for extents.  ``maps`` are those of the base, of each index vector, and
     of the mask where there is one.

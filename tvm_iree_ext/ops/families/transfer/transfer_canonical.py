@@ -6,7 +6,7 @@ from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.canonical_function import Block
+from tvm_iree_ext.ops.base.block_nests import BlockNest
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.padding import padding_expr
 from tvm_iree_ext.ops.base.parameters import Parameters
@@ -25,9 +25,9 @@ def canonical_transfer(op: Transfer) -> tirx.PrimFunc:
         parameters = Parameters.declare(op)
         base, result = parameters.buffers["base"], parameters.buffers["result"]
         if not op.gathers:
-            with Block("copy", parameters, op.base.shape) as at:
+            with BlockNest("copy", parameters, op.base.shape) as at:
                 I.buffer_store(result, base[tuple(at)], at)
-        with Block(op.entry, parameters, op.vector.shape) as at:
+        with BlockNest(op.entry, parameters, op.vector.shape) as at:
             place, live = address(op, parameters, at)
             if op.gathers:
                 padding = padding_expr(op.padding, parameters.scalars.get("padding"), op.dtype)

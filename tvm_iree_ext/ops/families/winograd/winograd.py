@@ -31,7 +31,7 @@ _M = 3
 
 @dataclass(frozen=True, eq=False)
 class Winograd(Op):
-    """One of the three; made by a function below, which checks it.
+    """One of the three transforms; made by a function below, which checks it.
 
     ``dims`` are the image or kernel dims of the operand or result that has them.
     """

@@ -10,6 +10,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
+from tvm_iree_ext.tir.tir_expressions import i64
 
 
 @canonical.register
@@ -38,9 +39,6 @@ def _emit(op: Winograd, parameters: Parameters) -> None:
     tiled = source if op.kind == "output" else result
     rest = list(tiled.shape[2:])  # the tiles: one dim each
 
-    def const(value: int) -> ir.Expr:
-        return tirx.const(value, "int64")
-
     def loaded(a: ir.Expr, b: ir.Expr, at: Sequence[ir.Expr]) -> ir.Expr:
         if op.kind == "output" or (op.kind == "filter" and op.channels_last):
             return source[_joined(a, b, at)]
@@ -68,39 +66,39 @@ def _emit(op: Winograd, parameters: Parameters) -> None:
 
     def product(name: str, shape: Sequence[ir.Expr], depth: int, target: Any, term: Any) -> None:
         """``target[at] = sum_k term(at, k)``."""
-        with I.grid(*shape, const(depth)) as loops, I.sblock(name):
+        with I.grid(*shape, i64(depth)) as loops, I.sblock(name):
             at = [I.axis.spatial(e, i) for e, i in zip(shape, loops[:-1], strict=True)]
-            k = I.axis.reduce(const(depth), loops[-1])
+            k = I.axis.reduce(i64(depth), loops[-1])
             with I.init():
                 I.buffer_store(target, tirx.const(0, dtype), at)
             I.buffer_store(target, target[tuple(at)] + term(at, k), at)
 
     with I.sblock("root"):
         constants = I.sblock_alloc_buffer([height, width], dtype)
-        columns = I.sblock_alloc_buffer([const(height), const(width), *rest], dtype)
-        tiles = I.sblock_alloc_buffer([const(height), const(height), *rest], dtype)
-        with I.serial(const(0), const(1)) as once, I.sblock("constants"):
-            I.axis.opaque(const(1), once)
+        columns = I.sblock_alloc_buffer([i64(height), i64(width), *rest], dtype)
+        tiles = I.sblock_alloc_buffer([i64(height), i64(height), *rest], dtype)
+        with I.serial(i64(0), i64(1)) as once, I.sblock("constants"):
+            I.axis.opaque(i64(1), once)
             I.reads()
             I.writes(constants[0:height, 0:width])
             for p, row in enumerate(op.matrix):
                 for k, value in enumerate(row):
                     number = tirx.const(float(value), dtype)
-                    I.buffer_store(constants, number, [const(p), const(k)])
+                    I.buffer_store(constants, number, [i64(p), i64(k)])
 
         def column(at: Sequence[ir.Expr], k: ir.Expr) -> ir.Expr:
             value = loaded(k, at[1], at[2:])
             return constants[at[0], k] * tirx.Cast(dtype, value)
 
-        product("columns", [const(height), const(width), *rest], width, columns, column)
+        product("columns", [i64(height), i64(width), *rest], width, columns, column)
         product(
             "rows",
-            [const(height), const(height), *rest],
+            [i64(height), i64(height), *rest],
             width,
             tiles,
             lambda at, k: constants[at[1], k] * columns[_replaced(at, k)],
         )
-        shape = [const(height), const(height), *rest]
+        shape = [i64(height), i64(height), *rest]
         with I.grid(*shape) as loops, I.sblock("result"):
             at = [I.axis.spatial(e, i) for e, i in zip(shape, loops, strict=True)]
             value = tirx.Cast(str(result.dtype), tiles[tuple(at)])

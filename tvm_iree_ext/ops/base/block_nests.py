@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm import ir, tirx
 from tvm.tirx.script import builder as I
@@ -10,8 +10,11 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.tir.tir_expressions import i64
 
+At: TypeAlias = Mapping[int, Any]
+"""A point of an iteration space: the value of each dim."""
 
-class Block(AbstractContextManager[list[ir.Expr]]):
+
+class BlockNest(AbstractContextManager[list[ir.Expr]]):
     """Loops and a block over extents, of which the first ``serial`` run in order."""
 
     def __init__(
@@ -49,8 +52,8 @@ def block_over(
     all_extents: Sequence[ir.Expr],
     dims: Sequence[int],
     reduced: Sequence[int],
-    body: Callable[[Mapping[int, Any]], None],
-    init: Callable[[Mapping[int, Any]], None] | None = None,
+    body: Callable[[At], None],
+    init: Callable[[At], None] | None = None,
 ) -> None:
     """Loops and a block over spatial ``dims`` and ``reduced`` ones, each in the order given."""
     # A loop even where there is no dim: a block without one confuses schedules.
