@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -204,8 +204,11 @@ def each(
     items: Iterable[_Item],
     jobs: int,
     limit_s: float,
-) -> Iterator[_Result]:
-    """``function`` of each item in order, by ``jobs`` processes; ``died`` where one ended early."""
+) -> Generator[_Result, None, None]:
+    """``function`` of each item in order, by ``jobs`` processes; ``died`` where one ended early.
+
+    The processes end when the generator is closed.
+    """
     free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
     def run(item: _Item) -> _Result:

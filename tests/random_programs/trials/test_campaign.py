@@ -119,6 +119,15 @@ def test_a_program_that_ends_its_process_is_found_and_made_small(monkeypatch):
     assert [result.kind for result in results[1:]] == ["right"]
 
 
+def test_a_program_that_cannot_be_drawn_is_named_and_the_run_goes_on(monkeypatch):
+    for name in ("_limited", "_web"):
+        monkeypatch.setattr(campaign, name, planted.crash)
+    recipe = next(r for s in range(99) if "reverse" in planted_ops(r := Recipe(s, "int32", 8)))
+    (result,) = run(HERE, [recipe], limit_s=100)
+    assert result.kind == "crashed"
+    assert "drawn again, the process" in result.message
+
+
 def planted_ops(recipe):
     return planted.web(campaign.Task(recipe, HERE)).ops()
 

@@ -1,5 +1,6 @@
 """Operations that add, multiply and compare along axes: reductions, scans, windows, products."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -194,6 +195,9 @@ def _dot(values: Sequence[Value], attributes: Attributes) -> Value:
         if a.data.shape[first] != b.data.shape[second]:
             raise Unsuited("a product along several extents")
     left, right, result = labels(attributes, (a.data.ndim, b.data.ndim))
+    extents = dict(zip(left + right, a.data.shape + b.data.shape, strict=True))
+    if math.prod(extents[label] for label in result) > 4000:
+        raise Unsuited("a large product")
     dtype = attributes["dtype"]
     wide = "float64" if dtype in FLOATS else "int64"
 
@@ -201,8 +205,6 @@ def _dot(values: Sequence[Value], attributes: Attributes) -> Value:
         return np.einsum(f"{left},{right}->{result}", x.astype(wide), y.astype(wide))
 
     total = product(a.data, b.data)
-    if total.size > 4000:
-        raise Unsuited("a large product")
     if dtype not in FLOATS:
         return rounded(dtype, total, np.zeros(total.shape))
     x, y = np.abs(a.data), np.abs(b.data)

@@ -1,5 +1,6 @@
 """Many programs, each in a process that may end; what fails is made small."""
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -96,8 +97,12 @@ def run(
     yield from (before[key] for one in programs if (key := (setting, one)) in before)
     left = [one for one in programs if (setting, one) not in before]
     tasks = (Task(one, setting) for one in _until(left, minutes))
-    tried = workers.each(_limited, _died, tasks, jobs, limit_s) if jobs else map(_tried, tasks)
-    with scratch() as folder:
+    with contextlib.ExitStack() as stack:
+        tried: Iterator[Outcome] = map(_tried, tasks)
+        if jobs:  # processes that end with the run, whatever ends it
+            each = workers.each(_limited, _died, tasks, jobs, limit_s)
+            tried = stack.enter_context(contextlib.closing(each))
+        folder = stack.enter_context(scratch())
         worker = workers.Worker(limit_s, str(folder))
         call: Call = worker.call if jobs else _here
         try:
@@ -173,7 +178,10 @@ def _result(task: Task, outcome: Outcome, call: Call, smaller: bool) -> Result:
     found = Result(task.setting, recipe, outcome.kind, outcome.message, outcome.cause)
     if not outcome.is_fault:
         return found
-    web = outcome.web or call(_web, task)
+    try:
+        web = outcome.web or call(_web, task)
+    except workers.WorkerDied as error:  # drawing it ends the process, too
+        return replace(found, message=f"{found.message}; drawn again, the process {error}")
     if outcome.kind in ("wrong", "foreign"):
         try:
             if said := call(_beside, replace(task, program=web)):
