@@ -1,4 +1,4 @@
-"""Where an element of an operand lies in its fragment: which lane, which register.
+"""Lane and register of an operand's element in its fragment.
 
 A fragment is a ``local`` buffer ``[..., lane, register]`` (``[..., subgroup, lane, register]``
 where several subgroups share the instruction): every lane's registers of one instruction's

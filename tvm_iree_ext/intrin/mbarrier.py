@@ -64,7 +64,7 @@ def registers_of_warpgroup(count: int, *, more: bool) -> None:
 
 @dataclass(frozen=True)
 class TensorMapDescriptor:
-    """What the tensor memory unit has to know of an array and of the boxes that it copies.
+    """Description of an array for the tensor memory unit (TMA), and of the boxes that it copies.
 
     Attributes:
         name: of the array.

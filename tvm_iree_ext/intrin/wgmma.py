@@ -39,7 +39,7 @@ _MODES = {16: 0, 32: 1, 64: 2, 128: 3}  # swizzle_bytes -> CUtensorMapSwizzle
 
 @dataclass(frozen=True)
 class SharedOperand:
-    """How ``steps`` instructions' tiles of A or B lie in shared memory.
+    """Shared-memory placement of ``steps`` instructions' tiles of A or B.
 
     Attributes:
         mma: the kind.

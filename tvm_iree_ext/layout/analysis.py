@@ -1,4 +1,4 @@
-"""What reading or writing a vector through a layout costs in memory traffic.
+"""Memory traffic of reading or writing a vector through a layout.
 
 Every lane moves its registers in vector accesses of equal width; one access by all lanes of a
 subgroup is one instruction.  :func:`bank_conflicts` counts passes over shared-memory banks,
@@ -37,7 +37,7 @@ class Swizzle:
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a vector lies in memory: row-major, its last dimension padded, or swizzled.
+    """Placement of a vector in memory: row-major, its last dimension padded, or swizzled.
 
     Attributes:
         shape: of the vector.

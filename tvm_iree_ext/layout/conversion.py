@@ -1,4 +1,4 @@
-"""What it takes to go from one layout of a vector to another (``iree_vector_ext.to_layout``).
+"""Conversion between layouts of a vector (``iree_vector_ext.to_layout``): what must move.
 
 The verdict comes from ownership, element by element, so replication counts: any lane that holds an
 element may serve as its source, and a lane that holds it itself is preferred.
@@ -32,7 +32,7 @@ from tvm_iree_ext.layout.ownership import (
 
 
 class Movement(Enum):
-    """How far data moves, from nothing to shared memory."""
+    """Distance that data move, from nothing to shared memory."""
 
     FREE = "free"
     IN_LANE = "in lane"

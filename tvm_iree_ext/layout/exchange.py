@@ -36,7 +36,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """How result registers come about, in units of ``unit`` registers that stay side by side.
+    """Shuffles that make result registers, in units of ``unit`` registers that stay side by side.
 
     ``moves[subgroup, lane, register]`` is the source register in the same lane, or ``NOTHING``.
     """

@@ -39,7 +39,7 @@ class Digits(NamedTuple):
 
 @dataclass(frozen=True)
 class NestedLayout:
-    """How a vector is spread over subgroups, lanes and each lane's registers.
+    """Distribution of a vector over subgroups, lanes and each lane's registers.
 
     All fields have one entry per dimension of the vector (rank 0 is legal).  Strides count
     subgroups and lanes; 0 says that the dimension is not distributed at that level.  A stride whose

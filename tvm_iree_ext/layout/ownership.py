@@ -1,4 +1,4 @@
-"""Who holds which element, on hardware with more or fewer ids than the layout has tiles.
+"""Owners of elements on hardware with more or fewer ids than the layout has tiles.
 
 With H hardware subgroups and U subgroup tiles (the product of ``subgroup_tile``):
 

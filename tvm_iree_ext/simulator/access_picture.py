@@ -1,4 +1,4 @@
-"""One access of a workgroup drawn: which lanes use which bank, or which segments of memory."""
+"""Pictures of one access of a workgroup: bank conflicts by lane, or segments of memory."""
 
 import numpy as np
 

@@ -31,7 +31,7 @@ _DEVICE_KERNEL_LAUNCH = 2  # tvm's CallingConv of a device function
 
 @dataclass
 class Simulation:
-    """What came of running a kernel; the arrays hold its results.
+    """Findings, traffic and counts of a kernel that was run; the arrays hold its results.
 
     Attributes:
         workgroups: how many were run, of ``grid``.

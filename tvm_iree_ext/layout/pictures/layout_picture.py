@@ -1,4 +1,4 @@
-"""What a picture of a layout shows: runs of coordinates, and who holds them.
+"""Contents of a picture of a layout: runs of coordinates, and the lanes that hold them.
 
 :mod:`.picture_text` and :mod:`.picture_svg` draw it.  The
 last two dimensions are rows and columns, the leading ones are sliced.  One cell is one element
@@ -55,7 +55,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Cell:
-    """Who holds one element tile, and in which registers."""
+    """Owner of one element tile, and its registers."""
 
     subgroup: int
     lane: int

@@ -1,1 +1,1 @@
-"""Findings, and the memory traffic of accesses."""
+"""State of a simulated workgroup: lane values, memory, findings, traffic."""

@@ -1,4 +1,4 @@
-"""What a simulation found wrong, and in which statement."""
+"""Findings of a simulation: races, divergence, memory that nobody wrote, and where."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing found in one statement; the first of its kind there stands for all."""
+    """One kind of fault in one statement; the first of its kind there stands for all."""
 
     kind: str
     message: str

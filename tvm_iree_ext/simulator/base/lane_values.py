@@ -1,4 +1,4 @@
-"""Values of all lanes at once, and poison.
+"""Values of all lanes at once, and poison of memory that nobody wrote.
 
 A value is a NumPy scalar where all lanes have the same, an array ``[lanes]`` where they differ, or
 ``[elements, lanes]`` where each lane has a vector.  What is in lanes that take no part is garbage.
@@ -39,7 +39,7 @@ def element_type(dtype: str) -> np.dtype:
 
 
 class Origin(NamedTuple):
-    """Where poison came from: an element that nobody wrote, or a lane that took no part."""
+    """Source of poison: an element that nobody wrote, or a lane that took no part."""
 
     what: str
     element: int

@@ -1,4 +1,4 @@
-"""What accesses cost in memory traffic: bank conflicts and segments, counted as they happen.
+"""Memory traffic of accesses: bank conflicts and segments, counted as they happen.
 
 The same pattern comes again in every step of a loop, so its cost is kept by what decides it: the
 distances between the lanes' addresses, which lanes take part, and how the first lies to the banks.
@@ -14,7 +14,7 @@ BANK_BYTES = 4
 
 @dataclass(frozen=True)
 class Hardware:
-    """What the cost of an access, and the order of accesses, depend on.
+    """Properties of a GPU on which the cost and the order of accesses depend.
 
     ``lockstep``: the lanes of a subgroup run together in any case, as AMD's do; where they do not,
     all of them must come to a barrier of the subgroup.  ``chip`` tells instructions apart that have

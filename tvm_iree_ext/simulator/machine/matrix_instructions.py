@@ -30,7 +30,7 @@ from tvm_iree_ext.targets.mma.mma_table import mma_table
 
 @dataclass(frozen=True)
 class LaneMap:
-    """Where the elements of an operand are: flat, row-major over its extents.
+    """Places of an operand's elements: flat, row-major over its extents.
 
     ``place[lane, element]`` is what a lane's register element holds, ``holder`` a place in
     ``[lanes * elements]`` where each matrix element is found.

@@ -1,4 +1,4 @@
-"""Parts of a workgroup that go different ways and wait for one another.
+"""Divergent lanes as cooperative threads: sides of a branch that wait for one another.
 
 Lanes that diverge are run one side after the other, which is enough until a side waits for what
 the other does.  Sides that wait are *strands*: each runs, alone, until it waits for something that
@@ -57,7 +57,7 @@ class _Strand:
 
 
 class Strands:
-    """Those of a workgroup; ``blocked`` is told when nobody can go on."""
+    """Strands of a workgroup; ``blocked`` is told when nobody can go on."""
 
     def __init__(self, blocked: Callable[[], None]) -> None:
         self._blocked = blocked

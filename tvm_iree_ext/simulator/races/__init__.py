@@ -1,1 +1,1 @@
-"""Who touched what before whom."""
+"""Data races: accesses of lanes that nothing orders."""

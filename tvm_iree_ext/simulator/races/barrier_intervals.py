@@ -1,4 +1,4 @@
-"""What is reported of an interval between two barriers; see :mod:`.touches`."""
+"""Reports of races between two barriers, and between workgroups; see :mod:`.touches`."""
 
 import numpy as np
 

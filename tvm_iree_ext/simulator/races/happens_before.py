@@ -1,4 +1,4 @@
-"""Who touched what before whom, in kernels whose lanes wait at barriers in memory.
+"""Race detection by vector clocks, for kernels whose lanes wait at barriers in memory.
 
 Between barriers of the workgroup nothing orders its subgroups; barriers in shared memory order some
 of them.  Every subgroup has a clock for each party whose doings it knows to be done: the subgroups
@@ -31,7 +31,7 @@ _WARPGROUP = 4  # subgroups
 
 
 class HappensBefore:
-    """The clocks of a workgroup's parties."""
+    """Vector clocks of a workgroup: the happens-before order of its subgroups and copies."""
 
     def __init__(self, state: WorkgroupState) -> None:
         self._state = state
@@ -82,7 +82,7 @@ class HappensBefore:
 
 
 class OrderedLog:
-    """What stands in for the log of a memory: every access is looked at when it happens."""
+    """Log of a memory whose accesses are checked as they happen, against the vector clocks."""
 
     def __init__(
         self, order: HappensBefore, memory: SimulatedMemory, state: WorkgroupState

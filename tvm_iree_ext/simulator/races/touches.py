@@ -1,4 +1,4 @@
-"""Who touched what between two barriers.
+"""Race detection in an interval between two barriers.
 
 Accesses to an element by two lanes, one of them a write, race unless a barrier lies between them,
 or a synchronisation of the subgroup that both belong to.  Accesses are logged, and looked at when

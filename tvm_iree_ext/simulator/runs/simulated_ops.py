@@ -1,4 +1,4 @@
-"""Kernels for the simulator: of ops, by the rule that builds them; by name, with random operands.
+"""Simulation of ops: the kernels that their rules build, on given or on random operands.
 
 ``mma:KIND`` is the smallest kernel of a matrix instruction; ``FILE.py:NAME`` a function of a file:
 TensorIR with its thread bindings.

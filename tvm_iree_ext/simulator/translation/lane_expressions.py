@@ -32,7 +32,7 @@ def lanes_of(dtype: str) -> int:
 
 @dataclass(frozen=True)
 class Binding:
-    """What a buffer is in the source.
+    """A buffer's counterpart in the source.
 
     Attributes:
         text: its name there: a ``View``, ``Registers`` or ``LaneView``.

@@ -1,4 +1,4 @@
-"""What a kernel does with its memory, known before it is translated."""
+"""Analysis of a kernel before its translation: uses of each memory, and where lanes may wait."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _READERS = {"cuda.ldg": 0} | dict.fromkeys(_COPIES, 1)
 
 @dataclass(frozen=True)
 class Uses:
-    """By the variable of a memory: that of its allocation, or a parameter.
+    """Uses of memories, by their variables: of an allocation, or a parameter.
 
     Attributes:
         units: bytes of the smallest element that it is read or written as.

@@ -1,4 +1,4 @@
-"""What calls in device TIR mean; this module: functions of values, and addresses.
+"""Handlers of calls in device TIR; in this file those of arithmetic and of addresses.
 
 A handler takes the translator and the call, and gives the value's code.  Handlers are found by the
 operator's name; those of PTX by their instruction, those of LLVM by the intrinsic.

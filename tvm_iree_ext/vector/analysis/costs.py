@@ -79,7 +79,7 @@ def cast_cost(came: Sequence[int], made: Sequence[int], native: int) -> float:
 
 @dataclass(frozen=True)
 class ContractionTile:
-    """How much of a contraction is unrolled: ``rows`` x ``columns`` sums, ``depth`` steps.
+    """Part of a contraction that is unrolled: ``rows`` x ``columns`` sums, ``depth`` steps.
 
     Attributes:
         live: how many registers it keeps: sums, a row of the operand for each step, one more.

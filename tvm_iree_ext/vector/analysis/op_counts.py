@@ -1,4 +1,4 @@
-"""How many operations a program has, by spelling and by region: what the tables of stages say.
+"""Counts of a program's operations, by spelling and by region, for the tables of stages.
 
 An op is spelled by its name without dialect and the shapes that matter: ``transfer_read 1x4``,
 ``contract 1x1,1x4,1x4``, ``extract_strided_slice 4x4->1x4``, ``extract 4->scalar``.  Constants and

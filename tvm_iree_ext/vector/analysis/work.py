@@ -1,4 +1,4 @@
-"""How much a program computes, as far as its loops are known."""
+"""Work of a program in operations, as far as its loops are known."""
 
 from collections.abc import Callable, Mapping, Sequence
 from math import prod

@@ -18,7 +18,7 @@ _TRUE = tirx.const(True, "bool")
 
 @dataclass(frozen=True)
 class LanesInMemory:
-    """Where the lanes of a register are in memory.
+    """Memory addresses of the lanes of a register.
 
     Attributes:
         index: of the first lane.

@@ -1,4 +1,4 @@
-"""Which tensors share memory: an op that writes a tensor does so in place where nobody notices.
+"""Alias analysis of tensors: an op that writes a tensor does so in place where nobody notices.
 
 A tensor is a value: to write it makes another.  The other one may take the memory of the first if
 no value in that memory is read afterwards, be it later in the block, behind the block, or in the

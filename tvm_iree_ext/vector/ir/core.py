@@ -1,4 +1,4 @@
-"""The vector form: values, operations, blocks.
+"""SSA form of vector programs: values, operations, blocks.
 
 A small SSA form in the manner of MLIR.  A block is a list of operations; the last one, its
 terminator, says which values leave it.  An operation with a body has blocks of its own.  Passes
@@ -131,7 +131,7 @@ class Value:
 
 
 class Operation:
-    """One operation.  Its definition checks it and says which results it has.
+    """An op with operands, attributes and blocks.  Its definition checks it and types its results.
 
     ``operands`` is a flat list; :meth:`operand` and :meth:`group` find operands by the names of
     the definition.  To change operands, assign a new list.

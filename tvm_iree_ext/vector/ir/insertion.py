@@ -1,4 +1,4 @@
-"""Where new operations go: what every part of the builder stands on."""
+"""Insertion points of new operations, and constants: the base of every builder."""
 
 import contextlib
 import operator

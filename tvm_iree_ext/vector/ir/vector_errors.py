@@ -1,4 +1,4 @@
-"""What the vector form refuses: one code per rule, each with what to do about it."""
+"""Refusals of the vector form: one code per rule, each with what to do about it."""
 
 from tvm_iree_ext.base.errors import ExtError
 

@@ -1,4 +1,4 @@
-"""Arithmetic position by position, on scalars and on vectors of one shape (rule R12).
+"""Arithmetic element by element, on scalars and on vectors of one shape (rule R12).
 
 Integers wrap and are signless: where a sign matters, the name of the op says it.
 """

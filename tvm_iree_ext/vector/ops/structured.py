@@ -236,7 +236,7 @@ class Fill(Definition):
 
 @register
 class Yield(Definition):
-    """What a generic's body gives for its outputs."""
+    """Terminator of a generic's body: what it gives for its outputs."""
 
     name = "linalg.yield"
     operands = ("values*",)

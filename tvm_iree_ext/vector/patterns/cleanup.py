@@ -1,4 +1,4 @@
-"""Between the steps: what is not used goes, what is computed twice is computed once."""
+"""Dead code elimination and common subexpressions, between the steps."""
 
 from collections.abc import Hashable
 

@@ -1,4 +1,4 @@
-"""Store to load: what is read back is what was written; what is written over was never needed.
+"""Store-to-load forwarding, and elimination of dead stores.
 
 before:  t = write v, m[0];  w = read t[0]         after:  w = v
 before:  t = write v, m[0];  w = read t[4] : [4]   after:  w = read m[4]       (disjoint)

@@ -1,4 +1,4 @@
-"""The rest of the way to 1-D: elementwise ops and broadcasts row by row, slices of one register.
+"""Lowering to 1-D vectors: elementwise ops and broadcasts row by row, slices of one register.
 
 n-D elementwise op      ->  one op for each row
 n-D broadcast           ->  rows; of a scalar, a splat

@@ -1,4 +1,4 @@
-"""Where transfers touch memory: index expressions compared, boxes that meet or do not."""
+"""Boxes of memory that transfers touch: index expressions compared, whether boxes overlap."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What all patterns stand on: changing a copy of a program, op by op, until nothing changes."""
+"""Greedy rewriting of a copy of a program, op by op, until nothing changes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
