@@ -1,4 +1,4 @@
-"""Which schedule rule builds an op for a target."""
+"""The schedule rules, and the choice of one for an op and a target."""
 
 from typing import Any, Protocol
 
@@ -54,7 +54,7 @@ from tvm_iree_ext.schedules.gpu.winograd_rule import GpuWinograd
 
 
 class Rule(Protocol):
-    """How a family of ops runs on a kind of target."""
+    """A schedule rule: lowers a family of ops for a kind of target."""
 
     name: str
 

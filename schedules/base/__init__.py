@@ -1,1 +1,1 @@
-"""What rules of all targets stand on: lowering configs, spaces, the rule."""
+"""Lowering configs, their checks and tuning spaces, below the rules of all targets."""

@@ -1,4 +1,4 @@
-"""What the rules of all targets share: the checks of a config."""
+"""Checks of a lowering config, whose refusals name the rule and the number."""
 
 from dataclasses import dataclass
 

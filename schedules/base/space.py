@@ -1,4 +1,4 @@
-"""What a tuner may choose from: the configs that a rule could have made by hand.
+"""Tuning spaces: the configs that a tuner may try, all of which a rule could have made by hand.
 
 A space has one form or several, such as one for each algorithm of a rule.  A form is a config and,
 for some of its fields, a finite choice of values; a point of the space is a place in each choice.
@@ -207,11 +207,6 @@ def other_place(place: int, count: int, rng: random.Random) -> int:
     if rng.random() < 0.5:
         return rng.choice(near)
     return rng.choice([one for one in range(count) if one != place])
-
-
-def one_point(config: LoweringConfig) -> TuningSpace:
-    """The space of a rule that has nothing to choose."""
-    return TuningSpace((ConfigForm(config, ()),))
 
 
 def refusal(check: Callable[[], object]) -> str | None:

@@ -1,1 +1,1 @@
-"""What the rules of several targets share for a family's ops."""
+"""A family's operands and plans, for the rules of CPUs and GPUs alike."""

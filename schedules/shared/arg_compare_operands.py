@@ -1,4 +1,4 @@
-"""What all forms of arg_compare share: parameters, the comparator, the results."""
+"""Operands of arg_compare while a kernel is emitted: parameters, the comparator, the results."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What all forms of attention share: parameters, scaling, mask, band, promotion."""
+"""Operands of attention while a kernel is emitted: scaling, mask, band, promotion."""
 
 import math
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ def dynamic_columns(op: Attention) -> str | None:
 
 @dataclass(frozen=True)
 class ScoreScaling:
-    """Where log2(e) enters, so that every exponential is an exp2.
+    """The place where log2(e) enters, so that every exponential is an exp2.
 
     ``query`` multiplies the query once, ``mask`` a float mask, ``exponent`` the difference to
     the maximum.  With neither region nor float mask the scores can be in base 2 from the start.

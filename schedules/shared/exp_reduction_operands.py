@@ -1,4 +1,4 @@
-"""What all forms of exp_reduction share: operands over fused dims, weights, regions."""
+"""Operands of an exp_reduction while a kernel is emitted: fused dims, weights, regions."""
 
 import math
 from collections.abc import Callable, Mapping

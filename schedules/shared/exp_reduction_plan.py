@@ -1,4 +1,4 @@
-"""What the regions and maps of an exp_reduction allow: fused dims, sums, products, one pass.
+"""The plan of an exp_reduction by its regions and maps: fused dims, sums, products, one pass.
 
 All of it is known from the op alone, before any code is emitted.
 """
@@ -7,18 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import prod
 from typing import Any, TypeAlias
 
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.base.maps import IndexingMap, fuse_dims
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction, read_inputs
-
-Dims: TypeAlias = tuple[int, ...]
+from tvm_iree_ext.schedules.shared.fused_dims import Dims, FusedDims
 
 
 def fused_dims(op: ExpReduction) -> tuple[Dims, ...]:
@@ -40,7 +37,7 @@ def fused_dims(op: ExpReduction) -> tuple[Dims, ...]:
 
 @dataclass(frozen=True)
 class Accumulation:
-    """How an output is computed; ``columns`` are its dims that the maximum has not.
+    """An output and the way it is computed; ``columns`` are its dims that the maximum has not.
 
     ``addend`` is what each point adds, where the output is a sum; ``left * right`` is the same,
     where the first depends on row and key, the second on key and column.
@@ -57,7 +54,7 @@ class Accumulation:
 
 
 @dataclass(frozen=True)
-class ReductionPlan:
+class ReductionPlan(FusedDims):
     """An exp_reduction over fused dims."""
 
     op: ExpReduction
@@ -77,18 +74,6 @@ class ReductionPlan:
             )
             for name, one in self.op.maps.items()
         }
-
-    @cached_property
-    def extents(self) -> tuple[tuple[Extent, ...], ...]:
-        """The extents that each fused dim is the product of."""
-        return tuple(tuple(self.op.extents[dim] for dim in group) for group in self.groups)
-
-    def count(self, dims: Sequence[int]) -> int | None:
-        """The points that some fused dims span, where that is known."""
-        extents = [extent for dim in dims for extent in self.extents[dim]]
-        if any(isinstance(extent, str) for extent in extents):
-            return None
-        return prod(int(extent) for extent in extents)
 
     def fused(self, dims: Sequence[int]) -> Dims:
         """The fused dims of some of the op's, in the order of the op's."""

@@ -21,7 +21,7 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 
 @dataclass(frozen=True)
 class Lines:
-    """How many lines there are before and beside one another, and how long they are."""
+    """A tensor's lines: how many before and beside one another, and their length."""
 
     outer: Index
     length: Index

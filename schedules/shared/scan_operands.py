@@ -1,4 +1,4 @@
-"""What all forms of scan share: parameters, one step of the region, the accumulator."""
+"""Operands of a scan while a kernel is emitted: one step of the region, the accumulator."""
 
 from dataclasses import dataclass
 from typing import Any

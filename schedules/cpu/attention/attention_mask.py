@@ -1,4 +1,4 @@
-"""What a mask adds to scores, for rows in the lanes of a vector; keys of a mask lie together."""
+"""Masks added to attention's scores: rows in the lanes of a vector, keys side by side in memory."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""What the lanes form of attention has fetched ahead, a few lines beside each step of other work.
+"""Software prefetches of the lanes form of attention: a few lines beside each step of other work.
 
 Rows of a mask, of key and value and of the output are far from each other, and more than the
 hardware follows.  All lines at once would keep a core waiting, which can await 16.

@@ -1,1 +1,1 @@
-"""What all CPU rules share."""
+"""The base of CPU rules, and when threads pay."""

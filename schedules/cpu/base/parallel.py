@@ -1,4 +1,4 @@
-"""When threads pay: the work below which a launch of the thread pool costs more than it brings.
+"""Thresholds of parallelism: less work than these is not worth a launch of the thread pool.
 
 A launch of TVM's pool takes 3 to 12 us with two threads; a loop that is not parallel takes none.
 So a kernel is shared out where one core would take longer than a launch.  The amounts are round

@@ -25,7 +25,7 @@ _PARTS_PER_CORE = 8
 
 @dataclass(frozen=True)
 class Grid:
-    """What tasks are blocks of: so many slabs of ``m`` x ``n``, of ``depth`` places.
+    """The grid that tasks are blocks of: so many slabs of ``m`` x ``n``, of ``depth`` places.
 
     ``sum_bytes`` are those of a sum that is kept in scratch, 0 where none is; with ``direct`` none
     is where a block has all of depth.  ``place_bytes`` are those of a place of depth, and

@@ -20,13 +20,14 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import At, Expr, Index, IterationSpace, OperandView, i64
-from tvm_iree_ext.schedules.shared.contraction_dims import Dims, FusedDims
+from tvm_iree_ext.schedules.shared.contraction_dims import ContractionDims
+from tvm_iree_ext.schedules.shared.fused_dims import Dims
 from tvm_iree_ext.tir.tir_expressions import cast
 
 
 @dataclass(frozen=True)
-class ContractionPlan(FusedDims):
-    """What is known of a contraction before code is emitted.
+class ContractionPlan(ContractionDims):
+    """The plan of a contraction, before code is emitted.
 
     ``most_rows``: for code that runs where ``m``, which is not known, is no larger.
     """

@@ -1,4 +1,4 @@
-"""What may be chosen for a contraction on a CPU: blocks, register tiles, what is packed."""
+"""The tuning space of contractions on a CPU: blocks, register tiles, what is packed."""
 
 from collections.abc import Callable
 

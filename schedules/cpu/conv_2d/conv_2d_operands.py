@@ -1,4 +1,4 @@
-"""What the forms of a convolution share: operands by flat position, and the parts of an image.
+"""Operands of a convolution by flat position, and the parts of an image that tasks compute.
 
 Rows of the result, those of all images one after another, are lines.  A task takes a block of
 lines, and of these all columns or a piece:
@@ -142,7 +142,7 @@ class ConvLoops(ABC):
 
 @dataclass(frozen=True)
 class ConvBlock:
-    """What a task computes: lines and columns from the first ones on, a part of a group."""
+    """The block of a task: lines and columns from the first ones on, a part of a group."""
 
     group: Index
     first: Expr
@@ -159,7 +159,7 @@ class ConvBlock:
 
 @dataclass(frozen=True)
 class Reach:
-    """Of the columns of a task, those whose windows, or parts of such, lie in the image.
+    """The columns of a task whose windows, or parts of such, lie in the image.
 
     The ones from ``enters`` on, up to ``leaves``; there are others only where ``has_edges``.
     """

@@ -90,7 +90,7 @@ class StridedBound:
 
 @dataclass(frozen=True)
 class Walk:
-    """Which loops there are, and what each operand does in them.
+    """A walk of loops over strided operands, and what each does in them.
 
     The steps of ``loops`` are of ``near``, ``far``, ``mask`` (where there is one), and of each
     symbol and bound.  ``starts`` says where they begin, if not at 0.

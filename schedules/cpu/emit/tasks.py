@@ -1,4 +1,4 @@
-"""What the CPU kernels that move data share: tasks, and the check of indices before anything."""
+"""Tasks of CPU kernels that move data, and the check of all indices before anything is written."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ ROWS_AHEAD = 2
 
 @dataclass(frozen=True)
 class Tasks:
-    """How work is shared: a number of tasks, on the thread pool or one after another."""
+    """A number of tasks, on the thread pool or one after another."""
 
     count: Index
     parallel: bool

@@ -14,7 +14,8 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, serial
 from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands, along, lane_loop
-from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation, Dims
+from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation
+from tvm_iree_ext.schedules.shared.fused_dims import Dims
 
 Piece: TypeAlias = Callable[[At, int, Index, int], None]
 """Takes the other dims, the last one (-1 where there is none), a place along it, and lanes."""

@@ -76,7 +76,7 @@ class VectorRegisters(CodeletRegisters):
 
 @dataclass(frozen=True)
 class TransformVectors:
-    """What transforms are computed in: vectors, and codelets of ``radix`` points at most.
+    """The vectors that transforms are computed in, with codelets of ``radix`` points at most.
 
     ``in_butterflies`` says that points are turned in the butterflies of powers of two, by fewer
     multiply-adds.  Not where registers are few: each multiply-add overwrites an operand, and

@@ -12,7 +12,7 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules.cpu.loops.loops_map import emit_map
 from tvm_iree_ext.schedules.cpu.loops.loops_reduction import emit_reduction
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
-from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, form_of
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of
 from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
 from tvm_iree_ext.targets.cpu import cpu_features
 
@@ -22,7 +22,7 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
 
     One that is no sequence of nests is left as it is.
     """
-    form = form_of(function)
+    form = nests_of(function)
     if form is None:
         return _with_own_alignment(function).with_attr("global_symbol", name)
     features = cpu_features(target)

@@ -32,7 +32,7 @@ def as_seen(bits: Expr, dtype: str) -> Expr:
 
 @dataclass(frozen=True)
 class SortLine:
-    """Where the elements of all operands of one line are: ``buffers[operand][base + i]``."""
+    """A line of all operands in memory: ``buffers[operand][base + i]``."""
 
     buffers: Sequence[Any]
     base: Index = 0

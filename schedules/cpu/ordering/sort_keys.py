@@ -125,7 +125,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class KeyPlace:
-    """Where words are that stand for keys: ``buffer[base + i]``.
+    """Words in memory that stand for keys: ``buffer[base + i]``.
 
     ``fill`` is the word that stands for the largest key.  ``beside`` is where a word is that goes
     with each key, whatever it stands for.

@@ -37,7 +37,7 @@ _UNROLLED_STEPS = 4
 
 @dataclass(frozen=True)
 class TilePlace:
-    """Where a tile lies: its first element, and from one row to the next, in words."""
+    """A tile in memory: its first element, and from one row to the next, in words."""
 
     buffer: Any
     index: tuple[Index, ...]

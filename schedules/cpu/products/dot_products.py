@@ -103,12 +103,6 @@ PAIRS = DotProduct(
 _KNOWN = (PAIRS, DotProduct("int8", 4, "int32", "llvm.x86.avx512.vpdpbusd", "i32", "i8"))
 
 
-def dot_product(features: CpuFeatures, lhs: str, rhs: str, sums: str) -> DotProduct | None:
-    """The instruction for factors and sums of these types, where the CPU has one."""
-    found = dot_product_of(features, lhs)
-    return found if found and (rhs, sums) == (lhs, found.sums) else None
-
-
 def dot_product_of(features: CpuFeatures, dtype: str) -> DotProduct | None:
     """The instruction for factors of a type, where the CPU has one."""
     return next((o for o in _KNOWN if o.dtype == dtype in features.dot_dtypes), None)

@@ -1,4 +1,4 @@
-"""What all forms of CPU top-k share: operands as lines along the dim, the inits, the results.
+"""Operands of CPU top-k as lines along the dim, with their inits and results.
 
 Where the inits of a line of the dialect's first form are not in order, and where nothing is known
 of the comparator, all forms follow the dialect's own loops.

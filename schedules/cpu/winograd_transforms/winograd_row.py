@@ -1,4 +1,4 @@
-"""What the Winograd transforms of images share: vectors of channels, scratch, places in an image.
+"""Rows of Winograd transforms of images: vectors of channels, scratch, positions in an image.
 
 Some tiles of a row, and some vectors of channels, are transformed at once: as many as scratch in
 the first cache has room for.

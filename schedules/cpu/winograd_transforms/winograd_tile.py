@@ -38,7 +38,7 @@ class ChannelVectors:
 
 
 class TileTransform:
-    """What transforms have in common; elements of ``source`` are read by flat position."""
+    """The base of transforms of tiles; elements of ``source`` are read by flat position."""
 
     def __init__(self, op: Winograd, source: Any) -> None:
         self.op, self.source = op, source

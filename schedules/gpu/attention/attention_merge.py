@@ -117,7 +117,7 @@ def _memory(name: str, extents: Sequence[Any], dtype: str) -> Any:
 
 
 class Partials:
-    """What each part of the keys leaves of each row, in memory between two kernels."""
+    """The state that each part of the keys leaves of each row, between two kernels."""
 
     def __init__(self, operands: AttentionOperands, parts: int, rows: Index) -> None:
         self.operands, self.parts, self.rows = operands, parts, rows

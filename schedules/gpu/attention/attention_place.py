@@ -1,4 +1,4 @@
-"""Where a workgroup of attention is: its part of the op, and the rows of its lanes."""
+"""A workgroup's part of attention: its outer dims, its rows and those of its lanes."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""What the layouts say of attention before anything is emitted.
+"""The plan of attention: what follows from the layouts of its two products.
 
     S[m, k2] = Q[m, k1] K[k2, k1]      the first product; its accumulator becomes P by the softmax
     O[m, n]  = P[m, k2] V[k2, n]       the second, which takes P as its left operand

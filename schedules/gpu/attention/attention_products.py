@@ -27,7 +27,7 @@ _TABLE_NAMES = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64
 
 
 class Feed(Enum):
-    """How weights reach the second product."""
+    """The way of the weights to the second product."""
 
     REGISTERS = "registers"
     SHUFFLE = "shuffle"

@@ -1,4 +1,4 @@
-"""What a workgroup writes: the normalised output, or the running state merged with what came in."""
+"""Results of attention: the normalised output, or the running state merged with the given one."""
 
 from typing import Any
 

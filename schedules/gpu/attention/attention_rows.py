@@ -1,4 +1,4 @@
-"""Which rows of an accumulator a lane has, and which of its registers are neighbours in a row."""
+"""Rows of an accumulator by lane, and the registers that are neighbours in a row."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from tvm_iree_ext.layout.nested import Ints
 
 @dataclass(frozen=True)
 class LaneRows:
-    """Which rows of an instruction's tile a lane has.
+    """The rows of an instruction's tile that each lane has.
 
     Attributes:
         held: ``[lanes, slots]``: the rows.

@@ -1,4 +1,4 @@
-"""What becomes of products before the softmax: scale, region, mask, and the keys a row sees."""
+"""Scores before the softmax: scale, region, mask, and the keys that a row sees."""
 
 import math
 from typing import Any

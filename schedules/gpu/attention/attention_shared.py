@@ -86,7 +86,7 @@ class SharedAccess:
 
 
 class TileWrites:
-    """Who copies what of a tile from global memory, and what a lane stores at once.
+    """The copy of a tile from global memory by lanes, and what each stores at once.
 
     Args:
         tile: to where.
@@ -145,7 +145,7 @@ class TileWrites:
 
 
 class FragmentReads:
-    """How lanes read an operand's fragments from a tile: by ``ldmatrix``, or in runs of registers.
+    """Reads of an operand's fragments from a tile: by ``ldmatrix``, or in runs of registers.
 
     Args:
         tile: what is read.

@@ -28,7 +28,7 @@ _LOG2E = math.log2(math.e)
 
 @dataclass(frozen=True)
 class ScoreDomain:
-    """What a kernel's scores are, and how they become exponents.
+    """A kernel's scores on their way to exponents.
 
     Attributes:
         products: whether they are the first product itself; else scaled, after region and mask.

@@ -54,7 +54,7 @@ _FEW_ROWS = 64  # of which the other kernel leaves less idle
 
 @dataclass(frozen=True)
 class WarpgroupAttention:
-    """What a kernel by warpgroups is made of.
+    """The plan of a kernel by warpgroups.
 
     Attributes:
         plan: of warps: all that does not multiply or copy.

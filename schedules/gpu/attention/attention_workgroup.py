@@ -1,4 +1,4 @@
-"""What a workgroup of attention does, whatever moves and multiplies: place, loop range, softmax.
+"""A workgroup of attention, whatever moves and multiplies: its part, range of keys, softmax.
 
 How keys and values come, and how the products are made, is for :mod:`.attention_kernel` and
 :mod:`.attention_warpgroup_kernel`.

@@ -1,1 +1,1 @@
-"""What all GPU rules share."""
+"""The base of GPU rules."""

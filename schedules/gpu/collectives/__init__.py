@@ -1,1 +1,1 @@
-"""What the lanes of a workgroup do together: reduce, vote, exchange."""
+"""Collectives of a workgroup's lanes: reductions, votes, exchanges."""

@@ -32,7 +32,7 @@ from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
 
 @dataclass(frozen=True)
 class Staging:
-    """How a vector goes through shared memory: in boxes, their rows ``pitch`` elements apart."""
+    """The way of a vector through shared memory: boxes, their rows ``pitch`` elements apart."""
 
     shape: Ints
     box: Ints

@@ -1,4 +1,4 @@
-"""Which lanes of a subgroup say yes, as one word that all of them have."""
+"""Ballots of a subgroup: one word, the same in all lanes, with a bit for each that says yes."""
 
 from typing import Any
 

@@ -21,7 +21,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape, Prologue
-from tvm_iree_ext.schedules.shared.contraction_dims import Dims, FusedDims
+from tvm_iree_ext.schedules.shared.contraction_dims import ContractionDims
+from tvm_iree_ext.schedules.shared.fused_dims import Dims
 from tvm_iree_ext.tir.tir_expressions import convert
 
 _ALIGNED_BYTES = 16  # addresses of operands: of the widest access
@@ -30,7 +31,7 @@ _MOST_INT32 = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class TileSource:
-    """Where an operand's matrices lie in memory.
+    """An operand's matrices in memory.
 
     Attributes:
         name: the op's operand.
@@ -46,8 +47,8 @@ class TileSource:
 
 
 @dataclass(frozen=True)
-class ContractionMatrices(FusedDims):
-    """What is known of a contraction before its kernel is built."""
+class ContractionMatrices(ContractionDims):
+    """A contraction as matrix products, before its kernel is built."""
 
     @cached_property
     def swapped(self) -> bool:

@@ -1,4 +1,4 @@
-"""What a lane of a workgroup holds, as code that is being emitted sees it."""
+"""Registers and ids of a lane, as a kernel that is being emitted sees them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -62,7 +62,7 @@ def in_register(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class LaneRegisters:
-    """What a lane holds: ``place(register)`` is the index of a register in a ``local`` buffer."""
+    """Registers of a lane: ``place(register)`` is the index of one in a ``local`` buffer."""
 
     buffer: Any
     place: Callable[[int], list[Any]] = lambda register: [register]

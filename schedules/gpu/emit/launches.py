@@ -1,4 +1,4 @@
-"""What kernels without a tile of their own are made of: workgroups of lanes, memory, barriers."""
+"""Launches of emitted kernels: workgroups of lanes, memory between kernels, barriers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

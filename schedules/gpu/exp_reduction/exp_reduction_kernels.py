@@ -24,7 +24,8 @@ from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
 from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands
-from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation, Dims
+from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation
+from tvm_iree_ext.schedules.shared.fused_dims import Dims
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How a GPU shares lines out: the layout of a workgroup's tile, and who takes which part.
+"""Lines shared out to a GPU: the layout of a workgroup's tile, and the parts of a line.
 
 A tile is ``[lines, positions]``; a workgroup walks along its lines tile by tile:
 
@@ -29,7 +29,7 @@ from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 @dataclass(frozen=True)
 class LineShape:
-    """What there is: lines before and beside one another, None where known at call time only.
+    """The lines of a tensor, before and beside one another; None where known at call time only.
 
     Attributes:
         outer, length, inner: of :class:`~tvm_iree_ext.schedules.shared.lines.Lines`.

@@ -1,4 +1,4 @@
-"""What the GPU rules for ops along lines share: the lanes of a line, and what tuning may try."""
+"""The base of GPU rules for ops along lines: the heuristic's config and the tuning space."""
 
 from typing import Any
 

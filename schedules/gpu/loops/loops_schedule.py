@@ -10,7 +10,7 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.gpu.loops.loops_map import emit_map
 from tvm_iree_ext.schedules.gpu.loops.loops_reduction import emit_reduction
 from tvm_iree_ext.schedules.shared.loops.loops_fusion import emit_nests
-from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, form_of
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of
 from tvm_iree_ext.schedules.shared.loops.loops_point import NestMemory
 
 
@@ -20,7 +20,7 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     Raises:
         ScheduleError: for one that is no sequence of nests.
     """
-    form = form_of(function)
+    form = nests_of(function)
     if form is None:
         raise ScheduleError(f"{name}: no schedule for {target.kind.name}: it is no nest of loops")
 

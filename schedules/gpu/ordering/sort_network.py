@@ -30,7 +30,7 @@ class SortShape(WorkgroupShape):
 
 
 class Sorted(Protocol):
-    """What is sorted, while a PrimFunc is emitted.
+    """Operands that are sorted, while a PrimFunc is emitted.
 
     Attributes:
         lines, length: how many lines there are, and elements of each.

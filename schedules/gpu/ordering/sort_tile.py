@@ -53,7 +53,7 @@ def word_type(dtype: str) -> str:
 
 
 class SortOrder:
-    """Which of two elements goes first: their words are compared, then their places."""
+    """The order of two elements: their words are compared, then their places."""
 
     dtypes: Sequence[str]
     operands: Sequence[int]

@@ -29,7 +29,7 @@ Store = Callable[[Any, Any, Any], None]
 
 @dataclass(frozen=True)
 class TilePlan:
-    """What the blocks have to know of the schedule.
+    """The part of a plan that the blocks need.
 
     Attributes:
         tile: of a workgroup: rows, columns and depth; operands are padded to multiples of it.
@@ -53,7 +53,7 @@ class TilePlan:
 
 @dataclass(frozen=True)
 class BlockPlace:
-    """What of a product is multiplied without a break.
+    """The part of a product that is multiplied without a break.
 
     Attributes:
         group: the product, of several.

@@ -1,4 +1,4 @@
-"""How long a product takes on a chip, roughly, by its tiles and the parts of K.
+"""A cost model of products: the rough time on a chip by tiles and parts of K.
 
 It is what a heuristic compares.  A core does one workgroup's products at a time and reads its tiles
 from the second cache; a round is one workgroup for each core.  However many there are, operands

@@ -1,4 +1,4 @@
-"""Which instruction and which tiles, for a product that was never tuned."""
+"""Instructions and tiles for products that were never tuned, by a model of their cost."""
 
 from dataclasses import replace
 from itertools import product

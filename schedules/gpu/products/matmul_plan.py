@@ -1,4 +1,4 @@
-"""What the layouts of an instruction say of a tiled product, before it is scheduled.
+"""The plan of a tiled product: what follows from the layouts of its instruction.
 
 Which subgroup has which rows and columns, how the tiles lie in shared memory, and how much is
 accessed at once.
@@ -26,7 +26,7 @@ from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits
 
 @dataclass(frozen=True)
 class MatmulPlan:
-    """What the layouts say of a product before it is scheduled.
+    """A tiled product's layouts, placements and accesses.
 
     Attributes:
         tile: rows, columns and depth of a workgroup's tile.

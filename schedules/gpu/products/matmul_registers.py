@@ -31,7 +31,7 @@ _WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, mu
 
 @dataclass(frozen=True)
 class MatmulRegisters:
-    """Those of a product: 32-bit registers of a lane, and a subgroup's scalar ones."""
+    """Foreseen registers of a product: 32-bit ones of a lane, and a subgroup's scalar ones."""
 
     plan: MatmulPlan
 

@@ -15,7 +15,7 @@ SIDES = ("lhs", "rhs")
 
 @dataclass(frozen=True)
 class Prologue:
-    """What makes factors of elements of an operand, and of others that are read beside them.
+    """A function that makes factors of an operand's elements and of others read beside them.
 
     Attributes:
         region: takes them in the type that it is of, and yields it.

@@ -1,4 +1,4 @@
-"""What may be chosen for a product on matrix instructions: a form for each that fits its types."""
+"""The tuning space of products: a form for each matrix instruction that fits the types."""
 
 from collections.abc import Callable, Sequence
 

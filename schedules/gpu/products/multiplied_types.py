@@ -1,4 +1,4 @@
-"""In which types a product is multiplied on a chip: its own, or wider ones that hold them."""
+"""Types in which a product is multiplied on a chip: its own, or wider ones that hold them."""
 
 from tvm.target import Target
 

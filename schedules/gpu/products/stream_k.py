@@ -39,7 +39,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Shares:
-    """How ``tiles`` of ``steps`` each, numbers or expressions, go to ``workgroups``."""
+    """The shares of ``workgroups`` in ``tiles`` of ``steps`` each; numbers or expressions."""
 
     workgroups: int
     tiles: Any

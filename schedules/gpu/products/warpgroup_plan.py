@@ -116,7 +116,7 @@ def _cut(extents: Ints, row_bytes: int) -> list[tuple[Ints, Ints, int]]:
 
 @dataclass(frozen=True)
 class WarpgroupPlan:
-    """What a product by warpgroups is made of.
+    """The plan of a product by warpgroups.
 
     Attributes:
         groups: how many products.

@@ -1,4 +1,4 @@
-"""How wide the accesses of a block may be: asked of its index expressions, not of the op.
+"""Widths of a block's accesses, by its index expressions and not by the op.
 
 A run of R elements along a block's last dimension is one access of each buffer where its flat
 address counts up with the dimension, from a multiple of R on, or stays the same; and where what is

@@ -172,7 +172,7 @@ def _strides(tile: Ints) -> Ints:
 
 @dataclass(frozen=True)
 class TileAccess:
-    """How a tile in shared memory is read or written.
+    """An access to a tile in shared memory, by all lanes.
 
     Attributes:
         layout: of the tile.
@@ -231,7 +231,7 @@ class AccessCost:
 
 @dataclass(frozen=True)
 class ChosenPlacement:
-    """How a tile lies in shared memory, and what all accesses of a subgroup cost.
+    """A tile's placement in shared memory, with what all accesses of a subgroup cost.
 
     ``excess`` are passes beyond the fewest, and ``widths`` the bytes of a lane in each access.
     """

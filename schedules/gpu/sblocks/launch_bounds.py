@@ -1,4 +1,4 @@
-"""How many workgroups of a kernel share a core, for CUDA's compiler."""
+"""Launch bounds for CUDA's compiler: the least workgroups of a kernel that share a core."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a reduction combines by: whether it may be split into lanes, and how lanes are put together.
+"""Combiners of reductions: whether one may be split into lanes, and how the lanes' parts join.
 
 A sum, a product and the like are known by their operator.  A choice of one of two values, such as
 the larger, with whatever is said of NaN, is tried out: it depends on how its operands compare and

@@ -33,7 +33,7 @@ def has_guard(value: Expr) -> bool:
 
 
 class Bounds:
-    """What the axes of a nest lie between: ``axis`` in a part of its extent, the others in all."""
+    """Bounds of a nest's axes: of ``axis`` a part of its extent, of the others all."""
 
     def __init__(self, axes: Sequence[Axis], axis: Axis, first: int, stop: int) -> None:
         self._analyzer = Analyzer()

@@ -69,7 +69,7 @@ class FunctionNests:
     buffers: tuple[Any, ...]
 
 
-def form_of(function: tirx.PrimFunc) -> FunctionNests | None:
+def nests_of(function: tirx.PrimFunc) -> FunctionNests | None:
     """The form of a function, without loops that are never entered; None for other statements."""
     body, buffers = function.body, []
     if isinstance(body, s_tir.SBlockRealize) and not body.block.iter_vars:

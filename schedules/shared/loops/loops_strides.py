@@ -1,4 +1,4 @@
-"""How a nest passes through memory: the step of each axis, and axes that are one."""
+"""Strides of a loop nest: the step of each axis through each operand, and axes that merge."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from tvm_iree_ext.schedules.shared.loops.loops_nests import Axis, LoopNest, step
 
 @dataclass(frozen=True)
 class Steps:
-    """How positions of a nest move with its axes; None where an axis moves them unevenly."""
+    """The strides of a nest's positions along its axes; None where an axis moves one unevenly."""
 
     positions: tuple[Expr, ...]
     axes: tuple[Axis, ...]

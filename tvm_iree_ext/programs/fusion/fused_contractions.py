@@ -19,14 +19,14 @@ from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
-from tvm_iree_ext.schedules.shared.loops.loops_nests import FunctionNests, LoopNest, form_of, uses
+from tvm_iree_ext.schedules.shared.loops.loops_nests import FunctionNests, LoopNest, nests_of, uses
 
 Axes = tuple[tuple[int, ...], ...]
 
 
 def nest_of(function: tirx.PrimFunc) -> LoopNest | None:
     """The only nest of a function, with one store, at the place that its loops name."""
-    form: FunctionNests | None = form_of(function)
+    form: FunctionNests | None = nests_of(function)
     if form is None or len(form.nests) != 1 or form.buffers:
         return None
     (nest,) = form.nests
