@@ -1,6 +1,6 @@
 """The vector patterns: each a rewrite of a program into another, with the same results.
 
-Every one takes a program and gives a new one, and can be used alone; :mod:`..driver` has the order
+Every one takes a program and gives a new one, and can be used alone; :mod:`.stages` has the order
 in which they lead from structured ops to native vectors.
 """
 
