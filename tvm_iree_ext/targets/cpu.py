@@ -49,7 +49,7 @@ class CpuFeatures:
     """Vector width and count of vector registers; both halve or double the register tiles.
 
     ``cores`` is how many threads kernels are balanced for: the target's ``num-cores``, which
-    :func:`..names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
+    :func:`.names.host` sets, or else 8.  ``dot_dtypes`` are the types of which an instruction adds
     products of neighbours to each lane of 32 bits, in vectors of any length up to ``vector_bits``,
     and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
     multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which some

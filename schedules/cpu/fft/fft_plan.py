@@ -1,7 +1,7 @@
 """The passes of an FFT, and the split of a row into a matrix of columns and rows.
 
 Of all ways the one with the least estimated work is taken, counted in vector instructions for a
-vector of points: those of the codelets (:func:`..fft_codelets.operations`), four for each product
+vector of points: those of the codelets (:func:`.fft_codelets.operations`), four for each product
 with a root of unity, and what the trips through memory cost.
 """
 

@@ -1,7 +1,7 @@
 """Folds: an op on the result of another becomes an op on what that one was made of.
 
 Slices and extracts find what was inserted, broadcast or moved; inverse changes of shape cancel.
-Each function is a pattern for :func:`..rewriter.rewrite`.
+Each function is a pattern for :func:`.rewriter.rewrite`.
 """
 
 from collections.abc import Sequence

@@ -122,7 +122,7 @@ class Program(Op):
     def counts(self) -> dict[str, Counts]:
         """How many operations of each spelling are before, in and after the loop nest.
 
-        See :func:`..counts.count_regions`.
+        See :func:`.op_counts.count_regions`.
         """
         return count_regions(self.body)
 
