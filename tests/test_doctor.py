@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tvm_iree_ext.doctor import Finding, examine, is_healthy
+from tvm_iree_ext.doctor import InstallationFinding, examine, is_healthy
 
 
 def by_name(findings):
@@ -43,9 +43,11 @@ def test_this_installation_is_healthy():
 
 
 def test_only_what_is_needed_makes_it_ill():
-    wanted = Finding("a", "ok", "here", needed=True)
-    assert is_healthy([wanted, Finding("b", "missing", "no b", "pip install b")])
-    assert not is_healthy([wanted, Finding("b", "wrong", "no b", "pip install b", needed=True)])
+    wanted = InstallationFinding("a", "ok", "here", needed=True)
+    assert is_healthy([wanted, InstallationFinding("b", "missing", "no b", "pip install b")])
+    assert not is_healthy(
+        [wanted, InstallationFinding("b", "wrong", "no b", "pip install b", needed=True)]
+    )
 
 
 @pytest.mark.parametrize("version", ["0.1.15", None])

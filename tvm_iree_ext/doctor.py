@@ -25,7 +25,7 @@ _MLIR_ADVICE = "to import MLIR: pip install 'tvm-iree-ext[mlir]'"
 
 
 @dataclass(frozen=True)
-class Finding:
+class InstallationFinding:
     """One thing that was looked at; without a ``needed`` one nothing is built."""
 
     name: str
@@ -39,7 +39,7 @@ class Finding:
         return asdict(self)
 
 
-def examine() -> list[Finding]:
+def examine() -> list[InstallationFinding]:
     """Look at Python, TVM, the processor, compilers, the cache, and what is optional."""
     pair = _pair()
     tvm = _tvm()
@@ -51,17 +51,19 @@ def examine() -> list[Finding]:
     return [*findings, _cache(), *_optional()]
 
 
-def is_healthy(findings: list[Finding]) -> bool:
+def is_healthy(findings: list[InstallationFinding]) -> bool:
     """Whether all that is needed is there."""
     return all(finding.state == "ok" for finding in findings if finding.needed)
 
 
-def _python() -> Finding:
+def _python() -> InstallationFinding:
     came = f"{platform.python_version()} at {sys.executable}"
     if sys.version_info >= _OLDEST_PYTHON:
-        return Finding("Python", "ok", came, needed=True)
+        return InstallationFinding("Python", "ok", came, needed=True)
     oldest = ".".join(map(str, _OLDEST_PYTHON))
-    return Finding("Python", "wrong", came, f"install Python {oldest} or newer", needed=True)
+    return InstallationFinding(
+        "Python", "wrong", came, f"install Python {oldest} or newer", needed=True
+    )
 
 
 def _version(package: str) -> str | None:
@@ -71,24 +73,26 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _package() -> Finding:
+def _package() -> InstallationFinding:
     place = Path(__file__).resolve().parent
     version = _version("tvm-iree-ext")
     if version is None:
-        return Finding("tvm-iree-ext", "missing", f"used from {place}", "pip install it")
-    return Finding("tvm-iree-ext", "ok", f"{version} at {place}")
+        return InstallationFinding(
+            "tvm-iree-ext", "missing", f"used from {place}", "pip install it"
+        )
+    return InstallationFinding("tvm-iree-ext", "ok", f"{version} at {place}")
 
 
-def _pair() -> Finding:
+def _pair() -> InstallationFinding:
     found = ", ".join(f"{name} {_version(name) or 'not installed'}" for name in versions.PAIR)
     try:
         versions.check_pair()
     except ExtError as error:
-        return Finding("TVM packages", "wrong", found, str(error), needed=True)
-    return Finding("TVM packages", "ok", found, needed=True)
+        return InstallationFinding("TVM packages", "wrong", found, str(error), needed=True)
+    return InstallationFinding("TVM packages", "ok", found, needed=True)
 
 
-def _tvm() -> Finding:
+def _tvm() -> InstallationFinding:
     try:
         import tvm
         from tvm.target import codegen
@@ -96,8 +100,10 @@ def _tvm() -> Finding:
         llvm = codegen.llvm_version_major()
     except Exception as error:  # a broken installation fails in any way
         advice = "reinstall: pip install --force-reinstall apache-tvm apache-tvm-ffi"
-        return Finding("TVM", "wrong", f"does not load: {_line(error)}", advice, needed=True)
-    return Finding("TVM", "ok", f"{tvm.__version__} with LLVM {llvm}", needed=True)
+        return InstallationFinding(
+            "TVM", "wrong", f"does not load: {_line(error)}", advice, needed=True
+        )
+    return InstallationFinding("TVM", "ok", f"{tvm.__version__} with LLVM {llvm}", needed=True)
 
 
 def _line(error: Exception) -> str:
@@ -105,14 +111,14 @@ def _line(error: Exception) -> str:
     return f"{type(error).__name__}: {text}"
 
 
-def _guarded(name: str, look: Callable[[], Finding]) -> Finding:
+def _guarded(name: str, look: Callable[[], InstallationFinding]) -> InstallationFinding:
     try:
         return look()
     except Exception as error:  # TVM loads and is broken all the same
-        return Finding(name, "wrong", _line(error), needed=True)
+        return InstallationFinding(name, "wrong", _line(error), needed=True)
 
 
-def _cpu() -> Finding:
+def _cpu() -> InstallationFinding:
     from tvm_iree_ext.targets.cpu import cpu_features
     from tvm_iree_ext.targets.host import host, vector_extensions
 
@@ -120,10 +126,10 @@ def _cpu() -> Finding:
     vectors = cpu_features(target)
     listed = ", ".join(vector_extensions(target))
     value = f"{target.attrs['mcpu']} ({this_machine()}), {vectors.vector_bits}-bit vectors"
-    return Finding("CPU", "ok", f"{value}: {listed or 'no extensions'}")
+    return InstallationFinding("CPU", "ok", f"{value}: {listed or 'no extensions'}")
 
 
-def _threads() -> Finding:
+def _threads() -> InstallationFinding:
     from tvm_iree_ext.runtime import tvm_runtime
 
     names = (
@@ -137,40 +143,44 @@ def _threads() -> Finding:
         f"{os.cpu_count()} logical processors, {tvm_runtime.available_processors()} for this"
         f" process; parallel kernels use {tvm_runtime.num_threads()} threads"
     )
-    return Finding("threads", "ok", f"{value} ({', '.join(given)})" if given else value)
+    return InstallationFinding("threads", "ok", f"{value} ({', '.join(given)})" if given else value)
 
 
 def _other_triple() -> str:
     return "x86_64-linux-gnu" if this_machine() == "aarch64" else "aarch64-linux-gnu"
 
 
-def _linker(name: str, triple: str, *, needed: bool = False) -> Finding:
+def _linker(name: str, triple: str, *, needed: bool = False) -> InstallationFinding:
     from tvm_iree_ext.codegen.linker import find_linker
 
     purpose = f"for {triple}" if triple else "for this machine"
     try:
         command = find_linker(triple)
     except ExtError as error:
-        return Finding(name, "missing", f"none {purpose}", str(error), needed)
+        return InstallationFinding(name, "missing", f"none {purpose}", str(error), needed)
     program = " ".join(command[: command.index("-shared")])
-    return Finding(name, "ok", f"{program}, {purpose}", needed=needed)
+    return InstallationFinding(name, "ok", f"{program}, {purpose}", needed=needed)
 
 
-def _cache() -> Finding:
+def _cache() -> InstallationFinding:
     root = cache.root()
     value, advice = str(root), f"set {cache.VARIABLE} to a folder that can be written"
     try:
         entries, size = cache.size()
     except OSError as error:
-        return Finding("kernel cache", "wrong", f"{value}: {error.strerror}", advice, needed=True)
+        return InstallationFinding(
+            "kernel cache", "wrong", f"{value}: {error.strerror}", advice, needed=True
+        )
     nearest = next((p for p in (root, *root.parents) if p.exists()), root)
     if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        return Finding("kernel cache", "wrong", f"{value}: not writable", advice, needed=True)
+        return InstallationFinding(
+            "kernel cache", "wrong", f"{value}: not writable", advice, needed=True
+        )
     value += f": {entries} kernels, {size / 1e6:.1f} MB"
-    return Finding("kernel cache", "ok", value, needed=True)
+    return InstallationFinding("kernel cache", "ok", value, needed=True)
 
 
-def _optional() -> list[Finding]:
+def _optional() -> list[InstallationFinding]:
     return [
         _installed("tuning", ("xgboost-cpu", "xgboost"), "to tune: pip install xgboost-cpu"),
         _installed("IREE's bindings", ("iree-base-compiler",), _MLIR_ADVICE),
@@ -178,14 +188,14 @@ def _optional() -> list[Finding]:
     ]
 
 
-def _installed(name: str, packages: tuple[str, ...], advice: str) -> Finding:
+def _installed(name: str, packages: tuple[str, ...], advice: str) -> InstallationFinding:
     for package in packages:
         if (version := _version(package)) is not None:
-            return Finding(name, "ok", f"{package} {version}")
-    return Finding(name, "missing", f"no {' or '.join(packages)}", advice)
+            return InstallationFinding(name, "ok", f"{package} {version}")
+    return InstallationFinding(name, "missing", f"no {' or '.join(packages)}", advice)
 
 
-def _cuda() -> Finding:
+def _cuda() -> InstallationFinding:
     """What compiles GPU kernels here, which needs no GPU, and whether there is one."""
     from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 
@@ -196,18 +206,18 @@ def _cuda() -> Finding:
     makes = "source, " + ", ".join(have) if have else "source"
     advice = "for PTX, cubin and SASS: pip install 'tvm-iree-ext[cuda]'" if lack else ""
     found = f"{makes}; {_device('/dev/nvidiactl')}"
-    return Finding("CUDA", "missing" if lack else "ok", found, advice)
+    return InstallationFinding("CUDA", "missing" if lack else "ok", found, advice)
 
 
-def _rocm() -> Finding:
+def _rocm() -> InstallationFinding:
     from tvm_iree_ext.codegen.linker import find_lld
 
     device = _device("/dev/kfd")
     try:
         command = " ".join(find_lld())
     except ExtError as error:
-        return Finding("ROCm", "missing", f"assembly; {device}", str(error))
-    return Finding("ROCm", "ok", f"code objects by {command}; {device}")
+        return InstallationFinding("ROCm", "missing", f"assembly; {device}", str(error))
+    return InstallationFinding("ROCm", "ok", f"code objects by {command}; {device}")
 
 
 def _device(path: str) -> str:

@@ -28,7 +28,7 @@ from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.lines.line_rule import LineRule
-from tvm_iree_ext.schedules.gpu.lines.line_tile import ALIGNMENT_BYTES, LineTile, Words
+from tvm_iree_ext.schedules.gpu.lines.line_tile import ALIGNMENT_BYTES, LineTile, LineWords
 from tvm_iree_ext.schedules.shared.arg_compare_operands import (
     NONE,
     ArgCompareOperands,
@@ -56,7 +56,7 @@ class GpuArgCompare(LineRule):
         """
         plan = LinePlan.of(self.lines(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            operands = ArgCompareOperands.declare(op, align=ALIGNMENT_BYTES, make=Words.declare)
+            operands = ArgCompareOperands.declare(op, align=ALIGNMENT_BYTES, make=LineWords.declare)
             _Kernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})
 
@@ -103,7 +103,7 @@ class _Kernels:
             first = I.Bind(part * plan.part)
             stop = I.Bind(i64(emit.smaller(first + plan.part, stop)))
         source = operands.input
-        assert isinstance(source, Words)
+        assert isinstance(source, LineWords)
         words = tile.registers(source.word)
         with tile.walk(first, stop) as at:
             tile.load(source, at, words)

@@ -1,12 +1,14 @@
 import json
 
 from tvm_iree_ext import doctor
-from tvm_iree_ext.doctor import Finding
+from tvm_iree_ext.doctor import InstallationFinding
 
 LACKING = [
-    Finding("Python", "ok", "3.12", needed=True),
-    Finding("linker", "missing", "none for this machine", "apt install gcc", needed=True),
-    Finding("tuning", "missing", "no xgboost", "pip install xgboost"),
+    InstallationFinding("Python", "ok", "3.12", needed=True),
+    InstallationFinding(
+        "linker", "missing", "none for this machine", "apt install gcc", needed=True
+    ),
+    InstallationFinding("tuning", "missing", "no xgboost", "pip install xgboost"),
 ]
 
 
@@ -35,4 +37,4 @@ def test_json_holds_all_of_it(command, monkeypatch):
     done = command("doctor", "--json")
     data = json.loads(done.out)
     assert (done.status, data["healthy"]) == (1, False)
-    assert [Finding(**finding) for finding in data["findings"]] == LACKING
+    assert [InstallationFinding(**finding) for finding in data["findings"]] == LACKING

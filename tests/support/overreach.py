@@ -11,7 +11,7 @@ from tvm_iree_ext.codegen.pass_seam import chosen
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.random_programs.doors.doors import find_door
 from tvm_iree_ext.random_programs.trials import trial
-from tvm_iree_ext.random_programs.trials.task import Task
+from tvm_iree_ext.random_programs.trials.task import ProgramTask
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
@@ -24,7 +24,7 @@ def loads_the_next(func, _mod, _ctx):
     return func.with_body(tvm_ffi.structural_map(func.body, (TensorLoad, load)))
 
 
-def guarded(task: Task) -> str:
+def guarded(task: ProgramTask) -> str:
     """Guarded calls of a task's program, in this process, which never builds rightly again."""
     cpu_pipeline.chosen = lambda every: (lambda own: [own[0], loads_the_next, *own[1:]])(
         chosen(every)

@@ -34,7 +34,7 @@ from tvm_iree_ext.tuning.measuring.trial import (
     BuildOrder,
     Outcome,
     RunOrder,
-    Task,
+    TrialTask,
     build_candidate,
     check_candidate,
     prepare_task,
@@ -240,7 +240,7 @@ class Measurer:
                 operands = random_operands(op, self._seed)
             check_operands(op, operands)
             path = self._folder / f"task-{len(self._tasks)}"
-            Task(op, dict(operands)).write(path)
+            TrialTask(op, dict(operands)).write(path)
             self._tasks[key] = path
         return self._tasks[key]
 

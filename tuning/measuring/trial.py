@@ -39,7 +39,7 @@ Outcome = tuple[Status, str]
 
 
 @dataclass(frozen=True)
-class Task:
+class TrialTask:
     """An op with its operands, and what its results must be once the reference has computed them.
 
     ``want`` are results as the op's entry settles them.
@@ -64,15 +64,15 @@ class Task:
 
 
 @lru_cache(4)
-def read_task(path: Path) -> Task:
+def read_task(path: Path) -> TrialTask:
     """The task of a file that was prepared."""
     return _unpickled(path)
 
 
-def _unpickled(path: Path) -> Task:
+def _unpickled(path: Path) -> TrialTask:
     with path.open("rb") as file:
         task = pickle.load(file)
-    assert isinstance(task, Task)
+    assert isinstance(task, TrialTask)
     return task
 
 
@@ -194,7 +194,7 @@ def _seconds(kernel: Resident, calls: int) -> float:
     return (time.perf_counter() - start) / calls
 
 
-def _difference(task: Task, results: dict[str, np.ndarray]) -> str:
+def _difference(task: TrialTask, results: dict[str, np.ndarray]) -> str:
     got = ENTRIES[task.op.name].settled(task.op, results)
     found = (
         first_difference(name, got[name], want, task.tolerance[name])

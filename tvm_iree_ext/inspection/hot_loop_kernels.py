@@ -74,7 +74,7 @@ class Scheduled:
     bound: Bound | None
 
 
-class Case(Protocol):
+class HotLoopCase(Protocol):
     """A computation that each chip is given."""
 
     @property
@@ -90,7 +90,7 @@ class Case(Protocol):
 
 
 @dataclass(frozen=True)
-class Product:
+class HotLoopProduct:
     """A product ``m * k`` by ``k * n``, of the first of ``dtypes`` that the chip multiplies."""
 
     m: int
@@ -213,12 +213,12 @@ def _bound(chip: GpuChip, dtype: str, workgroups: int, operations: int, moved: i
     )
 
 
-CASES: Mapping[str, Case] = {
-    "matmul-f16": Product(4096, 4096, 4096, ("float16",), "float32"),
-    "matmul-bf16": Product(4096, 4096, 4096, ("bfloat16",), "float32"),
-    "matmul-i8": Product(4096, 4096, 4096, ("int8",), "int32"),
-    "matmul-fp8": Product(4096, 4096, 4096, _FLOAT8, "float32"),
-    "skinny-f16": Product(16, 4096, 4096, ("float16",), "float32"),
+CASES: Mapping[str, HotLoopCase] = {
+    "matmul-f16": HotLoopProduct(4096, 4096, 4096, ("float16",), "float32"),
+    "matmul-bf16": HotLoopProduct(4096, 4096, 4096, ("bfloat16",), "float32"),
+    "matmul-i8": HotLoopProduct(4096, 4096, 4096, ("int8",), "int32"),
+    "matmul-fp8": HotLoopProduct(4096, 4096, 4096, _FLOAT8, "float32"),
+    "skinny-f16": HotLoopProduct(16, 4096, 4096, ("float16",), "float32"),
     "conv-f16": Convolution((16, 56, 56, 128), 256),
     "attention-f16-d128": HeadAttention(8, 16, 4096, 128),
     "attention-f16-d64": HeadAttention(8, 16, 4096, 64),

@@ -38,7 +38,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class HotLoopRow:
     """A case on a chip, with B in one order: our counts, and the bar; or why there is none.
 
     ``whole`` counts the kernel, where the compiler left no loop around matrix instructions.
@@ -100,7 +100,7 @@ def bar(case: str, chip: str) -> Bar | None:
 
 def gpu_table(
     cases: Iterable[str] = (), targets: Iterable[str] = (), orders: Iterable[str] = ()
-) -> Iterable[Row]:
+) -> Iterable[HotLoopRow]:
     """Compile and count, row by row; by default all cases, targets and orders.
 
     ``orders`` are of cases that have B.
@@ -124,21 +124,21 @@ def _named(given: Iterable[str], known: Sequence[str], what: str) -> Sequence[st
     return given or known
 
 
-def _row(name: str, target: str, order: str) -> Row:
+def _row(name: str, target: str, order: str) -> HotLoopRow:
     made = make_target(target)
     given: dict[str, Any] = {"case": name, "target": target, "order": order}
     try:
         scheduled = CASES[name].scheduled(made, order)
     except ScheduleError as refused:
-        return Row(**given, obstacle=str(refused))
+        return HotLoopRow(**given, obstacle=str(refused))
     given |= {"config": scheduled.config, "tile": scheduled.tile, "bound": scheduled.bound}
     given["bar"] = bar(name, gpu_chip(made).name)
     try:
         code = compile_device(scheduled.module, made)
     except (BuildError, TargetError) as refused:
-        return Row(**given, obstacle=str(refused))
+        return HotLoopRow(**given, obstacle=str(refused))
     counted = code.instructions(scheduled.kernel)
-    return Row(
+    return HotLoopRow(
         **given,
         hot_loop=(counted.hot_loop or counted.whole) if counted else None,
         whole=bool(counted and counted.hot_loop is None),
@@ -154,7 +154,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: HotLoopRow) -> list[str]:
     first = [row.case, row.target, row.order, row.config]
     hot, used, bar_ = row.hot_loop, row.resources, row.bar
     if hot is None:
@@ -181,7 +181,7 @@ def _cells(row: Row) -> list[str]:
     ]
 
 
-def table_text(rows: Sequence[Row], *, markdown: bool = False) -> str:
+def table_text(rows: Sequence[HotLoopRow], *, markdown: bool = False) -> str:
     """The rows as aligned text, or as a table of Markdown."""
     lines = [list(_COLUMNS), *map(_cells, rows)]
     if markdown:
@@ -195,7 +195,7 @@ def table_text(rows: Sequence[Row], *, markdown: bool = False) -> str:
     return "\n".join(text.rstrip() for text in texts)
 
 
-def summary_markdown(rows: Sequence[Row]) -> str:
+def summary_markdown(rows: Sequence[HotLoopRow]) -> str:
     """The figure that is compared, by chip and case: ours for each order of B, and the bar.
 
     Of products instructions for each matrix instruction, of attention FLOP for each instruction.
@@ -217,7 +217,7 @@ def _compared(order: str, figures: InstructionCounts | Bar) -> str:
     return f"{figures.per_mma:.2f}" if order in ORDERS else f"{figures.flops_per_instruction:.0f}"
 
 
-def row_data(row: Row) -> dict[str, Any]:
+def row_data(row: HotLoopRow) -> dict[str, Any]:
     """The row as plain data."""
     data = asdict(row)
     if row.hot_loop is not None:

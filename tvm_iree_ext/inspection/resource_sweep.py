@@ -29,7 +29,7 @@ _LIMIT_S = 600.0  # for one case on one chip, in a process of its own
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """A kernel of a case on a chip, by the compiler's report; or why there is none.
 
     Attributes:
@@ -109,7 +109,7 @@ class _Task:
 
 def sweep(
     cases: Iterable[str | Case] = (), targets: Collection[str] = (), *, jobs: int = 0
-) -> Iterator[Row]:
+) -> Iterator[SweepRow]:
     """Compile cases for chips, and yield a row for each kernel.
 
     Args:
@@ -128,19 +128,19 @@ def sweep(
             raise OpError(f"gpu-sweep: case {one!r} is unknown; they are {list(CASES)}")
     tasks = [_Task(case, target) for case in chosen for target in targets or TARGETS]
     if jobs == 0:
-        found: Iterator[list[Row]] = map(_rows, tasks)
+        found: Iterator[list[SweepRow]] = map(_rows, tasks)
     else:
         found = workers.each(_rows, _died, tasks, jobs, _LIMIT_S)
     for rows in found:
         yield from rows
 
 
-def _died(task: _Task, error: workers.WorkerDied) -> list[Row]:
+def _died(task: _Task, error: workers.WorkerDied) -> list[SweepRow]:
     name, op = (task.case, "") if isinstance(task.case, str) else (task.case.id, task.case.op)
-    return [Row(name, op, task.target, obstacle=str(error), failed=True)]
+    return [SweepRow(name, op, task.target, obstacle=str(error), failed=True)]
 
 
-def _rows(task: _Task) -> list[Row]:
+def _rows(task: _Task) -> list[SweepRow]:
     if isinstance(task.case, str):
         op = CASES[task.case]() if task.case in CASES else _suite_ops()[task.case]
         return _compiled(task.case, op, task.target)
@@ -154,8 +154,8 @@ def _rows(task: _Task) -> list[Row]:
     return rows
 
 
-def _compiled(case: str, op: Op, target: str) -> list[Row]:
-    row = Row(case, str(op), target)
+def _compiled(case: str, op: Op, target: str) -> list[SweepRow]:
+    row = SweepRow(case, str(op), target)
     try:
         code = inspect_op(op, target)
     except ScheduleError as refused:
@@ -179,7 +179,7 @@ def _compiled(case: str, op: Op, target: str) -> list[Row]:
     return rows
 
 
-def counts(rows: Sequence[Row]) -> str:
+def counts(rows: Sequence[SweepRow]) -> str:
     """How many kernels there are, and how many of them spill; what failed, what no rule takes."""
     made = [row for row in rows if row.resources is not None]
     spilt, failed = (sum(which) for which in zip(*((r.spilt, r.failed) for r in rows), strict=True))
@@ -190,7 +190,7 @@ def counts(rows: Sequence[Row]) -> str:
     )
 
 
-def summary_markdown(rows: Sequence[Row]) -> str:
+def summary_markdown(rows: Sequence[SweepRow]) -> str:
     """By chip: kernels, those that spill, most registers of a lane, and what no rule takes."""
     lines = [
         "| target | kernels | spills | scratch | most registers | no rule | not made |",
@@ -212,7 +212,7 @@ def summary_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def table_markdown(rows: Sequence[Row]) -> str:
+def table_markdown(rows: Sequence[SweepRow]) -> str:
     """By case and chip: registers / bytes of shared memory / subgroups that each SIMD has.
 
     Of several kernels the most registers and bytes, and the fewest subgroups; spills of all.
@@ -226,7 +226,7 @@ def table_markdown(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _cell(rows: Sequence[Row]) -> str:
+def _cell(rows: Sequence[SweepRow]) -> str:
     used = [row.resources for row in rows if row.resources is not None]
     if len(used) < len(rows) or not used:
         return "not made" if any(row.failed for row in rows) else "no rule"

@@ -18,7 +18,7 @@ from tvm_iree_ext.mlir.dialects.func_dialect import (
     LEAST_STEPS,
     STEPS_PER_OPERATION,
     VIEW,
-    Argument,
+    FunctionArgument,
     arguments_of,
     entry_name,
     has_body,
@@ -27,7 +27,7 @@ from tvm_iree_ext.mlir.dialects.func_dialect import (
 )
 from tvm_iree_ext.mlir.dialects.tensor_extents import scalar
 from tvm_iree_ext.mlir.importing.boundary import Boundary, seen
-from tvm_iree_ext.mlir.importing.import_state import Function, Program
+from tvm_iree_ext.mlir.importing.import_state import FunctionImport, ProgramImport
 from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
 from tvm_iree_ext.mlir.importing.scope import Dependent, Scope
 from tvm_iree_ext.mlir.reading import form
@@ -55,7 +55,7 @@ def import_module(
         MlirError: for what is not supported, all of it in one message, and for a module without
             an entry point.
     """
-    program = Program(run, run_block)
+    program = ProgramImport(run, run_block)
     count = sum(1 for top in module.operations for _ in top.walk())
     program.most_steps = LEAST_STEPS + STEPS_PER_OPERATION * count
     for op in module.operations:
@@ -107,10 +107,10 @@ def import_module(
 
 
 def _function(
-    program: Program, name: str, op: form.Operation, boundary: Boundary | None
+    program: ProgramImport, name: str, op: form.Operation, boundary: Boundary | None
 ) -> EntryPoint | None:
     """Emit a Relax function; None where something in it is not supported."""
-    function = Function(program, program.symbol(name), program.builder)
+    function = FunctionImport(program, program.symbol(name), program.builder)
     scope = Scope(function, 0, (str(op.attributes["sym_name"]),))
     before = len(program.problems)
     try:
@@ -161,7 +161,7 @@ def _results(scope: Scope, op: form.Operation, boundary: Boundary | None) -> lis
     ]
 
 
-def _unforeseen(program: Program, op: form.Operation, reason: Exception) -> None:
+def _unforeseen(program: ProgramImport, op: form.Operation, reason: Exception) -> None:
     """Report an error of another kind: TVM has many, and what it is given came from the file."""
     what = str(reason).strip().partition("\n")[0]
     program.report(op, f"{UNFORESEEN}: {type(reason).__name__}: {what}")
@@ -227,7 +227,9 @@ def _perform(scope: Scope, op: form.Operation) -> Any:
     raise Unsupported(f"is not supported{nearest(op.name, supported())}")
 
 
-def _signature(function: Function, arguments: list[Argument], results: list[Tensor]) -> Signature:
+def _signature(
+    function: FunctionImport, arguments: list[FunctionArgument], results: list[Tensor]
+) -> Signature:
     names: dict[str, str] = {}  # of extents that no argument tells
 
     def text(one: Any) -> int | str:
@@ -236,7 +238,7 @@ def _signature(function: Function, arguments: list[Argument], results: list[Tens
             return extent_text(one)
         return names.setdefault(str(one), f"extent{len(names)}")
 
-    def shape(of: Argument | Tensor) -> tuple[int | str, ...]:
+    def shape(of: FunctionArgument | Tensor) -> tuple[int | str, ...]:
         return tuple(map(text, of.shape))
 
     operands = [

@@ -19,7 +19,7 @@ from tvm_iree_ext.mlir.dialects.scf_dialect import SCF
 from tvm_iree_ext.mlir.dialects.tensor_dialect import TENSORS, at_places
 from tvm_iree_ext.mlir.dialects.tensor_slices import SLICES
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
 from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -70,7 +70,7 @@ def elementwise(scope: Scope, op: form.Operation) -> list[Value]:
     shape = shapes[0]
     values = [one if isinstance(one, SCALARS) else as_shape(scope, one, shape) for one in values]
     outputs = [(shape, kind_of(value)) for value in op.results]
-    kernel = Kernel(scope, op.name, values, outputs, ELEMENTWISE)
+    kernel = PrimFuncBuilder(scope, op.name, values, outputs, ELEMENTWISE)
 
     def each(at: Any) -> None:
         place = at_places(at)

@@ -11,7 +11,7 @@ from tvm_iree_ext.processes import limits, workers
 from tvm_iree_ext.program_checks.mlir_mutations import case
 from tvm_iree_ext.programs.program_build import build_program
 
-__all__ = ["Finding", "case", "fuzz"]
+__all__ = ["FuzzFinding", "case", "fuzz"]
 
 LIMIT_S = 30.0
 """For one text; none takes a tenth of it."""
@@ -22,7 +22,7 @@ Kind: TypeAlias = Literal["imported", "built", "refused", "wrong"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class FuzzFinding:
     """How a text did: what is ``wrong`` is neither a program nor a clear error."""
 
     index: int
@@ -38,7 +38,7 @@ def fuzz(
     jobs: int = 1,
     build: bool = False,
     limit_s: float = LIMIT_S,
-) -> Iterator[Finding]:
+) -> Iterator[FuzzFinding]:
     """How the mutated texts of a seed do, in order; see :func:`.case`.
 
     Args:
@@ -60,32 +60,32 @@ class _Task:
     build: bool
 
 
-def _tried(task: _Task) -> Finding:
+def _tried(task: _Task) -> FuzzFinding:
     limits.no_core_file()
     limits.limit_memory(_MEMORY)
     return _outcome(task)
 
 
-def _outcome(task: _Task) -> Finding:
+def _outcome(task: _Task) -> FuzzFinding:
     try:
         imported = import_program(task.text.encode("utf-8", "replace"))
     except MlirError as error:
         kind: Kind = "wrong" if UNFORESEEN in str(error) else "refused"
-        return Finding(task.index, kind, str(error))
+        return FuzzFinding(task.index, kind, str(error))
     except Exception as error:  # what is looked for
-        return Finding(task.index, "wrong", f"{type(error).__name__}: {error}")
+        return FuzzFinding(task.index, "wrong", f"{type(error).__name__}: {error}")
     if not task.build:
-        return Finding(task.index, "imported")
+        return FuzzFinding(task.index, "imported")
     try:
         build_program(imported)
     except BuildError as error:
-        return Finding(task.index, "wrong", f"BuildError: {error}")
+        return FuzzFinding(task.index, "wrong", f"BuildError: {error}")
     except ExtError as error:
-        return Finding(task.index, "refused", str(error))
+        return FuzzFinding(task.index, "refused", str(error))
     except Exception as error:  # what is looked for
-        return Finding(task.index, "wrong", f"{type(error).__name__}: {error}")
-    return Finding(task.index, "built")
+        return FuzzFinding(task.index, "wrong", f"{type(error).__name__}: {error}")
+    return FuzzFinding(task.index, "built")
 
 
-def _died(task: _Task, error: workers.WorkerDied) -> Finding:
-    return Finding(task.index, "wrong", str(error))
+def _died(task: _Task, error: workers.WorkerDied) -> FuzzFinding:
+    return FuzzFinding(task.index, "wrong", str(error))

@@ -28,7 +28,7 @@ _FUNCTIONS = ("func.func", "util.func")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ProgramOutcome:
     """How a program or function did: the message is what is wrong with it, or empty."""
 
     name: str
@@ -52,7 +52,7 @@ def check_programs(
     guard: bool = False,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
-) -> Iterator[Outcome]:
+) -> Iterator[ProgramOutcome]:
     """Build and run every ``NAME.mlir`` of a folder on the arrays of its ``NAME.npz``.
 
     The results are compared with the file's, at the tolerance of their element types or as a
@@ -82,7 +82,7 @@ def run_checks(
     *,
     jobs: int = 1,
     limit_s: float = LIMIT_S,
-) -> Iterator[Outcome]:
+) -> Iterator[ProgramOutcome]:
     """Run the functions of a file that take nothing, with the ``check.*`` ops in them.
 
     Raises:
@@ -161,7 +161,7 @@ def _portable(target: "TargetLike") -> Portable:
     return target_json(make_target(target))
 
 
-def _checked(task: _Program | _Function) -> Outcome:
+def _checked(task: _Program | _Function) -> ProgramOutcome:
     """What becomes of a program or function; whatever goes wrong in it is its outcome."""
     limits.no_core_file()
     without_torch.import_tvm()
@@ -170,10 +170,10 @@ def _checked(task: _Program | _Function) -> Outcome:
         with scratch() as place:
             wrong = task.differences(place / "program")
     except ExtError as error:
-        return Outcome(task.name, _line(str(error)))
+        return ProgramOutcome(task.name, _line(str(error)))
     except Exception as error:  # TVM and NumPy raise any kind; the others must still run
-        return Outcome(task.name, _line(f"{type(error).__name__}: {error}"))
-    return Outcome(task.name, _line("; ".join(wrong)))
+        return ProgramOutcome(task.name, _line(f"{type(error).__name__}: {error}"))
+    return ProgramOutcome(task.name, _line("; ".join(wrong)))
 
 
 def _line(text: str) -> str:
@@ -181,11 +181,11 @@ def _line(text: str) -> str:
     return "; ".join(filter(None, map(str.strip, text.splitlines())))
 
 
-def _died(task: _Program | _Function, error: workers.WorkerDied) -> Outcome:
-    return Outcome(task.name, str(error))
+def _died(task: _Program | _Function, error: workers.WorkerDied) -> ProgramOutcome:
+    return ProgramOutcome(task.name, str(error))
 
 
-def summary(outcomes: Iterable[Outcome]) -> str:
+def summary(outcomes: Iterable[ProgramOutcome]) -> str:
     """``N passed, M failed``."""
     passed = [outcome.passed for outcome in outcomes]
     return f"{sum(passed)} passed, {len(passed) - sum(passed)} failed"

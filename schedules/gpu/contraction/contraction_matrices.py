@@ -139,7 +139,7 @@ class ContractionMatrices(ContractionDims):
         return {self.operand("rhs"): Prologue(self.op.prologue, beside, alike, apart)}
 
 
-class ContractionOperands:
+class MatrixOperands:
     """The op's operands as a kernel of tiles reads and writes them."""
 
     def __init__(self, matrices: ContractionMatrices, shape: MatmulShape) -> None:

@@ -11,7 +11,7 @@ from tvm_iree_ext.schedules.base.space import TuningSpace, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
-    ContractionOperands,
+    MatrixOperands,
 )
 from tvm_iree_ext.schedules.gpu.contraction.contraction_warpgroup import (
     WARPGROUP_ALGORITHMS,
@@ -85,7 +85,7 @@ class GpuContraction(GpuRule):
         """
         shape = _shape(op, target)
         matrices = ContractionMatrices(op)
-        operands = ContractionOperands(matrices, shape)
+        operands = MatrixOperands(matrices, shape)
         if config.algorithm in WARPGROUP_ALGORITHMS:
             func = lower_by_warpgroups(matrices, operands, target, self.check(config))
             return ir.IRModule({op.entry: func})

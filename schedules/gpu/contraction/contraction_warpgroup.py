@@ -11,7 +11,7 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.space import Choice, ConfigForm, form
 from tvm_iree_ext.schedules.gpu.contraction.contraction_matrices import (
     ContractionMatrices,
-    ContractionOperands,
+    MatrixOperands,
 )
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.warpgroup_kernel import warpgroup_matmul
@@ -71,7 +71,7 @@ def _lowering(config: WarpgroupConfig) -> LoweringConfig:
 
 def lower_by_warpgroups(
     matrices: ContractionMatrices,
-    operands: ContractionOperands,
+    operands: MatrixOperands,
     target: Target,
     check: ConfigCheck,
 ) -> tirx.PrimFunc:

@@ -39,19 +39,19 @@ ALIGNMENT_BYTES = 16  # of operands, which are read in vectors
 
 
 @dataclass(frozen=True)
-class Words(FlatOperand):
+class LineWords(FlatOperand):
     """An operand addressed by flat position, in memory as unsigned integers: no type is special."""
 
     of: str = ""
 
     @staticmethod
-    def declare(buffer: Any) -> "Words":
+    def declare(buffer: Any) -> "LineWords":
         """The words of a flat buffer."""
         dtype = str(buffer.dtype)
         words = I.decl_buffer(
             buffer.shape, f"uint{8 * item_bytes(dtype)}", data=buffer.data, align=ALIGNMENT_BYTES
         )
-        return Words(words, dtype)
+        return LineWords(words, dtype)
 
     @property
     def dtype(self) -> str:
@@ -174,7 +174,7 @@ class LineTile:
         """Which register has an element: runs lie side by side."""
         return (batch * self.held + at) * self.slots + slot
 
-    def load(self, source: Words, tile: Expr, words: Any) -> None:
+    def load(self, source: LineWords, tile: Expr, words: Any) -> None:
         """A lane's words of a tile; 0 where there is none."""
         if self.plan.promoted is None:
             self._load(source, tile, words)
@@ -183,7 +183,7 @@ class LineTile:
         self._load(source, tile, found)
         self._change_hands(self.plan.promoted, self.plan.layout, found, words)
 
-    def store(self, target: Words, tile: Expr, words: Any) -> None:
+    def store(self, target: LineWords, tile: Expr, words: Any) -> None:
         """A lane's words of a tile, where they are of lines."""
         if self.plan.promoted is not None:
             found = self.registers(target.word)
@@ -211,7 +211,7 @@ class LineTile:
             through_shared_memory=True,
         )  # fmt: skip
 
-    def _load(self, source: Words, tile: Expr, words: Any) -> None:
+    def _load(self, source: LineWords, tile: Expr, words: Any) -> None:
         none = tirx.const(0, source.word)
 
         def run(register: int, count: int, flat: Expr) -> None:

@@ -60,7 +60,7 @@ class WarpgroupConfig:
 
 
 @dataclass(frozen=True)
-class SharedTile:
+class WarpgroupTile:
     """A tile of ``lhs`` or ``rhs`` in a slot: instructions' tiles one after the other.
 
     Attributes:
@@ -131,7 +131,7 @@ class WarpgroupPlan:
     groups: int
     extents: Ints
     tile: Ints
-    shared: dict[str, SharedTile]
+    shared: dict[str, WarpgroupTile]
 
     @property
     def slot_bytes(self) -> int:
@@ -227,7 +227,7 @@ def plan_warpgroup_matmul(
     try:
         for side in SIDES:
             operand = _widest(mma, side, majors[side])
-            shared[side] = SharedTile(operand, counts[side], offset)
+            shared[side] = WarpgroupTile(operand, counts[side], offset)
             offset += -(-shared[side].nbytes // _ATOM_BYTES) * _ATOM_BYTES
     except TargetError as error:
         raise ScheduleError(f"matmul by {error}") from error

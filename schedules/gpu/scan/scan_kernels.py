@@ -17,7 +17,7 @@ from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
 from tvm_iree_ext.schedules.gpu.emit.wrapping_integers import wrapped
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan
-from tvm_iree_ext.schedules.gpu.lines.line_tile import LineTile, Words
+from tvm_iree_ext.schedules.gpu.lines.line_tile import LineTile, LineWords
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
 
 
@@ -99,8 +99,8 @@ class _Walk:
         self.op, self.held = self.operands.op, self.operands.held
         self.carry = I.alloc_buffer((tile.slots,), self.held, scope="local")
         source, target = self.operands.input, self.operands.output
-        assert isinstance(source, Words)
-        assert isinstance(target, Words)
+        assert isinstance(source, LineWords)
+        assert isinstance(target, LineWords)
         self.source, self.target = source, target
         self.words = tile.registers(source.word)
 

@@ -19,7 +19,7 @@ from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.lines.line_rule import LineRule
-from tvm_iree_ext.schedules.gpu.lines.line_tile import ALIGNMENT_BYTES, Words
+from tvm_iree_ext.schedules.gpu.lines.line_tile import ALIGNMENT_BYTES, LineWords
 from tvm_iree_ext.schedules.gpu.scan.scan_kernels import ScanKernels
 from tvm_iree_ext.schedules.shared.lines import held_dtype
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
@@ -44,6 +44,6 @@ class GpuScan(LineRule):
         """
         plan = LinePlan.of(self.lines(op), target, self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            operands = ScanOperands.declare(op, align=ALIGNMENT_BYTES, make=Words.declare)
+            operands = ScanOperands.declare(op, align=ALIGNMENT_BYTES, make=LineWords.declare)
             ScanKernels(plan, operands).emit()
         return ir.IRModule({op.entry: builder.get()})

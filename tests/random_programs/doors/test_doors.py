@@ -8,7 +8,7 @@ from tvm_iree_ext.processes import workers
 from tvm_iree_ext.random_programs import TYPES
 from tvm_iree_ext.random_programs.doors.doors import check_door
 from tvm_iree_ext.random_programs.trials import trial
-from tvm_iree_ext.random_programs.trials.task import Recipe, Setting, Task
+from tvm_iree_ext.random_programs.trials.task import ProgramTask, Recipe, Setting
 
 LINALG = [(seed, dtype) for dtype in TYPES for seed in (1, 3)]
 STABLEHLO = [(seed, dtype) for dtype in ("float32", "int32", "bool") for seed in (0, 1)]
@@ -23,7 +23,7 @@ def assert_right(door, seed, dtype, *target, **how):
         check_door(door)
     except ExtError as error:
         pytest.skip(str(error))
-    task = Task(Recipe(seed, dtype, 16), Setting(door, *target, **how))
+    task = ProgramTask(Recipe(seed, dtype, 16), Setting(door, *target, **how))
     outcome = trial.tried(task)
     assert (outcome.kind, outcome.message) == ("right", ""), outcome.web.to_json()
 
@@ -75,7 +75,7 @@ def test_a_simulated_gpu_stage_by_stage():
 
 
 def test_a_load_behind_the_end_of_an_array_ends_the_process(tmp_path):
-    task = Task(Recipe(2, "float32", 16), Setting("linalg", guard=True))
+    task = ProgramTask(Recipe(2, "float32", 16), Setting("linalg", guard=True))
     worker = workers.Worker(300.0, str(tmp_path))
     try:
         with pytest.raises(workers.WorkerDied, match="SIGSEGV"):

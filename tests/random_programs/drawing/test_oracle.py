@@ -7,7 +7,7 @@ import pytest
 from tvm_iree_ext.random_programs.drawing.elementwise import converted
 from tvm_iree_ext.random_programs.drawing.oracle import difference
 from tvm_iree_ext.random_programs.drawing.table import apply
-from tvm_iree_ext.random_programs.drawing.values import Unsuited, Value, exactly
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray, Unsuited, exactly
 from tvm_iree_ext.random_programs.drawing.vocabulary import meaning  # noqa: F401  (fills the table)
 
 RNG = np.random.default_rng(0)
@@ -66,15 +66,15 @@ def test_each_operation_keeps_its_bound_in_its_own_type(dtype):
 
 
 def test_what_hangs_on_an_error_is_not_asked():
-    near = Value("float32", np.array([1.0, 2.0]), np.array([1e-6, 0.0]))
+    near = BoundedArray("float32", np.array([1.0, 2.0]), np.array([1e-6, 0.0]))
     for op, attributes in (
         ("unary", {"function": "floor"}),
         ("convert", {"dtype": "int32"}),
         ("arg_extreme", {"kind": "max", "axis": 0}),
     ):
-        further = Value("float32", near.data + np.array([0.5, 0.25]), near.error)
+        further = BoundedArray("float32", near.data + np.array([0.5, 0.25]), near.error)
         apply(op, [further], attributes)
-        tie = Value("float32", np.array([1.0, 1.0]), near.error)
+        tie = BoundedArray("float32", np.array([1.0, 1.0]), near.error)
         with pytest.raises(Unsuited):
             apply(op, [tie], attributes)
     with pytest.raises(Unsuited, match="hangs on an error"):

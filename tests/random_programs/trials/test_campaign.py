@@ -20,7 +20,7 @@ def seed_with(*ops, dtype="float32"):
     """The recipe of a program that has these operations."""
     for seed in range(1000):
         recipe = Recipe(seed, dtype, 12)
-        if set(ops) <= set(trial.web_of(campaign.Task(recipe, HERE)).ops()):
+        if set(ops) <= set(trial.web_of(campaign.ProgramTask(recipe, HERE)).ops()):
             return recipe
     raise AssertionError(f"no program has {ops}")
 
@@ -129,7 +129,7 @@ def test_a_program_that_cannot_be_drawn_is_named_and_the_run_goes_on(monkeypatch
 
 
 def planted_ops(recipe):
-    return planted.web(campaign.Task(recipe, HERE)).ops()
+    return planted.web(campaign.ProgramTask(recipe, HERE)).ops()
 
 
 def test_a_program_that_takes_too_long_is_named(monkeypatch):
@@ -172,7 +172,7 @@ def test_what_is_not_there_is_refused():
 
 
 def test_extents_and_types_become_simple():
-    web = trial.web_of(campaign.Task(seed_with("dot", dtype="bfloat16"), HERE))
+    web = trial.web_of(campaign.ProgramTask(seed_with("dot", dtype="bfloat16"), HERE))
 
     def has_a_product(candidate):
         return any(node.op == "dot" for node in candidate.nodes)

@@ -19,7 +19,7 @@ def test_a_candidate_is_checked_and_timed(gpu, tmp_path):
     gpu.kernels = {str(name.name_hint): func for name, func in code.module.functions.items()}
     task = tmp_path / "task"
     x = np.arange(16 * 8, dtype="float32").reshape(16, 8)
-    trial.Task(op, {"input": x}).write(task)
+    trial.TrialTask(op, {"input": x}).write(task)
     assert trial.prepare_task(task) == ""
     ext.build(op, TARGET, config, folder=tmp_path / "kernel")
     order = trial.RunOrder(task, tmp_path / "kernel")

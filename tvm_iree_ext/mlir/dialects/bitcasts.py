@@ -7,7 +7,7 @@ from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, moved, reshaped
 from tvm_iree_ext.mlir.importing.emitted_values import shape_of
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel, in_memory
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder, in_memory
 from tvm_iree_ext.mlir.importing.relax_types import ELEMENTWISE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -21,7 +21,7 @@ def bitcast(scope: Scope, value: AnyTensor, own: Element) -> Tensor:
         tensor = in_memory(scope, value)
         return Tensor(tensor.shape, own, tensor.parts)
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         pattern = pattern_of(kernel.element(value, at), value.element)
         return kernel.as_parts(from_pattern(pattern, own), own)
 
@@ -51,7 +51,7 @@ def _reshaped_bitcast(scope: Scope, op: form.Operation) -> Value:
 def _split(scope: Scope, value: AnyTensor) -> Tensor:
     """The parts of complex numbers along a last axis."""
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         real, imag = kernel.copied(value, at[:-1])
         return [tirx.Select(tirx.EQ(at[-1], tirx.const(0, "int64")), real, imag)]
 
@@ -62,7 +62,7 @@ def _split(scope: Scope, value: AnyTensor) -> Tensor:
 def _joined(scope: Scope, parts: Tensor, own: Element) -> Tensor:
     """Complex numbers whose parts stand along the last axis."""
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         places = [[*at, tirx.const(one, "int64")] for one in (0, 1)]
         return kernel.as_parts(Pair(*(kernel.element(parts, one) for one in places)), own)
 

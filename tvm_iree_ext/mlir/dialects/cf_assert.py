@@ -17,7 +17,7 @@ from tvm_iree_ext.mlir.base.elements import Expr, element
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import Number, Tensor, Value, plain
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, moved
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
 from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -49,7 +49,7 @@ def asserted(scope: Scope, tensors: Sequence[Tensor]) -> list[Tensor]:
     if not found:
         raise Unsupported(f"a {ASSERT} in what gives nothing that is computed")
     conditions = [condition for condition, _ in asserts]
-    kernel = Kernel(scope, ASSERT, conditions, [((1,), element("int64"))], OPAQUE)
+    kernel = PrimFuncBuilder(scope, ASSERT, conditions, [((1,), element("int64"))], OPAQUE)
 
     def each(at: Any) -> None:
         for condition, message in asserts:
@@ -70,7 +70,7 @@ def _behind(scope: Scope, held: Tensor, value: Tensor) -> Tensor:
     """A copy of a tensor that takes what the asserts give: a zero."""
     zero = tirx.const(0, "int64")
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         (number,) = kernel.copied(held, [zero])
         nothing = kernel.as_parts(value.element.constant(0), value.element)
         parts = kernel.copied(value, at)

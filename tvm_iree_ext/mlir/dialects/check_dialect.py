@@ -14,7 +14,7 @@ Kind = Literal["eq", "almost_eq", "true", "false", "all_true"]
 
 
 @dataclass(frozen=True)
-class Expectation:
+class CheckedExpectation:
     """A check, and the tensors that it is about."""
 
     kind: Kind
@@ -40,7 +40,7 @@ def _expect(kind: Kind) -> Any:
         if op.name.endswith("_const"):
             values.append(constant_value(op.attributes["value"], op.operands[0].type))
         tensors = tuple(materialised(scope, value) for value in values)
-        scope.function.checks.append(Expectation(kind, tensors, op))
+        scope.function.checks.append(CheckedExpectation(kind, tensors, op))
         return []
 
     return handler

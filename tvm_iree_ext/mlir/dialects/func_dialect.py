@@ -28,7 +28,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 from tvm_iree_ext.mlir.dialects.bitcasts import bitcast
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given, seen
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape, computed, read_back
-from tvm_iree_ext.mlir.importing.import_state import Program
+from tvm_iree_ext.mlir.importing.import_state import ProgramImport
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.relax_types import tensor_type
 from tvm_iree_ext.mlir.importing.scope import Scope
@@ -69,7 +69,9 @@ def entry_name(op: form.Operation, functions: dict[str, form.Operation]) -> str 
     return None if without in functions else without
 
 
-def tensor_behind(program: Program, value: form.Value, block: form.Block, depth: int = 0) -> Any:
+def tensor_behind(
+    program: ProgramImport, value: form.Value, block: form.Block, depth: int = 0
+) -> Any:
     """The type of the tensor that a buffer view holds, by what becomes of it."""
     if depth > MOST_DEPTH:
         raise Unsupported("calls nested too deep")
@@ -90,7 +92,7 @@ def tensor_behind(program: Program, value: form.Value, block: form.Block, depth:
 
 
 @dataclass
-class Argument:
+class FunctionArgument:
     """An argument of an entry point as a caller gives it, and the value of the IR that it is.
 
     ``inner`` is its element type there.  One without an ``element`` is any array: nothing reads it.
@@ -122,7 +124,7 @@ _UNSEEN = ("!hal.fence", "!hal.device")  # what no caller gives
 
 def arguments_of(
     scope: Scope, op: form.Operation, boundary: Boundary | None = None
-) -> list[Argument]:
+) -> list[FunctionArgument]:
     """Declare the arguments of an entry point; fences and devices have none."""
     block = op.block()
     values = [one for one in block.arguments if str(one.type) not in _UNSEEN]
@@ -141,13 +143,13 @@ def arguments_of(
 
 def _argument(
     scope: Scope, name: str, given: Given, value: form.Value | None, block: form.Block
-) -> Argument:
+) -> FunctionArgument:
     kind: form.Type | None = value.type if value is not None else given.type
     if isinstance(kind, form.OtherType) and kind.text == "!hal.buffer_view":
         assert value is not None
         kind = tensor_behind(scope.program, value, block) or given.type
     if kind is None:
-        return Argument(name, value=value)
+        return FunctionArgument(name, value=value)
     if not isinstance(kind, form.ScalarType | form.TensorType):
         raise Unsupported(f"{name} is of the type {kind}; {_TAKEN}")
     inner = element(kind.dtype)
@@ -161,7 +163,9 @@ def _argument(
         relax.Var(part, tensor_type(shape, dtype))
         for part, dtype in zip(names, own.storage, strict=True)
     )
-    return Argument(name, shape, own, parts, inner, value, isinstance(kind, form.ScalarType))
+    return FunctionArgument(
+        name, shape, own, parts, inner, value, isinstance(kind, form.ScalarType)
+    )
 
 
 def call(scope: Scope, op: form.Operation) -> list[Value]:

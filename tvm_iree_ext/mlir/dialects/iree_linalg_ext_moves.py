@@ -14,7 +14,7 @@ from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Tensor,
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, extent_names, region_of, type_of
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, mixed, moved
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel, in_memory
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder, in_memory
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import Context, on_index
@@ -147,7 +147,7 @@ def _plain_map_load(
     captured = [scope.value(one) for one in outside([block])]
     zero = tirx.const(0, "int64")
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         *place, padding = kernel.evaluate(block, at, scope=scope)
         inside = tirx.const(True, "bool")
         for index, extent in zip(place, source.shape, strict=True):
@@ -239,7 +239,7 @@ def _im2col(scope: Scope, op: form.Operation) -> list[Value]:
         return per_part(scope, {"input": source}, output, lambda types: made(types["input"]))
     order = windows.output_perm
 
-    def part(build: Kernel, at: Place) -> list[Expr]:
+    def part(build: PrimFuncBuilder, at: Place) -> list[Expr]:
         place = [at[order.index(axis)] for axis in range(len(order))]
         valid: Expr | None = None
         for axis, (low, high) in enumerate(zip(pads[2], pads[3], strict=True)):

@@ -15,7 +15,7 @@ from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, AnyTensor, Value, plain
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
 from tvm_iree_ext.mlir.importing.relax_types import (
     BROADCAST,
     ELEMENTWISE,
@@ -270,7 +270,7 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
     pattern = _pattern(loops, gathers)
     if any(partial):
         return _over_copies(scope, loops, name, [*reads, *captured])
-    kernel = Kernel(scope, name, [*reads, *captured], outputs, pattern, loops.extents)
+    kernel = PrimFuncBuilder(scope, name, [*reads, *captured], outputs, pattern, loops.extents)
 
     def places(one: form.AffineMap, at: Mapping[int, Any]) -> list[Expr]:
         return [

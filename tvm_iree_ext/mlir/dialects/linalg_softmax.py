@@ -9,7 +9,7 @@ from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import AnyTensor, Tensor, Value
 from tvm_iree_ext.mlir.dialects.tensor_dialect import at_places
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
 from tvm_iree_ext.mlir.importing.relax_types import BROADCAST, REDUCTION
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -24,7 +24,7 @@ def _without(at: list[Any], axis: int) -> list[Any]:
 
 def _reduced(scope: Scope, value: AnyTensor, axis: int, first: float, combine: Combine) -> Tensor:
     line = tuple(_without(list(value.shape), axis))
-    kernel = Kernel(scope, "softmax_reduce", [value], [(line, value.element)], REDUCTION)
+    kernel = PrimFuncBuilder(scope, "softmax_reduce", [value], [(line, value.element)], REDUCTION)
     start = tirx.const(first, value.element.held)
 
     def init(at: Any) -> None:
@@ -43,7 +43,9 @@ def _reduced(scope: Scope, value: AnyTensor, axis: int, first: float, combine: C
 
 
 def _mapped(scope: Scope, value: AnyTensor, line: Tensor, axis: int, combine: Combine) -> Tensor:
-    kernel = Kernel(scope, "softmax_map", [value, line], [(value.shape, value.element)], BROADCAST)
+    kernel = PrimFuncBuilder(
+        scope, "softmax_map", [value, line], [(value.shape, value.element)], BROADCAST
+    )
 
     def each(at: Any) -> None:
         place = at_places(at)

@@ -33,7 +33,7 @@ from tvm_iree_ext.mlir.dialects.cf_assert import ASSERT, asserted
 from tvm_iree_ext.mlir.dialects.func_dialect import MOST_DEPTH, materialised
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.emitted_values import applied, computed, read_back
-from tvm_iree_ext.mlir.importing.import_state import Function
+from tvm_iree_ext.mlir.importing.import_state import FunctionImport
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.relax_types import tensor_type
 from tvm_iree_ext.mlir.importing.scope import Dependent, Scope
@@ -53,7 +53,7 @@ class Outlined:
     """
 
     name: str
-    function: Function
+    function: FunctionImport
     captured: list[Any] = field(default_factory=list)  # tensors outside
     arguments: list[Tensor] = field(default_factory=list)  # of the block, inside
     results: list[Tensor] = field(default_factory=list)

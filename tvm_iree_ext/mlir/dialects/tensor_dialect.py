@@ -24,7 +24,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.emitted_values import applied, as_shape, extent_of, shape_of
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel, in_memory
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder, in_memory
 from tvm_iree_ext.mlir.importing.relax_types import INJECTIVE, OPAQUE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -46,11 +46,11 @@ def moved(
     reads: Sequence[Value],
     shape: Shape,
     kind: Any,
-    part: Callable[[Kernel, Place], list[Expr]],
+    part: Callable[[PrimFuncBuilder, Place], list[Expr]],
     pattern: int = INJECTIVE,
 ) -> Tensor:
     """A tensor whose elements are stored parts of others, unchanged."""
-    kernel = Kernel(scope, name, reads, [(shape, kind)], pattern)
+    kernel = PrimFuncBuilder(scope, name, reads, [(shape, kind)], pattern)
     with kernel:
         kernel.block(
             name.rpartition(".")[2],
@@ -61,7 +61,7 @@ def moved(
 
 
 def guarded(
-    kernel: Kernel, condition: Expr, value: AnyTensor, at: Place, otherwise: list[Expr]
+    kernel: PrimFuncBuilder, condition: Expr, value: AnyTensor, at: Place, otherwise: list[Expr]
 ) -> list[Expr]:
     """The stored parts of an element that is there where a condition holds."""
     return [
@@ -185,7 +185,7 @@ def _pad(scope: Scope, op: form.Operation) -> Value:
     captured = [scope.value(one) for one in outside([block])]
     zero = tirx.const(0, "int64")
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         place, condition = [], None
         for axis, (index, before) in enumerate(zip(at, low, strict=True)):
             own = on_index(kernel.context, "sub", index, kernel.scalar(before))
@@ -235,7 +235,7 @@ def _concat(scope: Scope, op: form.Operation) -> Value:
     shape = (*first.shape[:axis], total, *first.shape[axis + 1 :])
     symbols = [Symbol(INDEX, one) for one in starts if not isinstance(one, int)]
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         found = None
         for start, value in reversed(list(zip(starts, values, strict=True))):
             own = at[axis] - kernel.extent(start)
@@ -260,7 +260,7 @@ def _generate(scope: Scope, op: form.Operation) -> Value:
     block = op.block()
     captured = [scope.value(one) for one in outside([block])]
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         (held,) = kernel.evaluate(block, at, scope=scope)
         return kernel.as_parts(held, own)
 
@@ -286,7 +286,7 @@ def _of_elements(scope: Scope, op: form.Operation) -> Value:
         return Constant(array.reshape(shape), own)
     if len(scalars) > 4096:
         raise Unsupported(f"{len(scalars)} elements; up to 4096 are supported")
-    kernel = Kernel(scope, op.name, scalars, [(shape, own)], OPAQUE)
+    kernel = PrimFuncBuilder(scope, op.name, scalars, [(shape, own)], OPAQUE)
 
     def each(at: Any) -> None:
         for number, one in enumerate(scalars):
@@ -315,7 +315,7 @@ def _insert(scope: Scope, op: form.Operation) -> Value:
     one, into = scope.scalar(scalar), scope.any_tensor(target)
     places = [scope.scalar(index) for index in indices]
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         new = kernel.as_parts(kernel.scalar(one), into.element)
         condition = tirx.const(True, "bool")
         for index, place in zip(at, places, strict=True):

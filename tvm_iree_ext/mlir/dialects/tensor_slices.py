@@ -20,7 +20,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
 )
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, guarded, mixed, moved
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape
-from tvm_iree_ext.mlir.importing.prim_func_builder import Kernel
+from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
 from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
@@ -85,7 +85,7 @@ def _extract_slice(scope: Scope, op: form.Operation) -> Value:
     ):
         return value
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         inner = dict(zip(kept, at, strict=True))
         place = []
         for axis, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
@@ -113,7 +113,7 @@ def _insert_slice(scope: Scope, op: form.Operation) -> Value:
         if written is not None:
             return written
 
-    def part(kernel: Kernel, at: Place) -> list[Expr]:
+    def part(kernel: PrimFuncBuilder, at: Place) -> list[Expr]:
         condition: Expr | None = None
         place = []
         for axis, (index, offset, stride) in enumerate(zip(at, offsets, strides, strict=True)):
@@ -159,7 +159,7 @@ def _written(
         return None
     reads = [value, into, *offsets]
     outputs = [(into.shape, into.element)]
-    kernel = Kernel(scope, "insert", reads, outputs, OPAQUE, in_place=into)
+    kernel = PrimFuncBuilder(scope, "insert", reads, outputs, OPAQUE, in_place=into)
 
     def each(at: Mapping[int, Any]) -> None:
         place = []

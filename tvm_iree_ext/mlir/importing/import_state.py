@@ -26,7 +26,7 @@ from tvm_iree_ext.ops.base.op import Op
 
 
 @dataclass
-class Program:
+class ProgramImport:
     """What the functions of a module share."""
 
     # The body of a function, and a block: their values in the scope that comes first.
@@ -114,10 +114,10 @@ def _bound(func: relax.Function, settled: Mapping[tirx.Var, Any]) -> relax.Funct
 
 
 @dataclass
-class Function:
+class FunctionImport:
     """The Relax function under construction."""
 
-    program: Program
+    program: ProgramImport
     name: str
     builder: relax.BlockBuilder
     helpers: set[str] = field(default_factory=set)  # functions of regions, and of those in them
@@ -137,10 +137,10 @@ class Function:
     steps: int = 0
     found: int = 0
 
-    def inner(self) -> "Function":
+    def inner(self) -> "FunctionImport":
         """A function for a region of this one."""
         builder = relax.BlockBuilder()
-        return Function(self.program, self.name, builder, self.helpers, steps=self.steps)
+        return FunctionImport(self.program, self.name, builder, self.helpers, steps=self.steps)
 
     def helper_name(self, kind: str) -> str:
         """A name for a function of a region, which no function of the module has."""

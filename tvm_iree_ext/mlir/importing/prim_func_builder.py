@@ -36,7 +36,7 @@ from tvm_iree_ext.ops.base.block_nests import block_over
 Body = Callable[[Mapping[int, Any]], None]
 
 
-class Kernel:
+class PrimFuncBuilder:
     """Builds a PrimFunc, and calls it in the function that is imported.
 
     Within ``with kernel:`` its blocks are made; then ``results`` are the tensors that it computes.
@@ -81,7 +81,7 @@ class Kernel:
         self.context = Context()
         self.context.kernel = self
 
-    def __enter__(self) -> "Kernel":
+    def __enter__(self) -> "PrimFuncBuilder":
         self._builder = IRBuilder()
         self._builder.__enter__()
         self._function = I.prim_func(s_tir=True)
@@ -305,7 +305,7 @@ def in_memory(scope: Scope, value: AnyTensor) -> Tensor:
             return value
         case Constant():
             return scope.constant(value)
-    kernel = Kernel(scope, "fill", [value], [(value.shape, value.element)], ELEMENTWISE)
+    kernel = PrimFuncBuilder(scope, "fill", [value], [(value.shape, value.element)], ELEMENTWISE)
     with kernel:
         kernel.block(
             "fill",

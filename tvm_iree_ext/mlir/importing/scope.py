@@ -26,7 +26,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     extent,
     plain,
 )
-from tvm_iree_ext.mlir.importing.import_state import Function
+from tvm_iree_ext.mlir.importing.import_state import FunctionImport
 from tvm_iree_ext.mlir.importing.relax_types import tensor_type
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
@@ -39,7 +39,7 @@ class Scope:
 
     def __init__(
         self,
-        function: Function,
+        function: FunctionImport,
         depth: int = 0,
         calling: tuple[str, ...] = (),
         outer: "Scope | None" = None,

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tvm_iree_ext.base.dtypes import FLOATS, item_bytes
-from tvm_iree_ext.random_programs.doors.mlir_text import Lines
+from tvm_iree_ext.random_programs.doors.mlir_text import MlirLines
 
 _UNSIGNED = ("uint8", "bool")
 _MATH = {"abs": "absf", "round": "roundeven"}
@@ -17,7 +17,7 @@ _PREDICATES = {"EQ": "eq", "NE": "ne", "LT": "lt", "LE": "le", "GT": "gt", "GE":
 class Scalars:
     """Writes scalar operations of one element type."""
 
-    def __init__(self, lines: Lines, dtype: str) -> None:
+    def __init__(self, lines: MlirLines, dtype: str) -> None:
         self._lines, self._dtype = lines, dtype
         self._is_float = dtype in FLOATS
         self._type = lines.element(dtype)

@@ -33,7 +33,7 @@ from tvm_iree_ext.random_programs.doors.linalg_nests import (
     index_of,
     list_text,
 )
-from tvm_iree_ext.random_programs.doors.mlir_text import Lines, Write
+from tvm_iree_ext.random_programs.doors.mlir_text import MlirLines, Write
 from tvm_iree_ext.random_programs.drawing.reductions import labels
 from tvm_iree_ext.random_programs.drawing.scalars import largest, least
 from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
@@ -41,22 +41,22 @@ from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 _INDEX = "index"
 
 
-def _unary(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _unary(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalars, function = Scalars(lines, node.type.dtype), node.attributes["function"]
     return each(lines, names, types, node.type, lambda ins: scalars.unary(function, ins[0]))
 
 
-def _binary(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _binary(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalars, function = Scalars(lines, node.type.dtype), node.attributes["function"]
     return each(lines, names, types, node.type, lambda ins: scalars.binary(function, *ins[:2]))
 
 
-def _compare(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _compare(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalars, direction = Scalars(lines, types[0].dtype), node.attributes["direction"]
     return each(lines, names, types, node.type, lambda ins: scalars.compare(direction, *ins[:2]))
 
 
-def _clamp(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _clamp(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalars = Scalars(lines, node.type.dtype)
 
     def body(ins: list[str]) -> str:
@@ -66,7 +66,7 @@ def _clamp(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]
     return each(lines, names, types, node.type, body)
 
 
-def _convert(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _convert(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalars = Scalars(lines, types[0].dtype)
     return each(lines, names, types, node.type, lambda ins: scalars.to(node.type.dtype, ins[0]))
 
@@ -76,7 +76,7 @@ def _start(kind: str, dtype: str) -> Any:
     return ends[kind]
 
 
-def _reduce(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _reduce(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     (type,), kind, dtype = types, node.attributes["kind"], node.type.dtype
     axes = node.attributes["axes"]
     start = filled(lines, node.type, _start(kind, dtype))
@@ -91,7 +91,7 @@ def _reduce(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type
     )[0]
 
 
-def _arg_extreme(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _arg_extreme(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     (type,), axis, kind = types, node.attributes["axis"], node.attributes["kind"]
     value = Type(type.dtype, node.type.shape)
     kept = [f"d{d}" for d in range(type.rank) if d != axis]
@@ -119,7 +119,7 @@ def _arg_extreme(lines: Lines, node: Node, names: Sequence[str], types: Sequence
     )[1]
 
 
-def _combined(lines: Lines, kind: str, dtype: str) -> tuple[str, Callable[[], None]]:
+def _combined(lines: MlirLines, kind: str, dtype: str) -> tuple[str, Callable[[], None]]:
     """The block of an op of iree_linalg_ext that combines two elements."""
     x, y, element = lines.name(), lines.name(), lines.element(dtype)
 
@@ -131,7 +131,7 @@ def _combined(lines: Lines, kind: str, dtype: str) -> tuple[str, Callable[[], No
     return element, write
 
 
-def _scan(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _scan(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     (name,), (type,) = names, types
     kind, axis = node.attributes["kind"], node.attributes["axis"]
     if node.attributes["reverse"]:
@@ -150,7 +150,7 @@ def _scan(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type])
     return reversed_along(lines, name, type, [axis]) if node.attributes["reverse"] else name
 
 
-def _window(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _window(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     (name,), (type,), held = names, types, node.attributes
     kind, dtype, rank = held["kind"], type.dtype, type.rank
     low, high = held["low"], held["high"]
@@ -173,7 +173,7 @@ def _window(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type
     )[0]
 
 
-def _dot(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _dot(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     a, b = types
     texts = labels(node.attributes, (a.rank, b.rank))
     result, dtype = texts[2], node.type.dtype
@@ -197,7 +197,7 @@ def _dot(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) 
     )[0]
 
 
-def _clamped(lines: Lines, at: str, most: int) -> str:
+def _clamped(lines: MlirLines, at: str, most: int) -> str:
     """A place within an extent, as an index."""
     scalars = Scalars(lines, "int32")
     low = scalars.binary("max", at, scalars.number(0))
@@ -205,7 +205,7 @@ def _clamped(lines: Lines, at: str, most: int) -> str:
     return lines.value(f"arith.index_cast {high} : i32 to index")
 
 
-def _take(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _take(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     value, places = types
     axis, rank = node.attributes["axis"], places.rank
     kind = lines.type(value)
@@ -223,7 +223,7 @@ def _take(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type])
     return each(lines, names[1:], types[1:], node.type, body, [inside])
 
 
-def _scatter(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _scatter(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     value, places, updates = types
     kind = node.attributes["kind"]
     wide = Type("int32", (*places.shape, 1))
@@ -245,7 +245,7 @@ def _scatter(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Typ
 
 
 def _firsts(
-    lines: Lines, names: Sequence[str], sizes: Sequence[int], shape: Sequence[int]
+    lines: MlirLines, names: Sequence[str], sizes: Sequence[int], shape: Sequence[int]
 ) -> list[str]:
     found = []
     for name, size, extent in zip(names, sizes, shape, strict=True):
@@ -254,17 +254,21 @@ def _firsts(
     return found
 
 
-def _dynamic_slice(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _dynamic_slice(
+    lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]
+) -> str:
     start = _firsts(lines, names[1:], node.attributes["sizes"], types[0].shape)
     return extracted(lines, names[0], types[0], start, node.type)
 
 
-def _dynamic_update(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _dynamic_update(
+    lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]
+) -> str:
     start = _firsts(lines, names[2:], types[1].shape, types[0].shape)
     return inserted(lines, (names[1], types[1]), (names[0], types[0]), start)
 
 
-def _sorted(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _sorted(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     inside = [(lines.name(), lines.element(type.dtype)) for type in types for _ in range(2)]
     direction = "GT" if node.attributes["descending"] else "LT"
     kinds = ", ".join(map(lines.type, types))
@@ -286,14 +290,14 @@ def _sorted(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type
     return f"{found}#1" if count else found
 
 
-def _argsort(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _argsort(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     places = Type("int32", types[0].shape)
     at = iota(lines, places, node.attributes["axis"])
     return _sorted(lines, node, [*names, at], [*types, places])
 
 
 def _repeated(
-    lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type], count: str
+    lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type], count: str
 ) -> str:
     zero, one = (lines.value(f"arith.constant {n} : index") for n in (0, 1))
     found, inside, kind = lines.name(), lines.name(), lines.type(node.type)
@@ -310,18 +314,18 @@ def _repeated(
     return found
 
 
-def _loop(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _loop(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     count = lines.value(f"arith.constant {node.attributes['count']} : index")
     return _repeated(lines, node, names, types, count)
 
 
-def _while(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _while(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     at = lines.value(f"tensor.extract {names[-1]}[] : tensor<i32>")
     count = lines.value(f"arith.index_cast {at} : i32 to index")
     return _repeated(lines, node, names[:-1], types[:-1], count)
 
 
-def _cond(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _cond(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     flag = lines.value(f"tensor.extract {names[-1]}[] : tensor<i1>")
     found, kind = lines.name(), lines.type(node.type)
 
@@ -337,7 +341,7 @@ def _cond(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type])
     return found
 
 
-def _softmax(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _softmax(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     kind = lines.type(node.type)
     return lines.value(
         f"linalg.softmax dimension({node.attributes['axis']}) ins({names[0]} : {kind})"
@@ -345,7 +349,7 @@ def _softmax(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Typ
     )
 
 
-def _conv(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _conv(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     image, weight = types
     more, step = node.attributes["padding"], node.attributes["stride"]
     name = names[0]
@@ -404,7 +408,7 @@ def _takes(node: Node, types: Sequence[Type]) -> bool:
 
 
 def _text(web: Web) -> str:
-    return Lines(_WRITE, signless=True).function(web)
+    return MlirLines(_WRITE, signless=True).function(web)
 
 
 def _read(text: str, web: Web) -> Imported:

@@ -6,18 +6,18 @@ from typing import Any
 
 from tvm_iree_ext.random_programs.doors.arith import Scalars
 from tvm_iree_ext.random_programs.doors.linalg_nests import each, filled, index_of, list_text
-from tvm_iree_ext.random_programs.doors.mlir_text import Lines
+from tvm_iree_ext.random_programs.doors.mlir_text import MlirLines
 from tvm_iree_ext.random_programs.drawing.web import Node, Type
 
 
-def slice_of(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def slice_of(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``slice``."""
     held = node.attributes
     return extracted(lines, names[0], types[0], held["start"], node.type, held["stride"])
 
 
 def extracted(
-    lines: Lines,
+    lines: MlirLines,
     name: str,
     type: Type,
     start: Sequence[object],
@@ -33,7 +33,7 @@ def extracted(
 
 
 def inserted(
-    lines: Lines,
+    lines: MlirLines,
     update: tuple[str, Type],
     into: tuple[str, Type],
     start: Sequence[object],
@@ -48,25 +48,25 @@ def inserted(
     )
 
 
-def reverse(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def reverse(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``reverse``."""
     return reversed_along(lines, names[0], types[0], node.attributes["axes"])
 
 
-def reversed_along(lines: Lines, name: str, type: Type, axes: Sequence[int]) -> str:
+def reversed_along(lines: MlirLines, name: str, type: Type, axes: Sequence[int]) -> str:
     """A tensor from its end to its beginning along axes."""
     places = [f"{n - 1} - d{d}" if d in axes else f"d{d}" for d, n in enumerate(type.shape)]
     return each(lines, [name], [type], type, lambda ins: ins[0], [places])
 
 
-def transpose(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def transpose(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``transpose``."""
     order = node.attributes["permutation"]
     places = [f"d{order.index(axis)}" for axis in range(len(order))]
     return each(lines, names, types, node.type, lambda ins: ins[0], [places])
 
 
-def broadcast(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def broadcast(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``broadcast``."""
     wide = node.attributes["shape"]
     axes = zip(node.attributes["axes"], types[0].shape, strict=True)
@@ -74,7 +74,7 @@ def broadcast(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Ty
     return each(lines, names, types, node.type, lambda ins: ins[0], [places])
 
 
-def reshape(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def reshape(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """By way of a line."""
     (name,), (type,), result = names, types, node.type
     flat = Type(type.dtype, (prod(type.shape),))
@@ -97,7 +97,7 @@ def reshape(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type
     )
 
 
-def concatenate(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def concatenate(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``concatenate``."""
     kinds = ", ".join(map(lines.type, types))
     return lines.value(
@@ -106,7 +106,7 @@ def concatenate(lines: Lines, node: Node, names: Sequence[str], types: Sequence[
     )
 
 
-def pad(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def pad(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``pad``."""
     held, dtype = node.attributes, node.type.dtype
     (name,), (type,) = names, types
@@ -126,7 +126,7 @@ def pad(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -
 
 
 def padded(
-    lines: Lines,
+    lines: MlirLines,
     name: str,
     type: Type,
     low: Sequence[int],
@@ -152,24 +152,24 @@ def padded(
     return found
 
 
-def select(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def select(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``select``."""
     scalars = Scalars(lines, node.type.dtype)
     return each(lines, names, types, node.type, lambda ins: scalars.select(*ins[:3]))
 
 
-def constant(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def constant(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``constant``."""
     literal = lines.literal(node.attributes["value"], node.type.dtype)
     return lines.value(f"arith.constant dense<{literal}> : {lines.type(node.type)}")
 
 
-def iota_of(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def iota_of(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """``iota``."""
     return iota(lines, node.type, node.attributes["axis"])
 
 
-def iota(lines: Lines, type: Type, axis: int) -> str:
+def iota(lines: MlirLines, type: Type, axis: int) -> str:
     """Places along an axis."""
 
     def body(_: list[str]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm_iree_ext.random_programs.doors.arith import Scalars
-from tvm_iree_ext.random_programs.doors.mlir_text import Lines
+from tvm_iree_ext.random_programs.doors.mlir_text import MlirLines
 from tvm_iree_ext.random_programs.drawing.web import Type
 
 
@@ -13,12 +13,12 @@ def list_text(values: Sequence[object]) -> str:
     return f"[{', '.join(map(str, values))}]"
 
 
-def empty(lines: Lines, type: Type) -> str:
+def empty(lines: MlirLines, type: Type) -> str:
     """A tensor that nothing is in."""
     return lines.value(f"tensor.empty() : {lines.type(type)}")
 
 
-def filled(lines: Lines, type: Type, value: Any) -> str:
+def filled(lines: MlirLines, type: Type, value: Any) -> str:
     """A tensor of one number."""
     number = Scalars(lines, type.dtype).number(value)
     kinds = lines.element(type.dtype), lines.type(type)
@@ -40,7 +40,7 @@ def all_dims(rank: int) -> list[str]:
 
 
 def generic(
-    lines: Lines,
+    lines: MlirLines,
     inputs: Sequence[tuple[str, Type, Sequence[object]]],
     outputs: Sequence[tuple[str, Type, Sequence[object]]],
     iterators: Sequence[bool],
@@ -77,7 +77,7 @@ def generic(
 
 
 def each(
-    lines: Lines,
+    lines: MlirLines,
     names: Sequence[str],
     types: Sequence[Type],
     result: Type,
@@ -92,7 +92,7 @@ def each(
     return generic(lines, inputs, [output], [False] * result.rank, lambda ins: [body(ins)])[0]
 
 
-def index_of(lines: Lines, dim: int) -> str:
+def index_of(lines: MlirLines, dim: int) -> str:
     """The place along a dim, as i32."""
     at = lines.value(f"linalg.index {dim} : index")
     return lines.value(f"arith.index_cast {at} : index to i32")

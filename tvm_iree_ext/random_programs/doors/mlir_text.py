@@ -7,11 +7,11 @@ from tvm_iree_ext.base.dtypes import FLOATS, mlir_name
 from tvm_iree_ext.random_programs.drawing.loops import body_nodes
 from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
-Write = Callable[["Lines", Node, Sequence[str], Sequence[Type]], str]
+Write = Callable[["MlirLines", Node, Sequence[str], Sequence[Type]], str]
 """Writes an operation of values that have these names and types; the name of its result."""
 
 
-class Lines:
+class MlirLines:
     """The lines of a function that is being written."""
 
     def __init__(self, table: Mapping[str, Write], *, signless: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from tvm_iree_ext.frontends.jax_and_torch import import_lowered
 from tvm_iree_ext.mlir.importing.imported import Imported
 from tvm_iree_ext.random_programs.doors.door import Door
-from tvm_iree_ext.random_programs.doors.mlir_text import Lines, Write
+from tvm_iree_ext.random_programs.doors.mlir_text import MlirLines, Write
 from tvm_iree_ext.random_programs.drawing.scalars import largest, least
 from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
@@ -36,7 +36,7 @@ def ints(values: Sequence[int]) -> str:
 
 
 def _op(
-    lines: Lines,
+    lines: MlirLines,
     op: str,
     names: Sequence[str],
     types: Sequence[Type],
@@ -52,7 +52,7 @@ def _op(
     )
 
 
-def constant(lines: Lines, value: Any, type: Type) -> str:
+def constant(lines: MlirLines, value: Any, type: Type) -> str:
     """A tensor of one number everywhere."""
     literal = lines.literal(value, type.dtype)
     return lines.value(f"stablehlo.constant dense<{literal}> : {lines.type(type)}")
@@ -61,7 +61,7 @@ def constant(lines: Lines, value: Any, type: Type) -> str:
 def _plain(op: str, **renamed: str) -> Write:
     """An operation whose attributes are lists of integers, by other names."""
 
-    def write(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+    def write(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
         attributes = {new: ints(node.attributes[old]) for new, old in renamed.items()}
         return _op(lines, op, names, types, node.type, **attributes)
 
@@ -69,19 +69,19 @@ def _plain(op: str, **renamed: str) -> Write:
 
 
 def _named(names: Mapping[str, str]) -> Write:
-    def write(lines: Lines, node: Node, operands: Sequence[str], types: Sequence[Type]) -> str:
+    def write(lines: MlirLines, node: Node, operands: Sequence[str], types: Sequence[Type]) -> str:
         function = node.attributes["function"]
         return _op(lines, names.get(function, function), operands, types, node.type)
 
     return write
 
 
-def _concatenate(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _concatenate(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     axis = f"{node.attributes['axis']} : i64"
     return _op(lines, "concatenate", names, types, node.type, dimension=axis)
 
 
-def _pad(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _pad(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalar = Type(node.type.dtype, ())
     value = constant(lines, node.attributes["value"], scalar)
     return _op(
@@ -96,15 +96,15 @@ def _pad(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) 
     )
 
 
-def _constant(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _constant(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     return constant(lines, node.attributes["value"], node.type)
 
 
-def _iota(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _iota(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     return iota(lines, node.type, node.attributes["axis"])
 
 
-def iota(lines: Lines, type: Type, axis: int) -> str:
+def iota(lines: MlirLines, type: Type, axis: int) -> str:
     """Places along an axis."""
     return _op(lines, "iota", [], [], type, iota_dimension=f"{axis} : i64")
 
@@ -113,19 +113,19 @@ def _direction(name: str) -> str:
     return f"#stablehlo<comparison_direction {name}>"
 
 
-def _compare(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _compare(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     direction = _direction(node.attributes["direction"])
     return _op(lines, "compare", names, types, node.type, comparison_direction=direction)
 
 
-def _clamp(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _clamp(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalar = Type(node.type.dtype, ())
     low, high = (constant(lines, node.attributes[name], scalar) for name in ("low", "high"))
     return _op(lines, "clamp", [low, *names, high], [scalar, *types, scalar], node.type)
 
 
 def _region(
-    lines: Lines,
+    lines: MlirLines,
     op: str,
     names: Sequence[str],
     types: Sequence[Type],
@@ -164,7 +164,7 @@ def _start(kind: str, dtype: str) -> Any:
     return least(dtype) if kind == "max" else largest(dtype)
 
 
-def _number(lines: Lines, value: Any, dtype: str) -> str:
+def _number(lines: MlirLines, value: Any, dtype: str) -> str:
     """A constant that may be infinite."""
     scalar = Type(dtype, ())
     bits = {
@@ -180,7 +180,7 @@ def _number(lines: Lines, value: Any, dtype: str) -> str:
 
 
 def _reducer(
-    lines: Lines, kind: str, scalar: Type
+    lines: MlirLines, kind: str, scalar: Type
 ) -> Callable[[list[str]], list[tuple[str, Type]]]:
     op = BINARY.get(kind, kind)
 
@@ -190,7 +190,7 @@ def _reducer(
     return body
 
 
-def _reduce(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _reduce(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     kind, dtype = node.attributes["kind"], node.type.dtype
     scalar = Type(dtype, ())
     start = _number(lines, _start(kind, dtype), dtype)
@@ -206,7 +206,7 @@ def _reduce(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type
     )[0]
 
 
-def _arg_extreme(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _arg_extreme(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """As JAX writes it: the first of the largest, with its place."""
     (type,), axis, kind = types, node.attributes["axis"], node.attributes["kind"]
     places = iota(lines, Type("int32", type.shape), axis)
@@ -245,7 +245,7 @@ def _arg_extreme(lines: Lines, node: Node, names: Sequence[str], types: Sequence
 
 
 def _windowed(
-    lines: Lines,
+    lines: MlirLines,
     node: Node,
     names: Sequence[str],
     types: Sequence[Type],
@@ -268,13 +268,13 @@ def _windowed(
     )[0]
 
 
-def _window(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _window(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     held = node.attributes
     more = list(zip(held["low"], held["high"], strict=True))
     return _windowed(lines, node, names, types, held["size"], held["stride"], more)
 
 
-def _scan(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _scan(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     """As JAX writes it for a CPU: a window over all that comes before."""
     (type,), axis = types, node.attributes["axis"]
     size, more = [1] * type.rank, [[0, 0] for _ in type.shape]
@@ -283,7 +283,7 @@ def _scan(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type])
     return _windowed(lines, node, names, types, size, [1] * type.rank, more)
 
 
-def _dot(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _dot(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     held = node.attributes
     numbers = {
         "lhs_batching_dimensions": [a for a, _ in held["batch"]],
@@ -296,7 +296,7 @@ def _dot(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) 
     return _op(lines, "dot_general", names, types, node.type, dot_dimension_numbers=numbered)
 
 
-def _take(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _take(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     value, places = types
     axis, rank = node.attributes["axis"], places.rank
     wide = Type("int32", (*places.shape, 1))
@@ -318,7 +318,7 @@ def _take(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type])
     )
 
 
-def _scatter(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _scatter(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     value, places, updates = types
     kind, scalar = node.attributes["kind"], Type(value.dtype, ())
     wide = Type("int32", (*places.shape, 1))
@@ -341,7 +341,7 @@ def _scatter(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Typ
     )[0]
 
 
-def _sorted(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> list[str]:
+def _sorted(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> list[str]:
     value, others = Type(types[0].dtype, ()), [Type(type.dtype, ()) for type in types[1:]]
     arguments = [one for type in (value, *others) for one in (type, type)]
     direction = "GT" if node.attributes["descending"] else "LT"
@@ -355,18 +355,18 @@ def _sorted(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type
     return _region(lines, "sort", names, types, types, attributes, arguments, body)
 
 
-def _sort(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _sort(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     return _sorted(lines, node, names, types)[0]
 
 
-def _argsort(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _argsort(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     places = Type("int32", types[0].shape)
     at = iota(lines, places, node.attributes["axis"])
     return _sorted(lines, node, [*names, at], [*types, places])[1]
 
 
 def _repeated(
-    lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type], count: str
+    lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type], count: str
 ) -> str:
     carried = node.type
     zero, one = constant(lines, 0, _COUNTER), constant(lines, 1, _COUNTER)
@@ -392,16 +392,16 @@ def _repeated(
     return f"{found}#1"
 
 
-def _loop(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _loop(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     count = constant(lines, node.attributes["count"], _COUNTER)
     return _repeated(lines, node, names, types, count)
 
 
-def _while(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _while(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     return _repeated(lines, node, names[:-1], types[:-1], names[-1])
 
 
-def _cond(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _cond(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     found, kind = lines.name(), lines.type(node.type)
 
     def branch(which: str) -> Callable[[], None]:
@@ -417,7 +417,7 @@ def _cond(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type])
     return found
 
 
-def _conv(lines: Lines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
+def _conv(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     more, step = node.attributes["padding"], node.attributes["stride"]
     return _op(
         lines,
@@ -472,7 +472,7 @@ def _takes(node: Node, types: Sequence[Type]) -> bool:
 
 
 def _text(web: Web) -> str:
-    return Lines(_WRITE, signless=False).function(web)
+    return MlirLines(_WRITE, signless=False).function(web)
 
 
 def _read(text: str, web: Web) -> Imported:

@@ -6,11 +6,11 @@ import numpy as np
 
 from tvm_iree_ext.base.dtypes import FLOATS, numpy_dtype
 from tvm_iree_ext.base.tolerance import of_function, rounding
-from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, Op
+from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, WebOp
 from tvm_iree_ext.random_programs.drawing.values import (
     GREATEST,
+    BoundedArray,
     Unsuited,
-    Value,
     apart,
     exactly,
     rounded,
@@ -52,21 +52,21 @@ def _draw_unary(draft: Draft) -> Drawn:
     return [number], {"function": draft.one_of(names)}
 
 
-def _unary(values: Sequence[Value], attributes: Attributes) -> Value:
+def _unary(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     name = attributes["function"]
     if not value.is_float:
         return _whole_unary(name, value)
     data, error, dtype = value.data, value.error, value.dtype
     if name == "neg":
-        return Value(dtype, -data, error)
+        return BoundedArray(dtype, -data, error)
     if name == "abs":
-        return Value(dtype, np.abs(data), error)
+        return BoundedArray(dtype, np.abs(data), error)
     if name in _STEPS:
         shift = 0.5 if name == "round" else 0.0
         steps = data if name == "sign" else data - np.round(data - shift) - shift
         apart(steps, error)
-        return Value(dtype, _STEPS[name](data), np.zeros(data.shape))
+        return BoundedArray(dtype, _STEPS[name](data), np.zeros(data.shape))
     if name in _WAVES:
         if np.any(np.abs(data) > 100):
             raise Unsuited("a wave far out")
@@ -83,7 +83,7 @@ def _unary(values: Sequence[Value], attributes: Attributes) -> Value:
     return rounded(dtype, found, np.where(error > 0, either, 0.0), of_function(dtype))
 
 
-def _whole_unary(name: str, value: Value) -> Value:
+def _whole_unary(name: str, value: BoundedArray) -> BoundedArray:
     data = value.data
     if name == "not":
         return exactly(~data, value.dtype)
@@ -109,7 +109,7 @@ def _draw_binary(draft: Draft) -> Drawn:
     return [first, second], {"function": draft.one_of(names)}
 
 
-def _binary(values: Sequence[Value], attributes: Attributes) -> Value:
+def _binary(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     a, b = values
     if a.type != b.type:
         raise Unsuited("operands of several types")
@@ -127,7 +127,7 @@ def _binary(values: Sequence[Value], attributes: Attributes) -> Value:
             return rounded(dtype, x * y, error)
         case "max" | "min":
             function = np.maximum if name == "max" else np.minimum
-            return Value(dtype, function(x, y), np.maximum(a.error, b.error))
+            return BoundedArray(dtype, function(x, y), np.maximum(a.error, b.error))
         case "div":
             if np.any(np.abs(y) - b.error < 0.02):
                 raise Unsuited("a division by next to nothing")
@@ -138,7 +138,7 @@ def _binary(values: Sequence[Value], attributes: Attributes) -> Value:
     raise Unsuited(f"{name} of floats")
 
 
-def _whole_binary(name: str, a: Value, b: Value) -> Value:
+def _whole_binary(name: str, a: BoundedArray, b: BoundedArray) -> BoundedArray:
     x, y = a.data, b.data
     functions: dict[str, Callable[[Array, Array], Array]] = {
         "and": np.bitwise_and,
@@ -178,7 +178,7 @@ def _draw_compare(draft: Draft) -> Drawn:
     return [first, second], {"direction": draft.one_of(list(_COMPARISONS))}
 
 
-def _compare(values: Sequence[Value], attributes: Attributes) -> Value:
+def _compare(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     a, b = values
     if a.type != b.type:
         raise Unsuited("a comparison of several types")
@@ -194,10 +194,10 @@ def _draw_clamp(draft: Draft) -> Drawn:
     return [number], {"low": low, "high": high}
 
 
-def _clamp(values: Sequence[Value], attributes: Attributes) -> Value:
+def _clamp(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     data = np.clip(value.data, attributes["low"], attributes["high"])
-    return Value(value.dtype, data, value.error)
+    return BoundedArray(value.dtype, data, value.error)
 
 
 def _draw_convert(draft: Draft) -> Drawn:
@@ -206,12 +206,12 @@ def _draw_convert(draft: Draft) -> Drawn:
     return [number], {"dtype": draft.one_of(others)}
 
 
-def _convert(values: Sequence[Value], attributes: Attributes) -> Value:
+def _convert(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     return converted(value, attributes["dtype"])
 
 
-def converted(value: Value, dtype: str) -> Value:
+def converted(value: BoundedArray, dtype: str) -> BoundedArray:
     """The value in another element type: towards zero, wrapping, or whether it is not 0."""
     if dtype == "bool":
         apart(value.data, value.error)
@@ -230,9 +230,9 @@ def converted(value: Value, dtype: str) -> Value:
 
 
 OPS = (
-    Op("unary", _draw_unary, _unary, 4.0),
-    Op("binary", _draw_binary, _binary, 7.0),
-    Op("compare", _draw_compare, _compare, 1.0),
-    Op("clamp", _draw_clamp, _clamp, 1.0),
-    Op("convert", _draw_convert, _convert, 1.5),
+    WebOp("unary", _draw_unary, _unary, 4.0),
+    WebOp("binary", _draw_binary, _binary, 7.0),
+    WebOp("compare", _draw_compare, _compare, 1.0),
+    WebOp("clamp", _draw_clamp, _clamp, 1.0),
+    WebOp("convert", _draw_convert, _convert, 1.5),
 )

@@ -12,7 +12,7 @@ import numpy as np
 
 from tvm_iree_ext.base.dtypes import FLOATS
 from tvm_iree_ext.random_programs.drawing.table import Attributes, apply
-from tvm_iree_ext.random_programs.drawing.values import Unsuited, Value, exactly
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray, Unsuited, exactly
 from tvm_iree_ext.random_programs.drawing.vocabulary import TABLE
 from tvm_iree_ext.random_programs.drawing.web import Input, Node, Type, Web, pruned
 
@@ -54,7 +54,7 @@ class WebDraft:
         self.nodes: list[Node] = []
         self._dtype, self._ops, self._takes = dtype, ops, takes
         self._inputs: list[Input] = []
-        self._values: list[Value] = []
+        self._values: list[BoundedArray] = []
         self._is_body = False
         self._places: list[int] = []  # of each array: an input's number, or a node's from 0 on
         self._is_grid = bool(rng.random() < 0.4)
@@ -98,7 +98,7 @@ class WebDraft:
         """The type of an array."""
         return self._values[number].type
 
-    def value(self, number: int) -> Value:
+    def value(self, number: int) -> BoundedArray:
         """What it holds."""
         return self._values[number]
 

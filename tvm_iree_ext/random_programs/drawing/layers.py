@@ -5,24 +5,24 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import FLOATS
-from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, Op, apply
-from tvm_iree_ext.random_programs.drawing.values import Unsuited, Value, exactly
+from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, WebOp, apply
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray, Unsuited, exactly
 from tvm_iree_ext.random_programs.drawing.web import Type
 
 
-def _apply(op: str, *values: Value, **attributes: object) -> Value:
+def _apply(op: str, *values: BoundedArray, **attributes: object) -> BoundedArray:
     return apply(op, values, attributes)
 
 
-def _binary(function: str, a: Value, b: Value) -> Value:
+def _binary(function: str, a: BoundedArray, b: BoundedArray) -> BoundedArray:
     return _apply("binary", a, b, function=function)
 
 
-def _number(value: float, like: Value) -> Value:
+def _number(value: float, like: BoundedArray) -> BoundedArray:
     return exactly(np.full(like.data.shape, value), like.dtype)
 
 
-def _spread(value: Value, axis: int, like: Value) -> Value:
+def _spread(value: BoundedArray, axis: int, like: BoundedArray) -> BoundedArray:
     """A reduction's result along the axis that it has not."""
     axes = [a for a in range(like.data.ndim) if a != axis]
     return _apply("broadcast", value, shape=list(like.data.shape), axes=axes)
@@ -33,7 +33,7 @@ def _draw_softmax(draft: Draft) -> Drawn:
     return [number], {"axis": int(draft.rng.integers(0, draft.type(number).rank))}
 
 
-def _softmax(values: Sequence[Value], attributes: Attributes) -> Value:
+def _softmax(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     axis = attributes["axis"]
     largest = _spread(_apply("reduce", value, kind="max", axes=[axis]), axis, value)
@@ -48,12 +48,12 @@ def _draw_layer_norm(draft: Draft) -> Drawn:
     return [number, *(draft.like(Type(type.dtype, type.shape[-1:])) for _ in range(2))], {}
 
 
-def _layer_norm(values: Sequence[Value], _: Attributes) -> Value:
+def _layer_norm(values: Sequence[BoundedArray], _: Attributes) -> BoundedArray:
     value, scale, shift = values
     axis = value.data.ndim - 1
     count = exactly(np.full(value.data.shape[:-1], value.data.shape[-1]), value.dtype)
 
-    def mean(of: Value) -> Value:
+    def mean(of: BoundedArray) -> BoundedArray:
         return _binary("div", _apply("reduce", of, kind="add", axes=[axis]), count)
 
     centred = _binary("sub", value, _spread(mean(value), axis, value))
@@ -70,7 +70,7 @@ def _draw_activation(draft: Draft) -> Drawn:
     return [number], {"function": draft.one_of(["relu", "silu"])}
 
 
-def _activation(values: Sequence[Value], attributes: Attributes) -> Value:
+def _activation(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     if attributes["function"] == "relu":
         return _binary("max", value, _number(0.0, value))
@@ -86,7 +86,7 @@ def _draw_conv(draft: Draft) -> Drawn:
     return [number, weight], {"stride": draft.one_of([1, 1, 2]), "padding": draft.one_of([0, 1])}
 
 
-def _conv(values: Sequence[Value], attributes: Attributes) -> Value:
+def _conv(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     """Of images NCHW with weights OIHW: windows, then one product."""
     image, weight = values
     if image.dtype not in FLOATS or image.data.ndim != 4 or weight.data.ndim != 4:
@@ -98,7 +98,7 @@ def _conv(values: Sequence[Value], attributes: Attributes) -> Value:
         seen = np.lib.stride_tricks.sliding_window_view(wide, weight.data.shape[2:], (2, 3))
         return seen[:, :, ::step, ::step].copy()
 
-    seen = Value(image.dtype, windows(image.data), windows(image.error))
+    seen = BoundedArray(image.dtype, windows(image.data), windows(image.error))
     rows = _apply("transpose", seen, permutation=[0, 2, 3, 1, 4, 5])
     shape = rows.data.shape
     flat = _apply("reshape", rows, shape=[*shape[:3], int(np.prod(shape[3:]))])
@@ -110,8 +110,8 @@ def _conv(values: Sequence[Value], attributes: Attributes) -> Value:
 
 
 OPS = (
-    Op("softmax", _draw_softmax, _softmax, 1.0),
-    Op("layer_norm", _draw_layer_norm, _layer_norm, 1.0),
-    Op("activation", _draw_activation, _activation, 1.0),
-    Op("conv", _draw_conv, _conv, 1.0),
+    WebOp("softmax", _draw_softmax, _softmax, 1.0),
+    WebOp("layer_norm", _draw_layer_norm, _layer_norm, 1.0),
+    WebOp("activation", _draw_activation, _activation, 1.0),
+    WebOp("conv", _draw_conv, _conv, 1.0),
 )

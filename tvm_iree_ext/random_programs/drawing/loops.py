@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, Op, apply
-from tvm_iree_ext.random_programs.drawing.values import Unsuited, Value
+from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, WebOp, apply
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray, Unsuited
 from tvm_iree_ext.random_programs.drawing.web import Node, Type, node_json, node_of
 
 STEPS = ("unary", "binary", "binary", "clamp", "reverse", "select", "compare", "scan")
@@ -32,7 +32,7 @@ def _body(draft: Draft, operands: Sequence[int]) -> dict[str, Any]:
     return {"nodes": [node_json(node) for node in inner.nodes]}
 
 
-def run_body(body: Mapping[str, Any], operands: Sequence[Value]) -> Value:
+def run_body(body: Mapping[str, Any], operands: Sequence[BoundedArray]) -> BoundedArray:
     """What a body gives."""
     values = list(operands)
     for node in body_nodes(body):
@@ -53,11 +53,11 @@ def _draw_loop(draft: Draft) -> Drawn:
     return operands, attributes
 
 
-def _loop(values: Sequence[Value], attributes: Attributes) -> Value:
+def _loop(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     return _repeated(values, attributes["count"], attributes["body"])
 
 
-def _repeated(values: Sequence[Value], count: int, body: Mapping[str, Any]) -> Value:
+def _repeated(values: Sequence[BoundedArray], count: int, body: Mapping[str, Any]) -> BoundedArray:
     carried, *read = values
     for _ in range(count):
         carried = run_body(body, [carried, *read])
@@ -70,7 +70,7 @@ def _draw_while(draft: Draft) -> Drawn:
     return [*operands, count], {"body": _body(draft, operands)}
 
 
-def _while(values: Sequence[Value], attributes: Attributes) -> Value:
+def _while(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     *operands, count = values
     if not -1 <= int(count.data) <= 8:
         raise Unsuited("a long loop")
@@ -83,7 +83,7 @@ def _draw_cond(draft: Draft) -> Drawn:
     return [*operands, chosen], {"then": _body(draft, operands), "else": _body(draft, operands)}
 
 
-def _cond(values: Sequence[Value], attributes: Attributes) -> Value:
+def _cond(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     *operands, chosen = values
     if chosen.dtype != "bool":
         raise Unsuited("a condition that is no bool")
@@ -94,7 +94,7 @@ BRANCHES = frozenset({"loop", "while", "cond"})
 """Operations of which a program says at run time how often they run."""
 
 OPS = (
-    Op("loop", _draw_loop, _loop, 0.5),
-    Op("while", _draw_while, _while, 0.3),
-    Op("cond", _draw_cond, _cond, 0.3),
+    WebOp("loop", _draw_loop, _loop, 0.5),
+    WebOp("while", _draw_while, _while, 0.3),
+    WebOp("cond", _draw_cond, _cond, 0.3),
 )

@@ -6,8 +6,14 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import numpy_dtype
-from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, Op
-from tvm_iree_ext.random_programs.drawing.values import Unsuited, Value, exactly, joined, moved
+from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, WebOp
+from tvm_iree_ext.random_programs.drawing.values import (
+    BoundedArray,
+    Unsuited,
+    exactly,
+    joined,
+    moved,
+)
 from tvm_iree_ext.random_programs.drawing.web import Type
 
 
@@ -32,7 +38,7 @@ def _draw_slice(draft: Draft) -> Drawn:
     return [number], {"start": start, "limit": limit, "stride": stride}
 
 
-def _slice(values: Sequence[Value], attributes: Attributes) -> Value:
+def _slice(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     shape = values[0].data.shape
     named = zip(attributes["start"], attributes["limit"], attributes["stride"], shape, strict=True)
     if any(not 0 <= start <= limit <= extent for start, limit, _, extent in named):
@@ -46,7 +52,7 @@ def _draw_reverse(draft: Draft) -> Drawn:
     return [number], {"axes": _axes(draft, draft.type(number).rank)}
 
 
-def _reverse(values: Sequence[Value], attributes: Attributes) -> Value:
+def _reverse(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     return moved(values[0], lambda x: np.flip(x, tuple(attributes["axes"])))
 
 
@@ -56,7 +62,7 @@ def _draw_transpose(draft: Draft) -> Drawn:
     return [number], {"permutation": [int(a) for a in draft.rng.permutation(rank)]}
 
 
-def _transpose(values: Sequence[Value], attributes: Attributes) -> Value:
+def _transpose(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     return moved(values[0], lambda x: np.transpose(x, attributes["permutation"]))
 
 
@@ -74,7 +80,7 @@ def _draw_broadcast(draft: Draft) -> Drawn:
     return [number], {"shape": shape, "axes": axes}
 
 
-def _broadcast(values: Sequence[Value], attributes: Attributes) -> Value:
+def _broadcast(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     shape, axes = attributes["shape"], attributes["axes"]
     held = [1] * len(shape)
     for axis, extent in zip(axes, values[0].data.shape, strict=True):
@@ -99,7 +105,7 @@ def _draw_reshape(draft: Draft) -> Drawn:
     return [number], {"shape": shape}
 
 
-def _reshape(values: Sequence[Value], attributes: Attributes) -> Value:
+def _reshape(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     if values[0].type.size != Type("", tuple(attributes["shape"])).size:
         raise Unsuited("a reshape of another size")
     return moved(values[0], lambda x: x.reshape(attributes["shape"]))
@@ -126,7 +132,7 @@ def _but(shape: Sequence[int], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], -1, *shape[axis + 1 :])
 
 
-def _concatenate(values: Sequence[Value], attributes: Attributes) -> Value:
+def _concatenate(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     return joined(values, lambda *arrays: np.concatenate(arrays, attributes["axis"]))
 
 
@@ -146,7 +152,7 @@ def _draw_pad(draft: Draft) -> Drawn:
     return [number], {"low": low, "high": high, "interior": interior, "value": value}
 
 
-def _pad(values: Sequence[Value], attributes: Attributes) -> Value:
+def _pad(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     low, high, interior = (attributes[name] for name in ("low", "high", "interior"))
     held = [n + max(n - 1, 0) * i for n, i in zip(value.data.shape, interior, strict=True)]
@@ -165,7 +171,7 @@ def _pad(values: Sequence[Value], attributes: Attributes) -> Value:
         )
         return wide[tuple(cut)]
 
-    return Value(value.dtype, pad(value.data, attributes["value"]), pad(value.error, 0.0))
+    return BoundedArray(value.dtype, pad(value.data, attributes["value"]), pad(value.error, 0.0))
 
 
 def _draw_select(draft: Draft) -> Drawn:
@@ -175,7 +181,7 @@ def _draw_select(draft: Draft) -> Drawn:
     return [draft.like(Type("bool", type.shape)), first, second], {}
 
 
-def _select(values: Sequence[Value], _: Attributes) -> Value:
+def _select(values: Sequence[BoundedArray], _: Attributes) -> BoundedArray:
     mask, then, other = values
     if mask.data.shape != then.data.shape or then.type != other.type:
         raise Unsuited("a select of several types")
@@ -196,7 +202,7 @@ def _draw_constant(draft: Draft) -> Drawn:
     return [], {"dtype": type.dtype, "shape": list(type.shape), "value": value}
 
 
-def _constant(_: Sequence[Value], attributes: Attributes) -> Value:
+def _constant(_: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     array = np.full(attributes["shape"], attributes["value"], numpy_dtype(attributes["dtype"]))
     return exactly(array, attributes["dtype"])
 
@@ -207,7 +213,7 @@ def _draw_iota(draft: Draft) -> Drawn:
     return [], {"dtype": type.dtype, "shape": list(type.shape), "axis": axis}
 
 
-def _iota(_: Sequence[Value], attributes: Attributes) -> Value:
+def _iota(_: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     shape, axis = attributes["shape"], attributes["axis"]
     held = [extent if a == axis else 1 for a, extent in enumerate(shape)]
     places = np.broadcast_to(np.arange(shape[axis]).reshape(held), shape)
@@ -217,14 +223,14 @@ def _iota(_: Sequence[Value], attributes: Attributes) -> Value:
 
 
 OPS = (
-    Op("slice", _draw_slice, _slice, 2.0),
-    Op("reverse", _draw_reverse, _reverse, 1.5),
-    Op("transpose", _draw_transpose, _transpose, 1.5),
-    Op("broadcast", _draw_broadcast, _broadcast),
-    Op("reshape", _draw_reshape, _reshape, 1.5),
-    Op("concatenate", _draw_concatenate, _concatenate, 1.5),
-    Op("pad", _draw_pad, _pad, 1.5),
-    Op("select", _draw_select, _select, 1.5),
-    Op("constant", _draw_constant, _constant, 0.3),
-    Op("iota", _draw_iota, _iota, 0.3),
+    WebOp("slice", _draw_slice, _slice, 2.0),
+    WebOp("reverse", _draw_reverse, _reverse, 1.5),
+    WebOp("transpose", _draw_transpose, _transpose, 1.5),
+    WebOp("broadcast", _draw_broadcast, _broadcast),
+    WebOp("reshape", _draw_reshape, _reshape, 1.5),
+    WebOp("concatenate", _draw_concatenate, _concatenate, 1.5),
+    WebOp("pad", _draw_pad, _pad, 1.5),
+    WebOp("select", _draw_select, _select, 1.5),
+    WebOp("constant", _draw_constant, _constant, 0.3),
+    WebOp("iota", _draw_iota, _iota, 0.3),
 )

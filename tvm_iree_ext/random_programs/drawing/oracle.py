@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvm_iree_ext.base.tolerance import SLACK
-from tvm_iree_ext.random_programs.drawing.values import Value
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray
 from tvm_iree_ext.random_programs.drawing.vocabulary import meaning
 from tvm_iree_ext.random_programs.drawing.web import Web
 
 
-def expected(web: Web) -> list[Value]:
+def expected(web: Web) -> list[BoundedArray]:
     """The results of a web, with the bounds of their errors."""
     values = meaning(web)
     return [values[one] for one in web.results]
 
 
-def difference(wanted: Sequence[Value], given: Sequence[np.ndarray]) -> str:
+def difference(wanted: Sequence[BoundedArray], given: Sequence[np.ndarray]) -> str:
     """The first result that is wrong, and its first wrong element; empty where none is."""
     if len(wanted) != len(given):
         return f"{len(given)} results; expected {len(wanted)}"
@@ -26,7 +26,7 @@ def difference(wanted: Sequence[Value], given: Sequence[np.ndarray]) -> str:
     return ""
 
 
-def _of_one(name: str, want: Value, got: np.ndarray) -> str:
+def _of_one(name: str, want: BoundedArray, got: np.ndarray) -> str:
     if got.shape != want.data.shape:
         return f"{name} has the shape {got.shape}; expected {want.type}"
     if want.is_float:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, Op
+from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, WebOp
 from tvm_iree_ext.random_programs.drawing.values import (
+    BoundedArray,
     Unsuited,
-    Value,
     apart,
     exactly,
     moved,
@@ -33,7 +33,7 @@ def _draw_take(draft: Draft) -> Drawn:
     return [number, _indices(draft, shape, type.shape[axis] - 1)], {"axis": axis}
 
 
-def _take(values: Sequence[Value], attributes: Attributes) -> Value:
+def _take(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     value, places = values
     axis = attributes["axis"]
     if value.data.shape[axis] == 0 or places.dtype != "int32":
@@ -60,7 +60,7 @@ def _draw_scatter(draft: Draft) -> Drawn:
     return [number, at, draft.like(Type(type.dtype, (count, *type.shape[1:])))], {"kind": kind}
 
 
-def _scatter(values: Sequence[Value], attributes: Attributes) -> Value:
+def _scatter(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     value, places, updates = values
     kind, at = attributes["kind"], places.data
     if updates.dtype != value.dtype or updates.data.shape[1:] != value.data.shape[1:]:
@@ -72,11 +72,11 @@ def _scatter(values: Sequence[Value], attributes: Attributes) -> Value:
     data, error = value.data.copy(), value.error.copy()
     if kind == "set":
         data[at], error[at] = updates.data, updates.error
-        return Value(value.dtype, data, error)
+        return BoundedArray(value.dtype, data, error)
     if kind == "max":
         np.maximum.at(data, at, updates.data)
         np.maximum.at(error, at, updates.error)
-        return Value(value.dtype, data, error)
+        return BoundedArray(value.dtype, data, error)
     sizes, step = np.abs(data), steps_of(data, updates.data)
     with np.errstate(over="ignore"):
         np.add.at(data, at, updates.data)
@@ -97,7 +97,7 @@ def _starts(draft: Draft, shape: Sequence[int]) -> list[int]:
 
 
 def _window_at(
-    places: Sequence[Value], sizes: Sequence[int], shape: Sequence[int]
+    places: Sequence[BoundedArray], sizes: Sequence[int], shape: Sequence[int]
 ) -> tuple[slice, ...]:
     named = list(zip(places, sizes, shape, strict=True))
     if any(size > extent or at.type != Type("int32", ()) for at, size, extent in named):
@@ -106,7 +106,7 @@ def _window_at(
     return tuple(slice(first, first + size) for first, size in zip(firsts, sizes, strict=True))
 
 
-def _dynamic_slice(values: Sequence[Value], attributes: Attributes) -> Value:
+def _dynamic_slice(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     value, *places = values
     at = _window_at(places, attributes["sizes"], value.data.shape)
     return moved(value, lambda x: x[at])
@@ -120,14 +120,14 @@ def _draw_dynamic_update(draft: Draft) -> Drawn:
     return [number, update, *_starts(draft, type.shape)], {}
 
 
-def _dynamic_update(values: Sequence[Value], _: Attributes) -> Value:
+def _dynamic_update(values: Sequence[BoundedArray], _: Attributes) -> BoundedArray:
     value, update, *places = values
     if value.dtype != update.dtype:
         raise Unsuited("updates of another type")
     at = _window_at(places, update.data.shape, value.data.shape)
     data, error = value.data.copy(), value.error.copy()
     data[at], error[at] = update.data, update.error
-    return Value(value.dtype, data, error)
+    return BoundedArray(value.dtype, data, error)
 
 
 def _draw_sort(draft: Draft) -> Drawn:
@@ -136,17 +136,17 @@ def _draw_sort(draft: Draft) -> Drawn:
     return [number], {"axis": axis, "descending": draft.chance(0.4)}
 
 
-def _sort(values: Sequence[Value], attributes: Attributes) -> Value:
+def _sort(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     axis = attributes["axis"]
     data = np.sort(value.data, axis)
     if attributes["descending"]:
         data = np.flip(data, axis)
     most = np.max(value.error, axis, keepdims=True, initial=0.0)
-    return Value(value.dtype, data, np.broadcast_to(most, data.shape).copy())
+    return BoundedArray(value.dtype, data, np.broadcast_to(most, data.shape).copy())
 
 
-def _argsort(values: Sequence[Value], attributes: Attributes) -> Value:
+def _argsort(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     """The places of a stable sort."""
     (value,) = values
     axis = attributes["axis"]
@@ -161,10 +161,10 @@ def _argsort(values: Sequence[Value], attributes: Attributes) -> Value:
 
 
 OPS = (
-    Op("take", _draw_take, _take, 1.5),
-    Op("scatter", _draw_scatter, _scatter, 1.5),
-    Op("dynamic_slice", _draw_dynamic_slice, _dynamic_slice, 0.7),
-    Op("dynamic_update", _draw_dynamic_update, _dynamic_update, 0.7),
-    Op("sort", _draw_sort, _sort, 1.0),
-    Op("argsort", _draw_sort, _argsort, 0.7),
+    WebOp("take", _draw_take, _take, 1.5),
+    WebOp("scatter", _draw_scatter, _scatter, 1.5),
+    WebOp("dynamic_slice", _draw_dynamic_slice, _dynamic_slice, 0.7),
+    WebOp("dynamic_update", _draw_dynamic_update, _dynamic_update, 0.7),
+    WebOp("sort", _draw_sort, _sort, 1.0),
+    WebOp("argsort", _draw_sort, _argsort, 0.7),
 )

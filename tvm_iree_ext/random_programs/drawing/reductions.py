@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import FLOATS, numpy_dtype
-from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, Op
+from tvm_iree_ext.random_programs.drawing.table import Attributes, Draft, Drawn, WebOp
 from tvm_iree_ext.random_programs.drawing.values import (
+    BoundedArray,
     Unsuited,
-    Value,
     apart,
     exactly,
     rounded,
@@ -30,12 +30,12 @@ def _draw_reduce(draft: Draft) -> Drawn:
     return [number], {"kind": draft.one_of(_kinds(type.dtype)), "axes": axes}
 
 
-def _reduce(values: Sequence[Value], attributes: Attributes) -> Value:
+def _reduce(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     return reduced(value, attributes["kind"], tuple(attributes["axes"]))
 
 
-def reduced(value: Value, kind: str, axes: tuple[int, ...]) -> Value:
+def reduced(value: BoundedArray, kind: str, axes: tuple[int, ...]) -> BoundedArray:
     """A value without these axes; a largest or smallest is asked of one element at least."""
     data, error, dtype = value.data, value.error, value.dtype
     if dtype == "bool":
@@ -50,7 +50,7 @@ def reduced(value: Value, kind: str, axes: tuple[int, ...]) -> Value:
         raise Unsuited("the largest of nothing")
     extreme = np.max if kind == "max" else np.min
     most = np.max(error, axes) if error.size else np.min(error, axes, initial=0.0)
-    return Value(dtype, extreme(data, axes), most)
+    return BoundedArray(dtype, extreme(data, axes), most)
 
 
 def _draw_arg_extreme(draft: Draft) -> Drawn:
@@ -59,7 +59,7 @@ def _draw_arg_extreme(draft: Draft) -> Drawn:
     return [number], {"kind": draft.one_of(["max", "min"]), "axis": axis}
 
 
-def _arg_extreme(values: Sequence[Value], attributes: Attributes) -> Value:
+def _arg_extreme(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     axis, is_max = attributes["axis"], attributes["kind"] == "max"
     if value.data.shape[axis] == 0:
@@ -81,7 +81,7 @@ def _draw_scan(draft: Draft) -> Drawn:
     return [number], {"kind": kind, "axis": axis, "reverse": draft.chance(0.3)}
 
 
-def _scan(values: Sequence[Value], attributes: Attributes) -> Value:
+def _scan(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     axis, kind = attributes["axis"], attributes["kind"]
     data, error = value.data, value.error
@@ -95,9 +95,9 @@ def _scan(values: Sequence[Value], attributes: Attributes) -> Value:
     else:
         extreme = np.maximum if kind == "max" else np.minimum
         most = np.maximum.accumulate(error, axis)
-        found = Value(value.dtype, extreme.accumulate(data, axis), most)
+        found = BoundedArray(value.dtype, extreme.accumulate(data, axis), most)
     if attributes["reverse"]:
-        found = Value(value.dtype, np.flip(found.data, axis), np.flip(found.error, axis))
+        found = BoundedArray(value.dtype, np.flip(found.data, axis), np.flip(found.error, axis))
     return found
 
 
@@ -114,7 +114,7 @@ def _draw_window(draft: Draft) -> Drawn:
     return [number], {"kind": kind, "size": size, "stride": stride, "low": low, "high": high}
 
 
-def _window(values: Sequence[Value], attributes: Attributes) -> Value:
+def _window(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     (value,) = values
     size, stride, kind = attributes["size"], attributes["stride"], attributes["kind"]
     more = list(zip(attributes["low"], attributes["high"], strict=True))
@@ -134,7 +134,7 @@ def _window(values: Sequence[Value], attributes: Attributes) -> Value:
         sign = -1 if kind == "max" else 1
         limits = None if value.is_float else np.iinfo(numpy_dtype(value.dtype))
         fill = sign * 1e30 if limits is None else (limits.min if sign < 0 else limits.max)
-    seen = Value(value.dtype, windows(value.data, fill), windows(value.error, 0.0))
+    seen = BoundedArray(value.dtype, windows(value.data, fill), windows(value.error, 0.0))
     return reduced(seen, kind, axes)
 
 
@@ -189,7 +189,7 @@ def labels(attributes: Attributes, ranks: Sequence[int]) -> tuple[str, str, str]
     return texts[0], texts[1], texts[2]
 
 
-def _dot(values: Sequence[Value], attributes: Attributes) -> Value:
+def _dot(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     a, b = values
     for first, second in [*attributes["batch"], *attributes["contract"]]:
         if a.data.shape[first] != b.data.shape[second]:
@@ -215,9 +215,9 @@ def _dot(values: Sequence[Value], attributes: Attributes) -> Value:
 
 
 OPS = (
-    Op("reduce", _draw_reduce, _reduce, 3.0),
-    Op("arg_extreme", _draw_arg_extreme, _arg_extreme, 1.0),
-    Op("scan", _draw_scan, _scan, 1.5),
-    Op("window", _draw_window, _window, 1.0),
-    Op("dot", _draw_dot, _dot, 2.0),
+    WebOp("reduce", _draw_reduce, _reduce, 3.0),
+    WebOp("arg_extreme", _draw_arg_extreme, _arg_extreme, 1.0),
+    WebOp("scan", _draw_scan, _scan, 1.5),
+    WebOp("window", _draw_window, _window, 1.0),
+    WebOp("dot", _draw_dot, _dot, 2.0),
 )

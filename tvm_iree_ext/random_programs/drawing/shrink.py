@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.random_programs.drawing.values import Unsuited, Value
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray, Unsuited
 from tvm_iree_ext.random_programs.drawing.vocabulary import meaning
 from tvm_iree_ext.random_programs.drawing.web import Input, Node, Type, Web, pruned
 
@@ -76,7 +76,7 @@ def _cuts(web: Web) -> Iterator[Web]:
             yield _with_input(web, number, _like(values[number], number))
 
 
-def _like(value: Value, seed: int) -> Input:
+def _like(value: BoundedArray, seed: int) -> Input:
     """An input that has the range of a value."""
     low, high = (-2.0, 2.0)
     if value.data.size and value.dtype != "bool":

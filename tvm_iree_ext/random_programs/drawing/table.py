@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tvm_iree_ext.random_programs.drawing.values import Unsuited, Value
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray, Unsuited
 from tvm_iree_ext.random_programs.drawing.web import Attributes, Node, Type
 
 
@@ -24,7 +24,7 @@ class Draft(Protocol):
     def type(self, number: int) -> Type:
         """The type of an array."""
 
-    def value(self, number: int) -> Value:
+    def value(self, number: int) -> BoundedArray:
         """What it holds."""
 
     def fresh(self, type: Type, fill: str, low: float, high: float) -> int:
@@ -54,7 +54,7 @@ Drawn = tuple[Sequence[int], Attributes]
 
 
 @dataclass(frozen=True)
-class Op:
+class WebOp:
     """An operation.
 
     ``draw`` takes operands and attributes of a draft; ``mean`` gives the result of values.  Both
@@ -63,15 +63,15 @@ class Op:
 
     name: str
     draw: Callable[[Draft], Drawn]
-    mean: Callable[[Sequence[Value], Attributes], Value]
+    mean: Callable[[Sequence[BoundedArray], Attributes], BoundedArray]
     weight: float = 1.0
 
 
-TABLE: dict[str, Op] = {}
+TABLE: dict[str, WebOp] = {}
 """All operations by name; :mod:`~.vocabulary` fills it."""
 
 
-def apply(name: str, values: Sequence[Value], attributes: Attributes) -> Value:
+def apply(name: str, values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
     """What an operation gives.
 
     Raises:

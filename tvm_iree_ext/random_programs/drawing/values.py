@@ -26,7 +26,7 @@ class Unsuited(Exception):
 
 
 @dataclass(frozen=True)
-class Value:
+class BoundedArray:
     """An array and the bound of its error, element by element."""
 
     dtype: str
@@ -44,35 +44,37 @@ class Value:
         return self.dtype in FLOATS
 
 
-def exactly(array: np.ndarray, dtype: str) -> Value:
+def exactly(array: np.ndarray, dtype: str) -> BoundedArray:
     """An array that is given."""
     data = array.astype("float64" if dtype in FLOATS else numpy_dtype(dtype))
-    return Value(dtype, data, np.zeros(data.shape))
+    return BoundedArray(dtype, data, np.zeros(data.shape))
 
 
-def moved(value: Value, move: Callable[[np.ndarray], np.ndarray]) -> Value:
+def moved(value: BoundedArray, move: Callable[[np.ndarray], np.ndarray]) -> BoundedArray:
     """Elements moved, as by a transpose."""
-    return Value(value.dtype, move(value.data), move(value.error))
+    return BoundedArray(value.dtype, move(value.data), move(value.error))
 
 
-def joined(values: Sequence[Value], join: Callable[..., np.ndarray]) -> Value:
+def joined(values: Sequence[BoundedArray], join: Callable[..., np.ndarray]) -> BoundedArray:
     """Elements of several values put together, as by a concatenation."""
     data = join(*(value.data for value in values))
-    return Value(values[0].dtype, data, join(*(value.error for value in values)))
+    return BoundedArray(values[0].dtype, data, join(*(value.error for value in values)))
 
 
-def rounded(dtype: str, data: np.ndarray, error: np.ndarray, roundings: float = 1.0) -> Value:
+def rounded(
+    dtype: str, data: np.ndarray, error: np.ndarray, roundings: float = 1.0
+) -> BoundedArray:
     """A result in ``dtype`` of operands that gave it this error; integers wrap.
 
     One rounding of an exact result that the type holds is none.
     """
     if dtype not in FLOATS:
-        return Value(dtype, data.astype(numpy_dtype(dtype)), np.zeros(data.shape))
+        return BoundedArray(dtype, data.astype(numpy_dtype(dtype)), np.zeros(data.shape))
     data = np.asarray(data, "float64")
     relative, absolute = rounding(dtype)
     more = error + roundings * relative * (np.abs(data) + error) + absolute
     exact = (error == 0) & _fits(dtype, data) if roundings <= 1 else np.zeros(data.shape, bool)
-    return checked(Value(dtype, data, np.where(exact, 0.0, more)))
+    return checked(BoundedArray(dtype, data, np.where(exact, 0.0, more)))
 
 
 def _fits(dtype: str, data: np.ndarray) -> np.ndarray:
@@ -84,7 +86,7 @@ def _fits(dtype: str, data: np.ndarray) -> np.ndarray:
 
 def summed(
     dtype: str, data: np.ndarray, error: np.ndarray, sizes: np.ndarray, terms: int, step: int
-) -> Value:
+) -> BoundedArray:
     """A sum of ``terms`` in any order, of which ``sizes`` is the sum of absolute values.
 
     It is exact where the terms are multiples of 1/``step``, and the type holds all multiples up to
@@ -94,7 +96,7 @@ def summed(
         return rounded(dtype, data, error)
     whole = step and data.size and np.max(sizes) * step <= 2 ** digits(dtype)
     if whole and not error.any():
-        return checked(Value(dtype, np.asarray(data, "float64"), np.zeros(np.shape(data))))
+        return checked(BoundedArray(dtype, np.asarray(data, "float64"), np.zeros(np.shape(data))))
     return rounded(dtype, data, error + terms * rounding(dtype)[0] * sizes, 1.5)
 
 
@@ -106,7 +108,7 @@ def steps_of(*arrays: np.ndarray) -> int:
     return 0
 
 
-def checked(value: Value) -> Value:
+def checked(value: BoundedArray) -> BoundedArray:
     """The value, if it is in range and its bound is small beside it."""
     if value.is_float and value.data.size:
         largest = np.max(np.abs(value.data))

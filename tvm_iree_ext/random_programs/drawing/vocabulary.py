@@ -9,14 +9,14 @@ from tvm_iree_ext.random_programs.drawing import (
     reductions,
 )
 from tvm_iree_ext.random_programs.drawing.table import TABLE, apply
-from tvm_iree_ext.random_programs.drawing.values import Value, exactly
+from tvm_iree_ext.random_programs.drawing.values import BoundedArray, exactly
 from tvm_iree_ext.random_programs.drawing.web import Web
 
 for _family in (moves, elementwise, reductions, places, loops, layers):
     TABLE.update({op.name: op for op in _family.OPS})
 
 
-def meaning(web: Web) -> list[Value]:
+def meaning(web: Web) -> list[BoundedArray]:
     """Every array of a web, by number.
 
     Raises:

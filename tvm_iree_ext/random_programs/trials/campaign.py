@@ -15,7 +15,7 @@ from tvm_iree_ext.random_programs.doors.doors import check_door
 from tvm_iree_ext.random_programs.drawing import shrink
 from tvm_iree_ext.random_programs.drawing.generate import TYPES
 from tvm_iree_ext.random_programs.drawing.web import Web
-from tvm_iree_ext.random_programs.trials.task import Kind, Outcome, Recipe, Setting, Task
+from tvm_iree_ext.random_programs.trials.task import Kind, Outcome, ProgramTask, Recipe, Setting
 
 LIMIT_S = 120.0
 """For one program; none takes a tenth of it, of a CPU that is its own."""
@@ -23,7 +23,7 @@ LIMIT_S = 120.0
 _MEMORY = 8 << 30  # that one may take beside what TVM has taken
 
 
-Call: TypeAlias = Callable[[Callable[[Task], Any], Task], Any]
+Call: TypeAlias = Callable[[Callable[[ProgramTask], Any], ProgramTask], Any]
 """Calls a function with a task, in another process or here."""
 
 
@@ -96,7 +96,7 @@ def run(
     before = _logged(log)
     yield from (before[key] for one in programs if (key := (setting, one)) in before)
     left = [one for one in programs if (setting, one) not in before]
-    tasks = (Task(one, setting) for one in _until(left, minutes))
+    tasks = (ProgramTask(one, setting) for one in _until(left, minutes))
     with contextlib.ExitStack() as stack:
         tried: Iterator[Outcome] = map(_tried, tasks)
         if jobs:  # processes that end with the run, whatever ends it
@@ -107,7 +107,7 @@ def run(
         call: Call = worker.call if jobs else _here
         try:
             for recipe, outcome in zip(left, tried, strict=False):
-                result = _result(Task(recipe, setting), outcome, call, smaller)
+                result = _result(ProgramTask(recipe, setting), outcome, call, smaller)
                 if log is not None:
                     with log.open("a", encoding="utf-8") as lines:
                         lines.write(result.to_json() + "\n")
@@ -134,17 +134,17 @@ def _logged(log: Path | None) -> dict[tuple[Setting, Recipe], Result]:
     return {(one.setting, one.recipe): one for one in found}
 
 
-def _limited(task: Task) -> Outcome:
+def _limited(task: ProgramTask) -> Outcome:
     limits.no_core_file()
     limits.limit_memory(_MEMORY)
     return _tried(task)
 
 
-def _here(function: Callable[[Task], Any], task: Task) -> Any:
+def _here(function: Callable[[ProgramTask], Any], task: ProgramTask) -> Any:
     return function(task)
 
 
-def _tried(task: Task) -> Outcome:
+def _tried(task: ProgramTask) -> Outcome:
     return cast(Outcome, _trial(task.setting).tried(task))
 
 
@@ -157,23 +157,23 @@ def _trial(setting: Setting) -> Any:
     return trial
 
 
-def _died(task: Task, error: workers.WorkerDied) -> Outcome:
+def _died(task: ProgramTask, error: workers.WorkerDied) -> Outcome:
     return Outcome("slow" if error.timed_out else "crashed", str(error))
 
 
-def _web(task: Task) -> Web:
+def _web(task: ProgramTask) -> Web:
     return cast(Web, _trial(task.setting).web_of(task))
 
 
-def _beside(task: Task) -> str:
+def _beside(task: ProgramTask) -> str:
     return cast(str, _trial(task.setting).beside(task))
 
 
-def _script(task: Task) -> str:
+def _script(task: ProgramTask) -> str:
     return cast(str, _trial(task.setting).script(task))
 
 
-def _result(task: Task, outcome: Outcome, call: Call, smaller: bool) -> Result:
+def _result(task: ProgramTask, outcome: Outcome, call: Call, smaller: bool) -> Result:
     recipe = cast(Recipe, task.program)
     found = Result(task.setting, recipe, outcome.kind, outcome.message, outcome.cause)
     if not outcome.is_fault:
@@ -197,7 +197,7 @@ def smallest(web: Web, setting: Setting, outcome: Outcome, call: Call) -> Web:
     """The smallest web that has this outcome for this cause."""
 
     def fails(candidate: Web) -> bool:
-        task = Task(candidate, setting)
+        task = ProgramTask(candidate, setting)
         try:
             came = call(_limited if call is not _here else _tried, task)
         except workers.WorkerDied as error:

@@ -45,7 +45,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Task:
+class ProgramTask:
     """A program, and where it is tried."""
 
     program: Recipe | Web

@@ -22,12 +22,12 @@ from tvm_iree_ext.random_programs.drawing.generate import random_web
 from tvm_iree_ext.random_programs.drawing.loops import BRANCHES
 from tvm_iree_ext.random_programs.drawing.web import Web
 from tvm_iree_ext.random_programs.trials import reproduction
-from tvm_iree_ext.random_programs.trials.task import Outcome, Setting, Task
+from tvm_iree_ext.random_programs.trials.task import Outcome, ProgramTask, Setting
 from tvm_iree_ext.runtime.program import Program
 from tvm_iree_ext.simulator.runs.simulated_programs import main_point, simulate_program
 
 
-def web_of(task: Task) -> Web:
+def web_of(task: ProgramTask) -> Web:
     """The program of a task."""
     if isinstance(task.program, Web):
         return task.program
@@ -44,7 +44,7 @@ def web_of(task: Task) -> Web:
     )
 
 
-def tried(task: Task) -> Outcome:
+def tried(task: ProgramTask) -> Outcome:
     """What becomes of a task, unless it ends the process."""
     web, door = web_of(task), find_door(task.setting.door)
     wanted = oracle.expected(web)
@@ -92,7 +92,7 @@ def _wrong(imported: Imported, web: Web, setting: Setting, wanted: Any) -> str:
         return next(filter(None, differences), "")
 
 
-def beside(task: Task) -> str:
+def beside(task: ProgramTask) -> str:
     """What is wrong with the framework's own results; empty where it agrees, or has none."""
     web, door = web_of(task), find_door(task.setting.door)
     if door.beside is None:
@@ -104,7 +104,7 @@ def beside(task: Task) -> str:
     return oracle.difference(oracle.expected(web), given)
 
 
-def script(task: Task) -> str:
+def script(task: ProgramTask) -> str:
     """The program as a file of Python."""
     setting = task.setting
     door = find_door(setting.door)
