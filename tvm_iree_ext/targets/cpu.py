@@ -9,37 +9,7 @@ from tvm.target import Target
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import TargetError
-
-# CPUs on which vdpbf16ps adds up twice the products that multiply-adds of float32 do (measured on a
-# Zen 5; on Cooper Lake by Intel's account).  On chips with AMX it adds up half as many (a Granite
-# Rapids: 118 and 242 GFLOP/s), and no feature tells.
-_FAST_PAIRS = ("znver", "cooperlake")
-
-# The last cache that a processor of AMD's Zen shares with its neighbours, as most chips of a
-# generation have it.  All processors of an Ice Lake share one, 1.5 MiB each, and one of them has
-# some part of it: half of what a small chip has.  On a machine of two, others at work beside it,
-# what is read and written came from memory from 5 MiB on.
-_LAST_CACHE_BYTES = {
-    "znver1": 8 << 20,
-    "znver2": 16 << 20,
-    "znver3": 32 << 20,
-    "znver4": 32 << 20,
-    "znver5": 32 << 20,
-    "icelake-server": 16 << 20,
-}
-
-# CPUs that fetch lines into their second cache better than into the first, and a run of memory best
-# by themselves.  Measured on a Zen 4, with AVX-512 and AVX2, in times with the second cache over
-# those with the first: a vector times a matrix 0.63, argmax of columns 0.5, gather 0.87, a sort of
-# rows 0.92.  For Intel's chips all that was tuned with the first.
-_FETCHES_SECOND = ("znver",)
-
-# CPUs that work on vectors of 512 bits in two halves.  What takes a lane to another half is done
-# twice: on a Zen 4 scans of rows by transposed squares are faster by 1.1 to 1.5 with half of one.
-_IN_HALVES = ("znver4",)
-
-# CPUs on which sums have units of their own, beside those of multiply-adds.
-_ADDS_APART = ("znver",)
+from tvm_iree_ext.targets.cpu_models import cpu_model
 
 _TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
 
@@ -97,13 +67,13 @@ def cpu_features(target: Target) -> CpuFeatures:
         return bool(llvm.llvm_cpu_has_features(feature, target))
 
     mcpu, mtriple = (str(target.attrs.get(name, "")) for name in ("mcpu", "mtriple"))
-    last, second = _LAST_CACHE_BYTES.get(mcpu, 0), mcpu.startswith(_FETCHES_SECOND)
+    model = cpu_model(mcpu)
     arm = mtriple.startswith(("aarch64", "arm64"))
     if arm:
         return CpuFeatures("NEON", 128, 32, cores)
     if has("avx512f"):
         features = {"bfloat16": "avx512bf16", "int8": "avx512vnni"} if has("avx512vl") else {}
-        if not mcpu.startswith(_FAST_PAIRS):
+        if not model.fast_pairs:
             features.pop("bfloat16", None)
         dots = frozenset(dtype for dtype, feature in features.items() if has(feature))
         # Every CPU with tiles rounds to bfloat16 by an instruction, too, which their kernels use.
@@ -118,10 +88,10 @@ def cpu_features(target: Target) -> CpuFeatures:
             dots,
             tiles,
             compressed,
-            last,
-            second,
-            in_halves=mcpu.startswith(_IN_HALVES),
-            adds_apart=mcpu.startswith(_ADDS_APART),
+            model.last_cache_bytes,
+            model.fetches_second,
+            model.in_halves,
+            model.adds_apart,
         )
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()
@@ -134,8 +104,8 @@ def cpu_features(target: Target) -> CpuFeatures:
             cores,
             dots,
             compressed_bytes=compressed,
-            last_cache_bytes=last,
-            fetches_second=second,
-            adds_apart=mcpu.startswith(_ADDS_APART),
+            last_cache_bytes=model.last_cache_bytes,
+            fetches_second=model.fetches_second,
+            adds_apart=model.adds_apart,
         )
     return CpuFeatures("128-bit vectors", 128, 16, cores)
