@@ -175,7 +175,7 @@ def test_ctrl_c_waits_for_the_first_process_of_a_program_too():
     code = """
 import signal
 from multiprocessing import util
-from tvm_iree_ext import workers
+from tvm_iree_ext.processes import workers
 spawn = util.spawnv_passfds
 def looked_at(*args):
     print(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()), flush=True)

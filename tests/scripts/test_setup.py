@@ -13,8 +13,10 @@ import pytest
 @pytest.fixture
 def clone(root, tmp_path) -> Path:
     (tmp_path / "scripts").mkdir()
-    for file in ("scripts/lib.sh", "scripts/setup", "pyproject.toml"):
+    for file in ("scripts/lib.sh", "scripts/setup", "scripts/source_tree.py", "pyproject.toml"):
         shutil.copy(root / file, tmp_path / file)
+    for folder in ("tvm_iree_ext", "schedules", "tuning"):
+        (tmp_path / folder).mkdir()
     return tmp_path
 
 

@@ -1,6 +1,5 @@
 import importlib
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -8,14 +7,11 @@ from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.runtime import cache
 from tvm_iree_ext.schedules import dispatch
 
-HERE = Path(__file__).parent
-
 
 @pytest.fixture
 def faulty(monkeypatch, tmp_path):
     """The module of an op whose candidates do all that one can do: registered in the test alone."""
     monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.syspath_prepend(HERE)
     monkeypatch.setattr(dispatch, "RULES", dispatch.RULES)
     module = importlib.import_module("faulty_ops")
     yield module

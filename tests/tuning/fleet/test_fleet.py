@@ -18,7 +18,7 @@ from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.tuning.fleet import fleet_address, fleet_measurer, fleet_secret
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[2] / "support"  # faulty_ops, for processes of their own
 TRACKER = """
 from tvm_iree_ext.processes.without_torch import import_tvm
 import_tvm()
@@ -53,7 +53,7 @@ def tracker():
 def servers(tracker):
     """The process that keeps them up."""
     command = [sys.executable, "-c", SERVERS, str(tracker)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         yield process
         process.terminate()

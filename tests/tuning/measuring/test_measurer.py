@@ -15,7 +15,7 @@ from tvm_iree_ext.base.errors import TargetError, TuningError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.tuning.measuring.measurer import Measurer
 
-HERE = Path(__file__).parent
+SUPPORT = Path(__file__).parents[2] / "support"  # faulty_ops, for processes of their own
 
 
 def algorithm(name):
@@ -64,7 +64,7 @@ if __name__ == "__main__":
 
 def test_a_killed_session_leaves_no_process(faulty, tmp_path):
     (tmp_path / "session.py").write_text(SESSION)
-    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT)}
     command = [sys.executable, str(tmp_path / "session.py")]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
