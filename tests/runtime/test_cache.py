@@ -213,7 +213,7 @@ def test_an_unreadable_cache_says_what_to_do(request, monkeypatch, place):
 BUILDER = f"""
 import sys
 from pathlib import Path
-from tvm_iree_ext import cache
+from tvm_iree_ext.runtime import cache
 from tvm_iree_ext.runtime.artifact import LIBRARY, read, write
 from tvm_iree_ext.runtime.manifest import Manifest
 from tvm_iree_ext.base.signature import Operand, Signature

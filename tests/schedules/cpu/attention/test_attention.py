@@ -147,7 +147,7 @@ def test_keys_outside_the_band_are_not_read():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 @pytest.mark.parametrize("rows", [1, 40])
 def test_dtypes(dtype, rows):
-    kind = ext.signature.TensorType
+    kind = ext.TensorType
     numpy_dtype = np.dtype("float64") if dtype == "float64" else None
     import ml_dtypes
 

@@ -205,7 +205,8 @@ memory = ctypes.create_string_buffer(4096)
 stack = Stack(ctypes.addressof(memory), 0, 4096)
 assert ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
 import ml_dtypes, numpy
-from tvm_iree_ext import errors, kernel, machine
+from tvm_iree_ext.base import errors
+from tvm_iree_ext.runtime import kernel, machine
 try:
     kernel.load(sys.argv[1])
 except errors.ArtifactError as error:
