@@ -95,7 +95,7 @@ def test_a_tuned_kernel_is_timed_beside_the_heuristics(tiny, known_peaks, monkey
             monkeypatch.setattr(kernel, "manifest", manifest)
         return kernel
 
-    monkeypatch.setattr(compare.builder, "build", built)
+    monkeypatch.setattr(compare.kernel_build, "build", built)
     report = run_one(dataclasses.replace(tiny, peers=()))
     (row,) = report.rows
     assert row.provenance == "record exact"
@@ -142,7 +142,7 @@ def test_a_peer_that_is_not_installed_is_skipped_by_name(tiny, known_peaks, monk
 
 def test_numpy_without_threadpoolctl_is_timed_with_all_threads_alone(monkeypatch):
     monkeypatch.setitem(sys.modules, "threadpoolctl", None)
-    monkeypatch.setattr(case_module.runtime, "available_processors", lambda: 4)
+    monkeypatch.setattr(case_module.tvm_runtime, "available_processors", lambda: 4)
     monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
     with NUMPY.limit(4):
         pass
