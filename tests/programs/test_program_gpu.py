@@ -1,10 +1,10 @@
 """Programs for GPUs, on the simulator: beside recorded results, and beside NumPy; exported."""
 
 import itertools
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import DATA
 from tvm import relax, tirx
 
 from tvm_iree_ext.base.errors import BuildError, CallError
@@ -15,8 +15,8 @@ from tvm_iree_ext.programs.relax_import.from_relax import from_relax
 from tvm_iree_ext.runtime.program import load
 from tvm_iree_ext.simulator.runs.simulated_programs import simulate_program
 
-FOLDER = Path(__file__).parent / "data" / "ir"
-MLIR = Path(__file__).parent / "data" / "mlir"
+FOLDER = DATA / "ir"
+MLIR = DATA / "mlir"
 PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.mlir"))
 TARGETS = ("cuda:sm_80", "rocm:gfx942")
 

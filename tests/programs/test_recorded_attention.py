@@ -1,14 +1,14 @@
 """Attention as PyTorch programs contain it: our results against those that PyTorch recorded."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import DATA
 
 import tvm_iree_ext as ext
 
-FOLDER = Path(__file__).parent / "data" / "ir"
+FOLDER = DATA / "ir"
 DATA = json.loads((FOLDER / "programs.json").read_text())
 PROGRAMS = {program["name"]: program for program in DATA["programs"]}
 

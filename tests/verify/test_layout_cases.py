@@ -1,16 +1,14 @@
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import DATA
 
 from tvm_iree_ext.base.errors import LayoutError
 from tvm_iree_ext.layout import NestedLayout, to_simd, to_simt
 from tvm_iree_ext.verify.layout_cases import run_case
 
-CASES = json.loads(
-    (Path(__file__).parents[1] / "data" / "nested_layout_cases.json").read_text("utf-8")
-)["cases"]
+CASES = json.loads((DATA / "nested_layout_cases.json").read_text("utf-8"))["cases"]
 DTYPES = {"i32": np.int32}
 
 

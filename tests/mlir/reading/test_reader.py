@@ -11,12 +11,13 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
+from places import DATA
 
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.mlir.reading import form, reader
 from tvm_iree_ext.mlir.reading.reader import read
 
-PROGRAMS = sorted((Path(__file__).parents[1] / "data/ir").glob("*.mlir"))
+PROGRAMS = sorted((DATA / "ir").glob("*.mlir"))
 
 
 def body(text, arguments=""):

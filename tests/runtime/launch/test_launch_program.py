@@ -3,10 +3,10 @@
 import math
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import DATA
 
 from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
@@ -19,13 +19,13 @@ from tvm_iree_ext.runtime.launch.launcher import DriverError, Kernels, numpy_typ
 from tvm_iree_ext.runtime.program import load
 from tvm_iree_ext.targets.names import make_target
 
-DATA = Path(__file__).parents[1] / "data" / "ir"
+PROGRAMS = DATA / "ir"
 TARGET = make_target("rocm:gfx942")
 
 
 @pytest.fixture(scope="module")
 def imported():
-    return import_program(DATA / "mha_block.mlir")
+    return import_program(PROGRAMS / "mha_block.mlir")
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def device(imported, gpu):
 
 
 def arrays():
-    found = recorded_arrays.read_arrays(DATA / "mha_block.npz")
+    found = recorded_arrays.read_arrays(PROGRAMS / "mha_block.npz")
     return found["in0"], found["out0"]
 
 

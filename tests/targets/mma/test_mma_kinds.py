@@ -16,7 +16,7 @@ from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds, mma_table
 from tvm_iree_ext.targets.mma.mma_table_checks import check_laws
 from tvm_iree_ext.targets.names import make_target
 
-ROWS = json.loads(files("tvm_iree_ext.targets").joinpath("mma_layouts.json").read_text())
+ROWS = json.loads(files("tvm_iree_ext.targets.mma").joinpath("mma_table.json").read_text())
 
 
 def test_examples_hold():

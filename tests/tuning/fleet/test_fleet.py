@@ -13,12 +13,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from places import SUPPORT
 
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.tuning.fleet import fleet_address, fleet_measurer, fleet_secret
 
-SUPPORT = Path(__file__).parents[2] / "support"  # faulty_ops, for processes of their own
 TRACKER = """
 from tvm_iree_ext.processes.without_torch import import_tvm
 import_tvm()

@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from places import SUPPORT
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import TargetError, TuningError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.tuning.measuring.measurer import Measurer
-
-SUPPORT = Path(__file__).parents[2] / "support"  # faulty_ops, for processes of their own
 
 
 def algorithm(name):
