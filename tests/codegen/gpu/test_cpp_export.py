@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from native_compiler import compile_native
 
 from tvm_iree_ext.base.errors import ArtifactError
 from tvm_iree_ext.codegen.gpu.cpp_export import export_device
@@ -68,7 +69,7 @@ def test_without_a_driver_the_launcher_says_so(folder, tmp_path):
     assert "DriverError: no GPU driver: looked for libamdhip64.so" in done.stderr
 
 
-def test_cuda_source_is_exported_where_there_is_no_compiler(compiled, monkeypatch, tmp_path):
+def test_cuda_source_is_exported_where_there_is_no_compiler(monkeypatch, tmp_path):
     monkeypatch.setattr(
         "tvm_iree_ext.codegen.gpu.device_code.nvrtc_obstacle", lambda: "no NVRTC here"
     )
@@ -81,4 +82,4 @@ def test_cuda_source_is_exported_where_there_is_no_compiler(compiled, monkeypatc
     np.save(tmp_path / "A.npy", np.zeros((16, 16), "float16"))
     done = run(sys.executable, folder / "launch.py", "A.npy", cwd=tmp_path)
     assert "has the source only; compile kernel.cu" in done.stderr
-    compiled("c++", "-std=c++17", folder / "launch.cpp", "-ldl", "-o", tmp_path / "launch")
+    compile_native("c++", "-std=c++17", folder / "launch.cpp", "-ldl", "-o", tmp_path / "launch")

@@ -9,13 +9,13 @@ import os
 import shutil
 import socket
 import struct
-import subprocess
 import tempfile
 import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
+from native_compiler import compile_native
 
 from tvm_iree_ext.runtime.launch import launcher
 from tvm_iree_ext.runtime.launch.launcher import DRIVERS
@@ -26,16 +26,6 @@ from tvm_iree_ext.simulator.translation.lane_statements import translate
 
 MEMORY = 64 << 20
 LINE = 256  # how memory is aligned
-
-
-def compile_native(language, *command):
-    """By the system's compiler: that of ziglang builds its C++ library first, for minutes."""
-    names = {"c": ("cc", "gcc", "clang"), "c++": ("c++", "g++", "clang++")}[language]
-    compiler = next(filter(None, map(shutil.which, names)), None)
-    if compiler is None:
-        pytest.skip(f"no {language} compiler: {', '.join(names)}")
-    done = subprocess.run([compiler, *map(str, command)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="session")
