@@ -77,7 +77,7 @@ def test_a_kernel_uses_as_many_threads_as_it_is_told(toys, count):
 FORK = """
 import os, signal, sys, threading, time
 import numpy as np
-from tvm_iree_ext import runtime
+from tvm_iree_ext.runtime import tvm_runtime
 from tvm_iree_ext.runtime.kernel import load
 kernel, x = load(sys.argv[1]), np.ones((64, 64), "float32")
 kernel(x)
@@ -85,17 +85,17 @@ time.sleep(float(sys.argv[2]))
 child = os.fork()
 if child == 0:
     signal.alarm(30)
-    print(kernel(x).sum(), runtime.num_threads(), flush=True)
+    print(kernel(x).sum(), tvm_runtime.num_threads(), flush=True)
     try:
-        runtime.set_num_threads(2)
+        tvm_runtime.set_num_threads(2)
     except ValueError as error:
         print(error, flush=True)
-    call = lambda: print(kernel(x).sum(), runtime.num_threads(), flush=True)
+    call = lambda: print(kernel(x).sum(), tvm_runtime.num_threads(), flush=True)
     thread = threading.Thread(target=call)
     thread.start()
     thread.join()
     os._exit(0)
-print(os.waitpid(child, 0)[1], kernel(x).sum(), runtime.num_threads())
+print(os.waitpid(child, 0)[1], kernel(x).sum(), tvm_runtime.num_threads())
 """
 
 
@@ -133,13 +133,13 @@ def test_refuses_thread_counts_that_it_cannot_give(toys):
 
 THREADS = """
 import os, sys, numpy as np
-from tvm_iree_ext import runtime
+from tvm_iree_ext.runtime import tvm_runtime
 from tvm_iree_ext.runtime.kernel import load
 before = os.sched_getaffinity(0)
 kernel = load(sys.argv[1])
 kernel(np.ones((64, 64), "float32"))
 assert os.sched_getaffinity(0) == before, "the caller was pinned to a processor"
-print(runtime.num_threads())
+print(tvm_runtime.num_threads())
 """
 
 
