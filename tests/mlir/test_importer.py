@@ -4,14 +4,14 @@ from places import DATA
 
 from tvm_iree_ext.base.errors import CallError, MlirError
 
-PROGRAMS = DATA / "ir"
-PROGRAMS = sorted(path.stem for path in DATA.glob("*.mlir"))
+FOLDER = DATA / "ir"
+PROGRAMS = sorted(path.stem for path in FOLDER.glob("*.mlir"))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_of_front_ends_compute_what_these_computed(built, name):
-    program = built(str(PROGRAMS / f"{name}.mlir"))
-    with np.load(PROGRAMS / f"{name}.npz") as recorded:
+    program = built(str(FOLDER / f"{name}.mlir"))
+    with np.load(FOLDER / f"{name}.npz") as recorded:
         inputs = [recorded[f"in{i}"] for i in range(sum(k.startswith("in") for k in recorded))]
         wanted = [recorded[f"out{i}"] for i in range(sum(k.startswith("out") for k in recorded))]
     results = program(*inputs, function="main")
