@@ -1,7 +1,7 @@
 """The lowering config: the numbers and choices that a schedule rule takes."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from tvm_iree_ext.base.errors import ScheduleError
@@ -58,6 +58,18 @@ class LoweringConfig:
     column_major: bool = False
     swizzle: bool = True
     streaming: bool = False
+
+    def value(self, key: str) -> Any:
+        """That of a field, or of a role as in ``workgroup_tile.m``; None for one not there."""
+        name, _, role = key.partition(".")
+        value = getattr(self, name)
+        return value.get(role) if role else value
+
+    def with_value(self, key: str, value: object) -> "LoweringConfig":
+        """The config with another value of a field or role."""
+        name, _, role = key.partition(".")
+        changed: Any = {**getattr(self, name), role: value} if role else value
+        return replace(self, **{name: changed})
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -41,17 +41,16 @@ class ConfigCheck:
         self.expect(value % size == 0, f"{field}[{role!r}]", value, f"a multiple of {size}")
         return value // size
 
-    def count(self, what: str, value: object, most: int | None = None) -> int:
-        """``value``, a number from 1 to ``most``."""
-        expected = "a number from 1" if most is None else f"1 to {most}"
-        number = value if isinstance(value, int) and not isinstance(value, bool) else 0
-        self.expect(1 <= number <= (most or number), what, value, expected)
+    def count(self, what: str, value: object, most: int | None = None, least: int = 1) -> int:
+        """``value``, a number from ``least`` to ``most``."""
+        expected = f"a number from {least}" if most is None else f"{least} to {most}"
+        number = value if isinstance(value, int) and not isinstance(value, bool) else least - 1
+        self.expect(least <= number <= (most or number), what, value, expected)
         return number
 
     def lanes(self, least: int = 1, most: int | None = None) -> int:
         """The lanes of a vector: a power of two."""
-        range_text = (f" from {least}" if least > 1 else "") + (f" up to {most}" if most else "")
-        return self.power_of_two("vector_lanes", self.config.vector_lanes, least, most, range_text)
+        return self.power_of_two("vector_lanes", self.config.vector_lanes, least, most)
 
     def splits(self) -> int:
         """The number of tasks that share a reduction."""
@@ -63,10 +62,11 @@ class ConfigCheck:
         return 0 if value == 0 else self.count("workgroups", value)
 
     def power_of_two(
-        self, what: str, value: int, least: int = 1, most: int | None = None, range_text: str = ""
+        self, what: str, value: object, least: int = 1, most: int | None = None
     ) -> int:
-        """``value``, which is one."""
-        number = isinstance(value, int) and not isinstance(value, bool)
-        fits = number and least <= value <= (most or value) and value & (value - 1) == 0
+        """``value``, which is one of ``least`` to ``most``."""
+        range_text = (f" from {least}" if least > 1 else "") + (f" up to {most}" if most else "")
+        number = value if isinstance(value, int) and not isinstance(value, bool) else 0
+        fits = least <= number <= (most or number) and number & (number - 1) == 0
         self.expect(fits, what, value, f"a power of two{range_text}")
-        return value
+        return number

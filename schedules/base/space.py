@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import Any
 
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
@@ -62,14 +61,14 @@ class ConfigForm:
             if choice.times:
                 assert isinstance(value, int)
                 value *= _unit(config, choice)
-            config = _with(config, choice.name, value)
+            config = config.with_value(choice.name, value)
         return config
 
     def places(self, config: LoweringConfig) -> Decisions | None:
         """The point of a config; None where it is none of this form."""
         found = []
         for choice in self.choices:
-            value = value_of(config, choice.name)
+            value = config.value(choice.name)
             if choice.times and isinstance(value, int):
                 unit = _unit(config, choice)
                 value = value // unit if unit and value % unit == 0 else None
@@ -84,7 +83,7 @@ def form(base: LoweringConfig, *choices: Choice) -> ConfigForm:
     """A form whose choices have the values of ``base``, too; those of one value are left out."""
     found = []
     for choice in choices:
-        own = value_of(base, choice.name)
+        own = base.value(choice.name)
         if choice.times and isinstance(own, int):
             unit = _unit(base, choice)
             # A base that is no whole multiple is its own unit: nothing else can be reached.
@@ -104,20 +103,7 @@ def _dependent(one: tuple[Choice, int]) -> bool:
 
 
 def _unit(config: LoweringConfig, choice: Choice) -> int:
-    return math.prod(int(value_of(config, name)) for name in choice.times)
-
-
-def value_of(config: LoweringConfig, name: str) -> Any:
-    """A field's value, or that of a role; None for a role that is not there."""
-    field, _, role = name.partition(".")
-    value = getattr(config, field)
-    return value.get(role) if role else value
-
-
-def _with(config: LoweringConfig, name: str, value: Value) -> LoweringConfig:
-    field, _, role = name.partition(".")
-    changed: Any = {**getattr(config, field), role: value} if role else value
-    return replace(config, **{field: changed})
+    return math.prod(int(config.value(name)) for name in choice.times)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from tvm.s_tir import meta_schedule as ms
 
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import TuningSpace, value_of
+from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.tuning.search.trace_carrier import Carrier
 
 Model = Literal["xgboost", "random", "none"]
@@ -38,7 +38,7 @@ def features(space: TuningSpace, config: LoweringConfig) -> list[float]:
             for value in choice.values
             if not isinstance(value, int)
         }
-        value = value_of(config, name)
+        value = config.value(name)
         if kinds:  # one column for each word, or name of an operand
             words = sorted({word for kind in kinds for word in _words(kind)})
             found += [float(word in _words(value)) for word in words]

@@ -13,20 +13,17 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_config import ArgCompareConfig
 from tvm_iree_ext.schedules.cpu.emit.cpu_lines import ColumnTile, column_parts, column_tiles
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.shared.arg_compare_operands import NONE, ArgCompareOperands
 
 
-def columns_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form.
-
-    ``config`` has ``workgroup_tile["columns"]``, and ``register_tile["rows"]``.
-    """
+def columns_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ArgCompareOperands.declare(op)
-        with column_tiles(operands.lines, config) as tile:
+        with column_tiles(operands.lines, config.columns, config.parallel) as tile:
             _Tile(operands, config, tile).emit()
     return builder.get()
 
@@ -35,12 +32,12 @@ class _Tile:
     """One task."""
 
     def __init__(
-        self, operands: ArgCompareOperands, config: LoweringConfig, tile: ColumnTile
+        self, operands: ArgCompareOperands, config: ArgCompareConfig, tile: ColumnTile
     ) -> None:
         self.operands, self.columns = operands, tile.columns
         self.outer, self.first, self.size = tile.outer, tile.first, tile.size
-        self.rows = config.register_tile["rows"]
-        self.parts = column_parts(tile.columns, config.vector_lanes)
+        self.rows = config.rows
+        self.parts = column_parts(tile.columns, config.lanes)
         self.best = emit.scratch([self.size], operands.held)
         self.position = emit.scratch([self.size], operands.position_dtype)
 

@@ -13,13 +13,13 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_config import ArgCompareConfig
 from tvm_iree_ext.schedules.cpu.emit.cpu_lines import rows_in_lanes
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.arg_compare_operands import NONE, ArgCompareOperands
 
 
-def rows_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
+def rows_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, a line per task."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ArgCompareOperands.declare(op)
@@ -40,11 +40,11 @@ def rows_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
     return builder.get()
 
 
-def lanes_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op``, ``vector_lanes`` lines per task."""
+def lanes_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``, ``lanes`` lines per task."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ArgCompareOperands.declare(op)
-        lanes = config.vector_lanes
+        lanes = config.lanes
         loop = I.parallel if config.parallel else I.serial
         tasks = i64(emit.ceil_div(operands.lines.outer, lanes))
         with I.sblock("root"), loop(i64(0), tasks) as task:

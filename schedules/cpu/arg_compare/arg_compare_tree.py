@@ -6,8 +6,8 @@ strict comparison, the last for another.  A lane that found nothing has the init
 a NaN there is never replaced.  Few long lines are cut into ``splits`` parts, merged likewise.
 
 Lanes are merged in vectors, half of them with the other half: which of two wins is not foreseen,
-and a branch for each lane cost more than all else of a line in the second cache.  In two stages
-memory goes on to be read, of this line or the next one, meanwhile.
+and a branch for each lane cost more than all else of a line in the second cache.  With
+``fetch_ahead`` memory goes on to be read, of this line or the next one, meanwhile.
 """
 
 from typing import Any
@@ -19,19 +19,16 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_config import ArgCompareConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.arg_compare_operands import NONE, ArgCompareOperands, compare
 
-# Of what is read in two stages.
+# How far ahead is fetched.
 _AHEAD_BYTES = 8 * 1024
 
 
-def tree_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form.
-
-    ``config`` has ``register_tile["vectors"]``, and ``stages``.
-    """
+def tree_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ArgCompareOperands.declare(op)
         lines, splits = operands.lines, config.splits
@@ -48,7 +45,7 @@ def tree_kernel(op: ArgCompare, config: LoweringConfig) -> tirx.PrimFunc:
     return builder.get()
 
 
-def _emit_split(operands: ArgCompareOperands, config: LoweringConfig, row: Expr) -> None:
+def _emit_split(operands: ArgCompareOperands, config: ArgCompareConfig, row: Expr) -> None:
     """One line, in parts."""
     length, splits = operands.lines.length, config.splits
     best = emit.scratch([splits], operands.held)
@@ -71,10 +68,10 @@ def _emit_split(operands: ArgCompareOperands, config: LoweringConfig, row: Expr)
 class _Tree:
     """The best of a line so far: ``best[0]`` at ``position[0]``."""
 
-    def __init__(self, operands: ArgCompareOperands, config: LoweringConfig, row: Expr) -> None:
-        self.operands, self.row, self.stages = operands, row, config.stages
+    def __init__(self, operands: ArgCompareOperands, config: ArgCompareConfig, row: Expr) -> None:
+        self.operands, self.row, self.fetch_ahead = operands, row, config.fetch_ahead
         self.sign = operands.op.comparison or ""
-        self.lanes, self.vectors = config.vector_lanes, config.register_tile["vectors"]
+        self.lanes, self.vectors = config.lanes, config.vectors
         self.best = emit.registers(1, operands.held)
         self.position = emit.registers(1, "int64")
 
@@ -134,7 +131,7 @@ class _Tree:
         with serial(emit.ceil_div(count, block)) as number:
             place = I.Bind(start(number))
             for v in range(self.vectors):
-                if self.stages > 1:
+                if self.fetch_ahead:
                     vector = self.operands.lines.at(self.row, place + v * lanes)
                     emit.prefetch(self.operands.input.buffer, vector + ahead)
                 with emit.vector_loop(lanes) as lane:

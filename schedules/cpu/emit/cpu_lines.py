@@ -8,7 +8,6 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.shared.lines import Lines
 
@@ -38,14 +37,14 @@ class ColumnTile:
 
 
 @contextmanager
-def column_tiles(lines: Lines, config: LoweringConfig) -> Iterator[ColumnTile]:
-    """The body of the kernel of ``config``: a task for each tile of columns."""
-    size, number = config.workgroup_tile["columns"], known(lines.inner)
+def column_tiles(lines: Lines, size: int, parallel: bool) -> Iterator[ColumnTile]:
+    """The body of a kernel with a task for each tile of ``size`` columns."""
+    number = known(lines.inner)
     if number is not None:
         size = min(size, number)
     # At least one, which TVM cannot see where the number is dynamic: it divides by it.
     tiles = emit.larger(emit.ceil_div(lines.inner, size), 1)
-    loop = I.parallel if config.parallel else I.serial
+    loop = I.parallel if parallel else I.serial
     tasks = i64(emit.product([lines.outer, tiles]))
     with I.sblock("root"), loop(i64(0), tasks) as task:
         outer = I.Bind(tirx.floordiv(task, i64(tiles)))

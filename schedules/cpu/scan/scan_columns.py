@@ -48,7 +48,9 @@ def columns_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
         emit_tile = _staged_tile if config.stages > 1 else _stream_tile
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ScanOperands.declare(op)
-        with column_tiles(operands.lines, config) as tile:
+        with column_tiles(
+            operands.lines, config.workgroup_tile["columns"], config.parallel
+        ) as tile:
             emit_tile(operands, config.vector_lanes, tile)
     return builder.get()
 

@@ -197,7 +197,7 @@ BAD_CONFIGS = {
     "algorithm": ({"algorithm": "fold"}, "algorithm is 'fold'; expected one of columns, lanes, ro"),
     "lanes": ({"vector_lanes": 12}, "vector_lanes is 12; expected a power of two"),
     "splits": ({"splits": 0}, "splits is 0; expected a number from 1"),
-    "stages": ({"stages": 3}, "stages is 3; expected 1 to 2"),
+    "stages": ({"stages": 3}, "stages is 3; expected 1 or 2"),
     "stages of another form": (
         {"algorithm": "lanes", "register_tile": {}, "stages": 2},
         "two stages are for 'tree'",
