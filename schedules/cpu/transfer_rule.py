@@ -17,13 +17,8 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
+from tvm_iree_ext.schedules.cpu.emit import strided_moves
 from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, StridedLoops, TableNumber, Walk
-from tvm_iree_ext.schedules.cpu.emit.strided_moves import (
-    StridedMemory,
-    check_strided,
-    move,
-    strided_config,
-)
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index
 from tvm_iree_ext.targets.cpu import cpu_features
@@ -41,7 +36,7 @@ class CpuTransfer(CpuRule):
         dynamic = bool(op.signature.symbols) and not op.gathers  # the copy of a scatter's base
         parallel = dynamic or outweighs_launch(self.name, op.bytes())
         cores = cpu_features(target).cores
-        return strided_config(_static_walk(op), item_bytes(op.dtype), cores, parallel)
+        return strided_moves.strided_config(_static_walk(op), item_bytes(op.dtype), cores, parallel)
 
     def lower(self, op: Transfer, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -49,7 +44,7 @@ class CpuTransfer(CpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        check_strided(_static_walk(op), self.check(config))
+        strided_moves.check_strided(_static_walk(op), self.check(config))
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _emit(op, config)
         return ir.IRModule({op.entry: builder.get()})
@@ -146,5 +141,5 @@ def _emit(op: Transfer, config: LoweringConfig) -> None:
     }
     mask = emit.flat_words(buffers["mask"]) if "mask" in buffers else None
     filled = all(isinstance(extent, int) for extent in op.base.shape)
-    memory = StridedMemory(near, far, op.gathers, mask, tables, padding, filled)
-    move(transfer_walk(op, values), memory, config)
+    memory = strided_moves.StridedMemory(near, far, op.gathers, mask, tables, padding, filled)
+    strided_moves.move(transfer_walk(op, values), memory, config)

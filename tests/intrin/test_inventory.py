@@ -79,9 +79,7 @@ def test_amd_from_shared_memory_column_major(name, transposed):
 
 @pytest.mark.parametrize("row", NVIDIA, ids=lambda row: row.name)
 def test_cuda_source(row, monkeypatch):
-    monkeypatch.setattr(
-        "tvm_iree_ext.codegen.gpu.device_code.nvrtc_obstacle", lambda: "no NVRTC here"
-    )
+    monkeypatch.setattr("tvm_iree_ext.codegen.gpu.cuda.nvrtc_obstacle", lambda: "no NVRTC here")
     target = make_target(f"cuda:{chip_of(row)}")
     code = compile_device(tile_product(row.name), target)
     assert row.ptx in code.source

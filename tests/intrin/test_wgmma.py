@@ -97,9 +97,7 @@ def test_kinds_of_one_subgroup_are_refused():
 @pytest.mark.parametrize("mma", KINDS, ids=lambda mma: mma.name)
 @pytest.mark.parametrize("lhs_in_registers", [False, True])
 def test_cuda_source(mma, lhs_in_registers, monkeypatch):
-    monkeypatch.setattr(
-        "tvm_iree_ext.codegen.gpu.device_code.nvrtc_obstacle", lambda: "no NVRTC here"
-    )
+    monkeypatch.setattr("tvm_iree_ext.codegen.gpu.cuda.nvrtc_obstacle", lambda: "no NVRTC here")
     made = warpgroup_product(mma.name, lhs_in_registers=lhs_in_registers)
     source = compile_device(with_swizzles(*made), HOPPER).source
     assert mma.ptx in source

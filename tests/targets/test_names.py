@@ -118,7 +118,7 @@ def test_a_masked_model_keeps_what_linux_lists(monkeypatch):
 
 
 def test_a_target_with_more_than_this_processor_does_not_run_here(monkeypatch):
-    monkeypatch.setattr("tvm_iree_ext.targets.host.is_this_machine", lambda triple: True)
+    monkeypatch.setattr("tvm_iree_ext.runtime.machine.is_this_machine", lambda triple: True)
     monkeypatch.setattr(machine, "cpu_flags", lambda: frozenset(ZNVER4))
     assert obstacle(make_target("llvm:znver4")) == ""
     assert obstacle(make_target("llvm:sapphirerapids")) == (

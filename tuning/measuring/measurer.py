@@ -29,17 +29,8 @@ from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, chip_of, gpu_obsta
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.targets.host import obstacle
 from tvm_iree_ext.targets.names import TargetLike, make_target, target_json
+from tvm_iree_ext.tuning.measuring import trial
 from tvm_iree_ext.tuning.measuring.random_operands import check_operands, random_operands
-from tvm_iree_ext.tuning.measuring.trial import (
-    BuildOrder,
-    Outcome,
-    RunOrder,
-    TrialTask,
-    build_candidate,
-    check_candidate,
-    prepare_task,
-    time_candidate,
-)
 from tvm_iree_ext.tuning.measuring.worker_setup import Conditions
 
 _REFERENCE_S = 600.0  # a reference is slow and obvious, and runs once for an op
@@ -83,17 +74,19 @@ class Runner:
 
     def prepare(self, task: Path) -> str:
         """Let the reference compute; returns what is wrong with the task."""
-        return self._worker.call(prepare_task, task, _REFERENCE_S)
+        return self._worker.call(trial.prepare_task, task, _REFERENCE_S)
 
     def run(
         self, candidate: Candidate, quiet: Callable[[], contextlib.AbstractContextManager[None]]
-    ) -> tuple[Outcome, tuple[float, ...]]:
+    ) -> tuple[trial.Outcome, tuple[float, ...]]:
         """How the candidate ends, and its times, taken while it is ``quiet``."""
-        outcome = self._worker.call(check_candidate, RunOrder(candidate.task, candidate.folder))
+        outcome = self._worker.call(
+            trial.check_candidate, trial.RunOrder(candidate.task, candidate.folder)
+        )
         if outcome[0] != "ok":
             return outcome, ()
         with quiet():
-            return outcome, self._worker.call(time_candidate, candidate.folder)
+            return outcome, self._worker.call(trial.time_candidate, candidate.folder)
 
     def end(self) -> None:
         """End the process, and start no other."""
@@ -240,7 +233,7 @@ class Measurer:
                 operands = random_operands(op, self._seed)
             check_operands(op, operands)
             path = self._folder / f"task-{len(self._tasks)}"
-            TrialTask(op, dict(operands)).write(path)
+            trial.TrialTask(op, dict(operands)).write(path)
             self._tasks[key] = path
         return self._tasks[key]
 
@@ -248,9 +241,11 @@ class Measurer:
         self._started(builder.start)
         while (candidate := self._to_build.get()) and not self._stopping.is_set():
             start = time.perf_counter()
-            order = BuildOrder(candidate.task, self._target, candidate.config, candidate.folder)
+            order = trial.BuildOrder(
+                candidate.task, self._target, candidate.config, candidate.folder
+            )
             try:
-                outcome = builder.call(build_candidate, order)
+                outcome = builder.call(trial.build_candidate, order)
             except WorkerDied as error:
                 outcome = died(error)
             spent = time.perf_counter() - start
@@ -270,7 +265,7 @@ class Measurer:
             times: tuple[float, ...] = ()
             try:
                 if wrong := self._prepare(runner, candidate.task):
-                    outcome: Outcome = ("run_failed", wrong)
+                    outcome: trial.Outcome = ("run_failed", wrong)
                 else:
                     outcome, times = runner.run(candidate, self._quiet)
             except WorkerDied as error:
@@ -304,7 +299,7 @@ class Measurer:
     def _finish(
         self,
         candidate: Candidate,
-        outcome: Outcome,
+        outcome: trial.Outcome,
         times: tuple[float, ...] = (),
         *,
         build_s: float,
@@ -315,7 +310,7 @@ class Measurer:
         self._done.put(Measurement(candidate.id, status, times, message, build_s, run_s))
 
 
-def died(error: WorkerDied) -> Outcome:
+def died(error: WorkerDied) -> trial.Outcome:
     """The outcome of a candidate whose worker ended."""
     if error.timed_out:
         return "timed_out", str(error)

@@ -18,16 +18,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import TargetError
-from tvm_iree_ext.intrin import amd, amd_sparse, fma_intrins, nvidia
-from tvm_iree_ext.intrin.fragments import (
-    fragment_lane,
-    fragment_lanes,
-    fragment_shape,
-    held,
-    packed,
-    place,
-    run,
-)
+from tvm_iree_ext.intrin import amd, amd_sparse, fma_intrins, fragments, nvidia
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand, dtype_bits, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_table
@@ -74,7 +65,7 @@ class MmaTile:
 
     def operand(self, side: str) -> MmaOperand:
         """The operand as its buffers hold it."""
-        return packed(self.mma.operand(side))
+        return fragments.packed(self.mma.operand(side))
 
     def place(self, side: str, index: Sequence[Any]) -> list[Any]:
         """Lane and register of the element at ``index`` within one instruction's tile.
@@ -84,7 +75,7 @@ class MmaTile:
         index = list(index)
         if side == "acc" and self.column_major:
             index[-2:] = index[:-3:-1]
-        found = place(self.operand(side), index)
+        found = fragments.place(self.operand(side), index)
         return [tirx.const(x, "int32") if isinstance(x, int) else x for x in found]
 
     @property
@@ -119,7 +110,7 @@ def fragment_argument(name: str, operand: MmaOperand) -> Any:
     """A parameter: the fragment of one instruction's operand."""
     dtype = tvm_dtype(operand.dtype)
     align = max(1, dtype_bits(operand.dtype) // 8)
-    shape = fragment_shape(operand)
+    shape = fragments.fragment_shape(operand)
     buffer = I.Buffer(shape, dtype, scope="local", offset_factor=1, align=align)
     return I.arg(name, buffer)
 
@@ -149,8 +140,8 @@ class MmaLanes:
         self, buffer: Any, operand: MmaOperand, first: Sequence[Any] = ()
     ) -> tuple[nvidia.Load, nvidia.Store]:
         """Access to a lane's registers; ``first`` are the indices before subgroup and lane."""
-        parts = fragment_lanes(operand)
-        lane = self.lane if parts == self.size else fragment_lane(operand, self.lane)
+        parts = fragments.fragment_lanes(operand)
+        lane = self.lane if parts == self.size else fragments.fragment_lane(operand, self.lane)
         lead = [*first, *([self.group] if prod(operand.subgroup) > 1 else []), lane]
 
         def load(start: int, count: int) -> Any:
@@ -218,11 +209,11 @@ def _runs(
     operand: MmaOperand, lanes: MmaLanes, fastest: int, widest: int
 ) -> list[tuple[int, int, list[Any]]]:
     """First register, count and index of each access that moves a lane's registers."""
-    length = run(operand, fastest)
+    length = fragments.run(operand, fastest)
     bits = dtype_bits(operand.dtype)
     count = next(n for n in range(length, 0, -1) if length % n == 0 and n * bits <= 8 * widest)
     return [
-        (start, count, held(operand, lanes.lane, lanes.group, start))
+        (start, count, fragments.held(operand, lanes.lane, lanes.group, start))
         for start in range(0, operand.elements_per_lane, count)
     ]
 

@@ -24,6 +24,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import TargetError
 from tvm_iree_ext.intrin import intrin_descriptions as functions
+from tvm_iree_ext.intrin.fragments import fragment_shape
 from tvm_iree_ext.intrin.intrin_descriptions import Functions, MmaTile
 from tvm_iree_ext.intrin.nvidia import words
 from tvm_iree_ext.intrin.tensor_intrins import registered
@@ -247,7 +248,7 @@ def _shared(name: str, operand: SharedOperand) -> Any:
 
 def _lhs_fragments(tile: MmaTile, steps: int) -> Any:
     operand = tile.operand("lhs")
-    shape = functions.fragment_shape(operand)
+    shape = fragment_shape(operand)
     buffer = I.Buffer(
         (steps, *shape) if steps > 1 else shape,
         tvm_dtype(operand.dtype),

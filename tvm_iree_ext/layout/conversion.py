@@ -20,15 +20,9 @@ from enum import Enum
 import numpy as np
 
 from tvm_iree_ext.base.errors import LayoutError
+from tvm_iree_ext.layout import ownership
 from tvm_iree_ext.layout.distribute import held_indices
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
-from tvm_iree_ext.layout.ownership import (
-    first_lanes,
-    first_subgroups,
-    replica_groups,
-    representative_lanes,
-    representative_subgroups,
-)
 
 
 class Movement(Enum):
@@ -108,13 +102,13 @@ the lanes of each subgroup can exchange them by shuffles
     want = _registers(result, num_subgroups, subgroup_size, packed)
 
     # Sources: the subgroup itself where it holds the element, and in there the nearest lane.
-    holder = first_subgroups(source, num_subgroups).reshape(-1)[want]
-    own = representative_subgroups(source, num_subgroups)[:, None, None]
+    holder = ownership.first_subgroups(source, num_subgroups).reshape(-1)[want]
+    own = ownership.representative_subgroups(source, num_subgroups)[:, None, None]
     own_id = np.arange(num_subgroups)[:, None, None]
     source_subgroup = np.where(holder == own, own_id, holder)
-    nearest = _nearest_lanes(representative_lanes(source, subgroup_size))
+    nearest = _nearest_lanes(ownership.representative_lanes(source, subgroup_size))
     lane = np.arange(subgroup_size)[:, None]
-    source_lane = nearest[lane, first_lanes(source).reshape(-1)[want]]
+    source_lane = nearest[lane, ownership.first_lanes(source).reshape(-1)[want]]
     source_register = _find(have, source_subgroup, source_lane, want)
 
     masks, registers = None, None
@@ -147,7 +141,7 @@ def _nearest_lanes(representatives: np.ndarray) -> np.ndarray:
     A lane that holds the element itself is its own nearest.  Where replicas differ in address bits
     only, the distance is one mask for all lanes, so a butterfly is found if there is one.
     """
-    groups = replica_groups(representatives)  # [representative, replica]
+    groups = ownership.replica_groups(representatives)  # [representative, replica]
     lanes = np.arange(len(representatives))[:, None]
     nearest = (lanes[:, None] ^ groups).argmin(axis=-1)  # [lane, representative]
     return groups[np.arange(len(groups)), nearest]

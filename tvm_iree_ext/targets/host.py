@@ -6,14 +6,7 @@ from typing import Any
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
-from tvm_iree_ext.runtime.machine import (
-    CPU_FEATURES,
-    is_this_machine,
-    lacking,
-    present,
-    this_machine,
-    why_lacking,
-)
+from tvm_iree_ext.runtime import machine
 
 # Of this a processor's name alone decides: half precision would change which instructions round.
 _BY_NAME = frozenset({"avx512fp16"})
@@ -22,7 +15,7 @@ _BY_NAME = frozenset({"avx512fp16"})
 def vector_extensions(target: Target) -> list[str]:
     """The vector extensions that an LLVM target has, by LLVM's names."""
     features = set(map(str, llvm.llvm_get_cpu_features(target)))
-    return [feature for feature in CPU_FEATURES if feature in features]
+    return [feature for feature in machine.CPU_FEATURES if feature in features]
 
 
 def host() -> Target:
@@ -37,17 +30,17 @@ def host() -> Target:
         "num-cores": len(os.sched_getaffinity(0)),
     }
     named = vector_extensions(Target(data))
-    hidden = [f"-{feature}" for feature in lacking(named)]
-    unnamed = [f"+{feature}" for feature in present() if feature not in {*named, *_BY_NAME}]
+    hidden = [f"-{feature}" for feature in machine.lacking(named)]
+    unnamed = [f"+{feature}" for feature in machine.present() if feature not in {*named, *_BY_NAME}]
     return Target(data | {"mattr": hidden + unnamed} if hidden or unnamed else data)
 
 
 def obstacle(target: Target) -> str:
     """Why kernels for an LLVM target do not run here, for a message; empty when they do."""
     triple = str(target.attrs.get("mtriple", ""))
-    if not is_this_machine(triple):
-        return f"target {triple}: its kernels do not run on this {this_machine()} machine"
-    if missing := lacking(vector_extensions(target)):
+    if not machine.is_this_machine(triple):
+        return f"target {triple}: its kernels do not run on this {machine.this_machine()} machine"
+    if missing := machine.lacking(vector_extensions(target)):
         cpu = target.attrs.get("mcpu")
-        return f"target {cpu}: its kernels use {', '.join(missing)}, {why_lacking(missing)}"
+        return f"target {cpu}: its kernels use {', '.join(missing)}, {machine.why_lacking(missing)}"
     return ""

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from textwrap import dedent
 
+from tvm_iree_ext.vector import patterns
 from tvm_iree_ext.vector.analysis.costs import VectorProcessor, contraction_tile
 from tvm_iree_ext.vector.analysis.op_counts import Counts, carried
 from tvm_iree_ext.vector.ir.core import Operation
@@ -29,24 +30,6 @@ from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import bits
 from tvm_iree_ext.vector.ops.contract import REDUCTION
 from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, is_structured, nest_of
-from tvm_iree_ext.vector.patterns import (
-    RegisterWidths,
-    Tiling,
-    canonicalize,
-    decompose_slices,
-    drop_unit_dims,
-    hoist_transfers,
-    lower_contracts,
-    lower_outer_products,
-    lower_reductions,
-    lower_rows,
-    lower_slices,
-    lower_transfers,
-    lower_transposes,
-    tile,
-    unroll,
-    vectorize,
-)
 from tvm_iree_ext.vector.programs.vector_program import Program
 
 SOURCE = "source"
@@ -133,8 +116,8 @@ _WHY = {
 
 def stages(
     program: Program,
-    target: RegisterWidths | VectorProcessor | None = None,
-    tiling: Tiling | None = None,
+    target: patterns.RegisterWidths | VectorProcessor | None = None,
+    tiling: patterns.Tiling | None = None,
 ) -> Iterator[Stage]:
     """The program after each pattern, in order.
 
@@ -147,19 +130,19 @@ def stages(
     Raises:
         VectorError: where a pattern does not apply, such as to an extent that is not known.
     """
-    if target is None or isinstance(target, RegisterWidths):
-        registers = target or RegisterWidths()
+    if target is None or isinstance(target, patterns.RegisterWidths):
+        registers = target or patterns.RegisterWidths()
     else:
-        registers = RegisterWidths(target.bits, target.memory_bits)
+        registers = patterns.RegisterWidths(target.bits, target.memory_bits)
     tiles = tiling or tiling_of(program, target or registers)
     steps: dict[str, Callable[[Program], Program]] = {
-        "tiled": lambda p: tile(p, tiles),
-        "vectorised": vectorize,
-        "unrolled": lambda p: unroll(p, registers),
-        "unit_dims_dropped": drop_unit_dims,
-        "decomposed": decompose_slices,
-        "hoisted": hoist_transfers,
-        "outer_products": lambda p: canonicalize(lower_contracts(p)),
+        "tiled": lambda p: patterns.tile(p, tiles),
+        "vectorised": patterns.vectorize,
+        "unrolled": lambda p: patterns.unroll(p, registers),
+        "unit_dims_dropped": patterns.drop_unit_dims,
+        "decomposed": patterns.decompose_slices,
+        "hoisted": patterns.hoist_transfers,
+        "outer_products": lambda p: patterns.canonicalize(patterns.lower_contracts(p)),
         "lowered": lower,
     }
     yield Stage(SOURCE, program, _WHY[SOURCE])
@@ -171,15 +154,15 @@ def stages(
 def lower(program: Program) -> Program:
     """What is left of n-D vectors to ops on one register, and no op that has no use."""
     for step in (
-        lower_contracts,
-        lower_outer_products,
-        lower_reductions,
-        lower_transfers,
-        lower_transposes,
-        decompose_slices,
-        lower_rows,
-        lower_slices,
-        canonicalize,
+        patterns.lower_contracts,
+        patterns.lower_outer_products,
+        patterns.lower_reductions,
+        patterns.lower_transfers,
+        patterns.lower_transposes,
+        patterns.decompose_slices,
+        patterns.lower_rows,
+        patterns.lower_slices,
+        patterns.canonicalize,
     ):
         program = step(program)
     return program
@@ -192,7 +175,9 @@ _GROUP, _WINDOW_GROUP = (8, 32), (4, 4, 32)
 _ROWS, _COLUMNS, _STEP = 4, 2, 4
 
 
-def tiling_of(program: Program, target: RegisterWidths | VectorProcessor) -> Tiling:
+def tiling_of(
+    program: Program, target: patterns.RegisterWidths | VectorProcessor
+) -> patterns.Tiling:
     """Tiles for the last result of a program.
 
     For a width of registers they are the article's: some rows of one register each.  For a
@@ -201,7 +186,7 @@ def tiling_of(program: Program, target: RegisterWidths | VectorProcessor) -> Til
     results = [v for v in program.body.terminator.operands if v.op and is_structured(v.op)]
     sums = [op for op in program.walk() if is_structured(op) and REDUCTION in nest_of(op).iterators]
     if not results:
-        return Tiling((), ())
+        return patterns.Tiling((), ())
     result, is_window = results[-1], any(op.name in CONVOLUTIONS for op in sums)
     if not result.rank:
         raise VectorError(
@@ -212,7 +197,7 @@ def tiling_of(program: Program, target: RegisterWidths | VectorProcessor) -> Til
     group = (_WINDOW_GROUP if is_window else _GROUP)[-result.rank :]
     group = (1,) * (result.rank - len(group)) + group
     rows, step = (_COLUMNS, 0) if is_window else (_ROWS, _STEP)
-    if isinstance(target, RegisterWidths):
+    if isinstance(target, patterns.RegisterWidths):
         columns = max(1, target.vector_bits // bits(result.dtype))
     else:
         depth = step or _channels(sums[-1])
@@ -226,7 +211,7 @@ def tiling_of(program: Program, target: RegisterWidths | VectorProcessor) -> Til
     outer = [-(-size // one) * one for size, one in zip(group, thread, strict=True)]
     reduced = {nest_of(op).iterators.count(REDUCTION) for op in sums}
     steps = (1, 1, 0) if is_window else (step,) if reduced == {1} else ()
-    return Tiling(tuple(outer), tuple(thread), steps)
+    return patterns.Tiling(tuple(outer), tuple(thread), steps)
 
 
 def _channels(op: Operation) -> int:

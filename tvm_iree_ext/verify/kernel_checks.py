@@ -21,17 +21,9 @@ from tvm.target import Target
 from tvm_iree_ext.access_checks.cpu_stage_run import first_wrong, run_op
 from tvm_iree_ext.access_checks.gpu_stage_run import first_wrong_on_device
 from tvm_iree_ext.access_checks.guarded_calls import Guard, culprit, guarded_results
+from tvm_iree_ext.base import errors
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.comparison import first_difference
-from tvm_iree_ext.base.errors import (
-    BuildError,
-    CallError,
-    ExtError,
-    OpError,
-    ScheduleError,
-    SimulationError,
-    TargetError,
-)
 from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values
@@ -203,7 +195,9 @@ def check(
         simulate, compiled = True, False
     _check_runs_here(resolved, simulate)
     if guard and resolved.kind.name in DLPACK_DEVICES:
-        raise TargetError(f"{resolved.kind.name} is no CPU target, whose kernels alone are guarded")
+        raise errors.TargetError(
+            f"{resolved.kind.name} is no CPU target, whose kernels alone are guarded"
+        )
     how = target_json(resolved), simulate, compiled, passes, Guard() if guard else None
     tasks = [_Task(case, *how) for case in cases]
     if jobs == 0:
@@ -254,11 +248,11 @@ def check_op(
     """
     entry = ENTRIES.get(op.name)
     if entry is None:
-        raise OpError(f"{op.name}: no reference; there is one for {', '.join(ENTRIES)}")
+        raise errors.OpError(f"{op.name}: no reference; there is one for {', '.join(ENTRIES)}")
     names = [operand.name for operand in op.signature.arguments]
     if wrong := sorted(set(names) ^ set(operands)):
         what = "is missing" if wrong[0] in names else "is not one of its operands"
-        raise CallError(f"{op.name}: {wrong[0]} {what}; they are {', '.join(names)}")
+        raise errors.CallError(f"{op.name}: {wrong[0]} {what}; they are {', '.join(names)}")
     resolved = make_target(target)
     _check_runs_here(resolved, simulate)
 
@@ -273,7 +267,7 @@ def check_op(
 
 def _at_least(least: int, name: str, value: int) -> None:
     if value < least:
-        raise ExtError(f"{name} is {value}; expected at least {least}")
+        raise errors.ExtError(f"{name} is {value}; expected at least {least}")
 
 
 def _compare(entry: OpEntry, op: Op, operands: Values, run: Run) -> str:
@@ -294,7 +288,7 @@ def _result(task: _Task) -> Result:
     def run(op: Op, operands: Values, stage: str = "") -> dict[str, np.ndarray]:
         try:
             choose(op, resolved)
-        except ScheduleError as error:
+        except errors.ScheduleError as error:
             raise NotSupported(str(error)) from None
         if task.simulate:
             done = simulate_op(op, resolved, operands, compiled=task.compiled)
@@ -306,7 +300,7 @@ def _result(task: _Task) -> Result:
     def wrong_after(stage: str = "") -> str:
         try:
             return case.check(functools.partial(run, stage=stage))
-        except (SimulationError, BuildError) as error:
+        except (errors.SimulationError, errors.BuildError) as error:
             return str(error)
 
     try:
@@ -316,7 +310,7 @@ def _result(task: _Task) -> Result:
             wrong = (first_wrong_on_device if task.simulate else first_wrong)(wrong_after)
     except NotSupported as error:
         return Result(case.id, case.op, "unsupported", str(error))
-    except ExtError as error:
+    except errors.ExtError as error:
         return Result(case.id, case.op, "failed", str(error))
     except Exception as error:  # TVM and NumPy raise any kind; the other cases must still run
         what = str(error).strip().partition("\n")[0]
@@ -391,7 +385,7 @@ def _guarded(kernel: Kernel, op: Op, operands: Values, guard: Guard) -> dict[str
         if first is None:
             first = named
         elif entry is not None and (wrong := _difference(entry, op, operands, named, first)):
-            raise ExtError(f"where {where}: {wrong}")
+            raise errors.ExtError(f"where {where}: {wrong}")
     assert first is not None
     return first
 
@@ -400,8 +394,8 @@ def _check_runs_here(target: Target, simulate: bool) -> None:
     kind = target.kind.name
     if kind not in DLPACK_DEVICES:
         if simulate:
-            raise TargetError(f"{kind} is no GPU target, which alone are simulated")
+            raise errors.TargetError(f"{kind} is no GPU target, which alone are simulated")
         if why := obstacle(target):
-            raise TargetError(f"{why}; verify there, or build and export here")
+            raise errors.TargetError(f"{why}; verify there, or build and export here")
     elif not simulate and (why := gpu_obstacle(kind, chip_of(target_json(target)))):
-        raise TargetError(f"{why}; verify there, or simulate here")
+        raise errors.TargetError(f"{why}; verify there, or simulate here")

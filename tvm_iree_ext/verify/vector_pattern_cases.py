@@ -10,18 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.vector import article_programs
+from tvm_iree_ext.vector import article_programs, patterns
 from tvm_iree_ext.vector.analysis.costs import cast_cost
 from tvm_iree_ext.vector.analysis.op_counts import Counts, count
 from tvm_iree_ext.vector.ir.core import Block, Value
 from tvm_iree_ext.vector.ir.vector_types import numpy_type, vector
-from tvm_iree_ext.vector.patterns import (
-    lower_contracts,
-    lower_outer_products,
-    lower_reductions,
-    lower_transposes,
-    unroll,
-)
 from tvm_iree_ext.vector.patterns.places import READS, access_of
 from tvm_iree_ext.vector.programs.builder import program
 from tvm_iree_ext.vector.programs.vector_program import Program
@@ -36,13 +29,13 @@ _EXAMPLES: Mapping[str, Callable[[], Program]] = {
 }
 
 _LOWERINGS: Mapping[str, Callable[[Program], Program]] = {
-    "outerproduct": lower_contracts,
-    "outerproduct then fma": lambda p: lower_outer_products(lower_contracts(p)),
-    "dot": lambda p: lower_contracts(p, "dot"),
-    "one shuffle": lambda p: lower_transposes(p, "shuffle"),
-    "element wise": lambda p: lower_transposes(p, "elementwise"),
-    "inner reduction": lambda p: lower_reductions(p, "inner_reduction"),
-    "inner parallel": lambda p: lower_reductions(p, "inner_parallel"),
+    "outerproduct": patterns.lower_contracts,
+    "outerproduct then fma": lambda p: patterns.lower_outer_products(patterns.lower_contracts(p)),
+    "dot": lambda p: patterns.lower_contracts(p, "dot"),
+    "one shuffle": lambda p: patterns.lower_transposes(p, "shuffle"),
+    "element wise": lambda p: patterns.lower_transposes(p, "elementwise"),
+    "inner reduction": lambda p: patterns.lower_reductions(p, "inner_reduction"),
+    "inner parallel": lambda p: patterns.lower_reductions(p, "inner_parallel"),
 }
 
 
@@ -129,7 +122,7 @@ def _wrong_unrolling(case: Mapping[str, Any]) -> str:
     m, n, k = case["contract_mnk"]
     before = _contract((m, k), (k, n), (m, n))
     native = tuple(case["native_mnk"])
-    after = unroll(before, lambda op: native if op.name == "vector.contract" else None)
+    after = patterns.unroll(before, lambda op: native if op.name == "vector.contract" else None)
     got = len(after.find("vector.contract"))
     if got != case["contracts"]:
         return f"{got} contracts, expected {case['contracts']}"

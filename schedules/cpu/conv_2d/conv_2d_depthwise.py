@@ -19,12 +19,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import (
-    ConvBlock,
-    ConvLoops,
-    Reach,
-    product_dtype,
-)
+from tvm_iree_ext.schedules.cpu.conv_2d import conv_2d_operands
 from tvm_iree_ext.schedules.cpu.products.register_tiles import zeros
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import first_channel
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
@@ -33,12 +28,12 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 _UNROLLED_TAPS = 8
 
 
-class DepthwiseLoops(ConvLoops):
+class DepthwiseLoops(conv_2d_operands.ConvLoops):
     """NHWC with HWCF, groups of one channel."""
 
     def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
         super().__init__(op, config)
-        self.dtype = product_dtype(op)
+        self.dtype = conv_2d_operands.product_dtype(op)
         self.together = config.register_tile["rows"]
 
     def emit(self) -> None:
@@ -47,7 +42,7 @@ class DepthwiseLoops(ConvLoops):
         high = emit.product([self.batch, self.out_rows])
         self.over_tasks(blocks, high, self.out_columns, 1, self.task)
 
-    def task(self, block: ConvBlock) -> None:
+    def task(self, block: conv_2d_operands.ConvBlock) -> None:
         """A vector of filters, a block of pixels."""
         column = block.column
         f = I.Bind(first_channel(block.group, self.op.filters, self.lanes))
@@ -55,7 +50,7 @@ class DepthwiseLoops(ConvLoops):
             n, y = self.line(block.first + line)
             top = I.Bind(i64(y) * self.op.strides[0] - self.op.padding[0][0])
             rows = self.taps_inside(0, top, self.rows)
-            reach = Reach.of(self.op, self.columns, block, self.op.kernel[1])
+            reach = conv_2d_operands.Reach.of(self.op, self.columns, block, self.op.kernel[1])
 
             def windows(x: Expr, count: int) -> None:
                 left = I.Bind((column + x) * self.op.strides[1] - self.op.padding[1][0])

@@ -38,13 +38,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft.fft_lanes import (
-    LanesMemory,
-    LanesTransform,
-    Load,
-    Store,
-    TransformVectors,
-)
+from tvm_iree_ext.schedules.cpu.fft import fft_lanes
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
@@ -73,7 +67,7 @@ class _Column:
     Registers hold the real parts, which go first, and of few points all; the others are in memory.
     """
 
-    def __init__(self, memory: LanesMemory | None) -> None:
+    def __init__(self, memory: fft_lanes.LanesMemory | None) -> None:
         self.memory, self.points = memory, dict[int, Point]()
 
     def load(self, index: Expr) -> Point:
@@ -104,7 +98,7 @@ class FftRow:
         self,
         length: int,
         columns: int,
-        vectors: TransformVectors,
+        vectors: fft_lanes.TransformVectors,
         store_part: PartStore | None = None,
     ) -> None:
         assert length % columns == 0, (length, columns)
@@ -141,10 +135,10 @@ class FftRow:
             return 0
         return 1 << (self.n1 - half - 1).bit_length()
 
-    def step(self, count: int, vectors: TransformVectors) -> LanesTransform:
+    def step(self, count: int, vectors: fft_lanes.TransformVectors) -> fft_lanes.LanesTransform:
         """Transforms of columns, or of rows: of a few points, large codelets go beside stores."""
         few = count <= _FEW_POINTS
-        return LanesTransform(count, vectors, smallest_first=few)
+        return fft_lanes.LanesTransform(count, vectors, smallest_first=few)
 
     def turn_at(self, width: int) -> Callable[[Any], Any]:
         """Turns k1 * j2 at (k1, place) of a table of ``width`` places: of all groups, or of one."""
@@ -186,14 +180,14 @@ class FftRow:
         groups = -(-self.n1 // self.lanes)
         return emit.scratch([2, groups * self.n2 * self.lanes], self.dtype)
 
-    def emit(self, load: Load, store: Store) -> None:
+    def emit(self, load: fft_lanes.Load, store: fft_lanes.Store) -> None:
         """All of a row, with memory of its own; ``load`` and ``store`` take runs of ``lanes``."""
         self.emit_steps(load, store, self.between(), serial)
 
     def emit_steps(
         self,
-        load: Load,
-        store: Store,
+        load: fft_lanes.Load,
+        store: fft_lanes.Store,
         between: Any,
         loop: Callable[[int], Any],
         fetch_inputs: Callable[[Expr], None] | None = None,
@@ -224,7 +218,7 @@ class FftRow:
             with loop(self.n2) as row:
                 self.emit_results(I.Bind(i64(row)), self.store_part, between)
 
-    def column(self) -> LanesMemory | _Column:
+    def column(self) -> fft_lanes.LanesMemory | _Column:
         """Where the results of a group of columns are until they are transposed."""
         if self.order is None or self.columns.count > 1 or self.n1 > self.lanes:
             return self.columns.memory(self.n1)
@@ -233,7 +227,7 @@ class FftRow:
     def emit_columns(
         self,
         group: Expr,
-        load: Load,
+        load: fft_lanes.Load,
         between: Any,
         fetch_results: Callable[[int, Expr], None] | None,
     ) -> None:
@@ -318,9 +312,9 @@ class FftRow:
 
         return load(0), load(1)
 
-    def emit_square(self, first: Expr, load: Load, between: Any) -> None:
+    def emit_square(self, first: Expr, load: fft_lanes.Load, between: Any) -> None:
         """Columns of one group, not yet turned, where their square of Y will be."""
-        square = LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
+        square = fft_lanes.LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
         self.columns.emit(lambda j1: load(j1 * self.n2 + first), square.store)
 
     def emit_transpose(
@@ -328,7 +322,7 @@ class FftRow:
     ) -> None:
         """A square of Y from the columns that are there."""
         first = I.Bind(group * self.lanes)
-        square = LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
+        square = fft_lanes.LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
         places = [i64(k1) for k1 in range(self.lanes)]
         turned = [self.turned(square.load(k1), k1, group) for k1 in places]
         self.store_transposed(turned, first, between, fetch_results)
@@ -348,7 +342,7 @@ class FftRow:
     def emit_rows(
         self,
         group: Expr,
-        store: Store,
+        store: fft_lanes.Store,
         between: Any,
         fetch_inputs: Callable[[Expr], None] | None,
     ) -> None:
@@ -366,9 +360,9 @@ class FftRow:
 
         self.rows.emit(load, lambda k2, v: store(k2 * self.n1 + first, v), found)
 
-    def rows_memory(self, group: Expr, between: Any) -> LanesMemory:
+    def rows_memory(self, group: Expr, between: Any) -> fft_lanes.LanesMemory:
         """Where a group of k1 has its points."""
-        return LanesMemory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
+        return fft_lanes.LanesMemory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
 
     def emit_results(self, k2: Expr, store_part: PartStore, between: Any) -> None:
         """X[k2] from where its rows have left it.

@@ -20,14 +20,8 @@ from tvm_iree_ext.codegen.cpu.non_temporal_stores import PART_BYTES
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.emit import streaming_stores
 from tvm_iree_ext.schedules.cpu.emit.cpu_lines import ColumnTile, column_parts, column_tiles
-from tvm_iree_ext.schedules.cpu.emit.streaming_stores import (
-    begins_parts,
-    fence,
-    next_line,
-    result,
-    stream_run,
-)
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.lines import FlatOperand
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
@@ -38,7 +32,7 @@ _AHEAD_BYTES = 8192
 
 def begin_in_parts(inner: Extent | None, columns: int, dtype: str) -> bool:
     """Whether all rows of tiles of so many columns begin where a vector may go past the caches."""
-    return all(begins_parts(count, dtype) for count in (inner, columns))
+    return all(streaming_stores.begins_parts(count, dtype) for count in (inner, columns))
 
 
 def columns_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
@@ -98,7 +92,7 @@ def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
                 place = start + vector * width + lane
                 last.store(place, value(place))
         at = operands.lines.at(tile.outer, position, tile.first)
-        stream_run(operands.output.buffer, at, last.buffer, 0, tile.columns)
+        streaming_stores.stream_run(operands.output.buffer, at, last.buffer, 0, tile.columns)
 
     _walk(operands, lanes, tile, last, each)
 
@@ -110,12 +104,12 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     one across two lines waits for both.  Else they are those of whole lines that are written.
     """
     lines, outer, source = operands.lines, tile.outer, operands.input.buffer
-    output, target = operands.output.buffer, result(operands.output.buffer, True)
+    output, target = operands.output.buffer, streaming_stores.result(operands.output.buffer, True)
     item = item_bytes(operands.output.dtype)
     per_line = max(emit.LINE_BYTES // item, 1)
     # Lines of the last row are those of the first one that is read, and of others that begin alike.
     origin = I.Bind(lines.at(outer, 0, tile.first))
-    ragged = next_line(source, origin, origin + per_line) - origin
+    ragged = streaming_stores.next_line(source, origin, origin + per_line) - origin
     room = emit.scratch([tile.size + per_line], operands.output.dtype)
     last = FlatOperand(
         I.decl_buffer(
@@ -148,7 +142,7 @@ def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
         # The whole lines of what is read, or of what is written if that cannot go in parts.
         whole, begin = (source, lines.at(outer, read, tile.first)) if in_parts else (output, at)
         begin = I.Bind(begin)
-        head = I.Bind(next_line(whole, begin, begin + i64(tile.columns)) - begin)
+        head = I.Bind(streaming_stores.next_line(whole, begin, begin + i64(tile.columns)) - begin)
         if in_parts:
             head = I.Bind(tirx.floordiv(head, i64(least)) * least)
         for end in (i64(0), i64(tile.columns) - 1):
@@ -201,4 +195,4 @@ def _walk(
     for start, count, width in column_parts(tile.columns, lanes):
         with serial(count) as vector, emit.vector_loop(width) as lane:
             operands.finish(outer, tile.first + start + vector * width + lane)
-    fence()
+    streaming_stores.fence()

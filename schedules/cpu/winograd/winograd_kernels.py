@@ -13,16 +13,10 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.winograd_transforms import winograd_tile
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_image import InputRow, OutputRow
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import WinogradRow, vectors_at_once
-from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
-    ChannelVectors,
-    first_channel,
-    over_channels,
-    store,
-    tasks,
-)
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known
 
 
@@ -35,7 +29,7 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
 
     def put(p: int, q: int, c: Expr, f: Expr, value: Expr, lanes: int) -> None:
         at = emit.flat_index([p, q, c, f], (i, i, channels, filters))
-        store(result, at, value, lanes)
+        winograd_tile.store(result, at, value, lanes)
 
     if op.channels_last:
         # Channels and filters are one run of elements.
@@ -55,23 +49,23 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
             if exact is not None and exact % lanes == 0:
                 blocks, first = exact // lanes + 1, _aligned(result, exact, lanes)
             else:
-                first = partial(first_channel, count=count, lanes=lanes)
-            with tasks(blocks, config) as block:
+                first = partial(winograd_tile.first_channel, count=count, lanes=lanes)
+            with winograd_tile.tasks(blocks, config) as block:
                 every.in_place(i64(0), I.Bind(first(block)), lanes)
 
-        over_channels(count, config.vector_lanes, run)
+        winograd_tile.over_channels(count, config.vector_lanes, run)
         return
     transform = FilterTransform(op, source, channels, filters, put)
     chunk = config.workgroup_tile["channels"]
 
     def chunks(lanes: int, blocks: Index) -> None:
         space = IterationSpace((blocks, emit.ceil_div(channels, chunk)))
-        with tasks(space.count((0, 1)), config) as task:
+        with winograd_tile.tasks(space.count((0, 1)), config) as task:
             at = space.spread(task, (0, 1))
-            first = I.Bind(first_channel(at[0], filters, lanes))
+            first = I.Bind(winograd_tile.first_channel(at[0], filters, lanes))
             transform.transposed(I.Bind(i64(at[1]) * chunk), chunk, first, lanes)
 
-    over_channels(filters, config.vector_lanes, chunks)
+    winograd_tile.over_channels(filters, config.vector_lanes, chunks)
 
 
 def _aligned(result: Any, count: int, lanes: int) -> Callable[[Index], Expr]:
@@ -109,12 +103,12 @@ def emit_images(op: Winograd, config: LoweringConfig) -> None:
         row = made(op, source, result, plane, place, tiles, vectors, fetches=True)
         pieces = emit.ceil_div(blocks, vectors)
         space = IterationSpace((batch, high, emit.ceil_div(wide, tiles), pieces))
-        with tasks(space.count((0, 1, 2, 3)), config) as task:
+        with winograd_tile.tasks(space.count((0, 1, 2, 3)), config) as task:
             at = space.spread(task, (0, 1, 2, 3))
             n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
             first = I.Bind(i64(at[2]) * tiles)
             count = I.Bind(i64(emit.smaller(tiles, i64(wide) - first)))
-            own = ChannelVectors.piece(at[3], vectors, channels, blocks, lanes)
+            own = winograd_tile.ChannelVectors.piece(at[3], vectors, channels, blocks, lanes)
             row.transform(n, h, first, count, own)
 
-    over_channels(channels, config.vector_lanes, run)
+    winograd_tile.over_channels(channels, config.vector_lanes, run)

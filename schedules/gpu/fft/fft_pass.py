@@ -18,15 +18,9 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.emit import Index, i64, known
+from tvm_iree_ext.schedules.gpu.emit import launches
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
-from tvm_iree_ext.schedules.gpu.emit.launches import (
-    WorkgroupShape,
-    for_each,
-    global_memory,
-    wait,
-    workgroup,
-)
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Point, dft
 from tvm_iree_ext.schedules.shared.fft.fft_roots import unit_roots
 from tvm_iree_ext.tir.tir_expressions import Expr
@@ -39,11 +33,11 @@ Store = Callable[[Expr, Expr, Point], None]
 class Roots:
     """``exp(-2 pi i t / order)`` for all t below the order: a table that a kernel fills."""
 
-    def __init__(self, order: int, dtype: str, shape: WorkgroupShape) -> None:
+    def __init__(self, order: int, dtype: str, shape: launches.WorkgroupShape) -> None:
         self.order = order
         names = (f"roots_real_{order}", f"roots_imag_{order}")
-        self._parts = [global_memory(name, i64(order), dtype) for name in names]
-        with for_each(order, shape) as turn:
+        self._parts = [launches.global_memory(name, i64(order), dtype) for name in names]
+        with launches.for_each(order, shape) as turn:
             for part, value in zip(self._parts, unit_roots(turn, order, dtype, 1), strict=True):
                 I.buffer_store(part, value, [turn])
 
@@ -69,14 +63,14 @@ class Pass:
     length: int
     radices: Sequence[int]
     lines: int
-    shape: WorkgroupShape
+    shape: launches.WorkgroupShape
     beside: bool
     dtype: str
 
     def emit(self, count: Index, roots: Roots | None, load: Load, store: Store) -> None:
         """The kernel, for so many lines."""
         tile = self.lines
-        with workgroup(emit.ceil_div(count, tile), self.shape) as (number, lane):
+        with launches.workgroup(emit.ceil_div(count, tile), self.shape) as (number, lane):
             first = I.Bind(wide(number) * tile)
             shared = self._shared_memory(1 if self._is_in_place(count) else 2)
             done = 1
@@ -85,7 +79,7 @@ class Pass:
                 target = None if stage == len(self.radices) - 1 else shared[stage % len(shared)]
                 self._stage(radix, done, (first, count, lane), source, target, roots, load, store)
                 if target is not None:
-                    wait()
+                    launches.wait()
                 done *= radix
 
     def _is_in_place(self, count: Index) -> bool:
@@ -152,7 +146,7 @@ class Pass:
                     begin = I.Bind((j - within) * radix + within)
                     values = dft(registers, points)
                     if source is not None and source is target:
-                        wait()
+                        launches.wait()
                     for c, value in enumerate(values):
                         at = begin + c * done
                         if target is None:

@@ -12,15 +12,7 @@ from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.schedules.gpu.collectives.workgroup_reduce import digits
 from tvm_iree_ext.schedules.gpu.emit.lanes import where, wide
 from tvm_iree_ext.schedules.gpu.emit.launches import workgroups
-from tvm_iree_ext.schedules.gpu.loops.loops_lanes import (
-    At,
-    Runs,
-    is_whole,
-    spread,
-    store_run,
-    stored_places,
-    widest_run,
-)
+from tvm_iree_ext.schedules.gpu.loops import loops_lanes
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest
 from tvm_iree_ext.schedules.shared.loops.loops_point import Cells, NestMemory, NestPoint, noted
 from tvm_iree_ext.schedules.shared.loops.loops_strides import Steps, in_order, merged
@@ -33,13 +25,13 @@ def emit_map(nest: LoopNest, memory: NestMemory, target: Target) -> None:
     """The kernel of a nest without reduction."""
     cells = Cells()
     look = noted(nest, memory, cells)
-    stored = stored_places(nest)
+    stored = loops_lanes.stored_places(nest)
     steps = Steps((*(p for _, p in stored), *(a.position for a in look.accesses)), nest.axes)
     axes = merged(in_order(nest), steps, look.named)
     gone: dict[Any, Any] = {axis.var: i64(0) for axis in nest.axes}
     line = axes[-1] if axes else None
-    run = 1 if line is None else widest_run(stored, look.accesses, line, nest.axes)
-    runs = Runs.of(look, line, nest.axes, run)
+    run = 1 if line is None else loops_lanes.widest_run(stored, look.accesses, line, nest.axes)
+    runs = loops_lanes.Runs.of(look, line, nest.axes, run)
     size = subgroup_size(target)
     layout = NestedLayout(
         subgroup_tile=(_SUBGROUPS,), batch_tile=(1,), outer_tile=(1,),
@@ -51,10 +43,10 @@ def emit_map(nest: LoopNest, memory: NestMemory, target: Target) -> None:
     with workgroups(count, _SUBGROUPS, size, kind) as (number, workgroup):
         (subgroup,), (lane,) = digits(layout, workgroup)
         first = I.Bind(wide(number) * tile + wide(subgroup * size + lane) * run)
-        with where(None if is_whole(total, tile) else first < i64(total)):
+        with where(None if loops_lanes.is_whole(total, tile) else first < i64(total)):
             cells.make(run if runs.places else 1)
             tiles = runs.make()
-            at = {**gone, **spread(first, axes)}
+            at = {**gone, **loops_lanes.spread(first, axes)}
             if tiles:
                 runs.load(memory, tiles, noted(nest, memory, Cells(), at).accesses)
             results: list[list[Any]] = [[] for _ in nest.stores]
@@ -66,14 +58,14 @@ def emit_map(nest: LoopNest, memory: NestMemory, target: Target) -> None:
                     values.append(value)
             for store, values in zip(nest.stores, results, strict=True):
                 position = NestPoint(memory, at, nest, Cells()).place(store)
-                store_run(memory, store.buffer, position, values)
+                loops_lanes.store_run(memory, store.buffer, position, values)
 
 
 def _values(
     nest: LoopNest,
     memory: NestMemory,
     cells: Cells,
-    at: At,
+    at: loops_lanes.At,
     tiles: Mapping[int, Any],
     place: int,
 ) -> list[Any]:

@@ -70,9 +70,7 @@ def test_without_a_driver_the_launcher_says_so(folder, tmp_path):
 
 
 def test_cuda_source_is_exported_where_there_is_no_compiler(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        "tvm_iree_ext.codegen.gpu.device_code.nvrtc_obstacle", lambda: "no NVRTC here"
-    )
+    monkeypatch.setattr("tvm_iree_ext.codegen.gpu.cuda.nvrtc_obstacle", lambda: "no NVRTC here")
     code = compile_device(tile_product("NV_MMA_SYNC_F32_16x8x16_F16"), make_target("cuda:sm_80"))
     folder = export_device(code, tmp_path / "tile")
     manifest = json.loads((folder / "manifest.json").read_text())

@@ -8,12 +8,8 @@ from tvm import DataType, ir, s_tir, tirx
 from tvm.s_tir.pipeline import default_s_tir_pipeline
 from tvm.tirx import compilation_pipeline
 
+from tvm_iree_ext.codegen.cpu import lane_fallbacks
 from tvm_iree_ext.codegen.cpu.argument_guard import guard_calls
-from tvm_iree_ext.codegen.cpu.lane_fallbacks import (
-    bind_words,
-    broadcast_words,
-    compare_words_for_nan,
-)
 from tvm_iree_ext.codegen.cpu.non_temporal_stores import define_streams
 from tvm_iree_ext.codegen.cpu.prefetch_levels import choose_caches
 from tvm_iree_ext.codegen.flattening import flatten_buffers
@@ -90,10 +86,10 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
         tirx.transform.BF16ComputeLegalize(),
         tirx.transform.NarrowDataType(32),
         s_tir.transform.LoopPartition(),
-        compare_words_for_nan,
+        lane_fallbacks.compare_words_for_nan,
         tirx.transform.VectorizeLoop(True),
-        broadcast_words,
-        bind_words,
+        lane_fallbacks.broadcast_words,
+        lane_fallbacks.bind_words,
         reuse_storage,
         tirx.transform.UnrollLoop(),
         tirx.transform.StmtSimplify(),
@@ -116,7 +112,7 @@ def _cpu_pipeline() -> tuple[Any, Callable[[], Any], Callable[[], Any]]:
     def finalize() -> Any:
         ours = [
             lower_vector_math,
-            bind_words,  # what functions take several times was bound meanwhile
+            lane_fallbacks.bind_words,  # what functions take several times was bound meanwhile
             keep_local_buffers_on_stack,
             define_streams,
             choose_caches,

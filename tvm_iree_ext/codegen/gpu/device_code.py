@@ -16,14 +16,7 @@ from tvm import DataType, ir, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.errors import BuildError, TargetError
-from tvm_iree_ext.codegen.gpu.cuda import (
-    assemble,
-    compile_ptx,
-    disassemble,
-    find_tool,
-    kernel_reports,
-    nvrtc_obstacle,
-)
+from tvm_iree_ext.codegen.gpu import cuda
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.instruction_counts import KernelInstructions, count_instructions
 from tvm_iree_ext.codegen.gpu.launch_contract import KernelReport, check_launches
@@ -163,14 +156,14 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
         )
     )
     code = functools.partial(DeviceCode, target, hosts, module, source)
-    if obstacle := nvrtc_obstacle():
+    if obstacle := cuda.nvrtc_obstacle():
         return code(None, None, None, launches, {}, missing=f"PTX and cubin: {obstacle}")
-    ptx = compile_ptx(source, chip.name)
-    if find_tool("ptxas") is None:
+    ptx = cuda.compile_ptx(source, chip.name)
+    if cuda.find_tool("ptxas") is None:
         return code(ptx, None, None, launches, {}, missing="cubin: no ptxas")
-    assembled = assemble(ptx, chip.name)
-    reports = kernel_reports(ptx, assembled.usage)
-    sass = disassemble(assembled.cubin) if find_tool("nvdisasm") else None
+    assembled = cuda.assemble(ptx, chip.name)
+    reports = cuda.kernel_reports(ptx, assembled.usage)
+    sass = cuda.disassemble(assembled.cubin) if cuda.find_tool("nvdisasm") else None
     usage = {name: _of_nvidia(figures) for name, figures in assembled.usage.items()}
     resources = _resources(target, launches, usage)
     missing = "" if sass else "SASS: no nvdisasm"
@@ -181,8 +174,8 @@ def device_tools(target: Target) -> list[str]:
     """Which of the tools that are not always there :func:`compile_device` finds."""
     if target.kind.name == "rocm":
         return []
-    found = [] if nvrtc_obstacle() else ["nvrtc"]
-    return found + [tool for tool in ("ptxas", "nvdisasm") if find_tool(tool)]
+    found = [] if cuda.nvrtc_obstacle() else ["nvrtc"]
+    return found + [tool for tool in ("ptxas", "nvdisasm") if cuda.find_tool(tool)]
 
 
 def _check_shared_memory(module: ir.IRModule, target: Target) -> None:

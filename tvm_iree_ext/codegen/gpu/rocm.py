@@ -21,12 +21,7 @@ from tvm.target import codegen as llvm
 from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import BuildError, TargetError
 from tvm_iree_ext.codegen.gpu.launch_contract import Argument, KernelReport
-from tvm_iree_ext.codegen.gpu.passes.amd_lanes import (
-    compile_ir,
-    exceeds_default,
-    whole_waves,
-    with_lanes,
-)
+from tvm_iree_ext.codegen.gpu.passes import amd_lanes
 from tvm_iree_ext.codegen.gpu.passes.amd_memory import memory_definitions
 from tvm_iree_ext.codegen.linker import find_lld
 from tvm_iree_ext.intrin.amd import bfloat_definitions, kinds_called
@@ -96,10 +91,10 @@ def compile_rocm(mod: tvm.IRModule, target: Target, lanes: Mapping[str, int]) ->
         raise BuildError(f"LLVM refused the kernel for {target.attrs['mcpu']}: {error}") from error
     text = str(made.inspect_source("llvm"))
     check_addresses(text)
-    if exceeds_default(lanes):
-        code, assembly = compile_ir(with_lanes(text, lanes, {}), target)
-        if waves := whole_waves(_usage(assembly), lanes, target):
-            code, assembly = compile_ir(with_lanes(text, lanes, waves), target)
+    if amd_lanes.exceeds_default(lanes):
+        code, assembly = amd_lanes.compile_ir(amd_lanes.with_lanes(text, lanes, {}), target)
+        if waves := amd_lanes.whole_waves(_usage(assembly), lanes, target):
+            code, assembly = amd_lanes.compile_ir(amd_lanes.with_lanes(text, lanes, waves), target)
         _link(bytearray(code))
     else:
         assembly = str(made.inspect_source("asm"))

@@ -14,15 +14,9 @@ from tvm import tirx
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, AnyTensor, Value, plain
+from tvm_iree_ext.mlir.importing import relax_types
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape
 from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
-from tvm_iree_ext.mlir.importing.relax_types import (
-    BROADCAST,
-    ELEMENTWISE,
-    FUSABLE,
-    INJECTIVE,
-    REDUCTION,
-)
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.scalar_regions import affine
@@ -229,10 +223,10 @@ def _pattern(loops: Loops, gathers: bool) -> int:
     """TVM's pattern of the kernel."""
     if loops.reduced:
         contracts = len(loops.inputs) > 1
-        return FUSABLE if contracts else REDUCTION
+        return relax_types.FUSABLE if contracts else relax_types.REDUCTION
     out = loops.output_maps[0]
     if gathers or not is_projection(out):
-        return INJECTIVE
+        return relax_types.INJECTIVE
     order = [result.value for result in out.results]
     plain_maps = [
         one
@@ -240,12 +234,12 @@ def _pattern(loops: Loops, gathers: bool) -> int:
         if not isinstance(value, SCALARS)
     ]
     if all(one.results == out.results for one in plain_maps):
-        return ELEMENTWISE
+        return relax_types.ELEMENTWISE
     if all(is_projection(one) for one in plain_maps):
         places = [[order.index(r.value) for r in one.results] for one in plain_maps]
         if all(place == sorted(place) for place in places):
-            return BROADCAST
-    return INJECTIVE
+            return relax_types.BROADCAST
+    return relax_types.INJECTIVE
 
 
 def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:

@@ -10,14 +10,7 @@ from tvm import tirx
 
 from tvm_iree_ext.mlir.base.elements import Element, Expr, integer
 from tvm_iree_ext.mlir.reading import form
-from tvm_iree_ext.mlir.scalars.arith import (
-    Context,
-    Handler,
-    as_signed,
-    as_unsigned,
-    kind_of,
-    narrowed,
-)
+from tvm_iree_ext.mlir.scalars import arith
 from tvm_iree_ext.ops.base.regions import maximum, minimum
 from tvm_iree_ext.tir.tir_expressions import bits
 
@@ -125,27 +118,27 @@ def _compared(predicate: int, a: Expr, b: Expr) -> Expr:
     return tirx.Or(ordered_forms[predicate - 7](), unordered)
 
 
-def _cmpf(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _cmpf(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
     return _compared(int(op.attributes["predicate"]), *operands)
 
 
-def _rounding(compute: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
-        return context.rounded(compute(*operands), kind_of(op.results[0]))
+def _rounding(compute: Any) -> arith.Handler:
+    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+        return context.rounded(compute(*operands), arith.kind_of(op.results[0]))
 
     return handler
 
 
-def _exact(compute: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _exact(compute: Any) -> arith.Handler:
+    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
         return compute(*operands)
 
     return handler
 
 
-def _resized(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _resized(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
     (value,) = operands
-    kind = kind_of(op.results[0])
+    kind = arith.kind_of(op.results[0])
     return context.rounded(_cast(value, kind.held), kind)
 
 
@@ -153,10 +146,10 @@ def _cast(value: Expr, dtype: str) -> Expr:
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 
-def _from_integer(read: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-        kind = kind_of(op.results[0])
-        source = kind_of(op.operands[0])
+def _from_integer(read: Any) -> arith.Handler:
+    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+        kind = arith.kind_of(op.results[0])
+        source = arith.kind_of(op.operands[0])
         whole = read(operands[0], source)
         if kind.bits < 32 and source.bits > 16:
             # Rounded once: float64 holds 53 bits, and what is beyond is beyond f16's, or even.
@@ -188,12 +181,12 @@ def to_integer(value: Expr, kind: Element, *, signed: bool) -> Expr:
         integer(high, word),
         tirx.Select(tirx.isnan(value), integer(0, word), integer(low, word)),
     )
-    return narrowed(tirx.Select(inside, plain, beyond), kind)
+    return arith.narrowed(tirx.Select(inside, plain, beyond), kind)
 
 
-def _to_integer(signed: bool) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-        return to_integer(operands[0], kind_of(op.results[0]), signed=signed)
+def _to_integer(signed: bool) -> arith.Handler:
+    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+        return to_integer(operands[0], arith.kind_of(op.results[0]), signed=signed)
 
     return handler
 
@@ -203,7 +196,7 @@ def pattern_of(value: Expr, kind: Element) -> Expr:
     if kind.kind == "bool":
         return tirx.Cast("uint8", value)
     if kind.is_integer:
-        return as_unsigned(value, kind)
+        return arith.as_unsigned(value, kind)
     if kind.bits == 8:
         return kind.stored(value)
     if isinstance(value, tirx.FloatImm) or kind.bits == 16:
@@ -214,22 +207,22 @@ def pattern_of(value: Expr, kind: Element) -> Expr:
 def from_pattern(pattern: Expr, kind: Element) -> Expr:
     """A number from its bits."""
     if kind.is_integer:
-        return narrowed(pattern, kind)
+        return arith.narrowed(pattern, kind)
     if kind.bits == 8:
         return kind.loaded(pattern)
     return kind.loaded(tirx.reinterpret(kind.storage[0], pattern))
 
 
-def _bitcast(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-    source, target = kind_of(op.operands[0]), kind_of(op.results[0])
+def _bitcast(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+    source, target = arith.kind_of(op.operands[0]), arith.kind_of(op.results[0])
     if source.is_integer and target.is_integer:
-        return narrowed(as_signed(operands[0], source), target)
+        return arith.narrowed(arith.as_signed(operands[0], source), target)
     if source.bits >= 32 and source.is_float and not isinstance(operands[0], tirx.FloatImm):
         return tirx.reinterpret(target.held, operands[0])
     return from_pattern(pattern_of(operands[0], source), target)
 
 
-FLOATS: dict[str, Handler] = {
+FLOATS: dict[str, arith.Handler] = {
     "arith.addf": _rounding(lambda a, b: a + b),
     "arith.subf": _rounding(lambda a, b: a - b),
     "arith.mulf": _rounding(product),
@@ -244,8 +237,8 @@ FLOATS: dict[str, Handler] = {
     "arith.extf": _resized,
     "arith.truncf": _resized,
     "arith.convertf": _resized,
-    "arith.sitofp": _from_integer(as_signed),
-    "arith.uitofp": _from_integer(as_unsigned),
+    "arith.sitofp": _from_integer(arith.as_signed),
+    "arith.uitofp": _from_integer(arith.as_unsigned),
     "arith.fptosi": _to_integer(True),
     "arith.fptoui": _to_integer(False),
     "arith.bitcast": _bitcast,

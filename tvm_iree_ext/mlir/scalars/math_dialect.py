@@ -8,28 +8,19 @@ from tvm import tirx
 from tvm_iree_ext.mlir.base.elements import Expr, integer
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.reading import form
-from tvm_iree_ext.mlir.scalars.arith import (
-    Context,
-    Handler,
-    as_signed,
-    as_unsigned,
-    kind_of,
-    known,
-    narrowed,
-    wrapping,
-)
+from tvm_iree_ext.mlir.scalars import arith
 from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
 
 
-def _rounding(compute: Callable[..., Expr]) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
-        return context.rounded(compute(*operands), kind_of(op.results[0]))
+def _rounding(compute: Callable[..., Expr]) -> arith.Handler:
+    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+        return context.rounded(compute(*operands), arith.kind_of(op.results[0]))
 
     return handler
 
 
-def _exact(compute: Callable[..., Expr]) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _exact(compute: Callable[..., Expr]) -> arith.Handler:
+    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
         return compute(*operands)
 
     return handler
@@ -68,23 +59,23 @@ def _tanh(a: Expr) -> Expr:
     return tirx.Select(tirx.abs(a) < number(0.01, a), a * series, tirx.tanh(a))
 
 
-def _ipowi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-    kind = kind_of(op.results[0])
+def _ipowi(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+    kind = arith.kind_of(op.results[0])
     base, power = operands
-    exponent = known(power)
+    exponent = arith.known(power)
     if exponent is None or not 0 <= exponent <= 64:
         # Squares of squares, each used twice, would be an expression of 2^31 nodes.
         raise Unsupported("with an exponent that is no constant from 0 to 64; math.fpowi takes any")
     found = integer(1, kind.held)
     for _ in range(exponent):
-        found = wrapping(context, "mul", found, base, kind)
+        found = arith.wrapping(context, "mul", found, base, kind)
     return found
 
 
-def _fpowi(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _fpowi(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
     base, power = operands
-    exponent = known(power)
-    kind = kind_of(op.results[0])
+    exponent = arith.known(power)
+    kind = arith.kind_of(op.results[0])
     if exponent is not None and abs(exponent) <= 16:
         found = number(1.0, base)
         for _ in range(abs(exponent)):
@@ -93,13 +84,13 @@ def _fpowi(context: Context, op: form.Operation, operands: list[Any]) -> Any:
     return context.rounded(tirx.pow(base, tirx.Cast(str(base.ty.dtype), power)), kind)
 
 
-def _counting(count: Callable[[Expr, int], Expr]) -> Handler:
+def _counting(count: Callable[[Expr, int], Expr]) -> arith.Handler:
     """A count of bits, of an integer as unsigned in 64 bits."""
 
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-        kind = kind_of(op.results[0])
-        wide = tirx.Cast("uint64", as_unsigned(operands[0], kind))
-        return narrowed(count(wide, kind.bits), kind)
+    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+        kind = arith.kind_of(op.results[0])
+        wide = tirx.Cast("uint64", arith.as_unsigned(operands[0], kind))
+        return arith.narrowed(count(wide, kind.bits), kind)
 
     return handler
 
@@ -130,12 +121,12 @@ def _trailing(value: Expr, width: int) -> Expr:
     return _ones(below, width)
 
 
-def _absi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
-    kind = kind_of(op.results[0])
-    value = as_signed(operands[0], kind)
+def _absi(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+    kind = arith.kind_of(op.results[0])
+    value = arith.as_signed(operands[0], kind)
     zero = integer(0, str(value.ty.dtype))
-    minus = wrapping(context, "sub", zero, value, kind) if kind.kind != "bool" else value
-    return narrowed(tirx.Select(value < zero, minus, value), kind)
+    minus = arith.wrapping(context, "sub", zero, value, kind) if kind.kind != "bool" else value
+    return arith.narrowed(tirx.Select(value < zero, minus, value), kind)
 
 
 def _clampf(value: Expr, low: Expr, high: Expr) -> Expr:
@@ -163,12 +154,12 @@ def _isnormal(a: Expr) -> Expr:
     return tirx.And(size >= smallest, size < number(float("inf"), a))
 
 
-def _sincos(context: Context, op: form.Operation, operands: list[Any]) -> Any:
-    kind = kind_of(op.results[0])
+def _sincos(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+    kind = arith.kind_of(op.results[0])
     return [context.rounded(compute(operands[0]), kind) for compute in (tirx.sin, tirx.cos)]
 
 
-MATH: dict[str, Handler] = {
+MATH: dict[str, arith.Handler] = {
     "math.absf": _exact(tirx.abs),
     "math.absi": _absi,
     "math.acos": _rounding(tirx.acos),

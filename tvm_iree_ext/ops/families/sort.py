@@ -25,13 +25,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature
-from tvm_iree_ext.ops.base.comparators import (
-    PlainOrder,
-    as_seen,
-    comparator,
-    goes_before,
-    plain_order,
-)
+from tvm_iree_ext.ops.base import comparators
 from tvm_iree_ext.ops.base.op import Op, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.parameters import Parameters
@@ -67,9 +61,9 @@ class Sort(Op):
         return {"dimension": self.dimension, "region": self.region.text}
 
     @cached_property
-    def order(self) -> PlainOrder | None:
+    def order(self) -> comparators.PlainOrder | None:
         """The plain comparison that the region is, or None."""
-        return plain_order(self.region)
+        return comparators.plain_order(self.region)
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
         """None: comparisons and moves are not counted."""
@@ -110,7 +104,7 @@ def sort(
     shape = named(agree(_NAME, types)["operand0"])
     dimension = check_dimension(_NAME, dimension, len(shape))
     kinds = tuple(kind.dtype for kind in types.values())
-    return Sort(_NAME, shape, kinds, dimension, comparator(_NAME, region, kinds))
+    return Sort(_NAME, shape, kinds, dimension, comparators.comparator(_NAME, region, kinds))
 
 
 @canonical.register
@@ -159,9 +153,9 @@ def _exchange(
     """Swap two neighbours unless they are in order."""
 
     def seen(at: list[ir.Expr]) -> list[ir.Expr]:
-        return [as_seen(buffer[tuple(at)]) for buffer in results]
+        return [comparators.as_seen(buffer[tuple(at)]) for buffer in results]
 
-    with I.If(goes_before(op.region, seen(left), seen(right))), I.Then():
+    with I.If(comparators.goes_before(op.region, seen(left), seen(right))), I.Then():
         for buffer, kept in zip(results, spare, strict=True):
             I.buffer_store(kept, buffer[tuple(left)], [0])
             I.buffer_store(buffer, buffer[tuple(right)], left)

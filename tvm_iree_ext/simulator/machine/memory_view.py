@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.simulator.base.findings import (
-    BOUNDS,
-    DISAGREEMENT,
-    MISALIGNED,
-    UNINITIALISED,
-    some,
-)
+from tvm_iree_ext.simulator.base import findings
 from tvm_iree_ext.simulator.base.lane_values import Origin, Poison, Value, parts
 from tvm_iree_ext.simulator.base.simulated_memory import GLOBAL, SimulatedMemory
 from tvm_iree_ext.simulator.base.traffic import Pattern
@@ -163,7 +157,7 @@ class MemoryView:
         same = np.nonzero((places == element) & ~wrong)
         other = int(active[same[-1][0]])
         state.found(
-            DISAGREEMENT,
+            findings.DISAGREEMENT,
             statement,
             (lane, other),
             f"lane {lane} stores {number[at]} and lane {other} stores {kept[at]} into element"
@@ -189,7 +183,7 @@ class MemoryView:
         if not self.memory.complete and not self.valid_at(places[active], 1).all():
             first = int(places[active][int(np.argmin(self.valid_at(places[active], 1)))])
             state.found(
-                UNINITIALISED,
+                findings.UNINITIALISED,
                 statement,
                 active[:1],
                 f"element {first} of {self.name} is updated atomically and was never written",
@@ -244,10 +238,10 @@ class MemoryView:
         span = f"elements {element}..{element + count - 1}" if count > 1 else f"element {element}"
         if lanes.size:
             state.found(
-                BOUNDS,
+                findings.BOUNDS,
                 statement,
                 lanes,
-                f"{some(lanes)}: {span} of {self.name}, which has {self.size}",
+                f"{findings.some(lanes)}: {span} of {self.name}, which has {self.size}",
                 self.name,
                 element,
             )
@@ -260,11 +254,11 @@ class MemoryView:
         if natural > 1 and (at % natural).any():
             lanes = np.flatnonzero(at % natural)
             state.found(
-                MISALIGNED,
+                findings.MISALIGNED,
                 statement,
                 lanes,
-                f"{some(lanes)}: {width} bytes from element {int(at[lanes[0]])} of {self.name},"
-                f" which is not a multiple of {natural} elements",
+                f"{findings.some(lanes)}: {width} bytes from element {int(at[lanes[0]])} of"
+                f" {self.name}, which is not a multiple of {natural} elements",
                 self.name,
                 int(at[lanes[0]]),
             )

@@ -5,22 +5,17 @@ import numpy as np
 from tvm_iree_ext.simulator.base.findings import RACE, UNWAITED
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
-from tvm_iree_ext.simulator.races.touches import (
-    ATOMIC,
-    READ,
-    SUBGROUP_SYNC,
-    WRITE,
-    conflicts,
-    units_and_lanes,
-)
+from tvm_iree_ext.simulator.races import touches
 
 _NONE, _ATOMICALLY, _SEVERAL = -1, -2, -3  # instead of the number of a workgroup
-_ACTIONS = {READ: "read", WRITE: "written", ATOMIC: "updated"}
+_ACTIONS = {touches.READ: "read", touches.WRITE: "written", touches.ATOMIC: "updated"}
 
 
 def report_races(state: WorkgroupState, memory: SimulatedMemory) -> None:
     """Races among the lanes of a workgroup."""
-    for conflict in conflicts(memory.touches or [], memory.units, state.lanes, state.subgroup_size):
+    for conflict in touches.conflicts(
+        memory.touches or [], memory.units, state.lanes, state.subgroup_size
+    ):
         earlier, later = conflict.earlier, conflict.later
         one, two = conflict.earlier_lane, conflict.later_lane
         where = f"byte {conflict.unit * memory.unit} of {memory.name}"
@@ -55,13 +50,13 @@ def report_races_between_workgroups(state: WorkgroupState, memory: SimulatedMemo
     if writer is None or reader is None:
         return
     for touch in memory.touches or []:
-        if touch.kind == SUBGROUP_SYNC:
+        if touch.kind == touches.SUBGROUP_SYNC:
             continue
-        unit, lane = units_and_lanes(touch, state.lanes)
+        unit, lane = touches.units_and_lanes(touch, state.lanes)
         other = (writer[unit] != _NONE) & (writer[unit] != state.number)
-        if touch.kind == ATOMIC:
+        if touch.kind == touches.ATOMIC:
             other &= writer[unit] != _ATOMICALLY
-        if touch.kind != READ:
+        if touch.kind != touches.READ:
             other |= (reader[unit] != _NONE) & (reader[unit] != state.number)
         if other.any():
             at = int(np.argmax(other))
@@ -75,8 +70,8 @@ def report_races_between_workgroups(state: WorkgroupState, memory: SimulatedMemo
                 memory.name,
                 int(unit[at]),
             )
-        if touch.kind == READ:
+        if touch.kind == touches.READ:
             mine = (reader[unit] == _NONE) | (reader[unit] == state.number)
             reader[unit] = np.where(mine, state.number, _SEVERAL)
         else:
-            writer[unit] = _ATOMICALLY if touch.kind == ATOMIC else state.number
+            writer[unit] = _ATOMICALLY if touch.kind == touches.ATOMIC else state.number

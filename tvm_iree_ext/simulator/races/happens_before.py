@@ -15,14 +15,7 @@ from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.simulator.base.findings import RACE, UNWAITED
 from tvm_iree_ext.simulator.base.simulated_memory import SimulatedMemory
 from tvm_iree_ext.simulator.base.workgroup_state import WorkgroupState
-from tvm_iree_ext.simulator.races.touches import (
-    ATOMIC,
-    ENDED,
-    READ,
-    UNDER_WAY,
-    Touch,
-    units_and_lanes,
-)
+from tvm_iree_ext.simulator.races import touches
 
 _BARRIERS = 64
 _NOBODY = -1
@@ -98,25 +91,25 @@ class OrderedLog:
     def __bool__(self) -> bool:
         return False  # nothing is left to look at when a barrier comes
 
-    def append(self, touch: Touch) -> None:
+    def append(self, touch: touches.Touch) -> None:
         """An access by lanes."""
-        unit, lane = units_and_lanes(touch, self._state.lanes)
+        unit, lane = touches.units_and_lanes(touch, self._state.lanes)
         unit = np.broadcast_to(unit, lane.shape)
         subgroup = lane // self._state.subgroup_size
         for one in np.unique(subgroup):
             here = unit[subgroup == one]
             first = int(lane[subgroup == one][0])
-            if touch.kind == READ:
+            if touch.kind == touches.READ:
                 self._check_writer(here, one, first, touch)
                 self.read[one, here] = self._order.clocks[one, one]
                 self.read_at[here] = touch.statement
-            elif touch.phase == ENDED:
+            elif touch.phase == touches.ENDED:
                 party, clock = self._order.arriving or (one, self._order.clocks[one, one])
                 self.writer[here], self.written[here] = party, clock
             else:
                 self._check_writer(here, one, first, touch)
                 self._check_readers(here, one, first, touch.statement)
-                clock = _NEVER if touch.phase == UNDER_WAY else self._order.clocks[one, one]
+                clock = _NEVER if touch.phase == touches.UNDER_WAY else self._order.clocks[one, one]
                 self._wrote(here, one, clock, touch.statement)
 
     def clear(self) -> None:
@@ -127,7 +120,7 @@ class OrderedLog:
     ) -> None:
         """The four subgroups from ``subgroup`` on read for ``wgmma``, until ``clock`` is waited."""
         lane = subgroup * self._state.subgroup_size
-        touch = Touch(READ, statement, units, 1, None)
+        touch = touches.Touch(touches.READ, statement, units, 1, None)
         for one in range(subgroup, subgroup + _WARPGROUP):
             self._check_writer(units, one, lane, touch)
         self.read[self._order.subgroups + subgroup // _WARPGROUP, units] = clock
@@ -138,7 +131,7 @@ class OrderedLog:
     ) -> None:
         """A copy that a lane starts writes, until the party's ``clock`` is waited for."""
         subgroup = lane // self._state.subgroup_size
-        touch = Touch(ATOMIC, statement, units, 1, None)
+        touch = touches.Touch(touches.ATOMIC, statement, units, 1, None)
         self._check_writer(units, subgroup, lane, touch)
         self._check_readers(units, subgroup, lane, statement)
         self._wrote(units, party, clock, statement)
@@ -148,7 +141,9 @@ class OrderedLog:
         self.statement[units] = statement
         self.read[:, units] = 0
 
-    def _check_writer(self, units: np.ndarray, subgroup: int, lane: int, touch: Touch) -> None:
+    def _check_writer(
+        self, units: np.ndarray, subgroup: int, lane: int, touch: touches.Touch
+    ) -> None:
         writer, when = self.writer[units], self.written[units]
         known = self._order.clocks[subgroup]
         wrong = (writer != _NOBODY) & (when > known[np.maximum(writer, 0)])
@@ -157,7 +152,7 @@ class OrderedLog:
         at = int(np.argmax(wrong))
         unit = int(units[at])
         copied = writer[at] >= self._order.readers or when[at] == _NEVER
-        action = "read" if touch.kind == READ else "written"
+        action = "read" if touch.kind == touches.READ else "written"
         earlier = (
             "a copy into it is under way, which its subgroup did not wait for"
             if copied

@@ -18,6 +18,7 @@ from tvm_iree_ext.simulator.base.workgroup_state import NOBODY
 from tvm_iree_ext.simulator.machine.value_functions import NAMES
 from tvm_iree_ext.simulator.translation import (
     lane_calls,
+    lookahead,
     matrix_calls,
     mbarrier_calls,
     memory_calls,
@@ -30,12 +31,6 @@ from tvm_iree_ext.simulator.translation.lane_expressions import (
     dtype_of,
     lanes_of,
     operator_name,
-)
-from tvm_iree_ext.simulator.translation.lookahead import (
-    base_of,
-    look_ahead,
-    may_leave,
-    wait_for_each_other,
 )
 from tvm_iree_ext.simulator.translation.python_source import Code, PythonEmitter
 
@@ -133,7 +128,7 @@ class _Statements:
         self.parameters: list[KernelParameter] = []
         self.masks = ["m_0"]  # those that a lane leaves when it returns, the outermost first
         self.loops: list[tuple[str, int]] = []  # mask of a loop, and where its own masks start
-        self.uses = look_ahead(function.body)
+        self.uses = lookahead.look_ahead(function.body)
 
     def translation(self) -> Translation:
         line = self.emitter.line
@@ -313,7 +308,7 @@ class _Statements:
 
     def _DeclBuffer(self, node: Any) -> None:
         buffer, dtype = node.buffer, str(node.buffer.dtype)
-        base = base_of(node.data) if node.data is not None else None
+        base = lookahead.base_of(node.data) if node.data is not None else None
         elem_offset = getattr(buffer, "elem_offset", None)
         if isinstance(elem_offset, tirx.IntImm) and int(elem_offset) != 0:
             raise SimulationError(f"buffer {buffer.name}: the simulator takes no element offsets")
@@ -372,7 +367,7 @@ class _Statements:
         if node.else_case is not None:
             other = self.emitter.name("m")
             self.emitter.line(f"{other} = rt.without({outer}, {inner})")
-            if wait_for_each_other(node.then_case, node.else_case):
+            if lookahead.wait_for_each_other(node.then_case, node.else_case):
                 self._strands([(inner, node.then_case), (other, node.else_case)])
                 return
         self._branch(inner, node.then_case)
@@ -383,7 +378,7 @@ class _Statements:
         """Sides that may wait for one another: functions that run by turns."""
         names = []
         for mask, body in sides:
-            if may_leave(body):
+            if lookahead.may_leave(body):
                 raise SimulationError("the simulator takes no return where lanes wait for others")
             names.append((self.emitter.name("side"), mask))
             self._branch(mask, body, f"def {names[-1][0]}():")
@@ -412,7 +407,7 @@ class _Statements:
         counter = self.emitter.name(str(node.loop_var.name))
         outer, statement = self.values.mask, self.values.statement
         same = low.uniform and extent.uniform
-        if same and not may_leave(node.body):
+        if same and not lookahead.may_leave(node.body):
             self.emitter.open()
             self._bind_counter(node.loop_var, counter, low)
             self._visit(node.body)

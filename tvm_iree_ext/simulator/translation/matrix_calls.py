@@ -13,17 +13,9 @@ from tvm_iree_ext.simulator.machine.matrix_instructions import (
     matrix_instruction,
 )
 from tvm_iree_ext.simulator.machine.sparse_instructions import sparse_instruction, sparse_kinds
+from tvm_iree_ext.simulator.translation import value_calls
 from tvm_iree_ext.simulator.translation.lane_expressions import Expressions, dtype_of, lanes_of
 from tvm_iree_ext.simulator.translation.python_source import Code
-from tvm_iree_ext.simulator.translation.value_calls import (
-    NOTHING,
-    ZERO,
-    handles,
-    intrinsic,
-    pointer,
-    retyped,
-    tokens_of,
-)
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, MmaOperand
 from tvm_iree_ext.targets.mma.mma_table import mma_table
 
@@ -41,9 +33,9 @@ def operand_values(tr: Expressions, nodes: list[Any]) -> str:
     return f"[{', '.join(texts)}]"
 
 
-@handles("ptx.mma*")
+@value_calls.handles("ptx.mma*")
 def _mma(tr: Expressions, node: Any) -> Code:
-    operands, tokens = tokens_of(node)
+    operands, tokens = value_calls.tokens_of(node)
     instruction = ".".join(["mma", *tokens])
     kinds = kinds_of_ptx(instruction)
     if not kinds:
@@ -58,7 +50,7 @@ def _mma(tr: Expressions, node: Any) -> Code:
     texts = (operand_values(tr, a), operand_values(tr, b), operand_values(tr, c))
     result = _execute(tr, mma, texts, "None")
     _scatter(tr, targets, result)
-    return NOTHING
+    return value_calls.NOTHING
 
 
 def _execute(tr: Expressions, mma: Mma, operands: tuple[str, str, str], scales: str) -> str:
@@ -78,13 +70,13 @@ def _scatter(tr: Expressions, targets: list[Any], result: str) -> None:
         tr.store_at(binding, index, word, count, dtype)
 
 
-@handles("ptx.ldmatrix")
+@value_calls.handles("ptx.ldmatrix")
 def _ldmatrix(tr: Expressions, node: Any) -> Code:
-    operands, tokens = tokens_of(node)
+    operands, tokens = value_calls.tokens_of(node)
     *targets, address = operands
     if "m8n8" not in tokens or "b16" not in tokens:
         raise SimulationError(f"the simulator knows ldmatrix of 8x8 16-bit elements, not {node}")
-    at = retyped(tr, pointer(tr, address), "uint16", ZERO)
+    at = value_calls.retyped(tr, value_calls.pointer(tr, address), "uint16", value_calls.ZERO)
     function = tr.emitter.object(("ldmatrix",), ldmatrix, "ldmatrix")
     transposed = "trans" in tokens
     words = tr.emitter.here(
@@ -99,10 +91,10 @@ def _ldmatrix(tr: Expressions, node: Any) -> Code:
             f"bits({words.text}[{number}], {tr.dtype(element_type(dtype_of(target)))})", False
         )
         tr.store_at(binding, index, word, count, dtype_of(target))
-    return NOTHING
+    return value_calls.NOTHING
 
 
-@intrinsic("amdgcn.mfma.*", "amdgcn.wmma.*")
+@value_calls.intrinsic("amdgcn.mfma.*", "amdgcn.wmma.*")
 def _llvm_mma(tr: Expressions, node: Any) -> Code:
     name = str(llvm.llvm_get_intrinsic_name(int(node.args[0].value)))
     arguments = list(node.args[1:])
@@ -110,7 +102,7 @@ def _llvm_mma(tr: Expressions, node: Any) -> Code:
     return _amd(tr, node, arguments, kinds, name)
 
 
-@handles("matrix function")
+@value_calls.handles("matrix function")
 def _function(tr: Expressions, node: Any) -> Code:
     name = str(node.args[0].value).removeprefix("tvm_iree_ext_")
     kinds = [mma for mma in mma_table().values() if mma.name.lower() == name]
@@ -119,7 +111,7 @@ def _function(tr: Expressions, node: Any) -> Code:
     return _amd(tr, node, list(node.args[1:]), kinds, name)
 
 
-@intrinsic("amdgcn.smfmac.*")
+@value_calls.intrinsic("amdgcn.smfmac.*")
 def _smfmac(tr: Expressions, node: Any) -> Code:
     return _sparse(
         tr, node, sparse_kinds(str(llvm.llvm_get_intrinsic_name(int(node.args[0].value))))

@@ -12,14 +12,8 @@ from tvm_iree_ext.vector.emit.products import extend
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ir.vector_types import FLOATS
+from tvm_iree_ext.vector.ops import structured
 from tvm_iree_ext.vector.ops.contract import REDUCTION
-from tvm_iree_ext.vector.ops.structured import (
-    CONVOLUTIONS,
-    NAMED,
-    StructuredNest,
-    extent_of,
-    nest_of,
-)
 from tvm_iree_ext.vector.ops.tensors import sizes_of
 
 
@@ -101,7 +95,7 @@ def fill(emitter: Emitter, op: Operation) -> None:
     emitter[op.result] = place
 
 
-@emits(*NAMED, *CONVOLUTIONS)
+@emits(*structured.NAMED, *structured.CONVOLUTIONS)
 def multiply_accumulate(emitter: Emitter, op: Operation) -> None:
     """``out += ext(lhs) * ext(rhs)``, the last parallel dim innermost."""
     lhs, rhs = (emitter.place(op.operand(name)) for name in ("lhs", "rhs"))
@@ -114,7 +108,7 @@ def multiply_accumulate(emitter: Emitter, op: Operation) -> None:
         product = compute(f"arith.mul{suffix}", dtype, a, b)
         return [compute(f"arith.add{suffix}", dtype, out, product)]
 
-    _run(nest_of(op), [lhs, rhs], [place], body)
+    _run(structured.nest_of(op), [lhs, rhs], [place], body)
     emitter[op.result] = place
 
 
@@ -134,19 +128,19 @@ def generic(emitter: Emitter, op: Operation) -> None:
                 emitter.bind(argument, element)
         return [emitter.scalar(value) for value in emitter.block(op.body)]
 
-    _run(nest_of(op), ins, outs, body)
+    _run(structured.nest_of(op), ins, outs, body)
     for result, place in zip(op.results, outs, strict=True):
         emitter[result] = place
 
 
 def _run(
-    nest: StructuredNest,
+    nest: structured.StructuredNest,
     ins: Sequence[BufferBox],
     outs: Sequence[BufferBox],
     body: Callable[..., list[Expr]],
 ) -> None:
     """The loops of a nest: parallel dims, then reductions, and the last parallel dim innermost."""
-    sizes: list[Index] = extent_of(nest, [place.shape for place in (*ins, *outs)])
+    sizes: list[Index] = structured.extent_of(nest, [place.shape for place in (*ins, *outs)])
     order = [d for d, it in enumerate(nest.iterators) if it != REDUCTION]
     reduced = [d for d, it in enumerate(nest.iterators) if it == REDUCTION]
     if order:

@@ -5,45 +5,34 @@ the program: constants are folded by the step that follows.
 """
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.patterns.cleanup import (
-    drop_dead,
-    drop_unchanged_carries,
-    lift_invariant_scalars,
-    share_equal,
-)
-from tvm_iree_ext.vector.patterns.folding import (
-    fold_branches,
-    fold_constants,
-    fold_extents,
-    fold_extracts,
-    fold_inserts,
-    fold_positions,
-    fold_shapes,
-    fold_single_trips,
-    fold_slices,
-)
+from tvm_iree_ext.vector.patterns import cleanup, folding
 from tvm_iree_ext.vector.patterns.forwarding import drop_overwritten, forward_stores
 from tvm_iree_ext.vector.patterns.places import difference
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again, apply
 from tvm_iree_ext.vector.programs.builder import Builder
 from tvm_iree_ext.vector.programs.vector_program import Program
 
-FOLDS: tuple[Pattern, ...] = (fold_slices, fold_inserts, fold_extracts, fold_shapes)
+FOLDS: tuple[Pattern, ...] = (
+    folding.fold_slices,
+    folding.fold_inserts,
+    folding.fold_extracts,
+    folding.fold_shapes,
+)
 """Of slices, extracts and shapes: where pieces that were cut meet those that were put together."""
 
 
 _POSITIONS = (
-    fold_positions,
-    fold_extents,
-    fold_single_trips,
-    fold_branches,
-    lift_invariant_scalars,
+    folding.fold_positions,
+    folding.fold_extents,
+    folding.fold_single_trips,
+    folding.fold_branches,
+    cleanup.lift_invariant_scalars,
 )
 
 
 def clean(program: Program) -> None:
     """Positions folded and out of loops, equal ops shared, dead ones dropped: in place."""
-    while apply(program, *_POSITIONS) or share_equal(program) or drop_dead(program):
+    while apply(program, *_POSITIONS) or cleanup.share_equal(program) or cleanup.drop_dead(program):
         pass
 
 
@@ -60,11 +49,11 @@ def canonicalize(program: Program) -> Program:
     settle(
         changed,
         *FOLDS,
-        fold_constants,
+        folding.fold_constants,
         *fold_slices_into_transfers(),
         forward_stores,
         drop_overwritten,
-        drop_unchanged_carries,
+        cleanup.drop_unchanged_carries,
     )
     changed.verify()
     return changed

@@ -22,16 +22,9 @@ func @axpy(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> (z: tensor<4x8xf32>) {
 
 from typing import Any
 
+from tvm_iree_ext.vector.ir import vector_types
 from tvm_iree_ext.vector.ir.core import Block, Value
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
-from tvm_iree_ext.vector.ir.vector_types import (
-    BufferType,
-    MemoryType,
-    ScalarType,
-    Type,
-    VectorType,
-    scalar,
-)
 from tvm_iree_ext.vector.ops.contract import ContractionOps
 from tvm_iree_ext.vector.ops.control import ControlOps
 from tvm_iree_ext.vector.ops.elementwise import ElementwiseOps
@@ -82,21 +75,23 @@ class ProgramBuilder(Builder):
         if kind is None and self._program is None:
             self.returns()
 
-    def argument(self, name: str, type: Type | str) -> Value:
+    def argument(self, name: str, type: vector_types.Type | str) -> Value:
         """An input.  Of a buffer that is written, the new content is a result of the same name."""
         return self._add(name, type, INPUT)
 
-    def output(self, name: str, type: BufferType) -> Value:
+    def output(self, name: str, type: vector_types.BufferType) -> Value:
         """A buffer that the program fills: its content is undefined before, and a result."""
-        if not isinstance(type, BufferType):
+        if not isinstance(type, vector_types.BufferType):
             raise VectorError("E_NOT_A_BUFFER", f"output {name} is {type}; expected a buffer")
         return self._add(name, type, OUTPUT)
 
-    def _add(self, name: str, type: Type | str, role: str) -> Value:
+    def _add(self, name: str, type: vector_types.Type | str, role: str) -> Value:
         if not name.isidentifier() or name in [one.hint for one in self.entry.arguments]:
             raise VectorError("E_STRUCTURE", f"argument {name!r}: expected a new identifier")
-        type = scalar(type) if isinstance(type, str) else type
-        if not isinstance(type, ScalarType | VectorType | MemoryType):
+        type = vector_types.scalar(type) if isinstance(type, str) else type
+        if not isinstance(
+            type, vector_types.ScalarType | vector_types.VectorType | vector_types.MemoryType
+        ):
             raise VectorError(
                 "E_STRUCTURE", f"argument {name!r} is {type!r}; expected a type, as vector.vector"
             )

@@ -28,12 +28,7 @@ from typing import Any
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
-from tvm_iree_ext.ops.base.comparators import (
-    PlainOrder,
-    comparator,
-    plain_order,
-    strict_companion,
-)
+from tvm_iree_ext.ops.base import comparators
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
@@ -80,7 +75,7 @@ class Topk(Op):
     @cached_property
     def ranks(self) -> Region:
         """Whether ``arg0`` goes before ``arg1``, ties false both ways: what a candidate wins by."""
-        return strict_companion(self.name, self.region)
+        return comparators.strict_companion(self.name, self.region)
 
     @cached_property
     def signature(self) -> Signature:
@@ -102,9 +97,9 @@ class Topk(Op):
         return {"dimension": self.dimension, "region": self.region.text}
 
     @cached_property
-    def order(self) -> PlainOrder | None:
+    def order(self) -> comparators.PlainOrder | None:
         """The plain comparison by which a candidate wins, or None."""
-        return plain_order(self.ranks)
+        return comparators.plain_order(self.ranks)
 
     @property
     def candidates(self) -> Extent:
@@ -163,7 +158,7 @@ def topk(
     held = ("int32",) if indices is not None else INDEX_DTYPES
     where = as_tensor(_NAME, "output_indices", output_indices, "int32", held, least=0)
     types = settle(_NAME, inputs, {"output_values": best, "output_indices": where}, dimension)
-    return Topk(_NAME, types, dimension, comparator(_NAME, region, [kind]))
+    return Topk(_NAME, types, dimension, comparators.comparator(_NAME, region, [kind]))
 
 
 def check_values(
