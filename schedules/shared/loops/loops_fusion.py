@@ -5,6 +5,7 @@ would repeat what is costly.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tvm_ffi
@@ -29,6 +30,7 @@ from tvm_iree_ext.schedules.shared.loops.loops_point import (
 )
 
 _LARGEST_TREE = 2000  # loads that an element computed where it is used may take
+_LARGEST_INDEX = 64  # loads of one in an index, where nothing is held: passes take far more of them
 _LONGEST_CHAIN = 24  # of producers in one another; Python's stack holds some more
 
 
@@ -42,7 +44,7 @@ def emit_nests(
     producers = producers_of(form.nests, form.buffers)
     producers = {b: p for b, p in producers.items() if _is_worth(p, b, form.nests)}
     shared = read_often(form.nests)
-    producers = _in_links(producers, shared)
+    producers = _in_links(_outside_of_indices(producers, form.nests), shared)
     memory = NestMemory(producers=producers, shared=shared)
     for nest in form.nests:
         memory.shared.update(nest.cells)
@@ -76,6 +78,62 @@ def _declared(parameter: ir.Var) -> Any:
     return I.buffer(list(parameter.ty.shape), dtype, align=item_bytes(dtype))
 
 
+def _outside_of_indices(
+    producers: dict[ir.Var, Producer], nests: Sequence[LoopNest]
+) -> dict[ir.Var, Producer]:
+    """The producers but those by which indices with loads become large: each is written out."""
+    kept = dict(producers)
+    loads: dict[ir.Var, int] = {}  # of an element, all written out
+    copies: dict[ir.Var, int] = {}  # of the index that an element is read by, all written out
+
+    def size(value: Any, leaves: Callable[[Any], list[ir.Var]]) -> int:
+        """Of the leaves, such as loads; those in an index count as often as it is written."""
+        count = sum(loads.get(leaf, 1) for leaf in leaves(value))
+
+        def repeat(load: ir.TensorLoad) -> None:
+            nonlocal count
+            again = copies.get(load.source, 1) - 1
+            if again:
+                inside = (loads.get(leaf, 1) for index in load.indices for leaf in leaves(index))
+                count += again * sum(inside)
+
+        tvm_ffi.structural_walk(value, (ir.TensorLoad, repeat))
+        return count
+
+    def keep(load: ir.TensorLoad) -> None:
+        inside = [leaf for index in load.indices for leaf in loads_of(index)]
+        written = copies.get(load.source, 1) * sum(loads.get(leaf, 1) for leaf in inside)
+        if written > _LARGEST_INDEX:
+            for buffer in {load.source, *inside}:
+                kept.pop(buffer, None)
+                loads[buffer] = copies[buffer] = 1
+
+    for nest in nests:
+        for value in nest.values():
+            tvm_ffi.structural_walk(value, (ir.TensorLoad, keep))
+        for cell, value in nest.cells.items():
+            loads[cell] = size(value, loads_of)
+        for store in nest.stores:
+            if store.buffer in kept:
+                axes = [axis.var for axis in nest.axes]
+                variables = [v for v in store.indices if isinstance(v, ir.Var) and v in axes]
+                used = (size(store.value, partial(_uses_of, variable=v)) for v in variables)
+                loads[store.buffer] = size(store.value, loads_of)
+                copies[store.buffer] = max(used, default=1)
+    return kept
+
+
+def _uses_of(value: Any, variable: ir.Var) -> list[ir.Var]:
+    found: list[ir.Var] = []
+
+    def look(var: ir.Var) -> None:
+        if var.same_as(variable):
+            found.append(var)
+
+    tvm_ffi.structural_walk(value, (ir.Var, look))
+    return found
+
+
 def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir.Var, Producer]:
     """The producers but those at which chains are cut: each value is computed inside the next.
 
@@ -91,7 +149,7 @@ def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir
             cells[cell] = sum(cells.get(s, whole.get(s, 1)) for s in loads_of(value))
         held = [s for value in producer.nest.values() for s in loads_of(value) if s not in cells]
         is_repeated = any(
-            has_guard(value) or _has_loads_in_indices(value) for value in producer.nest.values()
+            has_guard(value) or _loads_in_indices(value) for value in producer.nest.values()
         )
         everything = sum(cells.get(s, whole.get(s, 1)) for s in loads_of(producer.store.value))
         size = sum(1 if s in shared else sizes.get(s, 1) for s in held)
@@ -102,7 +160,7 @@ def _in_links(producers: dict[ir.Var, Producer], shared: set[ir.Var]) -> dict[ir
     return kept
 
 
-def _has_loads_in_indices(value: Any) -> bool:
+def _loads_in_indices(value: Any) -> list[ir.Var]:
     found: list[ir.Var] = []
 
     def look(load: ir.TensorLoad) -> None:
@@ -110,7 +168,7 @@ def _has_loads_in_indices(value: Any) -> bool:
             found.extend(loads_of(index))
 
     tvm_ffi.structural_walk(value, (ir.TensorLoad, look))
-    return bool(found)
+    return found
 
 
 def _is_worth(producer: Producer, buffer: ir.Var, nests: Sequence[LoopNest]) -> bool:
