@@ -3,8 +3,11 @@
 import doctest
 
 import pytest
+from tvm.target import Target, codegen
 
 from tvm_iree_ext.base.errors import TargetError
+from tvm_iree_ext.codegen.gpu.device_code import device_tools
+from tvm_iree_ext.inspection.inspected_kernel import inspect_kernel
 from tvm_iree_ext.targets import gpu
 from tvm_iree_ext.targets.gpu import chip_names, gpu_chip, gpu_chips, occupancy
 from tvm_iree_ext.targets.names import make_target
@@ -30,6 +33,25 @@ def test_variants_have_the_limits_of_their_chip():
     assert (plain.name, accelerated.name) == ("sm_90", "sm_90a")
     assert plain.shared_memory_bytes == accelerated.shared_memory_bytes == 232448
     assert {"sm_90a", "gfx942", "gfx1200"} <= set(chip_names())
+
+
+@pytest.mark.parametrize("name", chip_names("rocm"))
+def test_comparisons_hold_constants_where_llvm_says_so(name):
+    target = Target({"kind": "llvm", "mtriple": "amdgcn-amd-amdhsa-hcc", "mcpu": name})
+    by_llvm = codegen.llvm_cpu_has_features("vop3-literal", target)
+    assert gpu_chip(name).compares_with_constants == bool(by_llvm)
+
+
+@pytest.mark.skipif(
+    not {"ptxas", "nvdisasm"} <= set(device_tools(make_target("cuda:sm_90"))),
+    reason="no ptxas, nvdisasm",
+)
+@pytest.mark.parametrize("name", ["sm_89", "sm_90", "sm_100", "sm_120"])
+def test_matrix_instructions_are_made_of_conversions_where_ptxas_does_so(name):
+    kind = "NV_MMA_SYNC_F32_16x8x32_F8E4M3FN"
+    assembly = inspect_kernel(f"mma:{kind}", f"cuda:{name}").assembly
+    assert assembly is not None
+    assert ("HMMA" in assembly) == ("f8e4m3fn" in gpu_chip(name).mma_by_conversion)
 
 
 def test_unknown_chips_are_refused():

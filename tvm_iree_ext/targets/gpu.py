@@ -49,6 +49,10 @@ class GpuChip:
         max_registers: 32-bit registers that one lane can address.
         register_file: 32-bit registers per lane of a scheduler, for all its resident subgroups;
             they are given in granules.  AMD's RDNA: for subgroups of 32; 64 halve it.
+        compares_with_constants: whether a comparison whose result is a bit of each lane can hold a
+            constant of 32 bits; else that takes a scalar register.
+        mma_by_conversion: types of which a subgroup's matrix instruction is made, by the compiler,
+            of conversions to 16 bits, and of an instruction for these.
         async_copy_bits: widths of copies from global to shared memory past the registers, by kind.
         parts: the first is what ``peak_tflops`` and the like speak of where none is named.
     """
@@ -71,6 +75,8 @@ class GpuChip:
     register_granule: int
     subgroups_per_simd: int
     workgroups_per_core: int
+    compares_with_constants: bool
+    mma_by_conversion: tuple[str, ...]
     async_copy_bits: Mapping[str, tuple[int, ...]]
     parts: tuple[GpuPart, ...]
 

@@ -34,7 +34,7 @@ from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_products import product_dtypes
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
-from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds, mma_table
+from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
 WARPGROUP_ALGORITHM = "warpgroups"
 WARPGROUP = 128  # lanes
@@ -170,7 +170,7 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
         ScheduleError: for what the op, the chip or the instructions cannot have, saying why.
     """
     where = f"gpu.attention by {config.mma_kind}"
-    chip, arch = gpu_chip(target), str(target.attrs.get("arch", ""))
+    chip = gpu_chip(target)
     if (reason := _obstacle(op)) is not None:
         raise ScheduleError(f"{where}: {reason}")
     dtype = op.types["query"].dtype
@@ -178,15 +178,15 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
     depth, columns = (-(-op.count(role) // BOX_COLUMNS) * BOX_COLUMNS for role in ("k1", "n"))
     kinds = {
         kind.n: kind
-        for kind in mma_table().values()
-        if kind.kind == "warpgroup" and kind.on(arch) and kind.c == "f32"
-        if tvm_dtype(kind.a) == dtype
+        for kind in mma_kinds(target, ("warpgroup",))
+        if kind.c == "f32" and tvm_dtype(kind.a) == dtype
     }
     columns = next((n for n in sorted(kinds) if n >= columns and n % BOX_COLUMNS == 0), columns)
     consumers = config.subgroups["m"] // SUBGROUPS
     held = keys // 2 + keys // 4 + columns // 2
     reasons = {
-        f"{arch} has no warpgroup instruction of {keys} and of {columns} columns for {dtype}": (
+        f"{chip.name} has no warpgroup instruction of {keys} and of {columns} columns"
+        f" for {dtype}": (
             not {keys, columns} <= set(kinds)
         ),
         f"{rows} rows are not 64 for each of 1 or 2 warpgroups": (
@@ -223,15 +223,15 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
 
 def chosen_warpgroups(op: Attention, target: Target) -> LoweringConfig | None:
     """The config by warpgroups; None where the chip has none, or the other kernel is better."""
-    arch = str(target.attrs.get("arch", ""))
-    if not any(kind.on(arch) for kind in mma_kinds(target, ("warpgroup",))) or _obstacle(op):
+    kinds = mma_kinds(target, ("warpgroup",))
+    if not kinds or _obstacle(op):
         return None
     rows = op.extents[op.dims["m"][-1]]
     if not isinstance(rows, str) and rows < _FEW_ROWS:
         return None
     for consumers in (2, 1) if isinstance(rows, str) or rows > _FEW_ROWS else (1,):
         for keys in _KEYS:
-            for kind in mma_kinds(target, ("warpgroup",)):
+            for kind in kinds:
                 config = LoweringConfig(
                     algorithm=WARPGROUP_ALGORITHM,
                     workgroup_tile={"m": 64 * consumers, "n": op.count("n")},

@@ -40,8 +40,7 @@ def chosen_warpgroups(
     Copies by lanes gain nothing over that rule; few tiles leave cores idle, among which it splits
     K; and few rows leave most of an instruction without use.
     """
-    arch = str(target.attrs.get("arch", ""))
-    if not any(kind.on(arch) for kind in mma_kinds(target, ("warpgroup",))):
+    if not mma_kinds(target, ("warpgroup",)):
         return None
     if not all(map(matrices.row_by_row, SIDES)):
         return None

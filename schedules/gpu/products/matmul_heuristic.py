@@ -15,7 +15,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
-from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, subgroup_size
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.fma_kinds import FMA_TYPES, fma_kind, fma_lanes, fma_name
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
@@ -203,7 +203,7 @@ class _Search:
         """
         best: tuple[tuple[bool, bool], MatmulPlan] | None = None
         refused: ScheduleError | None = None
-        forms = _forms(self.shape, self.mma, config)
+        forms = _forms(self.shape, self.chip, self.mma, config)
         depths = (self.k_tiles, -(-self.k_tiles // 2))
         for form, stages, depth in product(forms, (3, 2, 1), depths):
             chosen = replace(form, k_tiles=depth, stages=stages, column_major=self.column_major)
@@ -248,7 +248,7 @@ class _Search:
         return cost_us(self.typical, self.chip, tiling, (widths[0], widths[1]))
 
 
-def _forms(shape: MatmulShape, mma: Mma, config: MatmulConfig) -> list[MatmulConfig]:
+def _forms(shape: MatmulShape, chip: GpuChip, mma: Mma, config: MatmulConfig) -> list[MatmulConfig]:
     """A tile of a workgroup in other hands, the best first.
 
     With so few rows that a subgroup has them all, nobody else multiplies what it reads of rhs: on
@@ -259,7 +259,8 @@ def _forms(shape: MatmulShape, mma: Mma, config: MatmulConfig) -> list[MatmulCon
     run = _ACCESS_BITS // dtype_bits(mma.b)
     whole = shape.rhs_order[-1] == 0 or shape.row("rhs") % run == 0
     converted = any(map(shape.converts, SIDES))
-    if rows > _FEW_ROWS or mma.vendor != "amd" or mma.kind == "fma" or converted or not whole:
+    past_registers = "cp.async" in chip.async_copy_bits
+    if rows > _FEW_ROWS or past_registers or mma.kind == "fma" or converted or not whole:
         return [config]
     assert mma.lhs is not None
     assert mma.rhs is not None

@@ -25,8 +25,7 @@ _ADDRESS = 2  # registers of an address in rows whose length is known at call ti
 _SCALAR_REGISTERS = {"rocm": 100}
 _MORE_SCALARS = 20  # for extents that are known at call time, or for steps that are shared
 _SHARED = 3  # as many for a row where steps are shared: its number in each tile is kept, and sums
-_CONDITION = 3  # for one of a row: its limit, which gfx9 has in no instruction, and its lanes
-_WITHOUT_FP8_SYNC = ("sm_90", "sm_100")  # only warpgroups, or tensor memory, multiply 8-bit floats
+_CONDITION = 3  # for one of a row: its limit, where no comparison has it, and its lanes
 
 
 @dataclass(frozen=True)
@@ -119,11 +118,11 @@ class MatmulRegisters:
         return found + _MORE_SCALARS * unknown
 
     def _ends_in_tile(self, side: str) -> bool:
-        """Whether K ends inside a tile whose rows are along it: on gfx9 each has its own limit."""
+        """Whether K ends inside a tile whose rows are along it, and each keeps its own limit."""
         plan, k = self.plan, self.plan.shape.k
         along_k = getattr(plan.mma, side).dims.index("K")
         ends = k is not None and k % plan.tile[2] > 0 and plan.shape.order(side)[0] == along_k
-        return ends and plan.chip.name.startswith("gfx9")
+        return ends and not plan.chip.compares_with_constants
 
     def _row_address(self, side: str, rows: int) -> int:
         """Registers for that of one row of a tile: one where rows beyond the last are the last."""
@@ -156,5 +155,4 @@ class MatmulRegisters:
     @property
     def _by_conversion(self) -> bool:
         """Whether ``ptxas`` makes halves of 8-bit floats first, which take twice the registers."""
-        plan = self.plan
-        return plan.chip.name.rstrip("a") in _WITHOUT_FP8_SYNC and plan.mma.a.startswith("f8")
+        return self.plan.mma.a in self.plan.chip.mma_by_conversion

@@ -191,8 +191,8 @@ def plan_warpgroup_matmul(
     kind = config.mma_kind
     chip, mma = gpu_chip(target), mma_kind(kind)
     where = f"matmul by {kind}"
-    if mma.kind != "warpgroup" or not mma.on(str(target.attrs["arch"])):
-        raise ScheduleError(f"{where}: {target.attrs['arch']} has no such warpgroup instruction")
+    if mma.kind != "warpgroup" or not mma.on(chip.name):
+        raise ScheduleError(f"{where}: {chip.name} has no such warpgroup instruction")
     dtypes = tuple(tvm_dtype(dtype) for dtype in (mma.a, mma.b, mma.c))
     if dtypes != (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype):
         raise ScheduleError(f"{where}: its types are {', '.join(dtypes)}")
@@ -279,7 +279,7 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
     wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
     if not kinds:
         raise ScheduleError(
-            f"matmul: {target.attrs['arch']} has no warpgroup instruction for"
+            f"matmul: {chip.name} has no warpgroup instruction for"
             f" {wanted[0]} * {wanted[1]} in {wanted[2]}"
         )
     cores = chip.parts[0].cores if chip.parts else 1
@@ -303,11 +303,11 @@ def warpgroup_config(shape: MatmulShape, target: Target) -> WarpgroupConfig:
 
 def warpgroup_kinds(shape: MatmulShape, target: Target) -> list[Mma]:
     """The instructions of a chip's warpgroups for a product's types, but for narrow ones."""
-    wanted = (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
+    chip, wanted = gpu_chip(target), (shape.lhs_dtype, shape.rhs_dtype, shape.result_dtype)
     return [
         mma
         for mma in mma_table().values()
-        if mma.kind == "warpgroup" and mma.on(str(target.attrs.get("arch", "")))
+        if mma.kind == "warpgroup" and mma.on(chip.name)
         if mma.n >= min(_NARROW, shape.n or _NARROW)
         if tuple(map(tvm_dtype, (mma.a, mma.b, mma.c))) == wanted
     ]
