@@ -344,3 +344,13 @@ def test_tests_mirror_the_tree(modules, root):
     package = {folder.removeprefix(f"{PACKAGE}/") for folder in folders - {PACKAGE}}
     assert tested - package - {".", "docs", "scripts"} == set()
     assert package - tested == set()
+
+
+def test_a_public_class_name_stands_for_one_class(modules):
+    """A reader who searches for a name meets one class."""
+    places: dict[str, list[str]] = {}
+    for path in modules.values():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

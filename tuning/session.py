@@ -190,7 +190,7 @@ def tune(
     ]
     session = Session(tuners, named, limit_s, seed)
     with _ended_by_signals(session), (measurer or _here(target, seed))() as measuring:
-        _Run(session, measuring, update, turns=1 if static else session.turns.rounds).all()
+        _SessionRun(session, measuring, update, turns=1 if static else session.turns.rounds).all()
     session.end = time.perf_counter()
     session.phase = "done"
     update(session)
@@ -213,7 +213,7 @@ def _here(target: TargetLike, seed: int) -> Callable[[], AbstractContextManager[
     return lambda: Measurer(target, workers=tvm_runtime.available_processors(), seed=seed)
 
 
-class _Run:
+class _SessionRun:
     """One run of a session with its measurer."""
 
     def __init__(

@@ -5,20 +5,20 @@ from tvm.target import Target
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
-from tvm_iree_ext.vector import Program
+from tvm_iree_ext.vector import VectorProgram
 
 
 class CpuVectorProgram(CpuRule):
     """A program on an LLVM CPU target: vectors in registers, tiles on the thread pool."""
 
     name = "cpu.vector_program"
-    lowers = Program
+    lowers = VectorProgram
 
-    def heuristic(self, op: Program, target: Target) -> LoweringConfig:
+    def heuristic(self, op: VectorProgram, target: Target) -> LoweringConfig:
         """Nothing to choose."""
         return LoweringConfig()
 
-    def lower(self, op: Program, target: Target, config: LoweringConfig) -> ir.IRModule:
+    def lower(self, op: VectorProgram, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
 
         Raises:

@@ -1,7 +1,7 @@
 """fuzz texts and fuzz programs, as a user types them."""
 
 from tvm_iree_ext.random_programs.trials import campaign
-from tvm_iree_ext.random_programs.trials.task import Outcome, Recipe
+from tvm_iree_ext.random_programs.trials.task import Recipe, TrialOutcome
 
 
 def test_texts_are_tried_and_shown(command, root):
@@ -18,8 +18,8 @@ def test_programs_are_tried_and_counted(command, monkeypatch, tmp_path):
 
     def result(setting, recipes, **options):
         seen.append((setting, recipes, options))
-        yield campaign.Result(setting, recipes[0], "right")
-        yield campaign.Result(
+        yield campaign.CampaignResult(setting, recipes[0], "right")
+        yield campaign.CampaignResult(
             setting, recipes[1], "refused", "no rule of 7", "refused: no rule of N"
         )
 
@@ -38,7 +38,9 @@ def test_programs_are_tried_and_counted(command, monkeypatch, tmp_path):
 
 def test_what_is_wrong_is_printed_and_fails(command, monkeypatch):
     def result(setting, recipes, **options):
-        yield campaign.Result(setting, recipes[0], "wrong", "result 0 is 1", script="# a script")
+        yield campaign.CampaignResult(
+            setting, recipes[0], "wrong", "result 0 is 1", script="# a script"
+        )
 
     monkeypatch.setattr("tvm_iree_ext.random_programs.run", result)
     done = command("fuzz", "programs", "--types", "int8")
@@ -54,7 +56,9 @@ def test_what_is_not_there_is_refused(command):
 
 def test_outcomes_have_a_cause_without_their_numbers():
     first, second = (
-        Outcome("foreign", f"ValueError: {n} of 'x'\nCheck failed: {n} == 0x{n}f at /a/{n}.cc:{n}")
+        TrialOutcome(
+            "foreign", f"ValueError: {n} of 'x'\nCheck failed: {n} == 0x{n}f at /a/{n}.cc:{n}"
+        )
         for n in (3, 12)
     )
     assert first.cause == second.cause == "foreign: Check failed: N == N at N"

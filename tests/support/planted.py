@@ -5,14 +5,14 @@ import time
 
 from tvm_iree_ext.random_programs.drawing.generate import random_web
 from tvm_iree_ext.random_programs.drawing.vocabulary import TABLE
-from tvm_iree_ext.random_programs.trials.task import Outcome, Recipe
+from tvm_iree_ext.random_programs.trials.task import Recipe, TrialOutcome
 
 
 def crash(task):
     """What has a reverse ends the process."""
     if "reverse" in web(task).ops():
         os.abort()
-    return Outcome("right", "", web(task))
+    return TrialOutcome("right", "", web(task))
 
 
 def hang(task):

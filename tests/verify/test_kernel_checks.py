@@ -16,7 +16,7 @@ from tvm_iree_ext.schedules import dispatch
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.targets.names import make_target
 from tvm_iree_ext.verify import kernel_checks
-from tvm_iree_ext.verify.kernel_checks import Report, Result
+from tvm_iree_ext.verify.kernel_checks import CheckReport, CheckResult
 from tvm_iree_ext.verify.spec_examples import ExampleCase
 
 ATTENTION = "iree_linalg_ext.attention"
@@ -92,7 +92,7 @@ def test_an_op_of_the_users_is_compared_with_its_reference(plant):
     q, k, v = rng.standard_normal((3, 1, 2, 5, 8), dtype="float32")
     op = ops.attention(q, k, v, causal=True)
     operands = {"query": q, "key": k, "value": v}
-    assert kernel_checks.check_op(op, operands) == Result(str(op), op.name, "passed")
+    assert kernel_checks.check_op(op, operands) == CheckResult(str(op), op.name, "passed")
     plant(reference=one_off)
     assert kernel_checks.check_op(op, operands).message.startswith("output[0, 1, 4, 7] is ")
     with pytest.raises(CallError, match="query axis 2 has extent 4"):
@@ -185,7 +185,7 @@ def test_a_crash_is_a_failure(examples):
     fine = kernel_checks.example_cases(examples, ["nested_layout"])[:1]
     before, crashed, after = kernel_checks.check([*fine, Crashing(), *fine], jobs=1)
     assert (before.status, after.status) == ("passed", "passed")
-    assert crashed == Result("crash", ATTENTION, "failed", "ended the process by SIGSEGV")
+    assert crashed == CheckResult("crash", ATTENTION, "failed", "ended the process by SIGSEGV")
 
 
 def test_an_op_that_no_rule_takes_is_not_supported(monkeypatch):
@@ -230,8 +230,8 @@ def test_a_given_config_that_does_not_fit_is_refused(plant):
 
 
 def test_a_report_is_plain_json():
-    results = (Result("a", "x.a", "passed"), Result("b", "x.b", "unsupported", "not yet"))
-    assert Report(results).to_json() == {
+    results = (CheckResult("a", "x.a", "passed"), CheckResult("b", "x.b", "unsupported", "not yet"))
+    assert CheckReport(results).to_json() == {
         "passed": 1,
         "failed": 0,
         "unsupported": 1,

@@ -104,7 +104,7 @@ def _connect(tracker: tuple[str, int]) -> Any:
     from tvm.rpc import base
     from tvm.rpc.client import TrackerSession
 
-    class Session(TrackerSession):
+    class AuthenticatedSession(TrackerSession):
         """One that proves the secret."""
 
         def _connect(self) -> None:
@@ -117,7 +117,7 @@ def _connect(tracker: tuple[str, int]) -> Any:
             self._sock.settimeout(None)
 
     try:
-        return Session(tracker)
+        return AuthenticatedSession(tracker)
     except (RuntimeError, OSError) as error:
         raise TuningError(f"no tracker at {_text(tracker)}: {error}") from None
 

@@ -45,12 +45,12 @@ def loop_counts(kernel: tirx.PrimFunc, launch: Mapping[str, int]) -> LoopCounts:
         kernel: as it was compiled.
         launch: extents by ``blockIdx.x`` and the like.
     """
-    walk = _Walk(launch)
+    walk = _LoopCounter(launch)
     walk.visit(kernel.body, 1.0)
     return walk.counts
 
 
-class _Walk:
+class _LoopCounter:
     def __init__(self, launch: Mapping[str, int]) -> None:
         self.counts = LoopCounts()
         self._launched = launch
@@ -106,7 +106,7 @@ class _Walk:
         low, high = int(bound.min_value), int(bound.max_value)
         return (low + high) / 2 if 0 <= low <= high < _ANYTHING else 1.0
 
-    _VISITORS: Mapping[str, Callable[["_Walk", Any, float], None]] = {
+    _VISITORS: Mapping[str, Callable[["_LoopCounter", Any, float], None]] = {
         "SeqStmt": _sequence,
         "For": _loop,
         "AttrStmt": _launch,

@@ -113,13 +113,13 @@ def _kernel_cost(
         raise TuningError(f"{name} for {chip.name}: its launch depends on arguments")
     kernel = next(f for var, f in code.module.functions.items() if str(var.name_hint) == name)
     loops = loop_counts(kernel, launch.extents)
-    run = _Run(chip, chip.parts[0], launch, resources, lanes, counted, loops)
+    run = _KernelRun(chip, chip.parts[0], launch, resources, lanes, counted, loops)
     parts = _parts(run.at_least(op.flops(), config), op, config)
     return KernelCost(name, _LAUNCH_US + _together([*parts.values()]), parts)
 
 
 @dataclass(frozen=True)
-class _Run:
+class _KernelRun:
     """A kernel as it runs on a chip."""
 
     chip: GpuChip
@@ -152,7 +152,7 @@ class _Run:
         extents = self.launch.extents.items()
         return prod(extent for tag, extent in extents if tag.startswith("blockIdx"))
 
-    def at_least(self, flops: int, config: LoweringConfig) -> "_Run":
+    def at_least(self, flops: int, config: LoweringConfig) -> "_KernelRun":
         """With loops that do an op's multiplications: those of a share of tiles have no bounds."""
         written = self.counted.whole
         if not written.mma:
@@ -175,7 +175,7 @@ class _Run:
         return whole + (self.passes - 1) * count(hot)
 
 
-def _parts(run: _Run, op: Op, config: LoweringConfig) -> dict[str, float]:
+def _parts(run: _KernelRun, op: Op, config: LoweringConfig) -> dict[str, float]:
     """Microseconds of a core."""
     subgroups = run.workgroups * run.subgroups
     cycles = {
@@ -193,7 +193,7 @@ def _parts(run: _Run, op: Op, config: LoweringConfig) -> dict[str, float]:
     return times
 
 
-def _multiplying(run: _Run, config: LoweringConfig) -> float:
+def _multiplying(run: _KernelRun, config: LoweringConfig) -> float:
     """How many of a workgroup's subgroups execute each matrix instruction for themselves.
 
     Four subgroups share one of a warpgroup, and some only copy: those are not the config's.

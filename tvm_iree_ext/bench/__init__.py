@@ -6,7 +6,7 @@
 """
 
 from tvm_iree_ext.bench.base.bench_case import Case, Library, Peer
-from tvm_iree_ext.bench.measure.compare import Outcome, Row
+from tvm_iree_ext.bench.measure.compare import ContenderOutcome, Row
 from tvm_iree_ext.bench.measure.growth import (
     GROWTH_HEADER,
     SUBJECTS,
@@ -32,11 +32,11 @@ __all__ = [
     "SUITES",
     "Case",
     "Contender",
+    "ContenderOutcome",
     "Growth",
     "Library",
     "Machine",
     "Odd",
-    "Outcome",
     "Peaks",
     "Peer",
     "Report",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from tvm_iree_ext.bench.base.bench_case import Call, Case, Values
 from tvm_iree_ext.bench.cases.listed import Pair
-from tvm_iree_ext.bench.measure.compare import FULL, QUICK, Effort, call_of, limiting
+from tvm_iree_ext.bench.measure.compare import FULL, QUICK, TimingEffort, call_of, limiting
 from tvm_iree_ext.bench.measure.peaks import Peaks
 from tvm_iree_ext.bench.measure.turns import Contender, Spread, speedup, take_turns
 from tvm_iree_ext.building import kernel_build
@@ -68,7 +68,7 @@ def measure_odd(pair: Pair, peaks: Sequence[Peaks], *, quick: bool = False) -> l
 
 
 def _timed(
-    case: Case, twin: Case, sizes: str, kernels: Kernels, peak: Peaks, effort: Effort
+    case: Case, twin: Case, sizes: str, kernels: Kernels, peak: Peaks, effort: TimingEffort
 ) -> Odd:
     times: dict[str, list[list[float]]] = {name: [] for name in kernels}
     # What has been called stays: else its memory would be handed out again.

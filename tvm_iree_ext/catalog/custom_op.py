@@ -20,7 +20,7 @@ Generator = np.random.Generator
 
 
 @dataclass(frozen=True)
-class _Form:
+class _RegionForm:
     """A region over tiles, the same over arrays, and what it goes with.
 
     ``operands`` are the axes of each by dims and symbols; the last ``outputs`` are the outputs.
@@ -65,7 +65,7 @@ def _row_sums(tile: Tile, out: Tile) -> Tile:
 
 
 FORMS = {
-    "yield a, b": _Form(
+    "yield a, b": _RegionForm(
         _two_matmuls,
         _two_matmuls_array,
         ("parallel", "parallel"),
@@ -73,35 +73,35 @@ FORMS = {
         ("d0 s0", "s0 s1", "s1 d1", "d0 s1", "d0 d1"),
         2,
     ),
-    "yield (t0@t1 + t3) * t2": _Form(
+    "yield (t0@t1 + t3) * t2": _RegionForm(
         lambda t0, t1, t2, t3: (t0 @ t1 + t3) * t2,
         lambda t0, t1, t2, t3: (t0 @ t1 + t3) * t2,
         ("parallel",),
         2,
         ("d0 s0", "s0 s1", "", "d0 s1"),
     ),
-    "yield t0@t1 + t2": _Form(
+    "yield t0@t1 + t2": _RegionForm(
         lambda t0, t1, t2: t0 @ t1 + t2,
         lambda t0, t1, t2: t0 @ t1 + t2,
         ("parallel", "reduction"),
         1,
         ("d0 d1", "d1 s0", "d0 s0"),
     ),
-    "yield t with t[j] = index(0) + j": _Form(
+    "yield t with t[j] = index(0) + j": _RegionForm(
         _positions,
         lambda t: np.arange(t.shape[0]).astype(t.dtype),
         ("parallel",),
         0,
         ("d0",),
     ),
-    "yield transpose(t0) + t1": _Form(
+    "yield transpose(t0) + t1": _RegionForm(
         _transpose,
         lambda tile, out: tile.T + out,
         ("parallel", "parallel"),
         0,
         ("d1 d0", "d0 d1"),
     ),
-    "yield sum(t0, 1) + t1": _Form(
+    "yield sum(t0, 1) + t1": _RegionForm(
         _row_sums,
         lambda tile, out: np.sum(tile, axis=1, dtype=tile.dtype) + out,
         ("parallel", "reduction"),

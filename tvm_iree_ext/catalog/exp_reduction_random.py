@@ -24,7 +24,7 @@ _DTYPES = ("float32", "float32", "float32", "float16", "bfloat16", "float64")
 
 
 @dataclass(frozen=True)
-class _Form:
+class _AccumulatorForm:
     """An accumulator: the roles of its own axes, of its input's, and what the region yields.
 
     In the text p is the weight, x the input, a the accumulator.
@@ -39,34 +39,34 @@ class _Form:
 
 
 _FORMS = (
-    _Form("bm", "", "p + a"),
-    _Form("bm", "", "p + a"),
-    _Form("bmn", "bkn", "p * x + a"),
-    _Form("bmn", "bkn", "p * x + a"),
-    _Form("bmn", "bkn", "a - x * p * 2"),
-    _Form("bmn", "bkn", "max(p * x, a)"),
-    _Form("bmn", "bkn", "a + p * tanh(x)"),
-    _Form("bmn", "bmkn", "a + p * x"),
-    _Form("bmn", "bkn", "a * 0.5 + p * x"),
-    _Form("bmn", "bkn", "p * p * x + a"),
-    _Form("bmn", "bkn", "p * x + a", rescaled=False),
-    _Form("bmn", "kn", "p * x + a", operand_dtype="int8"),
-    _Form("bmn", "bmn", "p * x + a"),
-    _Form("bm", "bmk", "p * x + a"),
-    _Form("bm", "bk", "a + abs(x) * p"),
-    _Form("bm", "mk", "max(a, p * x)"),
-    _Form("bm", "k", "a - a * 0.25 + p"),
-    _Form("bm", "bmk", "a + select(x, p, 0)", operand_dtype="bool"),
-    _Form("bm", "k", "a + p * p"),
-    _Form("bm", "", "a"),
-    _Form("bm", "bkl", "a + p * x"),
-    _Form("bn", "bkn", "a + x", rescaled=False),
-    _Form("bn", "bkn", "max(a, x)", rescaled=False),
-    _Form("bmn", "bkn", "a + x"),
-    _Form("n", "kln", "x + a", rescaled=False, dtype="int32", operand_dtype="int16"),
-    _Form("", "k", "x - a", rescaled=False, dtype="int64", operand_dtype="uint8"),
+    _AccumulatorForm("bm", "", "p + a"),
+    _AccumulatorForm("bm", "", "p + a"),
+    _AccumulatorForm("bmn", "bkn", "p * x + a"),
+    _AccumulatorForm("bmn", "bkn", "p * x + a"),
+    _AccumulatorForm("bmn", "bkn", "a - x * p * 2"),
+    _AccumulatorForm("bmn", "bkn", "max(p * x, a)"),
+    _AccumulatorForm("bmn", "bkn", "a + p * tanh(x)"),
+    _AccumulatorForm("bmn", "bmkn", "a + p * x"),
+    _AccumulatorForm("bmn", "bkn", "a * 0.5 + p * x"),
+    _AccumulatorForm("bmn", "bkn", "p * p * x + a"),
+    _AccumulatorForm("bmn", "bkn", "p * x + a", rescaled=False),
+    _AccumulatorForm("bmn", "kn", "p * x + a", operand_dtype="int8"),
+    _AccumulatorForm("bmn", "bmn", "p * x + a"),
+    _AccumulatorForm("bm", "bmk", "p * x + a"),
+    _AccumulatorForm("bm", "bk", "a + abs(x) * p"),
+    _AccumulatorForm("bm", "mk", "max(a, p * x)"),
+    _AccumulatorForm("bm", "k", "a - a * 0.25 + p"),
+    _AccumulatorForm("bm", "bmk", "a + select(x, p, 0)", operand_dtype="bool"),
+    _AccumulatorForm("bm", "k", "a + p * p"),
+    _AccumulatorForm("bm", "", "a"),
+    _AccumulatorForm("bm", "bkl", "a + p * x"),
+    _AccumulatorForm("bn", "bkn", "a + x", rescaled=False),
+    _AccumulatorForm("bn", "bkn", "max(a, x)", rescaled=False),
+    _AccumulatorForm("bmn", "bkn", "a + x"),
+    _AccumulatorForm("n", "kln", "x + a", rescaled=False, dtype="int32", operand_dtype="int16"),
+    _AccumulatorForm("", "k", "x - a", rescaled=False, dtype="int64", operand_dtype="uint8"),
 )
-_ROUNDED = _Form("bmn", "bkn", "rounded")
+_ROUNDED = _AccumulatorForm("bmn", "bkn", "rounded")
 
 
 def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
@@ -135,7 +135,9 @@ def _renamed(text: str, names: dict[str, str]) -> str:
     return " ".join(names.get(word, word) for word in words)
 
 
-def _dims(rng: Generator, forms: list[_Form]) -> tuple[list[str], list[Extent], dict[str, int]]:
+def _dims(
+    rng: Generator, forms: list[_AccumulatorForm]
+) -> tuple[list[str], list[Extent], dict[str, int]]:
     """The role of each dim, its extent in the op, and the numbers for the names among them."""
     used = "bmk" + "".join(form.own + form.operand for form in forms)
     roles = ["b"] * int(rng.integers(0, 3)) + ["m"] * int(rng.choice([0, 1, 1, 1, 2]))

@@ -109,7 +109,7 @@ def run_verify(args: argparse.Namespace) -> int:
             if result.status == "failed" and not args.json:
                 print(f"FAILED {result.id}: {result.message}", flush=True)
             advance()
-    report = ext.verify.Report(tuple(results))
+    report = ext.verify.CheckReport(tuple(results))
     if args.json:
         print(json.dumps(report.to_json(), indent=2))
     else:

@@ -103,19 +103,19 @@ class _Span:
 
 
 @dataclass(eq=False)
-class _Region:
+class _Lifetime:
     """What memory lasts for; ``depth`` counts the compound statements up to and with it."""
 
     depth: int
-    memories: list["_Memory"] = field(default_factory=list)
+    memories: list["_Allocation"] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class _Memory:
+class _Allocation:
     """What is allocated, and by which spans it is used."""
 
     alloc: Any
-    region: _Region
+    region: _Lifetime
     keeps_place: bool  # is allocated where it stands
     is_pinned: bool = False  # shares with none
     spans: list[_Span] = field(default_factory=list)
@@ -151,12 +151,12 @@ class _Lifetimes:
 
     def __init__(self, func: tirx.PrimFunc) -> None:
         self.places_barriers = OWN_BARRIERS in (func.attrs or {})
-        self.region = _Region(0)
-        self.regions: dict[int, _Region] = {
+        self.region = _Lifetime(0)
+        self.regions: dict[int, _Lifetime] = {
             _FUNCTION: self.region
         }  # by the statements that they are
-        self.memories: dict[int, _Memory] = {}  # by buffers, views among them
-        self.bound: dict[int, _Region] = {}  # by variables that statements bind
+        self.memories: dict[int, _Allocation] = {}  # by buffers, views among them
+        self.bound: dict[int, _Lifetime] = {}  # by variables that statements bind
         self.around: list[tuple[_Span, bool]] = []  # compound statements; whether a condition
         self.now = 0
         self.in_kernel = self.is_async = False
@@ -232,7 +232,7 @@ class _Lifetimes:
     def _as_region(self, statement: Any) -> None:
         """Through a statement's body as through what memory lasts for."""
         outer = self.region
-        self.region = self.regions.setdefault(hash(statement), _Region(len(self.around) + 1))
+        self.region = self.regions.setdefault(hash(statement), _Lifetime(len(self.around) + 1))
         self._within(statement.body)
         self.region = outer
 
@@ -272,7 +272,7 @@ class _Lifetimes:
         if (memory := self.memories.get(hash(alloc.buffer))) is not None:
             memory.keeps_place = memory.is_pinned = True  # stands in a statement and its copy
             return tvm_ffi.WalkResult.SKIP
-        memory = _Memory(alloc, self.region, self._keeps_place(alloc.buffer))
+        memory = _Allocation(alloc, self.region, self._keeps_place(alloc.buffer))
         memory.is_pinned = self.places_barriers and memory.scope.startswith("shared")
         self.memories[hash(alloc.buffer)] = memory
         self.region.memories.append(memory)
@@ -307,12 +307,12 @@ class _Lifetimes:
 class _Slot:
     """An allocation of memories that live one after the other."""
 
-    memories: list[_Memory]
+    memories: list[_Allocation]
 
     def __post_init__(self) -> None:
         self.alloc = self.memories[0].alloc
 
-    def misfit(self, memory: _Memory) -> int | None:
+    def misfit(self, memory: _Allocation) -> int | None:
         """By how many elements they differ; None for memory that must not be in here."""
         last = self.memories[-1]
         if not (memory.may_share and last.may_share and last.last < memory.first):
@@ -326,7 +326,7 @@ class _Slot:
             return large - small if large <= _MOST_RATIO * small else None
         return 0 if tvm_ffi.structural_equal(*sizes) else None
 
-    def add(self, memory: _Memory) -> None:
+    def add(self, memory: _Allocation) -> None:
         """Make room for all: of the larger extent and alignment."""
         ours, theirs = self.alloc.buffer, memory.alloc.buffer
         larger = max(ours, theirs, key=_extent)
@@ -343,7 +343,7 @@ def _extent(buffer: Any) -> int:
     return int(buffer.shape[0]) if isinstance(buffer.shape[0], tirx.IntImm) else 0
 
 
-def _placed(memories: list[_Memory]) -> list[_Slot]:
+def _placed(memories: list[_Allocation]) -> list[_Slot]:
     """The allocations of a region, in the order in which they are used first."""
     slots: list[_Slot] = []
     for memory in sorted(memories, key=lambda one: one.since):

@@ -98,9 +98,9 @@ def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
         is_key = jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key)
         return "uint32" if is_key else str(one.dtype)
 
-    def kind(one: Any) -> form.TensorType | None:
+    def kind(one: Any) -> form.ParsedTensorType | None:
         is_array = not jax.dtypes.issubdtype(one.dtype, jax.dtypes.extended)
-        return form.TensorType(one.shape, dtype(one)) if is_array else None
+        return form.ParsedTensorType(one.shape, dtype(one)) if is_array else None
 
     leaves, results = map(jax.tree_util.tree_leaves, (lowered.args_info, lowered.out_info))
     arguments = [Given(kind(one), place in kept) for place, one in enumerate(leaves)]

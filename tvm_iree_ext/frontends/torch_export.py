@@ -102,9 +102,9 @@ def boundary(program: Any) -> Boundary | None:
     return Boundary(tuple(arguments), tuple(results))
 
 
-def _type(value: Any) -> form.TensorType:
+def _type(value: Any) -> form.ParsedTensorType:
     shape = [extent if isinstance(extent, int) else None for extent in value.shape]
-    return form.TensorType(tuple(shape), _dtype(value.dtype))
+    return form.ParsedTensorType(tuple(shape), _dtype(value.dtype))
 
 
 def _dtype(dtype: Any) -> str:

@@ -23,7 +23,7 @@ from tvm_iree_ext.inspection.resource_sweep_cases import CASES
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.processes import workers
 from tvm_iree_ext.registry import ENTRIES
-from tvm_iree_ext.verify.kernel_checks import Case
+from tvm_iree_ext.verify.kernel_checks import CheckCase
 
 _LIMIT_S = 600.0  # for one case on one chip, in a process of its own
 
@@ -102,13 +102,13 @@ def _suite_ops() -> Mapping[str, Op]:
 
 
 @dataclass(frozen=True)
-class _Task:
-    case: str | Case
+class _SweepTask:
+    case: str | CheckCase
     target: str
 
 
 def sweep(
-    cases: Iterable[str | Case] = (), targets: Collection[str] = (), *, jobs: int = 0
+    cases: Iterable[str | CheckCase] = (), targets: Collection[str] = (), *, jobs: int = 0
 ) -> Iterator[SweepRow]:
     """Compile cases for chips, and yield a row for each kernel.
 
@@ -126,7 +126,7 @@ def sweep(
     for one in chosen:
         if isinstance(one, str) and one not in CASES and one not in _suite_ops():
             raise OpError(f"gpu-sweep: case {one!r} is unknown; they are {list(CASES)}")
-    tasks = [_Task(case, target) for case in chosen for target in targets or TARGETS]
+    tasks = [_SweepTask(case, target) for case in chosen for target in targets or TARGETS]
     if jobs == 0:
         found: Iterator[list[SweepRow]] = map(_rows, tasks)
     else:
@@ -135,12 +135,12 @@ def sweep(
         yield from rows
 
 
-def _died(task: _Task, error: workers.WorkerDied) -> list[SweepRow]:
+def _died(task: _SweepTask, error: workers.WorkerDied) -> list[SweepRow]:
     name, op = (task.case, "") if isinstance(task.case, str) else (task.case.id, task.case.op)
     return [SweepRow(name, op, task.target, obstacle=str(error), failed=True)]
 
 
-def _rows(task: _Task) -> list[SweepRow]:
+def _rows(task: _SweepTask) -> list[SweepRow]:
     if isinstance(task.case, str):
         op = CASES[task.case]() if task.case in CASES else _suite_ops()[task.case]
         return _compiled(task.case, op, task.target)

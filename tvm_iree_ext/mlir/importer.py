@@ -66,7 +66,7 @@ def import_module(
             program.globals[name] = op
         elif op.name not in ("util.initializer", "func.func"):
             program.report(op, "is not supported at the top of a module")
-    entries: dict[str, form.Operation] = {}
+    entries: dict[str, form.ParsedOperation] = {}
     for op in program.functions.values():
         public = entry_name(op, program.functions)
         if is_public(op) and has_body(op) and public and (only is None or public in only):
@@ -107,7 +107,7 @@ def import_module(
 
 
 def _function(
-    program: ProgramImport, name: str, op: form.Operation, boundary: Boundary | None
+    program: ProgramImport, name: str, op: form.ParsedOperation, boundary: Boundary | None
 ) -> EntryPoint | None:
     """Emit a Relax function; None where something in it is not supported."""
     function = FunctionImport(program, program.symbol(name), program.builder)
@@ -148,7 +148,7 @@ def _function(
     return EntryPoint(name, _signature(function, arguments, results), tuple(checks))
 
 
-def _results(scope: Scope, op: form.Operation, boundary: Boundary | None) -> list[Tensor]:
+def _results(scope: Scope, op: form.ParsedOperation, boundary: Boundary | None) -> list[Tensor]:
     """What a caller gets: all that is a tensor."""
     values = [materialised(scope, value) for value in run(scope, op) if not _is_other(value)]
     if boundary is None:
@@ -161,7 +161,7 @@ def _results(scope: Scope, op: form.Operation, boundary: Boundary | None) -> lis
     ]
 
 
-def _unforeseen(program: ProgramImport, op: form.Operation, reason: Exception) -> None:
+def _unforeseen(program: ProgramImport, op: form.ParsedOperation, reason: Exception) -> None:
     """Report an error of another kind: TVM has many, and what it is given came from the file."""
     what = str(reason).strip().partition("\n")[0]
     program.report(op, f"{UNFORESEEN}: {type(reason).__name__}: {what}")
@@ -171,18 +171,18 @@ def _is_other(value: Value) -> bool:
     return isinstance(value, Other) and value.of is None and value.kind != VIEW
 
 
-def run(scope: Scope, op: form.Operation) -> list[Value]:
+def run(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """What the body of a function returns; unsupported operations are reported and passed over."""
     _check_blocks(op)
     return run_block(scope, op.block())
 
 
-def _check_blocks(op: form.Operation) -> None:
+def _check_blocks(op: form.ParsedOperation) -> None:
     if len(op.regions[0]) != 1:
         raise Unsupported("branches between blocks; scf.if, scf.for and scf.while are supported")
 
 
-def run_block(scope: Scope, block: form.Block) -> list[Value]:
+def run_block(scope: Scope, block: form.ParsedBlock) -> list[Value]:
     """What a block's terminator takes."""
     *operations, last = block.operations
     for inner in operations:
@@ -196,7 +196,7 @@ def run_block(scope: Scope, block: form.Block) -> list[Value]:
     return [scope.value(value) for value in last.operands]
 
 
-def perform(scope: Scope, op: form.Operation) -> list[Value]:
+def perform(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """The results of an operation; what is not supported is reported, and gives Failed."""
     try:
         found = _perform(scope, op)
@@ -214,14 +214,14 @@ def perform(scope: Scope, op: form.Operation) -> list[Value]:
     return found if isinstance(found, list) else [found]
 
 
-def _perform(scope: Scope, op: form.Operation) -> Any:
+def _perform(scope: Scope, op: form.ParsedOperation) -> Any:
     handler = HANDLERS.get(op.name)
     if handler is not None:
         return handler(scope, op)
     if op.name in SCALAR_OPS:
         for value in op.operands:
             scope.value(value)
-        if all(isinstance(value.type, form.ScalarType) for value in op.results):
+        if all(isinstance(value.type, form.ParsedScalarType) for value in op.results):
             return scalar(scope, op)
         return elementwise(scope, op)
     raise Unsupported(f"is not supported{nearest(op.name, supported())}")

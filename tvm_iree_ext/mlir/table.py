@@ -26,10 +26,10 @@ from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import kind_of
 from tvm_iree_ext.mlir.scalars.scalar_regions import SCALAR_OPS, Evaluator
 
-Handler = Callable[[Scope, form.Operation], Any]
+Handler = Callable[[Scope, form.ParsedOperation], Any]
 
 
-def loops(scope: Scope, op: form.Operation) -> list[Value]:
+def loops(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """An op with a region: by the registry's contraction where it is one, else as plain loops."""
     found = loops_of(scope, op)
     known = contraction(scope, found) or arg_extreme(scope, found)
@@ -63,7 +63,7 @@ def supported() -> list[str]:
     return sorted({*HANDLERS, *SCALAR_OPS})
 
 
-def elementwise(scope: Scope, op: form.Operation) -> list[Value]:
+def elementwise(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """A scalar operation on tensors: element by element."""
     values: list[Any] = [scope.value(value) for value in op.operands]
     shapes = [one.shape for one in values if not isinstance(one, SCALARS)]

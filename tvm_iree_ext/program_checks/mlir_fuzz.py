@@ -49,24 +49,24 @@ def fuzz(
         build: whether what is imported is built, too.
         limit_s: how long one may take.
     """
-    tasks = [_Task(index, case(seed, index, texts), build) for index in indices]
+    tasks = [_FuzzTask(index, case(seed, index, texts), build) for index in indices]
     return workers.each(_tried, _died, tasks, jobs, limit_s)
 
 
 @dataclass(frozen=True)
-class _Task:
+class _FuzzTask:
     index: int
     text: str
     build: bool
 
 
-def _tried(task: _Task) -> FuzzFinding:
+def _tried(task: _FuzzTask) -> FuzzFinding:
     limits.no_core_file()
     limits.limit_memory(_MEMORY)
     return _outcome(task)
 
 
-def _outcome(task: _Task) -> FuzzFinding:
+def _outcome(task: _FuzzTask) -> FuzzFinding:
     try:
         imported = import_program(task.text.encode("utf-8", "replace"))
     except MlirError as error:
@@ -87,5 +87,5 @@ def _outcome(task: _Task) -> FuzzFinding:
     return FuzzFinding(task.index, "built")
 
 
-def _died(task: _Task, error: workers.WorkerDied) -> FuzzFinding:
+def _died(task: _FuzzTask, error: workers.WorkerDied) -> FuzzFinding:
     return FuzzFinding(task.index, "wrong", str(error))

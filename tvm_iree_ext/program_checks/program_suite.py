@@ -97,7 +97,7 @@ def run_checks(
     return workers.each(_checked, _died, tasks, min(jobs, len(tasks)), limit_s)
 
 
-def _test_name(operation: form.Operation) -> str | None:
+def _test_name(operation: form.ParsedOperation) -> str | None:
     attributes = operation.attributes
     kind = attributes.get("function_type")
     if (

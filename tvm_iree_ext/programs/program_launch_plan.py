@@ -37,10 +37,10 @@ def program_plan(
         BuildError: for what only the virtual machine of a CPU does, such as loops and branches
             whose conditions are computed.
     """
-    return _Planner(plans).plan(function, constants)
+    return _ProgramPlanner(plans).plan(function, constants)
 
 
-class _Planner(Names):
+class _ProgramPlanner(Names):
     def __init__(self, plans: Mapping[str, Plan]) -> None:
         super().__init__()
         self.plans = plans

@@ -1,7 +1,7 @@
 """Random programs at every way in, beside what they mean in NumPy: see docs/fuzz.md."""
 
 from tvm_iree_ext.random_programs.drawing.generate import TYPES
-from tvm_iree_ext.random_programs.trials.campaign import Result, recipes, run
+from tvm_iree_ext.random_programs.trials.campaign import CampaignResult, recipes, run
 from tvm_iree_ext.random_programs.trials.task import FAULTS, KINDS, Recipe, Setting
 
-__all__ = ["FAULTS", "KINDS", "TYPES", "Recipe", "Result", "Setting", "recipes", "run"]
+__all__ = ["FAULTS", "KINDS", "TYPES", "CampaignResult", "Recipe", "Setting", "recipes", "run"]

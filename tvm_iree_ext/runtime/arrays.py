@@ -44,7 +44,7 @@ Shape = tuple[int, ...]
 Allocator = Callable[[Sequence[Shape], Sequence["Port"]], tuple[list[Any], list[Any]]]
 
 
-class _Memory:
+class _BorrowedMemory:
     """Memory of an ``owner``, which NumPy takes for a writable array of unsigned integers."""
 
     def __init__(self, owner: Any, address: int, shape: Shape, strides: Shape, item: int) -> None:
@@ -106,7 +106,7 @@ class Port:
                 f" of {alignment} bytes"
             )
         strides = tuple(self.item * stride for stride in tensor.strides)
-        memory = _Memory(tensor, tensor.data_ptr(), shape, strides, self.item)
+        memory = _BorrowedMemory(tensor, tensor.data_ptr(), shape, strides, self.item)
         return shape, as_tensor(np.array(memory, order="C").view(self.numpy))
 
     def _alignment(self, tensor: Any) -> int:
@@ -312,7 +312,7 @@ def _as_numpy(tensor: Any, port: Port) -> np.ndarray:
         if array.flags.writeable:  # not so in all versions of NumPy
             return array
     strides = tuple(port.item * stride for stride in tensor.strides)
-    memory = _Memory(tensor, tensor.data_ptr(), tensor.shape, strides, port.item)
+    memory = _BorrowedMemory(tensor, tensor.data_ptr(), tensor.shape, strides, port.item)
     return np.asarray(memory).view(port.numpy)
 
 
@@ -330,7 +330,7 @@ def as_tensor(array: np.ndarray) -> Any:
     dtype = array.dtype
     if not array.flags.writeable:  # which NumPy does not export
         address = array.__array_interface__["data"][0]
-        memory = _Memory(array, address, array.shape, array.strides, array.itemsize)
+        memory = _BorrowedMemory(array, address, array.shape, array.strides, array.itemsize)
         array = np.asarray(memory)
         if dtype not in _EXPORTED:
             array = array.view(dtype)

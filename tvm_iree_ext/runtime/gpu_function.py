@@ -110,7 +110,9 @@ class GpuFunction:
         except DriverError as error:
             raise ArtifactError(f"the artifact {self._folder} does not run: {error}") from error
 
-    def _call(self, values: Sequence[Any], places: Sequence["_Place | None"], ordinal: int) -> None:
+    def _call(
+        self, values: Sequence[Any], places: Sequence["_ArrayPlace | None"], ordinal: int
+    ) -> None:
         kernels = self._kernels(ordinal)
         # By the plan's names, which are not the operands' where these are words of a language.
         parameters = [one["name"] for one in self._plan["parameters"]]
@@ -147,7 +149,7 @@ class GpuFunction:
             return self._loaded[ordinal]
 
 
-class _Place:
+class _ArrayPlace:
     """Where an array is; ``ordinal`` is that of a GPU, or None."""
 
     def __init__(
@@ -156,19 +158,21 @@ class _Place:
         self.address, self.shape, self.size, self.ordinal = address, shape, size, ordinal
 
 
-def _place(value: Any) -> _Place | None:
+def _place(value: Any) -> _ArrayPlace | None:
     """Where an array is that :class:`~tvm_iree_ext.runtime.arrays.Port` took; None for a number."""
     if isinstance(value, np.ndarray):
-        return _Place(value.ctypes.data, value.shape, value.nbytes, None)
+        return _ArrayPlace(value.ctypes.data, value.shape, value.nbytes, None)
     if not hasattr(value, "data_ptr"):
         return None
     shape = tuple(value.shape)
     if _is_torch(value):
         size = prod(shape) * value.element_size()
-        return _Place(value.data_ptr(), shape, size, None if value.is_cpu else value.device.index)
+        return _ArrayPlace(
+            value.data_ptr(), shape, size, None if value.is_cpu else value.device.index
+        )
     kind, ordinal = value.__dlpack_device__()
     size = prod(shape) * value.dtype.itemsize
-    return _Place(
+    return _ArrayPlace(
         value.data_ptr(), shape, size, ordinal if kind in DLPACK_DEVICES.values() else None
     )
 

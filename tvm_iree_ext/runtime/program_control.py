@@ -35,7 +35,7 @@ def functions_of(find: Callable[[str], Any]) -> Iterator[None]:
         _running.find = before
 
 
-class _Region:
+class _RegionFunction:
     """A function that computes what a region yields, for its arguments."""
 
     def __init__(self, what: Mapping[str, Any], captured: Sequence[Any]) -> None:
@@ -55,7 +55,7 @@ def _for(what: Mapping[str, Any], tensors: Sequence[Any]) -> Sequence[Any]:
     given, captured = _split(tensors[3:], what["carried"])
     # What steps write into is the loop's own from the first on.
     carried = [_copied(one) if i in what["own"] else one for i, one in enumerate(given)]
-    body = _Region(what["body"], captured)
+    body = _RegionFunction(what["body"], captured)
     number = np.empty((), numpy_dtype(str(tensors[0].dtype)))
     tensor, is_kept = arrays.as_tensor(number), 0 in what["body"]["ports"]
     for value in range(start, stop, step):
@@ -70,7 +70,10 @@ def _for(what: Mapping[str, Any], tensors: Sequence[Any]) -> Sequence[Any]:
 def _while(what: Mapping[str, Any], tensors: Sequence[Any]) -> Sequence[Any]:
     carried, captured = _split(tensors, what["carried"])
     of_before, of_after = _split(captured, what["before"]["captured"])
-    before, after = _Region(what["before"], of_before), _Region(what["after"], of_after)
+    before, after = (
+        _RegionFunction(what["before"], of_before),
+        _RegionFunction(what["after"], of_after),
+    )
     while True:
         condition, *passed = before(*carried)
         if not _number(condition):
@@ -85,7 +88,7 @@ def _branch(what: Mapping[str, Any], tensors: Sequence[Any]) -> Sequence[Any]:
     place = what["cases"].index(value) if value in what["cases"] else len(regions) - 1
     start = sum(region["captured"] for region in regions[:place])
     chosen = regions[place]
-    return _Region(chosen, captured[start : start + chosen["captured"]])()
+    return _RegionFunction(chosen, captured[start : start + chosen["captured"]])()
 
 
 _KINDS = {"for": _for, "while": _while, "branch": _branch}

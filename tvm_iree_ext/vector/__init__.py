@@ -1,7 +1,7 @@
 """Vectors of any rank with static shapes: a small SSA form, its ops and its rules.
 
 A tile program is written with :func:`program`; see :mod:`.builder` for an example.  It is printed
-with ``print``, computed in NumPy with :meth:`Program.evaluate`, and compiled with
+with ``print``, computed in NumPy with :meth:`VectorProgram.evaluate`, and compiled with
 ``tvm_iree_ext.build``.
 """
 
@@ -11,8 +11,8 @@ from tvm_iree_ext.vector.ir.core import Block, Operation, Value
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import (
     BufferType,
+    RankedTensorType,
     ScalarType,
-    TensorType,
     VectorType,
     buffer,
     scalar,
@@ -20,7 +20,7 @@ from tvm_iree_ext.vector.ir.vector_types import (
     vector,
 )
 from tvm_iree_ext.vector.programs.builder import Builder, ProgramBuilder, program
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 from tvm_iree_ext.vector.stages import Stage, stages
 
 __all__ = [
@@ -29,13 +29,13 @@ __all__ = [
     "BufferType",
     "Builder",
     "Operation",
-    "Program",
     "ProgramBuilder",
+    "RankedTensorType",
     "ScalarType",
     "Stage",
-    "TensorType",
     "Value",
     "VectorError",
+    "VectorProgram",
     "VectorType",
     "article_programs",
     "buffer",

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from tvm_iree_ext.vector.ir.vector_types import tensor
 from tvm_iree_ext.vector.programs.builder import program
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
-def dot(m: int = 128, n: int = 64, k: int = 256, dtype: str = "f32") -> Program:
+def dot(m: int = 128, n: int = 64, k: int = 256, dtype: str = "f32") -> VectorProgram:
     """``c = a @ b;  d = c - sub``: a[m, k], b[k, n], sub[m, n]."""
     with program("dot") as b:
         lhs = b.argument("a", tensor((m, k), dtype))
@@ -32,7 +32,7 @@ def conv(
     stride: int = 2,
     pad: Sequence[Sequence[int]] = ((0, 1), (0, 1)),
     dtype: str = "f32",
-) -> Program:
+) -> VectorProgram:
     """``conv_2d(pad(image), filter) - sub``: image[n, h, w, c], filter[fh, fw, c, features].
 
     Args:

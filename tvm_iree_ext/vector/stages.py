@@ -30,7 +30,7 @@ from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import bits
 from tvm_iree_ext.vector.ops.contract import REDUCTION
 from tvm_iree_ext.vector.ops.structured import CONVOLUTIONS, is_structured, nest_of
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 SOURCE = "source"
 
@@ -46,7 +46,7 @@ class Stage:
     """
 
     name: str
-    program: Program
+    program: VectorProgram
     why: str
 
     @property
@@ -115,7 +115,7 @@ _WHY = {
 
 
 def stages(
-    program: Program,
+    program: VectorProgram,
     target: patterns.RegisterWidths | VectorProcessor | None = None,
     tiling: patterns.Tiling | None = None,
 ) -> Iterator[Stage]:
@@ -135,7 +135,7 @@ def stages(
     else:
         registers = patterns.RegisterWidths(target.bits, target.memory_bits)
     tiles = tiling or tiling_of(program, target or registers)
-    steps: dict[str, Callable[[Program], Program]] = {
+    steps: dict[str, Callable[[VectorProgram], VectorProgram]] = {
         "tiled": lambda p: patterns.tile(p, tiles),
         "vectorised": patterns.vectorize,
         "unrolled": lambda p: patterns.unroll(p, registers),
@@ -151,7 +151,7 @@ def stages(
         yield Stage(name, program, _WHY[name])
 
 
-def lower(program: Program) -> Program:
+def lower(program: VectorProgram) -> VectorProgram:
     """What is left of n-D vectors to ops on one register, and no op that has no use."""
     for step in (
         patterns.lower_contracts,
@@ -176,7 +176,7 @@ _ROWS, _COLUMNS, _STEP = 4, 2, 4
 
 
 def tiling_of(
-    program: Program, target: patterns.RegisterWidths | VectorProcessor
+    program: VectorProgram, target: patterns.RegisterWidths | VectorProcessor
 ) -> patterns.Tiling:
     """Tiles for the last result of a program.
 

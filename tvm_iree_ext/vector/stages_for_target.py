@@ -9,10 +9,10 @@ from tvm_iree_ext.base.errors import CallError
 from tvm_iree_ext.targets.names import TargetLike, make_target
 from tvm_iree_ext.targets.vector_units import vector_unit
 from tvm_iree_ext.vector import article_programs
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 from tvm_iree_ext.vector.stages import Stage, stages
 
-PROGRAMS: Mapping[str, Callable[[], Program]] = {
+PROGRAMS: Mapping[str, Callable[[], VectorProgram]] = {
     "dot": article_programs.dot,
     "conv": article_programs.conv,
 }
@@ -20,7 +20,7 @@ PROGRAMS: Mapping[str, Callable[[], Program]] = {
 
 
 def vector_stages(
-    program: Program | str, target: TargetLike | None = None, stage: str | None = None
+    program: VectorProgram | str, target: TargetLike | None = None, stage: str | None = None
 ) -> list[Stage]:
     """The stages of a program, from structured ops to native vectors.
 

@@ -6,7 +6,7 @@ from tvm_iree_ext.base.lazy import on_demand
 
 if TYPE_CHECKING:
     from tvm_iree_ext.verify.kernel_checks import (
-        Report,
+        CheckReport,
         check,
         check_examples,
         check_op,
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Report",
+    "CheckReport",
     "check",
     "check_examples",
     "check_op",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _HOME = {
-    "Report": "kernel_checks",
+    "CheckReport": "kernel_checks",
     "check": "kernel_checks",
     "check_examples": "kernel_checks",
     "check_op": "kernel_checks",

@@ -44,7 +44,7 @@ _LIMIT_S = 600.0  # for one case in a process of its own: a kernel that hangs is
 Status = Literal["passed", "failed", "unsupported"]
 
 
-class Case(Protocol):
+class CheckCase(Protocol):
     """Something that is right or wrong."""
 
     @property
@@ -60,10 +60,10 @@ class Case(Protocol):
 
 
 @dataclass(frozen=True)
-class _Task:
+class _CheckTask:
     """A case for a target as plain JSON: to be sent to another process."""
 
-    case: Case
+    case: CheckCase
     target: Mapping[str, Any]
     simulate: bool
     compiled: bool
@@ -72,7 +72,7 @@ class _Task:
 
 
 @dataclass(frozen=True)
-class Result:
+class CheckResult:
     """How a case ended; the message says what is wrong, or what is not supported."""
 
     id: str
@@ -82,12 +82,12 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Report:
+class CheckReport:
     """The results of a run."""
 
-    results: tuple[Result, ...]
+    results: tuple[CheckResult, ...]
 
-    def of(self, status: Status) -> list[Result]:
+    def of(self, status: Status) -> list[CheckResult]:
         """The results that ended so."""
         return [result for result in self.results if result.status == status]
 
@@ -127,7 +127,7 @@ class RandomCase:
         return wrong and f"{wrong}; {op}, {op.attributes}"
 
 
-def example_cases(path: Path | str, ops: Collection[str] | None = None) -> list[Case]:
+def example_cases(path: Path | str, ops: Collection[str] | None = None) -> list[CheckCase]:
     """The cases of a file in the format of :mod:`tvm_iree_ext.verify.spec_examples`.
 
     Raises:
@@ -141,7 +141,7 @@ def random_cases(
     count: int = 20,
     seed: int = 0,
     index: int | None = None,
-) -> list[Case]:
+) -> list[CheckCase]:
     """``count`` cases for each op (default: all), or the one with an ``index``.
 
     Raises:
@@ -156,7 +156,7 @@ def random_cases(
 
 
 def check(
-    cases: Iterable[Case],
+    cases: Iterable[CheckCase],
     target: TargetLike = "llvm",
     *,
     simulate: bool = False,
@@ -164,7 +164,7 @@ def check(
     passes: bool = False,
     guard: bool = False,
     jobs: int = 0,
-) -> Iterator[Result]:
+) -> Iterator[CheckResult]:
     """The result of each case in order; no failure stops the others.
 
     Args:
@@ -199,7 +199,7 @@ def check(
             f"{resolved.kind.name} is no CPU target, whose kernels alone are guarded"
         )
     how = target_json(resolved), simulate, compiled, passes, Guard() if guard else None
-    tasks = [_Task(case, *how) for case in cases]
+    tasks = [_CheckTask(case, *how) for case in cases]
     if jobs == 0:
         return map(_result, tasks)
     return workers.each(_result, _died, tasks, jobs, _LIMIT_S)
@@ -211,9 +211,9 @@ def check_examples(
     ops: Collection[str] | None = None,
     *,
     simulate: bool = False,
-) -> Report:
+) -> CheckReport:
     """Check kernels against a file of examples; see :func:`example_cases` and :func:`check`."""
-    return Report(tuple(check(example_cases(path, ops), target, simulate=simulate)))
+    return CheckReport(tuple(check(example_cases(path, ops), target, simulate=simulate)))
 
 
 def check_random(
@@ -225,10 +225,10 @@ def check_random(
     index: int | None = None,
     simulate: bool = False,
     guard: bool = False,
-) -> Report:
+) -> CheckReport:
     """Check kernels of random ops; see :func:`random_cases` and :func:`check`."""
     cases = random_cases(ops, count, seed, index)
-    return Report(tuple(check(cases, target, simulate=simulate, guard=guard)))
+    return CheckReport(tuple(check(cases, target, simulate=simulate, guard=guard)))
 
 
 def check_op(
@@ -238,7 +238,7 @@ def check_op(
     config: LoweringConfig | None = None,
     *,
     simulate: bool = False,
-) -> Result:
+) -> CheckResult:
     """Build ``op``, run it on ``operands`` (arrays by name), and compare with the reference.
 
     With ``simulate`` its kernels for a GPU are run on the simulator, and compiled.
@@ -262,7 +262,7 @@ def check_op(
         return _build_and_call(op, operands, resolved, config)
 
     difference = _compare(entry, op, operands, run)
-    return Result(str(op), op.name, "failed" if difference else "passed", difference)
+    return CheckResult(str(op), op.name, "failed" if difference else "passed", difference)
 
 
 def _at_least(least: int, name: str, value: int) -> None:
@@ -281,7 +281,7 @@ def _difference(entry: OpEntry, op: Op, operands: Values, got: Values, want: Val
     return next(filter(None, found), "")
 
 
-def _result(task: _Task) -> Result:
+def _result(task: _CheckTask) -> CheckResult:
     """The result of a case; whatever goes wrong in it is its result."""
     case, resolved = task.case, make_target(task.target)
 
@@ -309,23 +309,23 @@ def _result(task: _Task) -> Result:
         else:
             wrong = (first_wrong_on_device if task.simulate else first_wrong)(wrong_after)
     except NotSupported as error:
-        return Result(case.id, case.op, "unsupported", str(error))
+        return CheckResult(case.id, case.op, "unsupported", str(error))
     except errors.ExtError as error:
-        return Result(case.id, case.op, "failed", str(error))
+        return CheckResult(case.id, case.op, "failed", str(error))
     except Exception as error:  # TVM and NumPy raise any kind; the other cases must still run
         what = str(error).strip().partition("\n")[0]
-        return Result(case.id, case.op, "failed", f"{type(error).__name__}: {what}")
-    return Result(case.id, case.op, "failed" if wrong else "passed", wrong)
+        return CheckResult(case.id, case.op, "failed", f"{type(error).__name__}: {what}")
+    return CheckResult(case.id, case.op, "failed" if wrong else "passed", wrong)
 
 
-def _died(task: _Task, error: workers.WorkerDied) -> Result:
+def _died(task: _CheckTask, error: workers.WorkerDied) -> CheckResult:
     where = _culprit(task) if task.guard and not error.timed_out else ""
-    return Result(
+    return CheckResult(
         task.case.id, task.case.op, "failed", f"{error}: {where}" if where else str(error)
     )
 
 
-def _culprit(task: _Task) -> str:
+def _culprit(task: _CheckTask) -> str:
     """Which array the kernel of a case accesses where it must not; found in other processes."""
     with scratch() as folder:
         worker = workers.Worker(_LIMIT_S, str(folder))
@@ -346,7 +346,7 @@ def _culprit(task: _Task) -> str:
             worker.end()
 
 
-def _signature(case: Case) -> Signature | None:
+def _signature(case: CheckCase) -> Signature | None:
     """That of the first op that a case builds."""
     asked: list[Signature] = []
 

@@ -9,12 +9,18 @@ import numpy as np
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.vector.ir.core import Value
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
-from tvm_iree_ext.vector.ir.vector_types import BufferType, ScalarType, TensorType, Type, VectorType
+from tvm_iree_ext.vector.ir.vector_types import (
+    BufferType,
+    RankedTensorType,
+    ScalarType,
+    Type,
+    VectorType,
+)
 from tvm_iree_ext.vector.programs.builder import Builder, ProgramBuilder, program
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 Made = Value | None
-Run = Callable[[Program, Mapping[str, Any]], Mapping[str, np.ndarray]]
+Run = Callable[[VectorProgram, Mapping[str, Any]], Mapping[str, np.ndarray]]
 Make = Callable[[ProgramBuilder, Mapping[str, Value], Mapping[str, Any]], Made]
 
 # Operands that are memory: of these ops a tensor, of all others a buffer.
@@ -144,7 +150,7 @@ def is_vector_op(op: str) -> bool:
     return op in _MAKE
 
 
-def program_of(case: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
+def program_of(case: Mapping[str, Any]) -> tuple[VectorProgram, dict[str, Any]]:
     """The program of a case, and its inputs by name.
 
     Raises:
@@ -168,7 +174,7 @@ def program_of(case: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
 def _type_of(op: str, name: str, array: np.ndarray) -> Type:
     dtype = str(array.dtype)
     if name in _MEMORY and op not in _WITHOUT_MEMORY:
-        kind = TensorType if op in _ON_TENSORS else BufferType
+        kind = RankedTensorType if op in _ON_TENSORS else BufferType
         return kind(array.shape, dtype)
     return VectorType(array.shape, dtype) if array.ndim else ScalarType(dtype)
 
@@ -189,7 +195,7 @@ def results(
     }
 
 
-def meaning(program: Program, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def meaning(program: VectorProgram, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """What a program gives in NumPy: a way to run it."""
     return program.evaluate(**inputs)
 
@@ -232,7 +238,7 @@ def _parse(op: str, name: str, text: str) -> Type:
     shape = tuple(int(e) if e.isdecimal() else e for e in extents.split("x")[:-1])
     if name in _MEMORY and op not in _WITHOUT_MEMORY:
         if is_tensor or op in _ON_TENSORS:
-            return TensorType(shape, dtype)
+            return RankedTensorType(shape, dtype)
         numbers = None if strides is None else tuple(map(int, strides.split(",")))
         return BufferType(shape, dtype, numbers)
     return VectorType(_static(shape), dtype) if shape else ScalarType(dtype)

@@ -17,18 +17,18 @@ from tvm_iree_ext.vector.ir.core import Block, Value
 from tvm_iree_ext.vector.ir.vector_types import numpy_type, vector
 from tvm_iree_ext.vector.patterns.places import READS, access_of
 from tvm_iree_ext.vector.programs.builder import program
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 from tvm_iree_ext.vector.stages import Stage, stages
 
 _MATMUL = ("(m, n, k) -> (m, k)", "(m, n, k) -> (k, n)", "(m, n, k) -> (m, n)")
 _MATVEC = ("(n, k) -> (k)", "(n, k) -> (k, n)", "(n, k) -> (n)")
 
-_EXAMPLES: Mapping[str, Callable[[], Program]] = {
+_EXAMPLES: Mapping[str, Callable[[], VectorProgram]] = {
     "matmul": article_programs.dot,
     "conv": article_programs.conv,
 }
 
-_LOWERINGS: Mapping[str, Callable[[Program], Program]] = {
+_LOWERINGS: Mapping[str, Callable[[VectorProgram], VectorProgram]] = {
     "outerproduct": patterns.lower_contracts,
     "outerproduct then fma": lambda p: patterns.lower_outer_products(patterns.lower_contracts(p)),
     "dot": lambda p: patterns.lower_contracts(p, "dot"),
@@ -140,7 +140,7 @@ def _wrong_lowering(case: Mapping[str, Any]) -> str:
     return _difference(before, after)
 
 
-def _program_of(text: str) -> Program:
+def _program_of(text: str) -> VectorProgram:
     """The program of one op, such as ``contract 4x4x4 f32`` or ``transpose 4x4``."""
     name, *words = text.split()
     if name == "contract" and "," in words[0]:
@@ -165,7 +165,7 @@ def _extents(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split("x")))
 
 
-def _contract(lhs: tuple[int, ...], rhs: tuple[int, ...], acc: tuple[int, ...]) -> Program:
+def _contract(lhs: tuple[int, ...], rhs: tuple[int, ...], acc: tuple[int, ...]) -> VectorProgram:
     is_matmul = len(acc) == 2
     with program("contract") as b:
         values: list[Value] = [
@@ -181,7 +181,7 @@ def _contract(lhs: tuple[int, ...], rhs: tuple[int, ...], acc: tuple[int, ...]) 
     return b.program
 
 
-def _difference(before: Program, after: Program) -> str:
+def _difference(before: VectorProgram, after: VectorProgram) -> str:
     """Where two programs differ on small whole numbers, of which sums are exact."""
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-8, 9, one.shape).astype(numpy_type(one.dtype)) for one in before.inputs]

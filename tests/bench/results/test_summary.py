@@ -6,16 +6,16 @@ import pytest
 
 from tvm_iree_ext import bench
 from tvm_iree_ext.bench import suites
-from tvm_iree_ext.bench.measure.compare import Outcome, Row
+from tvm_iree_ext.bench.measure.compare import ContenderOutcome, Row
 from tvm_iree_ext.bench.measure.turns import Spread
 
 
 def row_of(case, threads, share, *ratios, op="x.matmul", limited_by="compute", status="timed"):
     """A row of ours at a share of its limit, of 1 s, and of peers A, B at ratios to ours."""
     seconds = Spread(1 / share, 1 / share, 1 / share)
-    ours = Outcome("ours", status, seconds=seconds if status == "timed" else None)
+    ours = ContenderOutcome("ours", status, seconds=seconds if status == "timed" else None)
     peers = [
-        Outcome(name, "timed", seconds=Spread(r / share, 0, 0), speedup=Spread(r, r, r))
+        ContenderOutcome(name, "timed", seconds=Spread(r / share, 0, 0), speedup=Spread(r, r, r))
         for name, r in zip("AB", ratios, strict=False)
     ]
     return Row(case, op, threads, 10**9, 10**8, limited_by, 1.0, ours, peers=peers)

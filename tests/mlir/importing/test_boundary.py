@@ -7,7 +7,7 @@ import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import CallError, MlirError
 from tvm_iree_ext.mlir import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
-from tvm_iree_ext.mlir.reading.form import TensorType
+from tvm_iree_ext.mlir.reading.form import ParsedTensorType
 
 DOUBLED = """
 func.func @main(%x: tensor<3xi8>) -> tensor<3xi8> {
@@ -30,7 +30,7 @@ def of(argument, *results):
 
 
 def test_an_integer_has_the_sign_that_callers_give_it():
-    boundary = of(Given(TensorType((3,), "uint8")), "uint8")
+    boundary = of(Given(ParsedTensorType((3,), "uint8")), "uint8")
     program = ext.build_program(import_program(DOUBLED, boundaries={"main": boundary}))
     doubled = program(np.array([1, 100, 200], "u1"))
     assert doubled.dtype == np.uint8
@@ -40,7 +40,7 @@ def test_an_integer_has_the_sign_that_callers_give_it():
 
 
 def test_an_argument_that_the_ir_leaves_out_keeps_its_place():
-    arguments = (Given(TensorType((2,), "float32"), False), Given(), Given(None, False))
+    arguments = (Given(ParsedTensorType((2,), "float32"), False), Given(), Given(None, False))
     boundary = Boundary(arguments, (None,))
     program = ext.build_program(import_program(DOUBLED, boundaries={"main": boundary}))
     x = np.array([1, 2, 3], "i1")
@@ -52,7 +52,10 @@ def test_an_argument_that_the_ir_leaves_out_keeps_its_place():
 @pytest.mark.parametrize(
     ("boundary", "said"),
     [
-        (of(Given(TensorType((3,), "float32")), None), "arg0 is int8 in IR; expected float32"),
+        (
+            of(Given(ParsedTensorType((3,), "float32")), None),
+            "arg0 is int8 in IR; expected float32",
+        ),
         (of(Given(), "uint16"), "result 0 is int8 in IR; expected uint16"),
         (of(Given()), "returns 1 tensors; expected 0"),
         (of(Given(None, False), None), "takes 1 arguments; expected 0"),

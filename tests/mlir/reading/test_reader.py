@@ -63,7 +63,7 @@ module @m {
 """)
     assert module.name == "m"
     (function,) = module.operations
-    tensor = form.TensorType((4, None), "float32")
+    tensor = form.ParsedTensorType((4, None), "float32")
     assert function.name == "func.func"
     assert function.attributes["sym_name"] == "scale"
     assert function.attributes["function_type"] == form.FunctionType((tensor, tensor), (tensor,))
@@ -73,8 +73,8 @@ module @m {
     two, generic, end = function.block().operations
     assert two.attributes["value"] == np.float32(2)
     assert type(two.attributes["value"]) is np.float32
-    d0, d1 = (form.AffineExpr("dim", position) for position in range(2))
-    identity = form.AffineMap(2, 0, (d0, d1))
+    d0, d1 = (form.ParsedAffineExpr("dim", position) for position in range(2))
+    identity = form.ParsedAffineMap(2, 0, (d0, d1))
     assert generic.attributes["indexing_maps"] == (identity, identity)
     assert generic.groups() == [[x], [out]]
     assert generic.location == form.Location(5, 10)
@@ -155,7 +155,7 @@ def test_arrays_by_their_bytes(text, expected):
 def test_a_splat_stays_one_element():
     dense = constant("dense<2.5> : tensor<100000x100000xf32>")
     assert dense.is_splat
-    assert dense.type == form.TensorType((100000, 100000), "float32")
+    assert dense.type == form.ParsedTensorType((100000, 100000), "float32")
     assert dense.values.shape == ()
     assert dense.values == np.float32(2.5)
     complexes = constant("dense<(1.0, -2.0)> : tensor<7xcomplex<f32>>")
@@ -211,17 +211,17 @@ def test_attributes():
         " i = array<i1: true>, j = #linalg.iterator_type<parallel>} : () -> tensor<f32>"
     )
     found = operation.attributes
-    number = [form.AffineExpr("constant", value) for value in range(5)]
-    half = form.AffineExpr("floordiv", parts=(form.AffineExpr("dim", 0), number[2]))
-    rest = form.AffineExpr("mod", parts=(form.AffineExpr("symbol", 0), number[3]))
+    number = [form.ParsedAffineExpr("constant", value) for value in range(5)]
+    half = form.ParsedAffineExpr("floordiv", parts=(form.ParsedAffineExpr("dim", 0), number[2]))
+    rest = form.ParsedAffineExpr("mod", parts=(form.ParsedAffineExpr("symbol", 0), number[3]))
     assert found["a"] is None
     assert found["b"] == (np.int32(1), "x")
     assert found["c"] == "s::t"
     assert found["d"] == "s"
     assert found["e"] == (1, 2)
-    assert found["f"] == {"g": form.ScalarType("int32")}
-    assert found["h"] == form.AffineMap(
-        1, 1, (form.AffineExpr("add", parts=(half, rest)), number[4])
+    assert found["f"] == {"g": form.ParsedScalarType("int32")}
+    assert found["h"] == form.ParsedAffineMap(
+        1, 1, (form.ParsedAffineExpr("add", parts=(half, rest)), number[4])
     )
     assert found["i"] == (True,)
     assert found["j"] == form.Opaque("#linalg.iterator_type<parallel>")
@@ -230,14 +230,14 @@ def test_attributes():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("tensor<2x?xcomplex<f32>>", form.TensorType((2, None), "complex64")),
-        ("vector<4xi1>", form.TensorType((4,), "bool", vector=True)),
-        ("index", form.ScalarType("index")),
-        ("ui16", form.ScalarType("uint16")),
-        ("tensor<f4E2M1FN>", form.TensorType((), "float4_e2m1fn")),
+        ("tensor<2x?xcomplex<f32>>", form.ParsedTensorType((2, None), "complex64")),
+        ("vector<4xi1>", form.ParsedTensorType((4,), "bool", vector=True)),
+        ("index", form.ParsedScalarType("index")),
+        ("ui16", form.ParsedScalarType("uint16")),
+        ("tensor<f4E2M1FN>", form.ParsedTensorType((), "float4_e2m1fn")),
         ("vector<[4]xf32>", form.OtherType("vector<[4]xf32>")),
         ("i128", form.OtherType("i128")),
-        (f"tensor<{2**40}x?x{2**8}xi8>", form.TensorType((2**40, None, 2**8), "int8")),
+        (f"tensor<{2**40}x?x{2**8}xi8>", form.ParsedTensorType((2**40, None, 2**8), "int8")),
         (f"tensor<{2**40}x{2**9}xi8>", form.OtherType(f"tensor<{2**40}x{2**9}xi8>")),
         ("tensor<2xi128>", form.OtherType("tensor<2xi128>")),
         ("tensor<*xf32>", form.OtherType("tensor<*xf32>")),

@@ -157,7 +157,7 @@ def test_a_run_goes_on_from_its_log(as_numpy, monkeypatch, tmp_path):
 
 
 def as_right():
-    return campaign.Outcome("right")
+    return campaign.TrialOutcome("right")
 
 
 def test_minutes_end_a_run(as_numpy):

@@ -38,7 +38,7 @@ def vector_cases() -> tuple[Case, ...]:
 
 def _case(
     name: str,
-    program: vector.Program,
+    program: vector.VectorProgram,
     mlir: str,
     numpy_call: Callable[[Values], Call],
     torch_call: Callable[[Values], Call],

@@ -21,19 +21,19 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Effort:
+class TimingEffort:
     """How long each case is timed, for each number of threads."""
 
     seconds: float
     min_rounds: int
 
 
-FULL = Effort(seconds=3.0, min_rounds=5)
-QUICK = Effort(seconds=0.3, min_rounds=2)
+FULL = TimingEffort(seconds=3.0, min_rounds=5)
+QUICK = TimingEffort(seconds=0.3, min_rounds=2)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ContenderOutcome:
     """What became of one contender: times where ``status`` is ``timed``, else the reason."""
 
     name: str
@@ -65,12 +65,12 @@ class Row:
     limited_by: Literal["compute", "memory"]
     limit_seconds: float
     """What the work takes at the measured peak, or the operands at the measured bandwidth."""
-    ours: Outcome
+    ours: ContenderOutcome
     provenance: str = "heuristic"
     """Where the lowering config of ours comes from."""
-    heuristic: Outcome | None = None
+    heuristic: ContenderOutcome | None = None
     """The kernel of the heuristic's config, where ours has another."""
-    peers: list[Outcome] = field(default_factory=list)
+    peers: list[ContenderOutcome] = field(default_factory=list)
 
     @property
     def rate(self) -> float | None:
@@ -102,19 +102,19 @@ class Row:
         return COMPUTE_BAR if name in _CONTRACTING else None
 
     @property
-    def fastest(self) -> Outcome | None:
+    def fastest(self) -> ContenderOutcome | None:
         """The peer that comes nearest to us, or is ahead; None where none was timed beside us."""
         ratios = {peer: peer.speedup.median for peer in self.peers if peer.speedup is not None}
         return min(ratios, key=ratios.__getitem__, default=None)
 
     @property
-    def outcomes(self) -> list[Outcome]:
+    def outcomes(self) -> list[ContenderOutcome]:
         """Ours, and the peers'."""
         return [self.ours, *([self.heuristic] if self.heuristic else []), *self.peers]
 
 
 def compare(
-    case: Case, peaks: Iterable[Peaks], effort: Effort, progress: Progress = lambda _: None
+    case: Case, peaks: Iterable[Peaks], effort: TimingEffort, progress: Progress = lambda _: None
 ) -> list[Row]:
     """Time a case for each number of threads that has peaks.
 
@@ -132,7 +132,7 @@ def compare(
         makers.append((HEURISTIC, lambda values: call_of(plain, values)))
     makers += [(peer.library, peer.make) for peer in case.peers]
 
-    settled: dict[str, Outcome] = {}  # what is decided for any number of threads
+    settled: dict[str, ContenderOutcome] = {}  # what is decided for any number of threads
     calls: dict[str, tuple[Library, Call]] = {}
     progress("check")
     for library, make in makers:
@@ -142,9 +142,9 @@ def compare(
             if (complaint := check(call())) is None:
                 calls[library.name] = library, call
             else:
-                settled[library.name] = Outcome(library.name, "wrong", complaint)
+                settled[library.name] = ContenderOutcome(library.name, "wrong", complaint)
         except Skipped as skipped:
-            settled[library.name] = Outcome(library.name, "skipped", str(skipped))
+            settled[library.name] = ContenderOutcome(library.name, "skipped", str(skipped))
 
     rows = []
     for peak in peaks:
@@ -174,9 +174,9 @@ def call_of(kernel: Kernel, values: Values) -> Call:
 
 
 def _timed(
-    calls: dict[str, tuple[Library, Call]], threads: int, effort: Effort
-) -> dict[str, Outcome]:
-    outcomes: dict[str, Outcome] = {}
+    calls: dict[str, tuple[Library, Call]], threads: int, effort: TimingEffort
+) -> dict[str, ContenderOutcome]:
+    outcomes: dict[str, ContenderOutcome] = {}
     contenders: dict[str, Contender] = {}
     for name, (library, call) in calls.items():
         try:
@@ -184,13 +184,13 @@ def _timed(
                 call()  # what a library sets up for a number of threads takes no part
                 contenders[name] = Contender(call, partial(library.limit, threads))
         except Skipped as skipped:
-            outcomes[name] = Outcome(name, "skipped", str(skipped))
+            outcomes[name] = ContenderOutcome(name, "skipped", str(skipped))
     if not contenders:
         return outcomes
     times = take_turns(contenders, seconds=effort.seconds, min_rounds=effort.min_rounds)
     for name, rounds in times.items():
         samples = [sample for one in rounds for sample in one]
-        outcomes[name] = Outcome(
+        outcomes[name] = ContenderOutcome(
             name,
             "timed",
             seconds=Spread.of(samples),
@@ -202,7 +202,7 @@ def _timed(
     return outcomes
 
 
-def _row(case: Case, peak: Peaks, provenance: str, outcomes: Sequence[Outcome]) -> Row:
+def _row(case: Case, peak: Peaks, provenance: str, outcomes: Sequence[ContenderOutcome]) -> Row:
     limited_by, limit_seconds = limiting(case, peak)
     peers = {peer.name for peer in case.peers}
     by_name = {outcome.name: outcome for outcome in outcomes}

@@ -11,7 +11,7 @@ from typing import Any
 
 from tvm_iree_ext.base.atomic_folder import staging, sync
 from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Skipped
-from tvm_iree_ext.bench.measure.compare import Outcome, Row
+from tvm_iree_ext.bench.measure.compare import ContenderOutcome, Row
 from tvm_iree_ext.bench.measure.kernel_costs import MEMORY_SHAPE, TINY_SHAPE, Costs
 from tvm_iree_ext.bench.measure.peaks import Peaks
 from tvm_iree_ext.bench.peers.fftw import FFTW, SCIPY
@@ -224,7 +224,7 @@ def _cached_text(peak: Peaks) -> str:
     return f", {', '.join(parts)}" if parts else ""
 
 
-def _ms_cell(outcome: Outcome) -> str:
+def _ms_cell(outcome: ContenderOutcome) -> str:
     spread = outcome.seconds
     if spread is None:
         return outcome.status
@@ -232,7 +232,7 @@ def _ms_cell(outcome: Outcome) -> str:
     return f"{median} ({low}-{high})"
 
 
-def _peer_cell(outcome: Outcome | None) -> str:
+def _peer_cell(outcome: ContenderOutcome | None) -> str:
     if outcome is None:
         return ""
     if outcome.speedup is not None:

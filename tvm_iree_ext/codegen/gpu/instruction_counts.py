@@ -109,7 +109,7 @@ def count_instructions(assembly: str, kind: str, kernel: str) -> KernelInstructi
 
 
 @dataclass(frozen=True)
-class _Line:
+class _AssemblyLine:
     """``ends``: nothing goes on behind it."""
 
     mnemonic: str = ""
@@ -118,7 +118,7 @@ class _Line:
     ends: bool = False
 
 
-def _reached(lines: list[_Line], places: dict[str, int], at: int, *, without: int) -> bool:
+def _reached(lines: list[_AssemblyLine], places: dict[str, int], at: int, *, without: int) -> bool:
     """Whether a line is reached without another.
 
     A jump back from there is then no loop: compilers put what seldom happens, such as another try
@@ -146,7 +146,7 @@ _WIDTHS |= {"u8": 1, "i8": 1, "dwordx4": 16, "dwordx3": 12, "dwordx2": 8, "dword
 _WIDTHS |= {"ushort": 2, "sshort": 2, "short": 2, "ubyte": 1, "sbyte": 1, "byte": 1}
 
 
-def _count(lines: list[_Line], classify: Callable[[str], _Classified]) -> InstructionCounts:
+def _count(lines: list[_AssemblyLine], classify: Callable[[str], _Classified]) -> InstructionCounts:
     counts: Counter[str] = Counter()
     moves: Counter[tuple[str, str, int]] = Counter()
     flops = 0
@@ -180,38 +180,38 @@ def _count(lines: list[_Line], classify: Callable[[str], _Classified]) -> Instru
     )
 
 
-def _rocm_lines(assembly: str, kernel: str) -> list[_Line]:
+def _rocm_lines(assembly: str, kernel: str) -> list[_AssemblyLine]:
     _, begins, rest = assembly.partition(f"\n{kernel}:")
     body = rest.partition(".Lfunc_end")[0] if begins else ""
     return list(_of_rocm(body))
 
 
-def _of_rocm(body: str) -> Iterator[_Line]:
+def _of_rocm(body: str) -> Iterator[_AssemblyLine]:
     for line in body.splitlines():
         text = line.partition(";")[0].strip()
         if found := re.fullmatch(r"([.\w$]+):", text):
-            yield _Line(label=found[1])
+            yield _AssemblyLine(label=found[1])
         elif found := re.match(r"([a-z]\w+)\s*(.*)", text):
             target = found[2].strip() if "branch" in found[1] else ""
-            yield _Line(found[1], target=target, ends=found[1] in ("s_branch", "s_endpgm"))
+            yield _AssemblyLine(found[1], target=target, ends=found[1] in ("s_branch", "s_endpgm"))
 
 
-def _cuda_lines(assembly: str, kernel: str) -> list[_Line]:
+def _cuda_lines(assembly: str, kernel: str) -> list[_AssemblyLine]:
     _, begins, rest = assembly.partition(f".text.{kernel}:")
     body = rest.partition("\n.section")[0].partition("\t.section")[0] if begins else ""
     return list(_of_cuda(body))
 
 
-def _of_cuda(body: str) -> Iterator[_Line]:
+def _of_cuda(body: str) -> Iterator[_AssemblyLine]:
     for line in body.splitlines():
         if found := re.match(r"\s*(\.\w+):", line):
-            yield _Line(label=found[1])
+            yield _AssemblyLine(label=found[1])
         elif re.match(r"\s*/\*[0-9a-f]+\*/\s+@!PT\s", line):
-            yield _Line("NOP")  # whatever it is, it never happens
+            yield _AssemblyLine("NOP")  # whatever it is, it never happens
         elif found := re.match(r"\s*/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", line):
             jump = re.search(r"`\((\.\w+)\)", found[3]) if found[2].startswith("BRA") else None
             ends = found[1] is None and found[2].partition(".")[0] in ("BRA", "EXIT", "RET")
-            yield _Line(found[2], target=jump[1] if jump else "", ends=ends)
+            yield _AssemblyLine(found[2], target=jump[1] if jump else "", ends=ends)
 
 
 def _width(mnemonic: str) -> int:

@@ -81,7 +81,7 @@ class Applied:
     """A scalar that an operation computes, of scalars and of elements of tensors."""
 
     element: Element
-    operation: form.Operation
+    operation: form.ParsedOperation
     result: int
     operands: tuple["Value", ...]
     size: int = 1  # of the expression, as a tree

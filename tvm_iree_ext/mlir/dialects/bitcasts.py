@@ -28,11 +28,11 @@ def bitcast(scope: Scope, value: AnyTensor, own: Element) -> Tensor:
     return moved(scope, "tensor.bitcast", [value], value.shape, own, part, ELEMENTWISE)
 
 
-def _bitcast(scope: Scope, op: form.Operation) -> Value:
+def _bitcast(scope: Scope, op: form.ParsedOperation) -> Value:
     return bitcast(scope, scope.any_tensor(op.operands[0]), kind_of(op.results[0]))
 
 
-def _reshaped_bitcast(scope: Scope, op: form.Operation) -> Value:
+def _reshaped_bitcast(scope: Scope, op: form.ParsedOperation) -> Value:
     """The elements may be other in number: a complex one is two, its real part first."""
     value, own = scope.any_tensor(op.operands[0]), kind_of(op.results[0])
     kind, came = op.results[0].type, value.element

@@ -27,7 +27,7 @@ _MOST_TEXT = 400  # characters of a message
 _UNKNOWN = 1 << 20  # how many an extent counts for that only a call tells
 
 
-def _assert(scope: Scope, op: form.Operation) -> list[Value]:
+def _assert(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     condition = scope.scalar(op.operands[0])
     message = str(op.attributes["msg"]).replace("\0", "")[:_MOST_TEXT]
     if not isinstance(condition, Number):

@@ -19,7 +19,7 @@ class CheckedExpectation:
 
     kind: Kind
     tensors: tuple[Tensor, ...]
-    op: form.Operation
+    op: form.ParsedOperation
 
     def check(self, first: int) -> Check:
         """The check, where its tensors are the results from ``first`` on."""
@@ -35,7 +35,7 @@ class CheckedExpectation:
 
 
 def _expect(kind: Kind) -> Any:
-    def handler(scope: Scope, op: form.Operation) -> list[Value]:
+    def handler(scope: Scope, op: form.ParsedOperation) -> list[Value]:
         values = [scope.value(value) for value in op.operands]
         if op.name.endswith("_const"):
             values.append(constant_value(op.attributes["value"], op.operands[0].type))
@@ -46,7 +46,7 @@ def _expect(kind: Kind) -> Any:
     return handler
 
 
-def _unfoldable(scope: Scope, op: form.Operation) -> Value:
+def _unfoldable(scope: Scope, op: form.ParsedOperation) -> Value:
     return constant_value(op.attributes["value"], op.results[0].type, foldable=False)
 
 

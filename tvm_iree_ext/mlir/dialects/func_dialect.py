@@ -47,17 +47,17 @@ INDEX = element("index")
 _MOST_UNFOLDED = 1 << 20  # elements of a constant, of which the text has one
 
 
-def is_public(op: form.Operation) -> bool:
+def is_public(op: form.ParsedOperation) -> bool:
     """Whether a caller from outside may call a function."""
     return op.attributes.get("sym_visibility", "public") == "public"
 
 
-def has_body(op: form.Operation) -> bool:
+def has_body(op: form.ParsedOperation) -> bool:
     """Whether a function is more than a declaration."""
     return bool(op.regions and op.regions[0])
 
 
-def entry_name(op: form.Operation, functions: dict[str, form.Operation]) -> str | None:
+def entry_name(op: form.ParsedOperation, functions: dict[str, form.ParsedOperation]) -> str | None:
     """The name under which a function is an entry point; None where another stands for it.
 
     ``f$async`` waits for fences; ``f``, where there is one, calls it and waits itself.
@@ -70,7 +70,7 @@ def entry_name(op: form.Operation, functions: dict[str, form.Operation]) -> str 
 
 
 def tensor_behind(
-    program: ProgramImport, value: form.Value, block: form.Block, depth: int = 0
+    program: ProgramImport, value: form.ParsedValue, block: form.ParsedBlock, depth: int = 0
 ) -> Any:
     """The type of the tensor that a buffer view holds, by what becomes of it."""
     if depth > MOST_DEPTH:
@@ -103,7 +103,7 @@ class FunctionArgument:
     element: Element | None = None
     parts: tuple[relax.Var, ...] = ()
     inner: Element | None = None
-    value: form.Value | None = None
+    value: form.ParsedValue | None = None
     is_scalar: bool = False
 
     def define(self, scope: Scope) -> None:
@@ -123,7 +123,7 @@ _UNSEEN = ("!hal.fence", "!hal.device")  # what no caller gives
 
 
 def arguments_of(
-    scope: Scope, op: form.Operation, boundary: Boundary | None = None
+    scope: Scope, op: form.ParsedOperation, boundary: Boundary | None = None
 ) -> list[FunctionArgument]:
     """Declare the arguments of an entry point; fences and devices have none."""
     block = op.block()
@@ -142,7 +142,7 @@ def arguments_of(
 
 
 def _argument(
-    scope: Scope, name: str, given: Given, value: form.Value | None, block: form.Block
+    scope: Scope, name: str, given: Given, value: form.ParsedValue | None, block: form.ParsedBlock
 ) -> FunctionArgument:
     kind: form.Type | None = value.type if value is not None else given.type
     if isinstance(kind, form.OtherType) and kind.text == "!hal.buffer_view":
@@ -150,7 +150,7 @@ def _argument(
         kind = tensor_behind(scope.program, value, block) or given.type
     if kind is None:
         return FunctionArgument(name, value=value)
-    if not isinstance(kind, form.ScalarType | form.TensorType):
+    if not isinstance(kind, form.ParsedScalarType | form.ParsedTensorType):
         raise Unsupported(f"{name} is of the type {kind}; {_TAKEN}")
     inner = element(kind.dtype)
     own = seen(inner, given.type.dtype if given.type else None, name)
@@ -164,11 +164,11 @@ def _argument(
         for part, dtype in zip(names, own.storage, strict=True)
     )
     return FunctionArgument(
-        name, shape, own, parts, inner, value, isinstance(kind, form.ScalarType)
+        name, shape, own, parts, inner, value, isinstance(kind, form.ParsedScalarType)
     )
 
 
-def call(scope: Scope, op: form.Operation) -> list[Value]:
+def call(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """What a called function returns."""
     name = str(op.attributes["callee"])
     called = scope.program.functions.get(name)
@@ -196,7 +196,7 @@ def materialised(scope: Scope, value: Value) -> Tensor:
     raise Unsupported(f"returns a {getattr(value, 'kind', 'value')}, which is no tensor")
 
 
-def constant(scope: Scope, op: form.Operation) -> Value:
+def constant(scope: Scope, op: form.ParsedOperation) -> Value:
     """``arith.constant``, of a scalar or a tensor."""
     return constant_value(op.attributes["value"], op.results[0].type)
 
@@ -205,7 +205,7 @@ def constant_value(attribute: Any, kind: form.Type, *, foldable: bool = True) ->
     """A constant of a type."""
     if isinstance(attribute, form.Opaque):
         raise Unsupported(attribute.why or f"the constant {attribute.text}")
-    if not isinstance(kind, form.ScalarType | form.TensorType):
+    if not isinstance(kind, form.ParsedScalarType | form.ParsedTensorType):
         raise Unsupported(f"a constant of the type {kind}")
     own = element(kind.dtype)
     if isinstance(attribute, form.Dense):
@@ -215,7 +215,7 @@ def constant_value(attribute: Any, kind: form.Type, *, foldable: bool = True) ->
         if values.size == 1 and (foldable or prod(shape) > _MOST_UNFOLDED):
             return Splat(shape, own, Number(own, values.reshape(-1)[0]))
         return Constant(_full(values, shape), own, foldable)
-    if isinstance(kind, form.TensorType):
+    if isinstance(kind, form.ParsedTensorType):
         raise Unsupported(f"a constant {type(attribute).__name__} of a tensor type")
     if isinstance(attribute, tuple):
         attribute = complex(float(attribute[0]), float(attribute[1]))
@@ -233,7 +233,7 @@ def _full(values: Any, shape: Any) -> Any:
     return values if values.shape == tuple(shape) else np.broadcast_to(values, shape)
 
 
-def _global_load(scope: Scope, op: form.Operation) -> Value:
+def _global_load(scope: Scope, op: form.ParsedOperation) -> Value:
     name = str(op.attributes["global"])
     declared = scope.program.globals.get(name)
     if declared is None:
@@ -250,13 +250,13 @@ def _global_load(scope: Scope, op: form.Operation) -> Value:
     return cached
 
 
-def _import(scope: Scope, op: form.Operation) -> Value:
+def _import(scope: Scope, op: form.ParsedOperation) -> Value:
     source = scope.value(op.operands[0])
     value = source.of if isinstance(source, Other) else source
     if not isinstance(value, TENSORS):
         raise Unsupported("imports what is no buffer view of an argument or a result")
     kind = op.results[0].type
-    if not isinstance(kind, form.TensorType) or kind.dtype != value.element.name:
+    if not isinstance(kind, form.ParsedTensorType) or kind.dtype != value.element.name:
         raise Unsupported(f"imports a tensor of {value.element.name} as {kind}")
     shape = tuple(
         own if wanted is None else wanted
@@ -265,11 +265,11 @@ def _import(scope: Scope, op: form.Operation) -> Value:
     return as_shape(scope, value, shape)
 
 
-def _export(scope: Scope, op: form.Operation) -> Value:
+def _export(scope: Scope, op: form.ParsedOperation) -> Value:
     return Other(VIEW, scope.any_tensor(op.operands[0]))
 
 
-def _view_dim(scope: Scope, op: form.Operation) -> Value:
+def _view_dim(scope: Scope, op: form.ParsedOperation) -> Value:
     source = scope.value(op.operands[0])
     value = source.of if isinstance(source, Other) else source
     axis = int(op.attributes["index"])
@@ -279,14 +279,14 @@ def _view_dim(scope: Scope, op: form.Operation) -> Value:
     return Number(INDEX, one) if isinstance(one, int) else Symbol(INDEX, one)
 
 
-def _same(scope: Scope, op: form.Operation) -> list[Value]:
+def _same(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     return [scope.value(value) for value in op.operands[: len(op.results)]]
 
 
-def _other(scope: Scope, op: form.Operation) -> list[Value]:
+def _other(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     return [
         Number(kind_of(value), 0)
-        if isinstance(value.type, form.ScalarType)
+        if isinstance(value.type, form.ParsedScalarType)
         else Other(str(getattr(value.type, "text", value.type)))
         for value in op.results
     ]

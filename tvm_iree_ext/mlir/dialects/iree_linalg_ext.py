@@ -18,7 +18,7 @@ from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 
 
-def map_text(one: form.AffineMap, *, zero: bool = False) -> str:
+def map_text(one: form.ParsedAffineMap, *, zero: bool = False) -> str:
     """A map of plain dims and symbols, and of 0 where that may be, in MLIR's spelling.
 
     Raises:
@@ -38,7 +38,7 @@ def map_text(one: form.AffineMap, *, zero: bool = False) -> str:
     return f"({dims}){f'[{symbols}]' if symbols else ''} -> ({', '.join(results)})"
 
 
-def _attention(scope: Scope, op: form.Operation) -> list[Value]:
+def _attention(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     online = op.name.endswith("online_attention")
     count = len(op.results)
     inputs, outputs = op.operands[:-count], op.operands[-count:]
@@ -71,7 +71,7 @@ def _attention(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, ops.attention(*types, **given), operands, outs)
 
 
-def _sort(scope: Scope, op: form.Operation) -> list[Value]:
+def _sort(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     values = [scope.any_tensor(one) for one in op.operands]
     made = ops.sort(
         *(type_of(scope, one) for one in values),
@@ -82,7 +82,7 @@ def _sort(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, operands, values)
 
 
-def _topk(scope: Scope, op: form.Operation) -> list[Value]:
+def _topk(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     count = len(op.results)
     inputs = [scope.any_tensor(one) for one in op.operands[:-count]]
     outs = [scope.any_tensor(one) for one in op.operands[-count:]]
@@ -104,7 +104,7 @@ def _topk(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, operands, outs)
 
 
-def _scan(scope: Scope, op: form.Operation) -> list[Value]:
+def _scan(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     value, output, accumulator = (scope.any_tensor(one) for one in op.operands)
     made = ops.scan(
         type_of(scope, value),
@@ -118,7 +118,7 @@ def _scan(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, operands, [output, accumulator])
 
 
-def _topk_v2(scope: Scope, op: form.Operation) -> list[Value]:
+def _topk_v2(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     groups = op.groups() if op.segments else [[one] for one in op.operands]
     values, indices, *outs = ([scope.any_tensor(v) for v in g] for g in _four(op, groups))
     operands: dict[str, Value] = {"values": values[0], "output_values_init": outs[0][0]}
@@ -139,7 +139,9 @@ def _topk_v2(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, operands, [*outs[0], *outs[1]])
 
 
-def _four(op: form.Operation, groups: list[list[form.Value]]) -> list[list[form.Value]]:
+def _four(
+    op: form.ParsedOperation, groups: list[list[form.ParsedValue]]
+) -> list[list[form.ParsedValue]]:
     """Values, indices or none, output values, output indices or none."""
     if op.segments:
         return groups
@@ -149,11 +151,11 @@ def _four(op: form.Operation, groups: list[list[form.Value]]) -> list[list[form.
     return [flat[:1], flat[1:-count], outs[:1], outs[1:]]
 
 
-def _arg_compare(scope: Scope, op: form.Operation) -> list[Value]:
+def _arg_compare(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     return arg_compare(scope, op, ops.arg_compare)
 
 
-def arg_compare(scope: Scope, op: form.Operation, build: Any) -> list[Value]:
+def arg_compare(scope: Scope, op: form.ParsedOperation, build: Any) -> list[Value]:
     """An arg_compare of either dialect."""
     if len(op.segments) == 5:  # of iree_vector_ext
         values, indices, value, index, bases = op.groups()
@@ -162,7 +164,7 @@ def arg_compare(scope: Scope, op: form.Operation, build: Any) -> list[Value]:
         inputs, outs, bases = op.groups()
     else:
         inputs, outs, bases = op.operands[:-2], op.operands[-2:], []
-        if isinstance(op.operands[-1].type, form.ScalarType):
+        if isinstance(op.operands[-1].type, form.ParsedScalarType):
             inputs, outs, bases = op.operands[:-3], op.operands[-3:-1], op.operands[-1:]
     tensors = [scope.any_tensor(one) for one in inputs]
     inits = [scope.any_tensor(one) for one in outs]
@@ -190,7 +192,7 @@ def arg_compare(scope: Scope, op: form.Operation, build: Any) -> list[Value]:
     return call_op(scope, made, operands, inits)
 
 
-def _exp_reduction(scope: Scope, op: form.Operation) -> list[Value]:
+def _exp_reduction(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     count = len(op.results)
     inputs = [scope.any_tensor(one) for one in op.operands[:-count]]
     outs = [scope.any_tensor(one) for one in op.operands[-count:]]
@@ -207,7 +209,7 @@ def _exp_reduction(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, operands, outs)
 
 
-def _winograd(scope: Scope, op: form.Operation) -> list[Value]:
+def _winograd(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     what = op.name.rpartition(".")[2]
     value, output = (scope.any_tensor(one) for one in op.operands)
     build: Any
@@ -228,7 +230,7 @@ def _winograd(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, {"input": value}, [output])
 
 
-def _custom_op(scope: Scope, op: form.Operation) -> list[Value]:
+def _custom_op(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """Its region on whole operands: what a single tile makes of it is what it means."""
     count = len(op.results)
     outs = [scope.any_tensor(one) for one in op.operands[-count:]]
@@ -245,11 +247,11 @@ def _custom_op(scope: Scope, op: form.Operation) -> list[Value]:
     return results
 
 
-def _tile_index(scope: Scope, op: form.Operation) -> Value:
+def _tile_index(scope: Scope, op: form.ParsedOperation) -> Value:
     return Number(element("index"), 0)  # where the only tile begins
 
 
-def _fft(scope: Scope, op: form.Operation) -> list[Value]:
+def _fft(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     *inputs, real, imag = (scope.value(one) for one in op.operands)
     outs = [scope.any_tensor(one) for one in op.operands[-2:]]
     stage = scope.scalar(op.operands[0])

@@ -57,7 +57,7 @@ def _part(scope: Scope, value: Any, number: int) -> Any:
     return value
 
 
-def _scatter(scope: Scope, op: form.Operation) -> list[Value]:
+def _scatter(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     *inputs, original = (scope.any_tensor(one) for one in op.operands)
     values: dict[str, Value] = dict(zip(("updates", "indices", "mask"), inputs, strict=False))
     values["original"] = original
@@ -81,7 +81,7 @@ def _scatter(scope: Scope, op: form.Operation) -> list[Value]:
     return per_part(scope, values, original, make)
 
 
-def _gather(scope: Scope, op: form.Operation) -> list[Value]:
+def _gather(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     *inputs, output = (scope.any_tensor(one) for one in op.operands)
     values: dict[str, Value] = dict(zip(("source", "indices", "mask"), inputs, strict=False))
     values["output_init"] = output
@@ -98,7 +98,9 @@ def _gather(scope: Scope, op: form.Operation) -> list[Value]:
     return per_part(scope, values, output, make)
 
 
-def _index_region(scope: Scope, block: form.Block, last: Any, part: int) -> Callable[..., Any]:
+def _index_region(
+    scope: Scope, block: form.ParsedBlock, last: Any, part: int
+) -> Callable[..., Any]:
     """A region over indices, which yields a place and one value more."""
 
     def region(*arguments: Any) -> Any:
@@ -111,7 +113,7 @@ def _index_region(scope: Scope, block: form.Block, last: Any, part: int) -> Call
     return region
 
 
-def _mapped(scope: Scope, op: form.Operation) -> list[Value]:
+def _mapped(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     loads = op.name.endswith("load")
     source, output = (scope.any_tensor(one) for one in op.operands)
     made: list[int] = []
@@ -141,7 +143,7 @@ def _names_source(scope: Scope, source: AnyTensor, output: AnyTensor) -> bool:
 
 
 def _plain_map_load(
-    scope: Scope, name: str, block: form.Block, source: AnyTensor, output: AnyTensor
+    scope: Scope, name: str, block: form.ParsedBlock, source: AnyTensor, output: AnyTensor
 ) -> Tensor:
     """Element by element, for an output whose extents the registry's op cannot name."""
     captured = [scope.value(one) for one in outside([block])]
@@ -161,7 +163,7 @@ def _plain_map_load(
     return moved(scope, name, [source, *captured], output.shape, output.element, part)
 
 
-def _packing(scope: Scope, op: form.Operation) -> list[Value]:
+def _packing(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     packs = op.name.endswith(".pack")
     groups = op.groups() if op.segments else [*([one] for one in op.operands[:2]), [], []]
     source, output = scope.any_tensor(groups[0][0]), scope.any_tensor(groups[1][0])
@@ -204,7 +206,7 @@ def _padding(value: Number, part: int) -> Any:
     return int(value.value) if kind.is_integer else float(value.value)
 
 
-def _im2col(scope: Scope, op: form.Operation) -> list[Value]:
+def _im2col(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """By the registry's op where rows go over all windows; else element by element."""
     groups = op.groups()
     source, output = scope.any_tensor(groups[0][0]), scope.any_tensor(groups[1][0])

@@ -17,11 +17,11 @@ from tvm_iree_ext.mlir.scalars.arith import kind_of, tensor_kind
 from tvm_iree_ext.ops import vector_ext
 
 
-def _arg_compare(scope: Scope, op: form.Operation) -> list[Value]:
+def _arg_compare(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     return arg_compare(scope, op, vector_ext.arg_compare)
 
 
-def _to_layout(scope: Scope, op: form.Operation) -> list[Value]:
+def _to_layout(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     value = scope.any_tensor(op.operands[0])
     layout = op.attributes["layout"]
     if not isinstance(layout, form.Opaque):
@@ -30,11 +30,11 @@ def _to_layout(scope: Scope, op: form.Operation) -> list[Value]:
     return call_op(scope, made, {"input": value}, [value])
 
 
-def _to_simt(scope: Scope, op: form.Operation) -> Value:
+def _to_simt(scope: Scope, op: form.ParsedOperation) -> Value:
     return Other("vector distributed to lanes", (scope.any_tensor(op.operands[0]), op))
 
 
-def _to_simd(scope: Scope, op: form.Operation) -> Value:
+def _to_simd(scope: Scope, op: form.ParsedOperation) -> Value:
     found = scope.value(op.operands[0])
     if not isinstance(found, Other) or not isinstance(found.of, tuple):
         raise Unsupported(
@@ -46,7 +46,7 @@ def _to_simd(scope: Scope, op: form.Operation) -> Value:
     return value
 
 
-def _transfer(scope: Scope, op: form.Operation) -> list[Value]:
+def _transfer(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     gathers = op.name.endswith("gather")
     base: Any = None
     if gathers:
@@ -64,7 +64,7 @@ def _transfer(scope: Scope, op: form.Operation) -> list[Value]:
     for number, one in enumerate(indices):
         found = scope.value(one)
         operands[f"index{number}"] = found
-        scalar = isinstance(one.type, form.ScalarType)
+        scalar = isinstance(one.type, form.ParsedScalarType)
         kinds.append(TensorType((), "int64") if scalar else type_of(scope, scope.any_tensor(one)))
     given: dict[str, Any] = {
         "indexing_maps": [map_text(one, zero=True) for one in op.attributes["indexing_maps"]],

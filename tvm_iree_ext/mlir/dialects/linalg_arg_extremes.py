@@ -57,7 +57,7 @@ class _Untold(Exception):
 
 
 @dataclass(frozen=True)
-class _Line:
+class _ArgExtremeLine:
     """A reduction of a line to an extreme and a place."""
 
     values: AnyTensor
@@ -73,7 +73,7 @@ def arg_extreme(scope: Scope, loops: Loops) -> list[Value] | None:
     values_map, out_map = loops.input_maps[0], loops.output_maps[0]
     out, places = loops.outputs
     is_float = line.values.element.is_float
-    kind = form.ScalarType(line.values.element.name)
+    kind = form.ParsedScalarType(line.values.element.name)
     block = _Block([kind, kind])
     prefix = "arith.maximumf" if is_float else "arith.maxsi"
     name = prefix if line.name == "max" else prefix.replace("max", "min")
@@ -84,8 +84,8 @@ def arg_extreme(scope: Scope, loops: Loops) -> list[Value] | None:
     (extreme,) = emit(scope, of_values, f"reduce_{line.name}")
     assert isinstance(extreme, TENSORS)
 
-    integer, boolean = form.ScalarType(places.element.name), form.ScalarType("bool")
-    index = form.ScalarType("index")
+    integer, boolean = form.ParsedScalarType(places.element.name), form.ParsedScalarType("bool")
+    index = form.ParsedScalarType("index")
     block = _Block([kind, kind, integer])
     here, best, first = block.arguments
     if is_float:
@@ -127,31 +127,37 @@ def note_counting(scope: Scope, loops: Loops, results: Sequence[Value]) -> None:
 class _Block:
     """A region that is made up."""
 
-    def __init__(self, kinds: Sequence[form.ScalarType]) -> None:
-        self.arguments = [form.Value(kind, f"%arg{place}") for place, kind in enumerate(kinds)]
-        self._operations: list[form.Operation] = []
+    def __init__(self, kinds: Sequence[form.ParsedScalarType]) -> None:
+        self.arguments = [
+            form.ParsedValue(kind, f"%arg{place}") for place, kind in enumerate(kinds)
+        ]
+        self._operations: list[form.ParsedOperation] = []
 
     def op(
-        self, name: str, operands: list[form.Value], kind: form.ScalarType, **attributes: Any
-    ) -> form.Value:
+        self,
+        name: str,
+        operands: list[form.ParsedValue],
+        kind: form.ParsedScalarType,
+        **attributes: Any,
+    ) -> form.ParsedValue:
         """The result of an operation that is added."""
-        result = form.Value(kind, f"%{len(self._operations)}")
+        result = form.ParsedValue(kind, f"%{len(self._operations)}")
         where = form.Location(0, 0)
-        made = form.Operation(name, operands, [result], attributes, [], where)
+        made = form.ParsedOperation(name, operands, [result], attributes, [], where)
         self._operations.append(made)
         return result
 
-    def finish(self, value: form.Value) -> None:
+    def finish(self, value: form.ParsedValue) -> None:
         """Yield a value."""
-        last = form.Operation("linalg.yield", [value], [], {}, [], form.Location(0, 0))
+        last = form.ParsedOperation("linalg.yield", [value], [], {}, [], form.Location(0, 0))
         self._operations.append(last)
 
-    def made(self) -> form.Block:
+    def made(self) -> form.ParsedBlock:
         """The region's block."""
-        return form.Block(self.arguments, self._operations)
+        return form.ParsedBlock(self.arguments, self._operations)
 
 
-def _line_of(scope: Scope, loops: Loops) -> _Line | None:
+def _line_of(scope: Scope, loops: Loops) -> _ArgExtremeLine | None:
     if len(loops.outputs) != 2 or len(loops.inputs) not in (1, 2) or len(loops.reduced) != 1:
         return None
     (axis,) = loops.reduced
@@ -177,11 +183,11 @@ def _line_of(scope: Scope, loops: Loops) -> _Line | None:
         return None
     for name in ("max", "min"):
         if first == _neutral(values.element, name) and _is_first_extreme(loops, axis, name):
-            return _Line(values, axis, name)
+            return _ArgExtremeLine(values, axis, name)
     return None
 
 
-def _axis_of(one: form.AffineMap, dim: int) -> int:
+def _axis_of(one: form.ParsedAffineMap, dim: int) -> int:
     """The axis of an operand that a dim runs along; -1 where none does."""
     found = [place for place, result in enumerate(one.results) if result.value == dim]
     return found[0] if found else -1
@@ -236,14 +242,14 @@ def _step(
     return found, at
 
 
-def _chosen(op: form.Operation, operands: list[Any], axis: int, position: int) -> Any:
+def _chosen(op: form.ParsedOperation, operands: list[Any], axis: int, position: int) -> Any:
     if op.name == "linalg.index" and int(op.attributes["dim"]) == axis:
         return position
     if op.name in ("arith.index_cast", "arith.index_castui"):
         return operands[0]
     if op.name == "arith.select":
         return operands[1] if operands[0] else operands[2]
-    if op.name in _LOGIC and op.results[0].type == form.ScalarType("bool"):
+    if op.name in _LOGIC and op.results[0].type == form.ParsedScalarType("bool"):
         return _LOGIC[op.name](*operands)
     predicate = int(op.attributes.get("predicate", -1))
     if op.name == "arith.cmpi" and predicate in _SIGNED:

@@ -18,7 +18,7 @@ _WIDEN = ("arith.extf", "arith.extsi", "arith.sitofp")
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
 
 
-def is_sum_of_products(block: form.Block) -> bool:
+def is_sum_of_products(block: form.ParsedBlock) -> bool:
     """Whether a region yields its last argument plus the product of the two others, converted.
 
     All conversions are to wider types, or of signed integers, to floats that may not hold all of
@@ -38,7 +38,7 @@ def is_sum_of_products(block: form.Block) -> bool:
     if product.name != _SUMS[total.name]:
         return False
 
-    def source(value: form.Value) -> form.Value:
+    def source(value: form.ParsedValue) -> form.ParsedValue:
         while (op := made.get(id(value))) is not None and op.name in _WIDEN:
             (value,) = op.operands
         return value
@@ -107,7 +107,7 @@ _LAYOUTS = {
 }
 
 
-def convolution(scope: Scope, op: form.Operation) -> list[Value]:
+def convolution(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """A convolution by the registry's op, the padding before it included; or as plain loops."""
     image, taps, out = (scope.any_tensor(one) for one in op.operands)
     found = _registry_convolution(scope, op, image, taps, out)
@@ -115,7 +115,7 @@ def convolution(scope: Scope, op: form.Operation) -> list[Value]:
 
 
 def _registry_convolution(
-    scope: Scope, op: form.Operation, image: AnyTensor, taps: AnyTensor, out: AnyTensor
+    scope: Scope, op: form.ParsedOperation, image: AnyTensor, taps: AnyTensor, out: AnyTensor
 ) -> list[Value] | None:
     if not is_zero(out) or image.element != taps.element or not _types_fit((image, taps), out):
         return None
@@ -168,7 +168,7 @@ def _registry_convolution(
     return [reshaped(scope, value, out.shape)]
 
 
-def _numbers(op: form.Operation, name: str) -> tuple[int, int]:
+def _numbers(op: form.ParsedOperation, name: str) -> tuple[int, int]:
     given = op.attributes.get(name)
     if not isinstance(given, form.Dense):
         return (1, 1)

@@ -28,10 +28,10 @@ class Loops:
 
     inputs: tuple[Any, ...]  # tensors of any kind, or scalars
     outputs: tuple[AnyTensor, ...]
-    input_maps: tuple[form.AffineMap, ...]
-    output_maps: tuple[form.AffineMap, ...]
+    input_maps: tuple[form.ParsedAffineMap, ...]
+    output_maps: tuple[form.ParsedAffineMap, ...]
     extents: tuple[Any, ...]
-    block: form.Block
+    block: form.ParsedBlock
 
     @property
     def reduced(self) -> tuple[int, ...]:
@@ -42,16 +42,16 @@ class Loops:
             if not all(dim in dims_of(one) for one in self.output_maps)
         )
 
-    def arguments(self, number: int) -> form.Value:
+    def arguments(self, number: int) -> form.ParsedValue:
         """The region's argument for an operand, inputs first."""
         return self.block.arguments[number]
 
 
-def dims_of(one: form.AffineMap) -> set[int]:
+def dims_of(one: form.ParsedAffineMap) -> set[int]:
     """The dims that a map names."""
     found: set[int] = set()
 
-    def visit(expression: form.AffineExpr) -> None:
+    def visit(expression: form.ParsedAffineExpr) -> None:
         if expression.kind == "dim":
             found.add(expression.value)
         for part in expression.parts:
@@ -62,18 +62,18 @@ def dims_of(one: form.AffineMap) -> set[int]:
     return found
 
 
-def is_projection(one: form.AffineMap) -> bool:
+def is_projection(one: form.ParsedAffineMap) -> bool:
     """Whether each result is another dim."""
     dims = [result.value for result in one.results if result.kind == "dim"]
     return len(dims) == len(one.results) == len(set(dims))
 
 
-def outside(blocks: Sequence[form.Block]) -> list[form.Value]:
+def outside(blocks: Sequence[form.ParsedBlock]) -> list[form.ParsedValue]:
     """The values from outside that blocks use, in order."""
     own: set[int] = set()
-    found: dict[int, form.Value] = {}
+    found: dict[int, form.ParsedValue] = {}
 
-    def visit(block: form.Block) -> None:
+    def visit(block: form.ParsedBlock) -> None:
         own.update(id(argument) for argument in block.arguments)
         for op in block.operations:
             for operand in op.operands:
@@ -89,7 +89,7 @@ def outside(blocks: Sequence[form.Block]) -> list[form.Value]:
     return list(found.values())
 
 
-def uses(block: form.Block, value: form.Value) -> bool:
+def uses(block: form.ParsedBlock, value: form.ParsedValue) -> bool:
     """Whether an operation of a block takes a value."""
     return any(
         operand is value
@@ -99,29 +99,29 @@ def uses(block: form.Block, value: form.Value) -> bool:
     )
 
 
-def identity_map(rank: int) -> form.AffineMap:
+def identity_map(rank: int) -> form.ParsedAffineMap:
     """``(d0, d1) -> (d0, d1)``."""
-    dims = tuple(form.AffineExpr("dim", dim) for dim in range(rank))
-    return form.AffineMap(rank, 0, dims)
+    dims = tuple(form.ParsedAffineExpr("dim", dim) for dim in range(rank))
+    return form.ParsedAffineMap(rank, 0, dims)
 
 
-def maps_of(op: form.Operation) -> tuple[form.AffineMap, ...]:
+def maps_of(op: form.ParsedOperation) -> tuple[form.ParsedAffineMap, ...]:
     """The indexing maps of a linalg op: its own, those that MLIR wrote down, or identities."""
     for name in ("indexing_maps", "linalg.memoized_indexing_maps"):
         if name in op.attributes:
             return tuple(op.attributes[name])
     ranks = [
-        len(value.type.shape) if isinstance(value.type, form.TensorType) else 0
+        len(value.type.shape) if isinstance(value.type, form.ParsedTensorType) else 0
         for value in op.operands
     ]
     dims = max(ranks, default=0)
     if any(rank not in (0, dims) for rank in ranks):
         raise Unsupported("an op without indexing maps; linalg.generic is supported")
     full = identity_map(dims)
-    return tuple(full if rank == dims else form.AffineMap(dims, 0, ()) for rank in ranks)
+    return tuple(full if rank == dims else form.ParsedAffineMap(dims, 0, ()) for rank in ranks)
 
 
-def loops_of(scope: Scope, op: form.Operation) -> Loops:
+def loops_of(scope: Scope, op: form.ParsedOperation) -> Loops:
     """The op's operands, maps and extents; operands are cast to the extents that they share."""
     maps = maps_of(op)
     inputs, _ = op.groups() if op.segments else (op.operands[:-1], op.operands[-1:])
@@ -163,7 +163,7 @@ def loops_of(scope: Scope, op: form.Operation) -> Loops:
     )
 
 
-def generic(scope: Scope, op: form.Operation) -> list[Value]:
+def generic(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """The results of an op with a region, as plain loops."""
     return emit(scope, loops_of(scope, op), op.name)
 
@@ -187,9 +187,9 @@ def _one_by_one(scope: Scope, loops: Loops, name: str) -> list[Value]:
     count = len(loops.inputs)
     *operations, last = loops.block.operations
     for number in range(len(loops.outputs)):
-        own = form.Operation(last.name, [last.operands[number]], [], {}, [], last.location)
+        own = form.ParsedOperation(last.name, [last.operands[number]], [], {}, [], last.location)
         needed = _needed([*operations, own])
-        block = form.Block(
+        block = form.ParsedBlock(
             [*loops.block.arguments[:count], loops.block.arguments[count + number]],
             [op for op in operations if id(op) in needed] + [own],
         )
@@ -208,7 +208,7 @@ def _one_by_one(scope: Scope, loops: Loops, name: str) -> list[Value]:
     return found
 
 
-def _needed(operations: Sequence[form.Operation]) -> set[int]:
+def _needed(operations: Sequence[form.ParsedOperation]) -> set[int]:
     """The operations on which the last depends."""
     wanted = {id(value) for value in operations[-1].operands}
     found = {id(operations[-1])}
@@ -266,13 +266,13 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
         return _over_copies(scope, loops, name, [*reads, *captured])
     kernel = PrimFuncBuilder(scope, name, [*reads, *captured], outputs, pattern, loops.extents)
 
-    def places(one: form.AffineMap, at: Mapping[int, Any]) -> list[Expr]:
+    def places(one: form.ParsedAffineMap, at: Mapping[int, Any]) -> list[Expr]:
         return [
             affine(result, [at[d] for d in range(len(loops.extents))], (), kernel.context)
             for result in one.results
         ]
 
-    def element(value: Any, one: form.AffineMap, argument: form.Value, at: Any) -> Any:
+    def element(value: Any, one: form.ParsedAffineMap, argument: form.ParsedValue, at: Any) -> Any:
         if not uses(block, argument):
             return None
         if isinstance(value, SCALARS):
@@ -328,7 +328,7 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
     return list(kernel.results)
 
 
-def _is_partial(one: form.AffineMap, value: AnyTensor) -> bool:
+def _is_partial(one: form.ParsedAffineMap, value: AnyTensor) -> bool:
     """Whether the map does not reach all of an output: a constant place on a longer axis."""
     return any(
         result.kind == "constant" and plain(extent) != 1

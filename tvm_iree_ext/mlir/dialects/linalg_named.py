@@ -14,7 +14,7 @@ from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import tensor_kind
 
 
-def _fill(scope: Scope, op: form.Operation) -> Value:
+def _fill(scope: Scope, op: form.ParsedOperation) -> Value:
     value, target = op.operands
     into = scope.any_tensor(target)
     scalar = scope.scalar(value)
@@ -23,7 +23,7 @@ def _fill(scope: Scope, op: form.Operation) -> Value:
     return Splat(into.shape, into.element, scalar)
 
 
-def _transpose(scope: Scope, op: form.Operation) -> Value:
+def _transpose(scope: Scope, op: form.ParsedOperation) -> Value:
     value, into = (scope.any_tensor(one) for one in op.operands)
     order = [int(axis) for axis in op.attributes["permutation"]]
     value = as_shape(scope, value, tuple(into.shape[order.index(a)] for a in range(len(order))))
@@ -39,7 +39,7 @@ def _transpose(scope: Scope, op: form.Operation) -> Value:
     )
 
 
-def _broadcast(scope: Scope, op: form.Operation) -> Value:
+def _broadcast(scope: Scope, op: form.ParsedOperation) -> Value:
     value, into = (scope.any_tensor(one) for one in op.operands)
     added = {int(axis) for axis in op.attributes["dimensions"]}
     own = [axis for axis in range(len(into.shape)) if axis not in added]
@@ -57,7 +57,7 @@ def _broadcast(scope: Scope, op: form.Operation) -> Value:
     )
 
 
-def _copy(scope: Scope, op: form.Operation) -> Any:
+def _copy(scope: Scope, op: form.ParsedOperation) -> Any:
     value, into = (scope.any_tensor(one) for one in op.operands)
     if value.element == into.element:
         return as_shape(scope, value, into.shape)
@@ -86,34 +86,36 @@ _CONTRACTIONS = """
 """
 
 
-def _with_maps(op: form.Operation, maps: tuple[form.AffineMap, ...]) -> form.Operation:
+def _with_maps(
+    op: form.ParsedOperation, maps: tuple[form.ParsedAffineMap, ...]
+) -> form.ParsedOperation:
     attributes = {**op.attributes, "indexing_maps": maps}
-    return form.Operation(
+    return form.ParsedOperation(
         op.name, op.operands, op.results, attributes, op.regions, op.location, op.segments
     )
 
 
-def _map(scope: Scope, op: form.Operation) -> list[Value]:
+def _map(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     (kind,) = {len(tensor_kind(value).shape) for value in op.operands}
     maps = tuple(identity_map(kind) for _ in op.operands)
     block = op.block()
     if len(block.arguments) == len(op.operands) - 1:  # the init is no argument of older IR
-        target = form.Value(form.ScalarType(tensor_kind(op.results[0]).dtype), "%out")
-        block = form.Block([*block.arguments, target], block.operations)
+        target = form.ParsedValue(form.ParsedScalarType(tensor_kind(op.results[0]).dtype), "%out")
+        block = form.ParsedBlock([*block.arguments, target], block.operations)
     counts = (len(op.operands) - 1, 1)
-    whole = form.Operation(
+    whole = form.ParsedOperation(
         op.name, op.operands, op.results, {"indexing_maps": maps}, [[block]], op.location, counts
     )
     return generic(scope, whole)
 
 
-def _reduce(scope: Scope, op: form.Operation) -> list[Value]:
+def _reduce(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     inputs = op.operands[: len(op.operands) // 2]
     rank = len(tensor_kind(inputs[0]).shape)
     reduced = {int(axis) for axis in op.attributes["dimensions"]}
     full = identity_map(rank)
     left = tuple(result for axis, result in enumerate(full.results) if axis not in reduced)
-    out = form.AffineMap(rank, 0, left)
+    out = form.ParsedAffineMap(rank, 0, left)
     maps = (full,) * len(inputs) + (out,) * len(inputs)
     whole = _with_maps(op, maps)
     whole.segments = (len(inputs), len(inputs))

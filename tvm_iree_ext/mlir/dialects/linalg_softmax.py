@@ -57,7 +57,7 @@ def _mapped(scope: Scope, value: AnyTensor, line: Tensor, axis: int, combine: Co
     return kernel.results[0]
 
 
-def softmax(scope: Scope, op: form.Operation) -> Value:
+def softmax(scope: Scope, op: form.ParsedOperation) -> Value:
     """``exp(x - max) / sum(exp(x - max))`` along a dimension."""
     value, into = (scope.any_tensor(one) for one in op.operands)
     axis = int(op.attributes["dimension"])

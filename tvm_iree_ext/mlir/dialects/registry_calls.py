@@ -57,7 +57,7 @@ def type_of(scope: Scope, value: AnyTensor, *, moves: bool = False) -> TensorTyp
     return TensorType(extent_names(scope, value.shape), kind.storage[0])
 
 
-def region_of(scope: Scope, block: form.Block) -> Callable[..., Any]:
+def region_of(scope: Scope, block: form.ParsedBlock) -> Callable[..., Any]:
     """A region as a function of TIR expressions."""
 
     def region(*arguments: Any) -> Any:
@@ -74,7 +74,7 @@ def region_of(scope: Scope, block: form.Block) -> Callable[..., Any]:
     return region
 
 
-def is_identity(block: form.Block) -> bool:
+def is_identity(block: form.ParsedBlock) -> bool:
     """Whether a region yields its only argument."""
     return len(block.operations) == 1 and block.operations[0].operands == [block.arguments[0]]
 

@@ -98,9 +98,9 @@ class Outlined:
 def _outlined(
     scope: Scope,
     kind: str,
-    block: form.Block,
+    block: form.ParsedBlock,
     given: Sequence[Tensor],
-    updates: Sequence[form.Operation] = (),
+    updates: Sequence[form.ParsedOperation] = (),
     yielded: int = 0,
 ) -> Outlined:
     """A region as a function; ``given`` are the first values of its arguments.
@@ -159,7 +159,7 @@ def _run(
     scope: Scope,
     inside: Scope,
     made: Outlined,
-    block: form.Block,
+    block: form.ParsedBlock,
     places: dict[int, list[int]],
     parameters: list[relax.Var],
     yielded: int,
@@ -201,8 +201,8 @@ def _run(
     inner.finish_helper(made.name)
 
 
-def _as_value(tensor: Tensor, value: form.Value) -> Value:
-    return tensor if isinstance(value.type, form.TensorType) else read_back(tensor)
+def _as_value(tensor: Tensor, value: form.ParsedValue) -> Value:
+    return tensor if isinstance(value.type, form.ParsedTensorType) else read_back(tensor)
 
 
 def _is_everywhere(value: Value) -> bool:
@@ -225,7 +225,7 @@ def _in_memory(scope: Scope, value: Value) -> Tensor:
 
 def _called(
     scope: Scope,
-    op: form.Operation,
+    op: form.ParsedOperation,
     what: dict[str, Any],
     arguments: Sequence[Any],
     shapes: Sequence[Sequence[Any | None]],
@@ -258,7 +258,7 @@ def _called(
     return found
 
 
-def _updates(block: form.Block) -> list[form.Operation]:
+def _updates(block: form.ParsedBlock) -> list[form.ParsedOperation]:
     """The insertions into what a body carries that nothing else reads, before or after."""
     last = block.operations[-1]
     used = Counter(
@@ -280,7 +280,7 @@ def _parts(tensors: Sequence[Tensor]) -> list[Any]:
     return [part for tensor in tensors for part in tensor.parts]
 
 
-def _for(scope: Scope, op: form.Operation) -> list[Value]:
+def _for(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     if "unsignedCmp" in op.attributes:
         raise Unsupported("compares its bounds as unsigned numbers")
     bounds = [computed(scope, scope.scalar(value)) for value in op.operands[:3]]
@@ -299,7 +299,7 @@ def _for(scope: Scope, op: form.Operation) -> list[Value]:
     return _called(scope, op, what, [*_parts(bounds), *_parts(first), *body.captured], shapes)
 
 
-def _while(scope: Scope, op: form.Operation) -> list[Value]:
+def _while(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     first = [_in_memory(scope, scope.value(value)) for value in op.operands]
     before = _outlined(scope, "before", op.block(0), first, yielded=1)
     # What the region that decides passes on are the first values of the one that follows.
@@ -319,13 +319,13 @@ def _while(scope: Scope, op: form.Operation) -> list[Value]:
     return _called(scope, op, what, arguments, shapes)
 
 
-def _if(scope: Scope, op: form.Operation) -> list[Value]:
+def _if(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     condition = scope.scalar(op.operands[0])
     if not op.results:
         return _nothing(op)
     if isinstance(condition, Number):
         return _inlined(scope, op.block(0 if condition.value else 1))
-    if all(isinstance(result.type, form.ScalarType) for result in op.results) and all(
+    if all(isinstance(result.type, form.ParsedScalarType) for result in op.results) and all(
         inner.name in SCALAR_OPS and not inner.regions
         for region in op.regions
         for inner in region[0].operations[:-1]
@@ -334,7 +334,7 @@ def _if(scope: Scope, op: form.Operation) -> list[Value]:
     return _branches(scope, op, condition, [1], [op.block(0), op.block(1)])
 
 
-def _switch(scope: Scope, op: form.Operation) -> list[Value]:
+def _switch(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     if not op.results:
         return _nothing(op)
     cases = [int(one) for one in op.attributes["cases"]]
@@ -346,7 +346,7 @@ def _switch(scope: Scope, op: form.Operation) -> list[Value]:
     return _branches(scope, op, chosen, cases, blocks)
 
 
-def _nothing(op: form.Operation) -> list[Value]:
+def _nothing(op: form.ParsedOperation) -> list[Value]:
     """A branch without results does nothing but to assert, or to check."""
     for inner in op.walk():
         if inner.name == ASSERT or inner.name.startswith("check."):
@@ -354,18 +354,18 @@ def _nothing(op: form.Operation) -> list[Value]:
     return []
 
 
-def _inlined(scope: Scope, block: form.Block) -> list[Value]:
+def _inlined(scope: Scope, block: form.ParsedBlock) -> list[Value]:
     inside = Scope(scope.function, scope.depth, scope.calling, outer=scope)
     return scope.program.run_block(inside, block)
 
 
-def _selected(scope: Scope, op: form.Operation, condition: Value) -> list[Value]:
+def _selected(scope: Scope, op: form.ParsedOperation, condition: Value) -> list[Value]:
     """Both branches computed, and a choice of their scalars: none of them can trap."""
     choices = [_inlined(scope, op.block(place)) for place in (0, 1)]
     yields = [op.block(place).operations[-1].operands for place in (0, 1)]
     found: list[Value] = []
     for place, result in enumerate(op.results):
-        select = form.Operation(
+        select = form.ParsedOperation(
             "arith.select",
             [op.operands[0], yields[0][place], yields[1][place]],
             [result],
@@ -379,10 +379,10 @@ def _selected(scope: Scope, op: form.Operation, condition: Value) -> list[Value]
 
 def _branches(
     scope: Scope,
-    op: form.Operation,
+    op: form.ParsedOperation,
     chosen: Value,
     cases: Sequence[int],
-    blocks: Sequence[form.Block],
+    blocks: Sequence[form.ParsedBlock],
 ) -> list[Value]:
     selector = _in_memory(scope, chosen)
     regions = [_outlined(scope, "branch", block, []) for block in blocks]

@@ -70,7 +70,7 @@ def guarded(
     ]
 
 
-def mixed(scope: Scope, static: Sequence[int], dynamic: Sequence[form.Value]) -> list[Scalar]:
+def mixed(scope: Scope, static: Sequence[int], dynamic: Sequence[form.ParsedValue]) -> list[Scalar]:
     """A list of offsets or sizes: numbers, and operands for the rest.
 
     Raises:
@@ -92,12 +92,12 @@ def as_extent(scope: Scope, value: Scalar, what: str) -> Any:
     return extent_of(scope, value)
 
 
-def _empty(scope: Scope, op: form.Operation) -> Value:
+def _empty(scope: Scope, op: form.ParsedOperation) -> Value:
     kind = tensor_kind(op.results[0])
     return Empty(shape_of(scope, kind, op.operands), element(kind.dtype))
 
 
-def _splat(scope: Scope, op: form.Operation) -> Value:
+def _splat(scope: Scope, op: form.ParsedOperation) -> Value:
     scalar, *sizes = op.operands
     kind = tensor_kind(op.results[0])
     return Splat(shape_of(scope, kind, sizes), element(kind.dtype), scope.scalar(scalar))
@@ -124,7 +124,7 @@ def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
     return Tensor(shape, tensor.element, tuple(parts))
 
 
-def _groups(op: form.Operation, rank: int) -> list[list[int]]:
+def _groups(op: form.ParsedOperation, rank: int) -> list[list[int]]:
     """The axes that are one on the other side; which MLIR does not check to be all, in order."""
     groups = [[int(axis) for axis in group] for group in op.attributes["reassociation"]]
     axes = [axis for group in groups for axis in group]
@@ -133,7 +133,7 @@ def _groups(op: form.Operation, rank: int) -> list[list[int]]:
     return groups
 
 
-def _collapse(scope: Scope, op: form.Operation) -> Value:
+def _collapse(scope: Scope, op: form.ParsedOperation) -> Value:
     value = scope.any_tensor(op.operands[0])
     shape: list[Any] = []
     for group in _groups(op, len(value.shape)):
@@ -144,7 +144,7 @@ def _collapse(scope: Scope, op: form.Operation) -> Value:
     return reshaped(scope, value, tuple(shape))
 
 
-def _expand(scope: Scope, op: form.Operation) -> Value:
+def _expand(scope: Scope, op: form.ParsedOperation) -> Value:
     value = scope.any_tensor(op.operands[0])
     sizes = mixed(scope, op.attributes["static_output_shape"], op.operands[1:])
     shape = [as_extent(scope, one, "an extent") for one in sizes]
@@ -158,7 +158,7 @@ def _expand(scope: Scope, op: form.Operation) -> Value:
     return reshaped(scope, as_shape(scope, value, tuple(cast)), tuple(shape))
 
 
-def _reshape(scope: Scope, op: form.Operation) -> Value:
+def _reshape(scope: Scope, op: form.ParsedOperation) -> Value:
     kind = tensor_kind(op.results[0])
     value, shape = (scope.any_tensor(one) for one in op.operands)
     _, sizes = scope.function.elements.get(id(shape), (shape, (None,) * len(kind.shape)))
@@ -170,7 +170,7 @@ def _reshape(scope: Scope, op: form.Operation) -> Value:
     return reshaped(scope, value, tuple(extents))
 
 
-def _pad(scope: Scope, op: form.Operation) -> Value:
+def _pad(scope: Scope, op: form.ParsedOperation) -> Value:
     (source,), low_values, high_values = op.groups()
     value = scope.any_tensor(source)
     low = mixed(scope, op.attributes["static_low"], low_values)
@@ -206,7 +206,9 @@ def _pad(scope: Scope, op: form.Operation) -> Value:
     return found
 
 
-def _zeros(scope: Scope, block: form.Block, low: Any, high: Any) -> list[tuple[int, int]] | None:
+def _zeros(
+    scope: Scope, block: form.ParsedBlock, low: Any, high: Any
+) -> list[tuple[int, int]] | None:
     """How many zeros stand before and behind each axis, if they are zeros of a known number."""
     (padding,) = block.operations[-1].operands
     if len(block.operations) > 1 or any(padding is one for one in block.arguments):
@@ -221,7 +223,7 @@ def _zeros(scope: Scope, block: form.Block, low: Any, high: Any) -> list[tuple[i
     return numbers if all(one >= 0 for pair in numbers for one in pair) else None
 
 
-def _concat(scope: Scope, op: form.Operation) -> Value:
+def _concat(scope: Scope, op: form.ParsedOperation) -> Value:
     axis = int(op.attributes["dim"])
     values = [scope.any_tensor(one) for one in op.operands]
     first = values[0]
@@ -253,7 +255,7 @@ def _concat(scope: Scope, op: form.Operation) -> Value:
     return moved(scope, op.name, [*values, *symbols], shape, first.element, part)
 
 
-def _generate(scope: Scope, op: form.Operation) -> Value:
+def _generate(scope: Scope, op: form.ParsedOperation) -> Value:
     kind = tensor_kind(op.results[0])
     shape = shape_of(scope, kind, op.operands)
     own = element(kind.dtype)
@@ -267,14 +269,14 @@ def _generate(scope: Scope, op: form.Operation) -> Value:
     return moved(scope, op.name, captured, shape, own, part)
 
 
-def _from_elements(scope: Scope, op: form.Operation) -> Value:
+def _from_elements(scope: Scope, op: form.ParsedOperation) -> Value:
     found = _of_elements(scope, op)
     scalars = tuple(scope.scalar(one) for one in op.operands)
     scope.function.elements[id(found)] = found, scalars
     return found
 
 
-def _of_elements(scope: Scope, op: form.Operation) -> Value:
+def _of_elements(scope: Scope, op: form.ParsedOperation) -> Value:
     kind = tensor_kind(op.results[0])
     own = element(kind.dtype)
     shape = tuple(extent or 0 for extent in kind.shape)  # all are numbers here
@@ -298,19 +300,19 @@ def _of_elements(scope: Scope, op: form.Operation) -> Value:
     return kernel.results[0]
 
 
-def _tied(scope: Scope, op: form.Operation) -> Value:
+def _tied(scope: Scope, op: form.ParsedOperation) -> Value:
     kind = op.results[0].type
     return as_shape(scope, scope.any_tensor(op.operands[0]), shape_of(scope, kind, op.operands[1:]))
 
 
-def _flow_reshape(scope: Scope, op: form.Operation) -> Value:
+def _flow_reshape(scope: Scope, op: form.ParsedOperation) -> Value:
     own = tensor_kind(op.results[0])
     count = sum(extent is None for extent in own.shape)
     sizes = op.operands[len(op.operands) - count :]
     return reshaped(scope, scope.any_tensor(op.operands[0]), shape_of(scope, own, sizes))
 
 
-def _insert(scope: Scope, op: form.Operation) -> Value:
+def _insert(scope: Scope, op: form.ParsedOperation) -> Value:
     scalar, target, *indices = op.operands
     one, into = scope.scalar(scalar), scope.any_tensor(target)
     places = [scope.scalar(index) for index in indices]
@@ -326,7 +328,7 @@ def _insert(scope: Scope, op: form.Operation) -> Value:
     return moved(scope, op.name, [one, into, *places], into.shape, into.element, part)
 
 
-def _cast(scope: Scope, op: form.Operation) -> Value:
+def _cast(scope: Scope, op: form.ParsedOperation) -> Value:
     value = scope.any_tensor(op.operands[0])
     kind = tensor_kind(op.results[0])
     shape = tuple(
@@ -336,7 +338,7 @@ def _cast(scope: Scope, op: form.Operation) -> Value:
     return as_shape(scope, value, shape)
 
 
-def _dim(scope: Scope, op: form.Operation) -> Value:
+def _dim(scope: Scope, op: form.ParsedOperation) -> Value:
     value = scope.any_tensor(op.operands[0])
     axis = scope.number(op.operands[1])
     if axis is None or not 0 <= int(axis) < len(value.shape):
@@ -345,11 +347,11 @@ def _dim(scope: Scope, op: form.Operation) -> Value:
     return Number(INDEX, one) if isinstance(one, int) else Symbol(INDEX, one)
 
 
-def _rank(scope: Scope, op: form.Operation) -> Value:
+def _rank(scope: Scope, op: form.ParsedOperation) -> Value:
     return Number(INDEX, len(scope.any_tensor(op.operands[0]).shape))
 
 
-def _extract(scope: Scope, op: form.Operation) -> Value:
+def _extract(scope: Scope, op: form.ParsedOperation) -> Value:
     value = scope.any_tensor(op.operands[0])
     indices: list[Any] = [scope.scalar(one) for one in op.operands[1:]]
     if isinstance(value, Splat):

@@ -53,7 +53,7 @@ _OF_EXTENTS: dict[str, Callable[..., Any]] = {
 }
 
 
-def on_extents(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> Value | None:
+def on_extents(scope: Scope, op: form.ParsedOperation, operands: Sequence[Value]) -> Value | None:
     """The result of arithmetic on extents; None for what is none."""
     if op.name == "arith.select" and isinstance(operands[0], Applied):
         return _choice(scope, kind_of(op.results[0]), operands[0], operands[1:])
@@ -103,7 +103,7 @@ def _extent(value: Any) -> Any:
     return extent(plain(int(value.value) if isinstance(value, Number) else value.value))
 
 
-def _comparison(op: form.Operation, given: Sequence[Any]) -> Any | None:
+def _comparison(op: form.ParsedOperation, given: Sequence[Any]) -> Any | None:
     """Whether extents compare so; None for a comparison of unsigned numbers."""
     predicate = int(op.attributes["predicate"])
     return INTEGER_PREDICATES[predicate](*given) if predicate < len(INTEGER_PREDICATES) else None
@@ -129,7 +129,9 @@ def _choice(scope: Scope, kind: Element, condition: Applied, ways: Sequence[Valu
     return None
 
 
-def on_numbers(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> list[Value] | None:
+def on_numbers(
+    scope: Scope, op: form.ParsedOperation, operands: Sequence[Value]
+) -> list[Value] | None:
     """The results of an operation on constants, where TVM folds them; None where it does not."""
     if not all(isinstance(one, Number) for one in operands) or op.name == "linalg.index":
         return None
@@ -163,7 +165,7 @@ def _number(held: Any, kind: Element, scope: Scope) -> Number | None:
     return None
 
 
-def scalar(scope: Scope, op: form.Operation) -> list[Value]:
+def scalar(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """The results of a scalar operation between others."""
     operands = [scope.value(value) for value in op.operands]
     found = on_numbers(scope, op, operands)

@@ -27,7 +27,7 @@ from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.mlir.scalars.arith import on_index, tensor_kind
 
 
-def _kept_axes(sizes: Sequence[Any], kind: form.TensorType) -> list[int]:
+def _kept_axes(sizes: Sequence[Any], kind: form.ParsedTensorType) -> list[int]:
     """The axes that a slice's result has, whose type may leave out some of extent 1."""
     kept: list[int] = []
     surplus = len(sizes) - len(kind.shape)
@@ -43,7 +43,7 @@ def _kept_axes(sizes: Sequence[Any], kind: form.TensorType) -> list[int]:
 
 
 def _slice_parts(
-    scope: Scope, op: form.Operation, groups: Sequence[Sequence[form.Value]]
+    scope: Scope, op: form.ParsedOperation, groups: Sequence[Sequence[form.ParsedValue]]
 ) -> tuple[list[Scalar], list[Any], list[Scalar]]:
     offsets = mixed(scope, op.attributes["static_offsets"], groups[0])
     sizes = mixed(scope, op.attributes["static_sizes"], groups[1])
@@ -63,7 +63,7 @@ def _check_inside(offsets: Any, sizes: Any, strides: Any, shape: Shape) -> None:
             raise Unsupported(f"a slice beyond the extent {own} of axis {axis}")
 
 
-def _extract_slice(scope: Scope, op: form.Operation) -> Value:
+def _extract_slice(scope: Scope, op: form.ParsedOperation) -> Value:
     (source,), *groups = op.groups()
     value = scope.any_tensor(source)
     kind = tensor_kind(op.results[0])
@@ -100,7 +100,7 @@ def _extract_slice(scope: Scope, op: form.Operation) -> Value:
     return moved(scope, op.name, [value, *offsets, *strides], shape, value.element, part)
 
 
-def _insert_slice(scope: Scope, op: form.Operation) -> Value:
+def _insert_slice(scope: Scope, op: form.ParsedOperation) -> Value:
     (source,), (target,), *groups = op.groups()
     value, into = scope.any_tensor(source), scope.any_tensor(target)
     offsets, sizes, strides = _slice_parts(scope, op, groups)
@@ -141,7 +141,7 @@ def _insert_slice(scope: Scope, op: form.Operation) -> Value:
 
 def _written(
     scope: Scope,
-    op: form.Operation,
+    op: form.ParsedOperation,
     value: AnyTensor,
     into: Tensor,
     offsets: Sequence[Any],

@@ -18,7 +18,7 @@ class Given:
     ``is_in_ir`` is False for one that the function in the IR does not take.
     """
 
-    type: form.TensorType | None = None
+    type: form.ParsedTensorType | None = None
     is_in_ir: bool = True
 
 

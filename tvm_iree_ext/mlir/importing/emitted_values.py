@@ -52,15 +52,15 @@ def _as_index(scalar: Applied) -> Scalar:
     """A scalar as an index: sign-extended."""
     if scalar.element.name == "index":
         return scalar
-    source = form.Value(form.ScalarType(scalar.element.name), "%from")
-    result = form.Value(form.ScalarType("index"), "%index")
-    op = form.Operation("arith.index_cast", [source], [result], {}, [], form.Location(0, 0))
+    source = form.ParsedValue(form.ParsedScalarType(scalar.element.name), "%from")
+    result = form.ParsedValue(form.ParsedScalarType("index"), "%index")
+    op = form.ParsedOperation("arith.index_cast", [source], [result], {}, [], form.Location(0, 0))
     return Applied(element("index"), op, 0, (scalar,), scalar.size + 1)
 
 
-def shape_of(scope: Scope, kind: form.Type, sizes: Sequence[form.Value]) -> Shape:
+def shape_of(scope: Scope, kind: form.Type, sizes: Sequence[form.ParsedValue]) -> Shape:
     """A tensor type's shape, with these values for the extents that are not known."""
-    if not isinstance(kind, form.TensorType):
+    if not isinstance(kind, form.ParsedTensorType):
         raise Unsupported(f"a result of the type {kind}")
     given = iter(sizes)
     return tuple(
@@ -74,7 +74,7 @@ def computed(scope: Scope, value: Scalar) -> Tensor:
     return in_memory(scope, Splat((), value.element, value))
 
 
-def applied(scope: Scope, op: form.Operation, operands: Sequence[Value]) -> list[Scalar]:
+def applied(scope: Scope, op: form.ParsedOperation, operands: Sequence[Value]) -> list[Scalar]:
     """Scalars that an operation computes."""
     size = 8 + sum(one.size for one in operands if isinstance(one, Applied))
     kinds = [kind_of(value) for value in op.results]
@@ -120,6 +120,6 @@ def _identical(a: Any, b: Any) -> bool:
 def read_back(tensor: Tensor) -> Applied:
     """The scalar that a tensor of rank 0 holds."""
     place = form.Location(0, 0)
-    result = form.Value(form.ScalarType(tensor.element.name), "%computed")
-    op = form.Operation("tensor.extract", [], [result], {}, [], place)
+    result = form.ParsedValue(form.ParsedScalarType(tensor.element.name), "%computed")
+    op = form.ParsedOperation("tensor.extract", [], [result], {}, [], place)
     return Applied(tensor.element, op, 0, (tensor,))

@@ -30,13 +30,13 @@ class ProgramImport:
     """What the functions of a module share."""
 
     # The body of a function, and a block: their values in the scope that comes first.
-    run: Callable[[Any, form.Operation], list[Value]]
-    run_block: Callable[[Any, form.Block], list[Value]]
+    run: Callable[[Any, form.ParsedOperation], list[Value]]
+    run_block: Callable[[Any, form.ParsedBlock], list[Value]]
     builder: relax.BlockBuilder = field(default_factory=relax.BlockBuilder)
     ops: dict[str, Op] = field(default_factory=dict)
     parameters: dict[str, np.ndarray] = field(default_factory=dict)
-    globals: dict[str, form.Operation] = field(default_factory=dict)
-    functions: dict[str, form.Operation] = field(default_factory=dict)
+    globals: dict[str, form.ParsedOperation] = field(default_factory=dict)
+    functions: dict[str, form.ParsedOperation] = field(default_factory=dict)
     constants: dict[str, Value] = field(default_factory=dict)
     inputs: dict[str, int] = field(default_factory=dict)
     settled: dict[str, dict[tirx.Var, Any]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class ProgramImport:
             self.parameters[found] = array
         return found
 
-    def report(self, op: form.Operation, what: str) -> None:
+    def report(self, op: form.ParsedOperation, what: str) -> None:
         """Note what is not supported."""
         self.problems.append(f"{op.location}: {op.name}: {what}")
 

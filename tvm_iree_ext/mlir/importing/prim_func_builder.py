@@ -276,7 +276,7 @@ class PrimFuncBuilder:
 
     def evaluate(
         self,
-        block: form.Block,
+        block: form.ParsedBlock,
         arguments: Sequence[Any],
         position: Sequence[Expr] = (),
         scope: Scope | None = None,

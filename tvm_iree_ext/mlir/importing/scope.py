@@ -49,11 +49,11 @@ class Scope:
         self.program = function.program
         self._values: dict[int, Value] = {}
 
-    def define(self, value: form.Value, found: Value) -> None:
+    def define(self, value: form.ParsedValue, found: Value) -> None:
         """Say what a value of IR is."""
         self._values[id(value)] = found
 
-    def value(self, value: form.Value) -> Value:
+    def value(self, value: form.ParsedValue) -> Value:
         """What a value of IR is."""
         if id(value) not in self._values and self._outer is not None:
             return self._outer.value(value)
@@ -62,21 +62,21 @@ class Scope:
             raise Dependent
         return found
 
-    def any_tensor(self, value: form.Value) -> AnyTensor:
+    def any_tensor(self, value: form.ParsedValue) -> AnyTensor:
         """A value that is a tensor of some kind."""
         found = self.value(value)
         if isinstance(found, TENSORS):
             return found
         raise Unsupported(f"{value.name} is no tensor that is computed with")
 
-    def scalar(self, value: form.Value) -> Scalar:
+    def scalar(self, value: form.ParsedValue) -> Scalar:
         """A value that is a scalar."""
         found = self.value(value)
         if isinstance(found, SCALARS):
             return found
         raise Unsupported(f"{value.name} is no scalar that is computed with")
 
-    def number(self, value: form.Value) -> Any | None:
+    def number(self, value: form.ParsedValue) -> Any | None:
         """The number, where a value is one: a scalar, or a tensor with all elements alike."""
         found = self.value(value)
         if isinstance(found, Splat):

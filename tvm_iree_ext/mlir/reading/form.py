@@ -13,7 +13,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class ScalarType:
+class ParsedScalarType:
     """A number.  ``dtype`` is a name of :mod:`.dtypes`, or a complex or small type."""
 
     dtype: str  # "float32", "int64", "index", "complex64", "float8_e4m3fn", ...
@@ -23,7 +23,7 @@ class ScalarType:
 
 
 @dataclass(frozen=True)
-class TensorType:
+class ParsedTensorType:
     """A ranked tensor; an extent that is not known is None.  ``vector`` marks MLIR's vectors."""
 
     shape: tuple[int | None, ...]
@@ -53,7 +53,7 @@ class FunctionType:
     results: tuple["Type", ...]
 
 
-Type: TypeAlias = ScalarType | TensorType | OtherType | FunctionType
+Type: TypeAlias = ParsedScalarType | ParsedTensorType | OtherType | FunctionType
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Location:
 
 
 @dataclass(frozen=True)
-class AffineExpr:
+class ParsedAffineExpr:
     """An affine expression: a dimension, a symbol, a constant, or an operation on two of them.
 
     ``kind`` is ``dim``, ``symbol``, ``constant`` (then ``value`` is its number), or ``add``,
@@ -84,16 +84,16 @@ class AffineExpr:
 
     kind: str
     value: int = 0
-    parts: tuple["AffineExpr", ...] = ()
+    parts: tuple["ParsedAffineExpr", ...] = ()
 
 
 @dataclass(frozen=True)
-class AffineMap:
+class ParsedAffineMap:
     """``(d0, d1)[s0] -> (results)``."""
 
     dims: int
     symbols: int
-    results: tuple[AffineExpr, ...]
+    results: tuple[ParsedAffineExpr, ...]
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Opaque:
 class Dense:
     """The elements of a constant tensor: an array of its shape, or one element for all (splat)."""
 
-    type: TensorType
+    type: ParsedTensorType
     values: np.ndarray  # of shape () for a splat; complex and bf16 by NumPy's and ml_dtypes' types
 
     @property
@@ -124,7 +124,7 @@ Attribute: TypeAlias = Any
 
 
 @dataclass(eq=False)
-class Value:
+class ParsedValue:
     """What an operation yields or a block takes; equal only to itself."""
 
     type: Type
@@ -132,31 +132,31 @@ class Value:
 
 
 @dataclass(eq=False)
-class Block:
+class ParsedBlock:
     """Arguments, and operations of which the last may be a terminator."""
 
-    arguments: list[Value]
-    operations: list["Operation"]
+    arguments: list[ParsedValue]
+    operations: list["ParsedOperation"]
 
 
 @dataclass(eq=False)
-class Operation:
+class ParsedOperation:
     """One operation; ``attributes`` are the inherent and the discardable ones together."""
 
     name: str  # "linalg.generic"
-    operands: list[Value]
-    results: list[Value]
+    operands: list[ParsedValue]
+    results: list[ParsedValue]
     attributes: Mapping[str, Attribute]
-    regions: list[list[Block]]
+    regions: list[list[ParsedBlock]]
     location: Location
     segments: tuple[int, ...] = field(default=())  # of the operands, where the op has groups
 
-    def block(self, region: int = 0) -> Block:
+    def block(self, region: int = 0) -> ParsedBlock:
         """The only block of a region."""
         (block,) = self.regions[region]
         return block
 
-    def walk(self) -> Iterator["Operation"]:
+    def walk(self) -> Iterator["ParsedOperation"]:
         """This operation, and all inside it in the order of the text."""
         yield self
         for region in self.regions:
@@ -164,7 +164,7 @@ class Operation:
                 for operation in block.operations:
                     yield from operation.walk()
 
-    def groups(self) -> list[list[Value]]:
+    def groups(self) -> list[list[ParsedValue]]:
         """The operands by ``segments``."""
         starts = np.cumsum([0, *self.segments])
         return [self.operands[a:b] for a, b in pairwise(starts)]
@@ -175,4 +175,4 @@ class Module:
     """The operations of the module: functions, globals; resources are inlined as :class:`Dense`."""
 
     name: str
-    operations: list[Operation]
+    operations: list[ParsedOperation]

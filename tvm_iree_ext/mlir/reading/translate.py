@@ -78,7 +78,7 @@ class Translator:
         self._source = source
         self._types: dict[Any, form.Type] = {}
         self._attributes: dict[Any, form.Attribute] = {}
-        self._values: dict[Any, form.Value] = {}
+        self._values: dict[Any, form.ParsedValue] = {}
         self._state: Any = None
 
     def module(self, module: Any) -> form.Module:
@@ -92,13 +92,13 @@ class Translator:
         finally:
             self._state = None
 
-    def _operation(self, operation: Any, depth: int) -> form.Operation:
+    def _operation(self, operation: Any, depth: int) -> form.ParsedOperation:
         operation = operation.operation
         attributes = self._attributes_of(operation)
         segments = attributes.pop("operandSegmentSizes", ())
         results = [self._value(result) for result in operation.results]
         regions = [self._region(region, depth + 1) for region in operation.regions]
-        return form.Operation(
+        return form.ParsedOperation(
             operation.name,
             # An operand may stand before what yields it, where blocks branch.
             [self._value(operand) for operand in operation.operands],
@@ -109,22 +109,22 @@ class Translator:
             tuple(int(n) for n in segments),
         )
 
-    def _region(self, region: Any, depth: int) -> list[form.Block]:
+    def _region(self, region: Any, depth: int) -> list[form.ParsedBlock]:
         if depth > _MOST_DEPTH:
             raise TooDeep(f"regions are nested more than {_MOST_DEPTH} deep")
         return [
-            form.Block(
+            form.ParsedBlock(
                 [self._value(argument) for argument in block.arguments],
                 [self._operation(operation, depth) for operation in block.operations],
             )
             for block in region.blocks
         ]
 
-    def _value(self, value: Any) -> form.Value:
+    def _value(self, value: Any) -> form.ParsedValue:
         found = self._values.get(value)
         if found is None:
             name = value.get_name(self._state)
-            found = self._values[value] = form.Value(self.type(value.type), name)
+            found = self._values[value] = form.ParsedValue(self.type(value.type), name)
         return found
 
     def _attributes_of(self, operation: Any) -> dict[str, form.Attribute]:
@@ -161,9 +161,9 @@ class Translator:
             static = [extent for extent in shape if extent is not None]
             dtype = _dtype_of(type_.element_type)
             if dtype and int(np.prod(static, dtype=object)) <= _MOST_ELEMENTS:
-                return form.TensorType(shape, dtype, vector)
+                return form.ParsedTensorType(shape, dtype, vector)
         elif dtype := _dtype_of(type_):
-            return form.ScalarType(dtype)
+            return form.ParsedScalarType(dtype)
         return form.OtherType(_cut(type_))
 
     def attribute(self, attribute: Any, depth: int = 0) -> form.Attribute:
@@ -207,7 +207,7 @@ class Translator:
 
     def _number(self, number: Any) -> form.Attribute:
         type_ = self.type(number.type)
-        if not isinstance(type_, form.ScalarType):
+        if not isinstance(type_, form.ParsedScalarType):
             return form.Opaque(_cut(number))
         if type_.dtype == "index":
             return int(number.value)
@@ -218,7 +218,7 @@ class Translator:
 
     def _elements(self, elements: Any) -> form.Attribute:
         type_ = self.type(elements.type)
-        if not isinstance(type_, form.TensorType):
+        if not isinstance(type_, form.ParsedTensorType):
             return form.Opaque(_cut(elements.type), "constants of this type cannot be read")
         dtype = numpy_dtype(type_.dtype)
         shape = () if elements.is_splat else _static(type_)
@@ -231,7 +231,7 @@ class Translator:
         """The elements of ``dense_resource<name>``, where the text has them."""
         type_ = self.type(attribute.type)
         text = _cut(attribute)
-        if not isinstance(type_, form.TensorType):
+        if not isinstance(type_, form.ParsedTensorType):
             return form.Opaque(text, "constants of this type cannot be read")
         blob = _blob(attribute)
         if blob is None:
@@ -256,7 +256,7 @@ def _dtype_of(type_: Any) -> str:
     return _FLOATS.get(text, "")
 
 
-def _static(type_: form.TensorType) -> tuple[int, ...]:
+def _static(type_: form.ParsedTensorType) -> tuple[int, ...]:
     """The shape of a constant, which MLIR has checked to be static."""
     return tuple(extent for extent in type_.shape if extent is not None)
 
@@ -287,26 +287,26 @@ def _blob(attribute: Any) -> np.ndarray | None:
     return data[4:]  # four bytes of alignment stand before the data
 
 
-def _affine_map(affine_map: Any) -> form.AffineMap | None:
+def _affine_map(affine_map: Any) -> form.ParsedAffineMap | None:
     try:
         results = tuple(_affine(result, 0) for result in affine_map.results)
     except TooDeep:
         return None
-    return form.AffineMap(affine_map.n_dims, affine_map.n_symbols, results)
+    return form.ParsedAffineMap(affine_map.n_dims, affine_map.n_symbols, results)
 
 
-def _affine(expression: Any, depth: int) -> form.AffineExpr:
+def _affine(expression: Any, depth: int) -> form.ParsedAffineExpr:
     if depth > _MOST_DEPTH:
         raise TooDeep
     match expression:
         case ir.AffineDimExpr():
-            return form.AffineExpr("dim", expression.position)
+            return form.ParsedAffineExpr("dim", expression.position)
         case ir.AffineSymbolExpr():
-            return form.AffineExpr("symbol", expression.position)
+            return form.ParsedAffineExpr("symbol", expression.position)
         case ir.AffineConstantExpr():
-            return form.AffineExpr("constant", expression.value)
+            return form.ParsedAffineExpr("constant", expression.value)
     parts = tuple(_affine(part, depth + 1) for part in (expression.lhs, expression.rhs))
-    return form.AffineExpr(_BINARY[type(expression)], parts=parts)
+    return form.ParsedAffineExpr(_BINARY[type(expression)], parts=parts)
 
 
 def _cut(thing: Any) -> str:

@@ -131,18 +131,18 @@ class _Pickler(pickle.Pickler):
 
 
 _CLASSES = (
-    form.ScalarType,
-    form.TensorType,
+    form.ParsedScalarType,
+    form.ParsedTensorType,
     form.OtherType,
     form.FunctionType,
     form.Location,
-    form.AffineExpr,
-    form.AffineMap,
+    form.ParsedAffineExpr,
+    form.ParsedAffineMap,
     form.Opaque,
     form.Dense,
-    form.Value,
-    form.Block,
-    form.Operation,
+    form.ParsedValue,
+    form.ParsedBlock,
+    form.ParsedOperation,
     form.Module,
 )
 _KNOWN = {

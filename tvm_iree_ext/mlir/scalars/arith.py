@@ -17,7 +17,7 @@ from tvm_iree_ext.mlir.base.elements import Element, Expr, Held, Pair, element, 
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.reading import form
 
-Handler: TypeAlias = Callable[["Context", form.Operation, list[Any]], Any]
+Handler: TypeAlias = Callable[["Context", form.ParsedOperation, list[Any]], Any]
 
 
 class Context:
@@ -58,16 +58,16 @@ class Context:
         return low <= bound.min_value and bound.max_value <= high
 
 
-def kind_of(value: form.Value) -> Element:
+def kind_of(value: form.ParsedValue) -> Element:
     """The element type of a scalar, or of the elements of a tensor."""
-    if isinstance(value.type, form.ScalarType | form.TensorType):
+    if isinstance(value.type, form.ParsedScalarType | form.ParsedTensorType):
         return element(value.type.dtype)
     raise Unsupported(f"{value.name} is of the type {value.type}, which is not computed with")
 
 
-def tensor_kind(value: form.Value) -> form.TensorType:
+def tensor_kind(value: form.ParsedValue) -> form.ParsedTensorType:
     """The type of a value that is a tensor."""
-    if isinstance(value.type, form.TensorType):
+    if isinstance(value.type, form.ParsedTensorType):
         return value.type
     raise Unsupported(f"{value.name} is of the type {value.type}; a tensor is supported")
 
@@ -200,12 +200,12 @@ def _byte(value: Expr) -> Expr:
     return tirx.Cast("int8", value)
 
 
-def _constant(context: Context, op: form.Operation, operands: list[Any]) -> Held:
+def _constant(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Held:
     return kind_of(op.results[0]).constant(op.attributes["value"])
 
 
 def _arithmetic(name: str) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         a, b = operands
         return wrapping(context, name, a, b, kind_of(op.results[0]))
 
@@ -226,7 +226,7 @@ def _guarded(kind: Element, a: Expr, b: Expr, plain: Any, by_zero: Expr, by_minu
 
 
 def _signed_division(name: str, plain: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         kind = kind_of(op.results[0])
         a, b = (as_signed(one, kind) for one in operands)
         dtype = str(a.ty.dtype)
@@ -250,7 +250,7 @@ def _ceil_signed(a: Expr, b: Expr) -> Expr:
 
 
 def _unsigned_division(name: str) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         kind = kind_of(op.results[0])
         a, b = (as_unsigned(one, kind) for one in operands)
         dtype = str(a.ty.dtype)
@@ -270,7 +270,7 @@ def _unsigned_division(name: str) -> Handler:
 
 
 def _bitwise(combine: Any, of_bools: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         a, b = operands
         return of_bools(a, b) if kind_of(op.results[0]).kind == "bool" else combine(a, b)
 
@@ -278,7 +278,7 @@ def _bitwise(combine: Any, of_bools: Any) -> Handler:
 
 
 def _shift(name: str) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         kind = kind_of(op.results[0])
         value, amount = operands
         if kind.kind == "bool":
@@ -314,7 +314,7 @@ def _unsigned_less(a: Expr, b: Expr, kind: Element, strict: bool) -> Expr:
 
 
 def _unsigned_extreme(largest: bool) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         a, b = operands
         first = _unsigned_less(b, a, kind_of(op.results[0]), False)
         return tirx.Select(first, a, b) if largest else tirx.Select(first, b, a)
@@ -323,7 +323,7 @@ def _unsigned_extreme(largest: bool) -> Handler:
 
 
 def _integer_extreme(choose: Any, read: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         kind = kind_of(op.results[0])
         return narrowed(choose(*(read(one, kind) for one in operands)), kind, context)
 
@@ -333,7 +333,7 @@ def _integer_extreme(choose: Any, read: Any) -> Handler:
 INTEGER_PREDICATES = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
-def _cmpi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _cmpi(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     predicate, kind = int(op.attributes["predicate"]), kind_of(op.operands[0])
     if predicate < len(INTEGER_PREDICATES):
         a, b = (as_signed(one, kind) for one in operands)
@@ -342,7 +342,7 @@ def _cmpi(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
     return _unsigned_less(a, b, kind, predicate in (6, 8))
 
 
-def _select(context: Context, op: form.Operation, operands: list[Any]) -> Held:
+def _select(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Held:
     condition, a, b = operands
     if isinstance(a, Pair):
         return Pair(*(tirx.Select(condition, x, y) for x, y in zip(a, b, strict=True)))
@@ -350,18 +350,18 @@ def _select(context: Context, op: form.Operation, operands: list[Any]) -> Held:
 
 
 def _extend(read: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         value = read(operands[0], kind_of(op.operands[0]))
         return narrowed(value, kind_of(op.results[0]), context)
 
     return handler
 
 
-def _truncate(context: Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _truncate(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     return narrowed(operands[0], kind_of(op.results[0]), context)
 
 
-def _extended_sum(context: Context, op: form.Operation, operands: list[Any]) -> list[Expr]:
+def _extended_sum(context: Context, op: form.ParsedOperation, operands: list[Any]) -> list[Expr]:
     kind = kind_of(op.results[0])
     a, b = operands
     total = wrapping(context, "add", a, b, kind)
@@ -369,7 +369,7 @@ def _extended_sum(context: Context, op: form.Operation, operands: list[Any]) -> 
 
 
 def _extended_product(read: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> list[Expr]:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> list[Expr]:
         kind = kind_of(op.results[0])
         if kind.bits > 32:
             raise Unsupported("products of 64 by 64 bits; those of up to 32 bits are supported")

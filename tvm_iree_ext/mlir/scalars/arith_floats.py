@@ -118,25 +118,25 @@ def _compared(predicate: int, a: Expr, b: Expr) -> Expr:
     return tirx.Or(ordered_forms[predicate - 7](), unordered)
 
 
-def _cmpf(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _cmpf(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     return _compared(int(op.attributes["predicate"]), *operands)
 
 
 def _rounding(compute: Any) -> arith.Handler:
-    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
         return context.rounded(compute(*operands), arith.kind_of(op.results[0]))
 
     return handler
 
 
 def _exact(compute: Any) -> arith.Handler:
-    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
         return compute(*operands)
 
     return handler
 
 
-def _resized(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _resized(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     (value,) = operands
     kind = arith.kind_of(op.results[0])
     return context.rounded(_cast(value, kind.held), kind)
@@ -147,7 +147,7 @@ def _cast(value: Expr, dtype: str) -> Expr:
 
 
 def _from_integer(read: Any) -> arith.Handler:
-    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         kind = arith.kind_of(op.results[0])
         source = arith.kind_of(op.operands[0])
         whole = read(operands[0], source)
@@ -185,7 +185,7 @@ def to_integer(value: Expr, kind: Element, *, signed: bool) -> Expr:
 
 
 def _to_integer(signed: bool) -> arith.Handler:
-    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         return to_integer(operands[0], arith.kind_of(op.results[0]), signed=signed)
 
     return handler
@@ -213,7 +213,7 @@ def from_pattern(pattern: Expr, kind: Element) -> Expr:
     return kind.loaded(tirx.reinterpret(kind.storage[0], pattern))
 
 
-def _bitcast(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _bitcast(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     source, target = arith.kind_of(op.operands[0]), arith.kind_of(op.results[0])
     if source.is_integer and target.is_integer:
         return arith.narrowed(arith.as_signed(operands[0], source), target)

@@ -12,13 +12,13 @@ from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
 
 
 def _plain(compute: Callable[..., Any]) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
         return compute(*operands)
 
     return handler
 
 
-def _constant(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _constant(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     real, imaginary = op.attributes["value"]
     return kind_of(op.results[0]).constant(complex(float(real), float(imaginary)))
 
@@ -109,7 +109,7 @@ def _tan(a: Pair) -> Pair:
     return Pair(turned.im, negated(turned.re))
 
 
-def _pow(context: Context, op: form.Operation, operands: list[Any]) -> Pair:
+def _pow(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Pair:
     a, b = operands
     zero = tirx.And(tirx.EQ(a.re, number(0.0, a.re)), tirx.EQ(a.im, number(0.0, a.im)))
     power = context.kept(_exp(context.kept(_mul(b, context.kept(_log(a))))))
@@ -124,7 +124,7 @@ def _expm1(a: Pair) -> Pair:
     return Pair(found.re - number(1.0, a.re), found.im)
 
 
-def _rsqrt(context: Context, op: form.Operation, operands: list[Any]) -> Pair:
+def _rsqrt(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Pair:
     (a,) = operands
     one = Pair(number(1.0, a.re), number(0.0, a.re))
     return _div(one, context.kept(_sqrt(a)))

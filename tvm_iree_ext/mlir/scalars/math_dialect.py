@@ -13,14 +13,14 @@ from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
 
 
 def _rounding(compute: Callable[..., Expr]) -> arith.Handler:
-    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
         return context.rounded(compute(*operands), arith.kind_of(op.results[0]))
 
     return handler
 
 
 def _exact(compute: Callable[..., Expr]) -> arith.Handler:
-    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
         return compute(*operands)
 
     return handler
@@ -59,7 +59,7 @@ def _tanh(a: Expr) -> Expr:
     return tirx.Select(tirx.abs(a) < number(0.01, a), a * series, tirx.tanh(a))
 
 
-def _ipowi(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _ipowi(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     kind = arith.kind_of(op.results[0])
     base, power = operands
     exponent = arith.known(power)
@@ -72,7 +72,7 @@ def _ipowi(context: arith.Context, op: form.Operation, operands: list[Any]) -> E
     return found
 
 
-def _fpowi(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+def _fpowi(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     base, power = operands
     exponent = arith.known(power)
     kind = arith.kind_of(op.results[0])
@@ -87,7 +87,7 @@ def _fpowi(context: arith.Context, op: form.Operation, operands: list[Any]) -> A
 def _counting(count: Callable[[Expr, int], Expr]) -> arith.Handler:
     """A count of bits, of an integer as unsigned in 64 bits."""
 
-    def handler(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         kind = arith.kind_of(op.results[0])
         wide = tirx.Cast("uint64", arith.as_unsigned(operands[0], kind))
         return arith.narrowed(count(wide, kind.bits), kind)
@@ -121,7 +121,7 @@ def _trailing(value: Expr, width: int) -> Expr:
     return _ones(below, width)
 
 
-def _absi(context: arith.Context, op: form.Operation, operands: list[Any]) -> Expr:
+def _absi(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     kind = arith.kind_of(op.results[0])
     value = arith.as_signed(operands[0], kind)
     zero = integer(0, str(value.ty.dtype))
@@ -154,7 +154,7 @@ def _isnormal(a: Expr) -> Expr:
     return tirx.And(size >= smallest, size < number(float("inf"), a))
 
 
-def _sincos(context: arith.Context, op: form.Operation, operands: list[Any]) -> Any:
+def _sincos(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     kind = arith.kind_of(op.results[0])
     return [context.rounded(compute(operands[0]), kind) for compute in (tirx.sin, tirx.cos)]
 

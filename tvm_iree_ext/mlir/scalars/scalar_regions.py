@@ -21,18 +21,18 @@ _LARGE, _TOO_LARGE = 200, 20_000
 _DYNAMIC = -(2**63)  # in a list of static numbers: an operand is meant
 
 
-def _index(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _index(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     return context.position[int(op.attributes["dim"])]
 
 
-def _extract(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _extract(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     tensor, *at = operands
     if context.kernel is None:
         raise Unsupported("reads a tensor in a region that may use its arguments only")
     return context.kernel.checked(tensor, at)
 
 
-def _dim(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _dim(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     tensor, axis = operands
     if context.kernel is None or not isinstance(axis, tirx.IntImm):
         raise Unsupported("an extent in a region, of an axis that is no constant")
@@ -40,7 +40,7 @@ def _dim(context: Context, op: form.Operation, operands: list[Any]) -> Any:
 
 
 def affine(
-    expression: form.AffineExpr,
+    expression: form.ParsedAffineExpr,
     dims: Sequence[Any],
     symbols: Sequence[Any],
     context: Context | None = None,
@@ -69,7 +69,7 @@ def affine(
 
 
 def _affine(combine: Any) -> Handler:
-    def handler(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
         one = op.attributes["map"]
         dims, symbols = operands[: one.dims], operands[one.dims :]
         found = [affine(result, dims, symbols, context) for result in one.results]
@@ -81,7 +81,7 @@ def _affine(combine: Any) -> Handler:
     return handler
 
 
-def _delinearized(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _delinearized(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     """Row-major: the first basis, where there is one for each result, does not bound."""
     index, *given = operands
     basis = _basis(op.attributes["static_basis"], given)
@@ -94,7 +94,7 @@ def _delinearized(context: Context, op: form.Operation, operands: list[Any]) -> 
     return [index, *reversed(found)]
 
 
-def _linearized(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _linearized(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     static = op.attributes["static_basis"]
     count = op.segments[0] if op.segments else len(operands)
     indices, basis = operands[:count], _basis(static, operands[count:])
@@ -119,7 +119,7 @@ def _basis(static: Sequence[Any], dynamic: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _same(context: Context, op: form.Operation, operands: list[Any]) -> Any:
+def _same(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
     return operands if len(operands) > 1 else operands[0]
 
 
@@ -147,11 +147,11 @@ class Evaluator:
     ``outside`` gives what a value from outside the region is.
     """
 
-    def __init__(self, context: Context, outside: Callable[[form.Value], Value]) -> None:
+    def __init__(self, context: Context, outside: Callable[[form.ParsedValue], Value]) -> None:
         self.context, self.outside = context, outside
         self._held: dict[int, Any] = {}
 
-    def run(self, block: form.Block, arguments: Sequence[Any]) -> list[Any]:
+    def run(self, block: form.ParsedBlock, arguments: Sequence[Any]) -> list[Any]:
         """What the block's terminator takes."""
         for argument, held in zip(block.arguments, arguments, strict=True):
             self._held[id(argument)] = held
@@ -173,7 +173,7 @@ class Evaluator:
                 self._held[id(result)] = self.context.kept(held) if size > _LARGE else held
         return [self.held(value) for value in last.operands]
 
-    def _chosen(self, op: form.Operation) -> list[Any]:
+    def _chosen(self, op: form.ParsedOperation) -> list[Any]:
         """The results of a branch, both ways of which are computed."""
         ways = []
         for region in op.regions if op.results else ():
@@ -190,7 +190,7 @@ class Evaluator:
             for yes, no in zip(*ways, strict=True)
         ]
 
-    def apply(self, op: form.Operation, operands: list[Any]) -> list[Any]:
+    def apply(self, op: form.ParsedOperation, operands: list[Any]) -> list[Any]:
         """What the results of an operation hold."""
         handler = SCALAR_OPS.get(op.name)
         if handler is None:
@@ -199,7 +199,7 @@ class Evaluator:
             raise Unsupported("has a region inside a region")
         return list(results_of(handler(self.context, op, operands)))
 
-    def held(self, value: form.Value) -> Any:
+    def held(self, value: form.ParsedValue) -> Any:
         """What a value holds: an expression, a pair, or a tensor from outside."""
         if id(value) in self._held:
             return self._held[id(value)]
@@ -223,7 +223,7 @@ def _nodes(held: Any) -> int:
 
 def as_argument(value: ir.Expr, kind: form.Type) -> Any:
     """What an argument of a region holds, from the type in which a registry's op shows it."""
-    if not isinstance(kind, form.ScalarType):
+    if not isinstance(kind, form.ParsedScalarType):
         raise Unsupported(f"a region over {kind}")
     own = element(kind.dtype)
     came = str(value.ty.dtype)

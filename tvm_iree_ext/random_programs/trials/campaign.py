@@ -15,7 +15,13 @@ from tvm_iree_ext.random_programs.doors.doors import check_door
 from tvm_iree_ext.random_programs.drawing import shrink
 from tvm_iree_ext.random_programs.drawing.generate import TYPES
 from tvm_iree_ext.random_programs.drawing.web import Web
-from tvm_iree_ext.random_programs.trials.task import Kind, Outcome, ProgramTask, Recipe, Setting
+from tvm_iree_ext.random_programs.trials.task import (
+    Kind,
+    ProgramTask,
+    Recipe,
+    Setting,
+    TrialOutcome,
+)
 
 LIMIT_S = 120.0
 """For one program; none takes a tenth of it, of a CPU that is its own."""
@@ -28,7 +34,7 @@ Call: TypeAlias = Callable[[Callable[[ProgramTask], Any], ProgramTask], Any]
 
 
 @dataclass(frozen=True)
-class Result:
+class CampaignResult:
     """What became of a program; of a fault the smallest program that has it, as Python, too."""
 
     setting: Setting
@@ -50,10 +56,10 @@ class Result:
         return json.dumps(asdict(self))
 
 
-def _from_json(line: str) -> Result:
+def _from_json(line: str) -> CampaignResult:
     data: dict[str, Any] = json.loads(line)
     setting, recipe = Setting(**data.pop("setting")), Recipe(**data.pop("recipe"))
-    return Result(setting, recipe, **data)
+    return CampaignResult(setting, recipe, **data)
 
 
 def recipes(types: Sequence[str], count: int, seed: int, most: int) -> list[Recipe]:
@@ -77,7 +83,7 @@ def run(
     minutes: float | None = None,
     log: Path | None = None,
     smaller: bool = True,
-) -> Iterator[Result]:
+) -> Iterator[CampaignResult]:
     """What becomes of each program, in order.
 
     Args:
@@ -98,7 +104,7 @@ def run(
     left = [one for one in programs if (setting, one) not in before]
     tasks = (ProgramTask(one, setting) for one in _until(left, minutes))
     with contextlib.ExitStack() as stack:
-        tried: Iterator[Outcome] = map(_tried, tasks)
+        tried: Iterator[TrialOutcome] = map(_tried, tasks)
         if jobs:  # processes that end with the run, whatever ends it
             each = workers.each(_limited, _died, tasks, jobs, limit_s)
             tried = stack.enter_context(contextlib.closing(each))
@@ -124,7 +130,7 @@ def _until(programs: Sequence[Recipe], minutes: float | None) -> Iterator[Recipe
         yield one
 
 
-def _logged(log: Path | None) -> dict[tuple[Setting, Recipe], Result]:
+def _logged(log: Path | None) -> dict[tuple[Setting, Recipe], CampaignResult]:
     if log is None or not log.exists():
         return {}
     try:
@@ -134,7 +140,7 @@ def _logged(log: Path | None) -> dict[tuple[Setting, Recipe], Result]:
     return {(one.setting, one.recipe): one for one in found}
 
 
-def _limited(task: ProgramTask) -> Outcome:
+def _limited(task: ProgramTask) -> TrialOutcome:
     limits.no_core_file()
     limits.limit_memory(_MEMORY)
     return _tried(task)
@@ -144,8 +150,8 @@ def _here(function: Callable[[ProgramTask], Any], task: ProgramTask) -> Any:
     return function(task)
 
 
-def _tried(task: ProgramTask) -> Outcome:
-    return cast(Outcome, _trial(task.setting).tried(task))
+def _tried(task: ProgramTask) -> TrialOutcome:
+    return cast(TrialOutcome, _trial(task.setting).tried(task))
 
 
 def _trial(setting: Setting) -> Any:
@@ -157,8 +163,8 @@ def _trial(setting: Setting) -> Any:
     return trial
 
 
-def _died(task: ProgramTask, error: workers.WorkerDied) -> Outcome:
-    return Outcome("slow" if error.timed_out else "crashed", str(error))
+def _died(task: ProgramTask, error: workers.WorkerDied) -> TrialOutcome:
+    return TrialOutcome("slow" if error.timed_out else "crashed", str(error))
 
 
 def _web(task: ProgramTask) -> Web:
@@ -173,9 +179,9 @@ def _script(task: ProgramTask) -> str:
     return cast(str, _trial(task.setting).script(task))
 
 
-def _result(task: ProgramTask, outcome: Outcome, call: Call, smaller: bool) -> Result:
+def _result(task: ProgramTask, outcome: TrialOutcome, call: Call, smaller: bool) -> CampaignResult:
     recipe = cast(Recipe, task.program)
-    found = Result(task.setting, recipe, outcome.kind, outcome.message, outcome.cause)
+    found = CampaignResult(task.setting, recipe, outcome.kind, outcome.message, outcome.cause)
     if not outcome.is_fault:
         return found
     try:
@@ -193,7 +199,7 @@ def _result(task: ProgramTask, outcome: Outcome, call: Call, smaller: bool) -> R
     return replace(found, small=web.to_json(), script=call(_script, replace(task, program=web)))
 
 
-def smallest(web: Web, setting: Setting, outcome: Outcome, call: Call) -> Web:
+def smallest(web: Web, setting: Setting, outcome: TrialOutcome, call: Call) -> Web:
     """The smallest web that has this outcome for this cause."""
 
     def fails(candidate: Web) -> bool:

@@ -53,7 +53,7 @@ class ProgramTask:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """What became of a program, what was said, and the program where the process did not end."""
 
     kind: Kind

@@ -22,7 +22,7 @@ from tvm_iree_ext.random_programs.drawing.generate import random_web
 from tvm_iree_ext.random_programs.drawing.loops import BRANCHES
 from tvm_iree_ext.random_programs.drawing.web import Web
 from tvm_iree_ext.random_programs.trials import reproduction
-from tvm_iree_ext.random_programs.trials.task import Outcome, ProgramTask, Setting
+from tvm_iree_ext.random_programs.trials.task import ProgramTask, Setting, TrialOutcome
 from tvm_iree_ext.runtime.program import Program
 from tvm_iree_ext.simulator.runs.simulated_programs import main_point, simulate_program
 
@@ -44,21 +44,21 @@ def web_of(task: ProgramTask) -> Web:
     )
 
 
-def tried(task: ProgramTask) -> Outcome:
+def tried(task: ProgramTask) -> TrialOutcome:
     """What becomes of a task, unless it ends the process."""
     web, door = web_of(task), find_door(task.setting.door)
     wanted = oracle.expected(web)
     try:
         said = _wrong(door.read(door.text(web), web), web, task.setting, wanted)
     except SimulationError as error:
-        return Outcome("wrong", str(error), web)
+        return TrialOutcome("wrong", str(error), web)
     except BuildError as error:
-        return Outcome("foreign", f"BuildError: {error}", web)
+        return TrialOutcome("foreign", f"BuildError: {error}", web)
     except ExtError as error:
-        return Outcome("foreign" if UNFORESEEN in str(error) else "refused", str(error), web)
+        return TrialOutcome("foreign" if UNFORESEEN in str(error) else "refused", str(error), web)
     except Exception as error:  # what is looked for
-        return Outcome("foreign", f"{type(error).__name__}: {error}", web)
-    return Outcome("wrong", said, web) if said else Outcome("right", "", web)
+        return TrialOutcome("foreign", f"{type(error).__name__}: {error}", web)
+    return TrialOutcome("wrong", said, web) if said else TrialOutcome("right", "", web)
 
 
 def _wrong(imported: Imported, web: Web, setting: Setting, wanted: Any) -> str:

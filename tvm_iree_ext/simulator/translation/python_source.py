@@ -31,7 +31,7 @@ class Code(NamedTuple):
 
 
 @dataclass
-class _Scope:
+class _LineScope:
     lines: list[str] = field(default_factory=list)
     known: dict[str, str] = field(default_factory=dict)  # text of a pure expression -> its name
 
@@ -40,7 +40,7 @@ class PythonEmitter:
     """Lines of a function, in scopes that are open at the same time."""
 
     def __init__(self) -> None:
-        self._scopes = [_Scope()]
+        self._scopes = [_LineScope()]
         self._names = 0
         self.objects: dict[str, Any] = {}  # what the source refers to by name
         self._object_names: dict[Any, str] = {}
@@ -56,7 +56,7 @@ class PythonEmitter:
 
     def open(self) -> None:
         """A scope inside."""
-        self._scopes.append(_Scope())
+        self._scopes.append(_LineScope())
 
     def close(self, header: str) -> None:
         """End the innermost scope: its lines follow ``header``, indented."""

@@ -8,7 +8,7 @@ next iteration of a loop around.
 from collections.abc import Sequence
 
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
-from tvm_iree_ext.vector.ir.vector_types import TensorType
+from tvm_iree_ext.vector.ir.vector_types import RankedTensorType
 
 _LOOPS = ("scf.for", "scf.forall")
 
@@ -21,7 +21,7 @@ def destinations(op: Operation) -> list[tuple[Value, Value]]:
     else:
         written = op.definition.writes(op)
         pairs = list(zip(written, op.results, strict=True)) if written and op.results else []
-    return [(dest, result) for dest, result in pairs if isinstance(dest.type, TensorType)]
+    return [(dest, result) for dest, result in pairs if isinstance(dest.type, RankedTensorType)]
 
 
 class Aliases:
@@ -41,7 +41,7 @@ class Aliases:
         self._members: list[list[Value]] = []
         self._read_only: set[int] = set()
         for argument in body.arguments:
-            if isinstance(argument.type, TensorType):
+            if isinstance(argument.type, RankedTensorType):
                 self._read_only.add(self._new(argument))
         self._visit(body)
 
@@ -69,7 +69,7 @@ class Aliases:
             for dest, result in pairs:
                 self._place(op, dest, result)
             for result in op.results:
-                if isinstance(result.type, TensorType) and result not in self.memory:
+                if isinstance(result.type, RankedTensorType) and result not in self.memory:
                     self._new(result)
 
     def _visit_loop(self, op: Operation, pairs: Sequence[tuple[Value, Value]]) -> None:

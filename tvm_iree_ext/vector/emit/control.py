@@ -10,14 +10,14 @@ from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known
 from tvm_iree_ext.vector.analysis.runtime_extents import told_by
 from tvm_iree_ext.vector.emit.context import BufferBox, Emitter, Kept, copy, emits, temporary
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.vector_types import TensorType
+from tvm_iree_ext.vector.ir.vector_types import RankedTensorType
 
 
 def _start(emitter: Emitter, op: Operation, inits: Sequence[Value]) -> list[Kept | BufferBox]:
     """Give what is carried its places, with the content that it starts with."""
     places: list[Kept | BufferBox] = []
     for init, argument, result in zip(inits, op.body.carried, op.results, strict=True):
-        if isinstance(init.type, TensorType):
+        if isinstance(init.type, RankedTensorType):
             source = emitter.place(init)
             place = source
             if result not in emitter.aliases.in_place:
@@ -157,7 +157,7 @@ def if_else(emitter: Emitter, op: Operation) -> None:
     yielded = op.body.terminator.operands
     places: list[Kept | BufferBox] = []
     for result, value in zip(op.results, yielded, strict=True):
-        if isinstance(result.type, TensorType):
+        if isinstance(result.type, RankedTensorType):
             shape = [_extent(emitter, value, axis) for axis in range(value.rank)]
             places.append(emitter.allocate(result, shape))
         else:

@@ -18,7 +18,7 @@ from tvm_iree_ext.vector.emit.aliasing import Aliases
 from tvm_iree_ext.vector.emit.compute import NARROW, narrowed
 from tvm_iree_ext.vector.emit.context import EMIT, BufferBox, Emitter, copy, held_in_memory
 from tvm_iree_ext.vector.ir.core import Block, Value
-from tvm_iree_ext.vector.ir.vector_types import MemoryType, ScalarType, TensorType
+from tvm_iree_ext.vector.ir.vector_types import MemoryType, RankedTensorType, ScalarType
 
 # Element operations: 4 microseconds of a product of matrices, 8 of a sum of arrays.  Waking the
 # thread pool takes as long.
@@ -99,7 +99,7 @@ def _outputs(
     """The memories that are a result as a whole: they need no copy at the end."""
     found: dict[int, BufferBox] = {}
     for name, value in returned.items():
-        if isinstance(value.type, TensorType) and value not in aliases.views:
+        if isinstance(value.type, RankedTensorType) and value not in aliases.views:
             found.setdefault(aliases.memory[value], parameters.results[name])
     return found
 

@@ -13,7 +13,13 @@ import numpy as np
 
 from tvm_iree_ext.vector.ir.definition import Definition, definition
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
-from tvm_iree_ext.vector.ir.vector_types import MemoryType, ScalarType, TensorType, Type, VectorType
+from tvm_iree_ext.vector.ir.vector_types import (
+    MemoryType,
+    RankedTensorType,
+    ScalarType,
+    Type,
+    VectorType,
+)
 
 T = TypeVar("T")
 
@@ -440,7 +446,7 @@ def _group(op: str, operand: str, given: Any) -> list[Value]:
 
 
 def _is_tensor(value: Value) -> bool:
-    return isinstance(value.type, TensorType)
+    return isinstance(value.type, RankedTensorType)
 
 
 def _frozen(attribute: Any) -> Hashable:

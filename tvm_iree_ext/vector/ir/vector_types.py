@@ -144,7 +144,7 @@ class MemoryType:
 
 
 @dataclass(frozen=True)
-class TensorType(MemoryType):
+class RankedTensorType(MemoryType):
     """A tensor: a value, which writing to makes another of."""
 
     def __str__(self) -> str:
@@ -174,7 +174,7 @@ class BufferType(MemoryType):
         return f"memref<{inside}, strided<{list(self.strides)}>>"
 
 
-Type: TypeAlias = ScalarType | VectorType | TensorType | BufferType
+Type: TypeAlias = ScalarType | VectorType | RankedTensorType | BufferType
 
 
 def vector(shape: Sequence[int], dtype: str = "f32") -> VectorType:
@@ -182,9 +182,9 @@ def vector(shape: Sequence[int], dtype: str = "f32") -> VectorType:
     return VectorType(tuple(shape), dtype)
 
 
-def tensor(shape: Sequence[Extent], dtype: str = "f32") -> TensorType:
+def tensor(shape: Sequence[Extent], dtype: str = "f32") -> RankedTensorType:
     """A tensor type."""
-    return TensorType(tuple(shape), dtype)
+    return RankedTensorType(tuple(shape), dtype)
 
 
 def buffer(

@@ -9,8 +9,8 @@ from tvm_iree_ext.vector.ir.vector_types import (
     INTEGERS,
     BufferType,
     MemoryType,
+    RankedTensorType,
     ScalarType,
-    TensorType,
     VectorType,
     bits,
     extents,
@@ -36,10 +36,10 @@ def value_of(op: Operation, name: str) -> VectorType | ScalarType:
     return type
 
 
-def memory_of(op: Operation, name: str) -> TensorType | BufferType:
+def memory_of(op: Operation, name: str) -> RankedTensorType | BufferType:
     """The type of a tensor or buffer operand."""
     type = op.operand(name).type
-    if not isinstance(type, TensorType | BufferType):
+    if not isinstance(type, RankedTensorType | BufferType):
         raise op.error("E_NOT_A_BUFFER", f"{name} is {type}; expected a tensor or a buffer")
     return type
 
@@ -52,10 +52,10 @@ def buffer_of(op: Operation, name: str) -> BufferType:
     return type
 
 
-def tensor_of(op: Operation, name: str) -> TensorType:
+def tensor_of(op: Operation, name: str) -> RankedTensorType:
     """The type of a tensor operand."""
     type = op.operand(name).type
-    if not isinstance(type, TensorType):
+    if not isinstance(type, RankedTensorType):
         raise op.error("E_NOT_A_BUFFER", f"{name} is {type}; expected a tensor")
     return type
 

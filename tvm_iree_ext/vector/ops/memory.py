@@ -14,8 +14,8 @@ from tvm_iree_ext.vector.ir.vector_types import (
     INDEX,
     INTEGERS,
     BufferType,
+    RankedTensorType,
     ScalarType,
-    TensorType,
     Type,
     VectorType,
     extents,
@@ -398,7 +398,7 @@ class MemoryOps(Insertion):
 
     def load_element(self, base: Value, indices: Sequence[IndexLike]) -> Value:
         """One element of a buffer or tensor."""
-        name = "tensor.extract" if isinstance(base.type, TensorType) else "memref.load"
+        name = "tensor.extract" if isinstance(base.type, RankedTensorType) else "memref.load"
         return self.create(name, {"base": base, "indices": self.indices(indices)}).result
 
     def store_element(self, value: Any, base: Value, indices: Sequence[IndexLike]) -> None:
@@ -412,5 +412,5 @@ class MemoryOps(Insertion):
         extent = base.shape[axis] if 0 <= axis < base.rank else None
         if isinstance(extent, int):
             return self.index(extent)
-        name = "tensor.dim" if isinstance(base.type, TensorType) else "memref.dim"
+        name = "tensor.dim" if isinstance(base.type, RankedTensorType) else "memref.dim"
         return self.create(name, {"base": base}, {"axis": axis}).result

@@ -11,8 +11,8 @@ from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import (
+    RankedTensorType,
     ScalarType,
-    TensorType,
     Type,
     extents,
     fits,
@@ -72,7 +72,7 @@ class TensorEmpty(Definition):
     operands = ("sizes*",)
 
     def result_types(self, op: Operation) -> Sequence[Type]:
-        return [TensorType(_shape(op, "sizes"), op.attributes["dtype"])]
+        return [RankedTensorType(_shape(op, "sizes"), op.attributes["dtype"])]
 
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         shape = [int(size) for size in joined(op.attributes["static_sizes"], values)]
@@ -95,7 +95,7 @@ class ExtractSlice(Definition):
         shape = _shape(op, "sizes")
         checks.length(op, "sizes", shape, source.rank, "dim of source")
         _check_inside(op, "source", source, op.group("offsets"), shape)
-        return [TensorType(shape, source.dtype)]
+        return [RankedTensorType(shape, source.dtype)]
 
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         sizes = joined(op.attributes["static_sizes"], op.segment_of(values, "sizes"))
@@ -156,7 +156,7 @@ class Pad(Definition):
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         source = checks.tensor_of(op, "source")
-        result = TensorType(op.attributes["shape"], source.dtype)
+        result = RankedTensorType(op.attributes["shape"], source.dtype)
         bounds = [_shape(op, name) for name in ("low", "high")]
         for name, shape in zip(("low", "high", "shape"), (*bounds, result.shape), strict=True):
             checks.length(op, name, shape, source.rank, "dim of source")
@@ -194,7 +194,11 @@ class Pad(Definition):
 
 
 def _check_inside(
-    op: Operation, name: str, type: TensorType, offsets: Sequence[Value], sizes: Sequence[int | str]
+    op: Operation,
+    name: str,
+    type: RankedTensorType,
+    offsets: Sequence[Value],
+    sizes: Sequence[int | str],
 ) -> None:
     for dim, (offset, size, extent) in enumerate(zip(offsets, sizes, type.shape, strict=True)):
         start = offset.constant

@@ -16,7 +16,13 @@ from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
-from tvm_iree_ext.vector.ir.vector_types import ScalarType, TensorType, Type, VectorType, extents
+from tvm_iree_ext.vector.ir.vector_types import (
+    RankedTensorType,
+    ScalarType,
+    Type,
+    VectorType,
+    extents,
+)
 from tvm_iree_ext.vector.ops import checks
 
 
@@ -145,7 +151,7 @@ class TransferWrite(Definition):
         if any(result.is_zero for result in map.results):
             raise op.error("E_BROADCAST_WRITE", f"permutation_map {map} has a 0")
         _check(op, "dest", vector.shape, vector.dtype)
-        return [dest] if isinstance(dest, TensorType) else []
+        return [dest] if isinstance(dest, RankedTensorType) else []
 
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         vector, dest = values[:2]

@@ -10,7 +10,7 @@ from tvm_iree_ext.vector.patterns.forwarding import drop_overwritten, forward_st
 from tvm_iree_ext.vector.patterns.places import difference
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again, apply
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 FOLDS: tuple[Pattern, ...] = (
     folding.fold_slices,
@@ -30,20 +30,20 @@ _POSITIONS = (
 )
 
 
-def clean(program: Program) -> None:
+def clean(program: VectorProgram) -> None:
     """Positions folded and out of loops, equal ops shared, dead ones dropped: in place."""
     while apply(program, *_POSITIONS) or cleanup.share_equal(program) or cleanup.drop_dead(program):
         pass
 
 
-def settle(program: Program, *patterns: Pattern) -> None:
+def settle(program: VectorProgram, *patterns: Pattern) -> None:
     """Apply patterns and clean, in turn, until neither changes anything: in place."""
     clean(program)
     while apply(program, *patterns):
         clean(program)
 
 
-def canonicalize(program: Program) -> Program:
+def canonicalize(program: VectorProgram) -> VectorProgram:
     """The program folded as far as it goes."""
     changed = program.clone()
     settle(

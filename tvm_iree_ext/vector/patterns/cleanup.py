@@ -5,10 +5,10 @@ from collections.abc import Hashable
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value, is_index
 from tvm_iree_ext.vector.patterns.rewriter import rebuilt
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
-def drop_dead(program: Program) -> bool:
+def drop_dead(program: VectorProgram) -> bool:
     """Erase what has no use: ops whose results nobody takes, and that write no buffer."""
     changed = False
     while _drop_dead(program.body):
@@ -34,7 +34,7 @@ def _is_dead(op: Operation) -> bool:
     return op.name == "memref.alloc" or not any(one.writes for one in op.walk())
 
 
-def share_equal(program: Program) -> bool:
+def share_equal(program: VectorProgram) -> bool:
     """Compute once what is computed twice from the same values (CSE)."""
     return _share(program.body, {})
 

@@ -11,10 +11,10 @@ from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
-def decompose_slices(program: Program) -> Program:
+def decompose_slices(program: VectorProgram) -> VectorProgram:
     """Leave no strided slice of a vector with more than one dim."""
     changed = program.clone()
     settle(changed, *FOLDS, fold_constants, decompose_insert, decompose_extract)

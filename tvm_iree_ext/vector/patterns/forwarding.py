@@ -6,7 +6,7 @@ before:  t = write v, m[0];  u = write x, t[0]     after:  u = write x, m[0]
 """
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.ir.vector_types import TensorType
+from tvm_iree_ext.vector.ir.vector_types import RankedTensorType
 from tvm_iree_ext.vector.patterns.glue import with_shape
 from tvm_iree_ext.vector.patterns.places import READS, WRITES, AccessedBox, access_of
 from tvm_iree_ext.vector.patterns.rewriter import again
@@ -18,7 +18,7 @@ def forward_stores(op: Operation, b: Builder) -> bool:
     read = access_of(op)
     if read is None or op.name not in READS or op.group("mask"):
         return False
-    if isinstance(read.memory.type, TensorType):
+    if isinstance(read.memory.type, RankedTensorType):
         return _forward_tensor(read, b)
     write = _last_write(read)
     value = None if write is None else _value_of(read, write, b)
@@ -87,7 +87,7 @@ def drop_overwritten(op: Operation, b: Builder) -> bool:
     write = access_of(op)
     if write is None or op.name not in WRITES:
         return False
-    if not isinstance(write.memory.type, TensorType):
+    if not isinstance(write.memory.type, RankedTensorType):
         return _drop_overwritten_store(write)
     if not write.is_whole:
         return False

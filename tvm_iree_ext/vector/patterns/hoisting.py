@@ -21,17 +21,17 @@ Two buffers that are different values are different memory.
 from collections.abc import Iterator
 
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
-from tvm_iree_ext.vector.ir.vector_types import BufferType, TensorType
+from tvm_iree_ext.vector.ir.vector_types import BufferType, RankedTensorType
 from tvm_iree_ext.vector.patterns.canonicalization import clean
 from tvm_iree_ext.vector.patterns.cleanup import drop_unchanged_carries, is_defined_in
 from tvm_iree_ext.vector.patterns.forwarding import forward_stores, retargeted
 from tvm_iree_ext.vector.patterns.places import AccessedBox, access_of
 from tvm_iree_ext.vector.patterns.rewriter import apply, is_elementwise, rebuilt
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
-def hoist_transfers(program: Program) -> Program:
+def hoist_transfers(program: VectorProgram) -> VectorProgram:
     """Hoist pairs until nothing changes, and forward what was written to the reads before loops.
 
     What is no longer needed, such as the first zeros of an accumulator, stays for the next step.
@@ -50,7 +50,7 @@ def hoist_pair(op: Operation, b: Builder) -> bool:
     if op.name != "scf.for":
         return False
     for number, argument in enumerate(op.body.carried):
-        if isinstance(argument.type, TensorType):
+        if isinstance(argument.type, RankedTensorType):
             pair = _tensor_pair(op, argument, op.body.terminator.operands[number])
             if pair is not None:
                 _hoist_from_tensor(op, number, *pair, b)

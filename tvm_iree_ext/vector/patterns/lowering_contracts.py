@@ -20,13 +20,13 @@ from tvm_iree_ext.vector.ops.contract import REDUCTION, extents_of
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 OUTERPRODUCT, DOT, PARALLEL_ARITH = "outerproduct", "dot", "parallel_arith"
 STRATEGIES = (OUTERPRODUCT, DOT, PARALLEL_ARITH)
 
 
-def lower_contracts(program: Program, strategy: str = OUTERPRODUCT) -> Program:
+def lower_contracts(program: VectorProgram, strategy: str = OUTERPRODUCT) -> VectorProgram:
     """Replace contractions by one of the strategies.
 
     A contraction to a scalar is always a dot product; one without a dim of lhs or rhs alone has no
@@ -172,7 +172,7 @@ def multiply_add(b: Builder, x: Value, y: Value, acc: Value, kind: str) -> Value
     return b.elementwise(elementwise_name(kind, x.dtype), acc, multiply(b, x, y))
 
 
-def lower_outer_products(program: Program) -> Program:
+def lower_outer_products(program: VectorProgram) -> VectorProgram:
     """Replace outer products by a multiply-add for each row.
 
     before:  d = outerproduct a[m], b[n], acc[m, n]

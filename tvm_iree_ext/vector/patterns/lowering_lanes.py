@@ -15,10 +15,10 @@ from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.rewriter import again, is_elementwise
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
-def lower_rows(program: Program) -> Program:
+def lower_rows(program: VectorProgram) -> VectorProgram:
     """Replace elementwise ops and broadcasts on n-D vectors by ops on rows."""
     changed = program.clone()
     settle(changed, *FOLDS, fold_constants, lower_elementwise, lower_broadcast)
@@ -73,7 +73,7 @@ def _of_rows(b: Builder, op: Operation, row: Callable[[Sequence[int]], Value]) -
     return result
 
 
-def lower_slices(program: Program) -> Program:
+def lower_slices(program: VectorProgram) -> VectorProgram:
     """Replace strided slices of one register by shuffles."""
     changed = program.clone()
     settle(changed, *FOLDS, fold_constants, lower_extract_slice, lower_insert_slice)
@@ -107,7 +107,7 @@ def lower_insert_slice(op: Operation, b: Builder) -> bool:
     return True
 
 
-def lower_gathers(program: Program) -> Program:
+def lower_gathers(program: VectorProgram) -> VectorProgram:
     """Replace gathers and scatters by loads and stores of elements, for hardware without them."""
     changed = program.clone()
     settle(changed, *FOLDS, fold_constants, lower_gather, lower_scatter)

@@ -14,13 +14,13 @@ from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.glue import with_shape
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 INNER_REDUCTION, INNER_PARALLEL, AUTO = "inner_reduction", "inner_parallel", "auto"
 STRATEGIES = (INNER_REDUCTION, INNER_PARALLEL, AUTO)
 
 
-def lower_reductions(program: Program, strategy: str = AUTO) -> Program:
+def lower_reductions(program: VectorProgram, strategy: str = AUTO) -> VectorProgram:
     """Replace multi_reductions; ``auto`` is inner_parallel where the last dim is kept."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}")

@@ -25,13 +25,13 @@ from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 LANES, CONDITIONS = "lanes", "conditions"
 MASKS = (LANES, CONDITIONS)
 
 
-def lower_transfers(program: Program, masks: str = LANES) -> Program:
+def lower_transfers(program: VectorProgram, masks: str = LANES) -> VectorProgram:
     """Replace transfers of more than one register, or that may lie outside.
 
     Args:

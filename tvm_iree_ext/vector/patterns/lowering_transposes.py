@@ -19,13 +19,13 @@ from tvm_iree_ext.vector.ir.vector_types import VectorType
 from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 ELEMENTWISE, SHUFFLE, NETWORK = "elementwise", "shuffle", "network"
 STRATEGIES = (ELEMENTWISE, SHUFFLE, NETWORK)
 
 
-def lower_transposes(program: Program, strategy: str = NETWORK) -> Program:
+def lower_transposes(program: VectorProgram, strategy: str = NETWORK) -> VectorProgram:
     """Replace transposes by one of the strategies; what has no network is one shuffle."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}")

@@ -5,14 +5,14 @@ from typing import Any, TypeAlias
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 Pattern: TypeAlias = Callable[[Operation, Builder], bool]
 """Looks at one operation and may replace it, with a builder that inserts before it; whether it
 changed anything."""
 
 
-def rewrite(program: Program, *patterns: Pattern) -> Program:
+def rewrite(program: VectorProgram, *patterns: Pattern) -> VectorProgram:
     """A copy to which patterns are applied until none applies."""
     changed = program.clone()
     apply(changed, *patterns)
@@ -20,7 +20,7 @@ def rewrite(program: Program, *patterns: Pattern) -> Program:
     return changed
 
 
-def apply(program: Program, *patterns: Pattern) -> bool:
+def apply(program: VectorProgram, *patterns: Pattern) -> bool:
     """Apply patterns to a program itself until none applies; whether any did."""
     changed = False
     while sweep(program, *patterns):
@@ -28,7 +28,7 @@ def apply(program: Program, *patterns: Pattern) -> bool:
     return changed
 
 
-def sweep(program: Program, *patterns: Pattern) -> bool:
+def sweep(program: VectorProgram, *patterns: Pattern) -> bool:
     """Offer each operation once to the patterns, of which the first that applies changes it."""
     changed = False
     for op in program.walk():

@@ -22,7 +22,7 @@ from tvm_iree_ext.vector.ops.structured import extent_of, is_structured, nest_of
 from tvm_iree_ext.vector.patterns.canonicalization import clean
 from tvm_iree_ext.vector.patterns.padding import slice_of_pad
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Tiling:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _DimPart:
     """Part of a dim: ``workgroups`` x ``threads`` tiles from ``start`` on."""
 
     start: int
@@ -65,21 +65,21 @@ class _Part:
     tile: int
 
 
-def _parts(extent: int, workgroup: int, thread: int) -> list[_Part]:
+def _parts(extent: int, workgroup: int, thread: int) -> list[_DimPart]:
     """The whole workgroups' part of a dim, then that of whole threads, then the rest."""
     found = []
     if full := extent // workgroup:
-        found.append(_Part(0, full, workgroup // thread, thread))
+        found.append(_DimPart(0, full, workgroup // thread, thread))
     start = full * workgroup
     if threads := (extent - start) // thread:
-        found.append(_Part(start, 1, threads, thread))
+        found.append(_DimPart(start, 1, threads, thread))
     start += threads * thread
     if start < extent:
-        found.append(_Part(start, 1, 1, extent - start))
+        found.append(_DimPart(start, 1, 1, extent - start))
     return found
 
 
-def tile(program: Program, tiling: Tiling) -> Program:
+def tile(program: VectorProgram, tiling: Tiling) -> VectorProgram:
     """Tile each result that a structured op makes, with all that it is made of.
 
     Raises:

@@ -19,10 +19,10 @@ from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.glue import without_units
 from tvm_iree_ext.vector.patterns.rewriter import again, is_elementwise, rebuilt
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
-def drop_unit_dims(program: Program) -> Program:
+def drop_unit_dims(program: VectorProgram) -> VectorProgram:
     """Drop leading dims of extent 1 from transfers, contractions, elementwise ops and loops."""
     changed = program.clone()
     settle(changed, *FOLDS, fold_constants, drop_unit_dims_of_op)

@@ -21,13 +21,13 @@ from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
 from tvm_iree_ext.vector.patterns.native import NativeShape, shape_of
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again, is_elementwise, sweep
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 Box = tuple[tuple[int, ...], tuple[int, ...]]
 """Offsets and sizes of a piece."""
 
 
-def unroll(program: Program, native_shape: NativeShape) -> Program:
+def unroll(program: VectorProgram, native_shape: NativeShape) -> VectorProgram:
     """Cut ops into pieces of the shapes that a target has, and let the pieces meet.
 
     Args:

@@ -23,10 +23,10 @@ from tvm_iree_ext.vector.patterns.padding import vectorize_pad
 from tvm_iree_ext.vector.patterns.rewriter import apply, sweep
 from tvm_iree_ext.vector.patterns.windows import vectorize_windows
 from tvm_iree_ext.vector.programs.builder import Builder
-from tvm_iree_ext.vector.programs.vector_program import Program
+from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 
-def vectorize(program: Program) -> Program:
+def vectorize(program: VectorProgram) -> VectorProgram:
     """Replace all structured ops by ops on vectors, and read tiles where they are cut from.
 
     Raises:

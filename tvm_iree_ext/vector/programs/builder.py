@@ -36,7 +36,7 @@ from tvm_iree_ext.vector.ops.slices import SliceOps
 from tvm_iree_ext.vector.ops.structured import StructuredOps
 from tvm_iree_ext.vector.ops.tensors import TensorOps
 from tvm_iree_ext.vector.ops.transfer import TransferOps
-from tvm_iree_ext.vector.programs.vector_program import INPUT, OUTPUT, Program
+from tvm_iree_ext.vector.programs.vector_program import INPUT, OUTPUT, VectorProgram
 
 
 class Builder(
@@ -68,7 +68,7 @@ class ProgramBuilder(Builder):
             raise VectorError("E_STRUCTURE", f"program {name!r}: expected an identifier")
         self._name = name
         self._roles: list[str] = []
-        self._program: Program | None = None
+        self._program: VectorProgram | None = None
 
     def __exit__(self, kind: Any, *rest: Any) -> None:
         super().__exit__(kind, *rest)
@@ -105,10 +105,10 @@ class ProgramBuilder(Builder):
         unnamed = ["result"] if len(values) == 1 else [f"result{i}" for i in range(len(values))]
         every = dict(zip(unnamed, values, strict=True)) | named
         self.create("func.return", {"values": list(every.values())}, {"names": tuple(every)})
-        self._program = Program(self._name, self.entry, self._roles)
+        self._program = VectorProgram(self._name, self.entry, self._roles)
 
     @property
-    def program(self) -> Program:
+    def program(self) -> VectorProgram:
         """What was built."""
         if self._program is None:
             raise VectorError("E_STRUCTURE", f"program {self._name!r} is not complete")

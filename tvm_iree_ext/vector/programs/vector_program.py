@@ -24,7 +24,7 @@ from tvm_iree_ext.vector.ir.vector_types import INDEX, ScalarType, fits, numpy_t
 INPUT, OUTPUT = "input", "output"
 
 
-class Program(Op):
+class VectorProgram(Op):
     """A function; passes take one and give another.
 
     Attributes:
@@ -107,9 +107,9 @@ class Program(Op):
         self.verify()
         return prim_func(self.entry, self.signature, self.body, self.written)
 
-    def clone(self, name: str | None = None) -> "Program":
+    def clone(self, name: str | None = None) -> "VectorProgram":
         """A copy that can be changed; optionally under another name."""
-        return Program(name or self.entry, self.body.clone({}), self._roles)
+        return VectorProgram(name or self.entry, self.body.clone({}), self._roles)
 
     def verify(self) -> None:
         """Check each operation again, and that each value is defined before it is used.
@@ -177,7 +177,7 @@ class Program(Op):
         return "\n".join([head, *print_block(self.body, names, 1), "}"])
 
     def __repr__(self) -> str:
-        return f"<Program {self.entry}>"
+        return f"<VectorProgram {self.entry}>"
 
 
 class _Given:

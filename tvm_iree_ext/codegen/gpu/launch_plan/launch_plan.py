@@ -41,7 +41,7 @@ def launch_plan(host: tirx.PrimFunc, kernels: Mapping[str, tirx.PrimFunc]) -> Pl
         BuildError: for what a plan cannot say: another statement or expression on the host, an
             extent that no array's shape gives, a launch parameter that drivers do not take.
     """
-    return _Planner(kernels).plan(host)
+    return _HostPlanner(kernels).plan(host)
 
 
 def host_plans(hosts: ir.IRModule, kernels: ir.IRModule) -> dict[str, Plan]:
@@ -56,7 +56,7 @@ def host_plans(hosts: ir.IRModule, kernels: ir.IRModule) -> dict[str, Plan]:
     }
 
 
-class _Planner(Names):
+class _HostPlanner(Names):
     def __init__(self, kernels: Mapping[str, tirx.PrimFunc]) -> None:
         super().__init__()
         self.kernels = kernels

@@ -37,7 +37,7 @@ Function: TypeAlias = Callable[[Expr, Share], Expr]
 
 
 @dataclass(frozen=True)
-class _Format:
+class _FormatTerms:
     """A float format, and how many terms it needs.
 
     Attributes:
@@ -65,7 +65,7 @@ class _Format:
 
 # The polynomials of erf interpolate at Chebyshev's points: within 2e-9 and 5e-8, 3e-17 and 5e-17.
 _FORMATS = {
-    "float32": _Format(
+    "float32": _FormatTerms(
         bits=32, mantissa=23, bias=127, expm1=8, atanh=5,
         ln2=(0.693359375, -2.12194440054690583e-4),
         erf=(
@@ -78,7 +78,7 @@ _FORMATS = {
         ),
         erf_end=4.0, tanh_end=10.0,
     ),
-    "float64": _Format(
+    "float64": _FormatTerms(
         bits=64, mantissa=52, bias=1023, expm1=14, atanh=12,
         ln2=(0.693145751953125, 1.42860682030941723212e-6),
         erf=(
@@ -101,7 +101,7 @@ _FORMATS = {
 }  # fmt: skip
 
 
-def _form(x: Expr) -> tuple[_Format, Callable[[float], Expr]]:
+def _form(x: Expr) -> tuple[_FormatTerms, Callable[[float], Expr]]:
     """The format of a value's elements, and constants of its type."""
     dtype = str(x.ty.dtype)
     return _FORMATS[dtype.partition("x")[0]], lambda value: constant(value, dtype)

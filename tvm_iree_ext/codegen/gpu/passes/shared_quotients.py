@@ -41,7 +41,7 @@ def share_quotients(
     def kernel(attr: Any) -> Any:
         if not _is_of_blocks(attr) or _is_of_blocks(attr.body):
             return attr
-        body = _Kernel(own).shared(attr.body)
+        body = _QuotientSharing(own).shared(attr.body)
         return tirx.AttrStmt(attr.node, attr.attr_key, attr.value, body)
 
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.AttrStmt, kernel)))
@@ -53,7 +53,7 @@ def _is_of_blocks(statement: Any) -> bool:
     return known and str(statement.node.thread_tag).startswith("blockIdx")
 
 
-class _Kernel:
+class _QuotientSharing:
     def __init__(self, own: set[int]) -> None:
         self.own = own
         self.found: dict[int, Any] = {}  # variables by what they stand for

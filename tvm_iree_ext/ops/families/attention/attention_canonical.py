@@ -27,11 +27,11 @@ Value = Callable[[At], ir.Expr]
 def canonical_attention(op: Attention) -> tirx.PrimFunc:
     """The PrimFunc: blocks ``products, scores, maximum, weights, total, result`` and a few more."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Formula(op).emit()
+        _AttentionFunction(op).emit()
     return builder.get()
 
 
-class _Formula:
+class _AttentionFunction:
     """The PrimFunc of an attention under construction."""
 
     def __init__(self, op: Attention) -> None:

@@ -46,11 +46,11 @@ def tiled(
     ``builder`` what the tiles of a region are computed by.
     """
     with IRBuilder() as context, I.prim_func(s_tir=True):
-        _Loops(op, tile_sizes, tasks, builder).emit()
+        _CustomOpFunction(op, tile_sizes, tasks, builder).emit()
     return context.get()
 
 
-class _Loops:
+class _CustomOpFunction:
     """The PrimFunc of a custom_op under construction."""
 
     def __init__(

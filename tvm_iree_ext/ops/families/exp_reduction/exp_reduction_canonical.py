@@ -21,11 +21,11 @@ Value: TypeAlias = Callable[[At], ir.Expr]
 def canonical_exp_reduction(op: ExpReduction) -> tirx.PrimFunc:
     """Blocks ``maximum``, ``weights``, ``norm``, then ``output1`` and so on, and the results."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Formula(op).emit()
+        _ExpReductionFunction(op).emit()
     return builder.get()
 
 
-class _Formula:
+class _ExpReductionFunction:
     """The PrimFunc of an exp_reduction under construction."""
 
     def __init__(self, op: ExpReduction) -> None:

@@ -20,11 +20,11 @@ At = Sequence[ir.Expr]
 def canonical_topk(op: Topk) -> tirx.PrimFunc:
     """The dialect's loops, for each position of the other dims."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Loops(op).emit()
+        _TopkFunction(op).emit()
     return builder.get()
 
 
-class _Loops:
+class _TopkFunction:
     """The PrimFunc under construction: blocks ``start``, ``insert`` and ``order``.
 
     All of an insertion is one block, its carry inside, and so is the order of a line.
