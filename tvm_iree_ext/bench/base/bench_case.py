@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext.base.comparison import first_difference
-from tvm_iree_ext.catalog.base.entry import EXACT
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.runtime import tvm_runtime
 
@@ -23,15 +21,6 @@ Call = Callable[[], Any]
 
 Check = Callable[[Any], str | None]
 """None for a right result, or what is wrong with it."""
-
-
-def exactly(want: np.ndarray, name: str = "result") -> Check:
-    """The check of a result that is to be ``want``, bit for bit but for the kind of a NaN."""
-
-    def check(result: Any) -> str | None:
-        return first_difference(name, np.asarray(result), want, EXACT) or None
-
-    return check
 
 
 class Skipped(Exception):

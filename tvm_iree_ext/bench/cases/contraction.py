@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import ops, registry
+from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.bench.base.bench_case import (
     NUMPY,
     TORCH,
@@ -23,6 +22,7 @@ from tvm_iree_ext.bench.base.bench_case import (
     Skipped,
     Values,
 )
+from tvm_iree_ext.bench.base.checks import within_tolerance
 from tvm_iree_ext.bench.peers.iree_peer import DATA_TILING, iree_peer
 from tvm_iree_ext.bench.peers.jax_peer import jax_peer
 from tvm_iree_ext.bench.peers.mlir_text import affine, filled, tensor
@@ -134,12 +134,7 @@ def contraction_case(one: Product) -> Case:
     def check(values: Values) -> Check:
         wide = {name: value.astype(np.float64) for name, value in values.items()}
         want = _numpy_call(wide, one)().copy()
-        allowed = registry.find(op.name).tolerance(op, values, {"result": want})["result"]
-
-        def compared(result: Any) -> str | None:
-            return first_difference("result", np.asarray(result), want, allowed) or None
-
-        return compared
+        return within_tolerance(op, values, {"result": want})
 
     return Case(
         name=one.name,

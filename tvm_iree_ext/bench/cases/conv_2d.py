@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tvm_iree_ext import ops, registry
-from tvm_iree_ext.base.comparison import first_difference
+from tvm_iree_ext import ops
 from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.checks import normal_operands, within_tolerance
 from tvm_iree_ext.bench.peers.iree_peer import DATA_TILING, iree_peer
 from tvm_iree_ext.bench.peers.jax_peer import jax_peer
 from tvm_iree_ext.bench.peers.mlir_text import filled, tensor
@@ -81,20 +81,9 @@ def conv_2d_case(
     others = [shapes["operand0"]] if fused else []
     op = ops.conv_2d(shapes["input"], shapes["filter"], others, **layout, **attributes)
 
-    def operands() -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(0)
-        return {
-            operand: rng.standard_normal(shape, np.float32) for operand, shape in shapes.items()
-        }
-
     def check(values: Values) -> Check:
         want = result_of(op, {n: value.astype(np.float64) for n, value in values.items()})
-        allowed = registry.find(op.name).tolerance(op, values, {"result": want})["result"]
-
-        def compared(result: Any) -> str | None:
-            return first_difference("result", np.asarray(result), want, allowed) or None
-
-        return compared
+        return within_tolerance(op, values, {"result": want})
 
     def numpy_call(values: Values) -> Call:
         return lambda: result_of(op, values)
@@ -126,7 +115,7 @@ def conv_2d_case(
     return Case(
         name=name,
         op=op,
-        operands=operands,
+        operands=normal_operands(shapes),
         check=check,
         compute_dtype=op.compute_dtype,
         peers=(

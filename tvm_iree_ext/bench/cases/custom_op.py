@@ -6,8 +6,8 @@
 import numpy as np
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.checks import normal_operands, within
 from tvm_iree_ext.catalog.custom_op import FORMS, tolerance
 from tvm_iree_ext.ops.families.custom_op.custom_op import CustomOp
 
@@ -40,29 +40,16 @@ def two_matmuls(rows: int, depth: int) -> Case:
     op = two_products(rows, depth, rows)
     form, shapes = FORMS["yield a, b"], _shapes(rows, depth, rows)
 
-    def operands() -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(0)
-        pairs = zip(_NAMES, shapes, strict=True)
-        return {name: rng.standard_normal(shape, np.float32) for name, shape in pairs}
-
     def check_of(values: Values) -> Check:
         wide = [values[name].astype(np.float64) for name in _NAMES]
         expected = form.array(*wide)
         want = dict(zip(("result0", "result1"), expected, strict=True))
-        limits = tolerance(op, values, want)
-
-        def check(result: tuple[np.ndarray, np.ndarray]) -> str | None:
-            for (name, one), got in zip(want.items(), result, strict=True):
-                if wrong := first_difference(name, np.asarray(got), one, limits[name]):
-                    return wrong
-            return None
-
-        return check
+        return within(want, tolerance(op, values, want))
 
     return Case(
         name=f"custom_two_matmuls_{rows}x{depth}",
         op=op,
-        operands=operands,
+        operands=normal_operands(dict(zip(_NAMES, shapes, strict=True))),
         check=check_of,
         compute_dtype="float32",
         peers=(Peer(NUMPY, _numpy_matmuls), Peer(TORCH, _torch_matmuls)),

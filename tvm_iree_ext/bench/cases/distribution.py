@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values, exactly
+from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values
+from tvm_iree_ext.bench.base.checks import exactly, normal_operands
 from tvm_iree_ext.layout import NestedLayout
 
 ROWS = NestedLayout((4, 1), (16, 16), (1, 1), (16, 4), (1, 16), (1, 0), (1, 16))
@@ -84,9 +85,6 @@ def _case(name: str, op: Any, view: Any) -> Case:
     (source,) = op.signature.arguments
     shape = op.signature.results[0].shape
 
-    def operands() -> dict[str, np.ndarray]:
-        return {"input": np.random.default_rng(0).standard_normal(source.shape, np.float32)}
-
     def numpy_call(values: Values) -> Call:
         moved = view(values["input"], np.transpose)
         out = np.empty(shape, np.float32)
@@ -114,7 +112,7 @@ def _case(name: str, op: Any, view: Any) -> Case:
     return Case(
         name=f"{name}_1024x1024",
         op=op,
-        operands=operands,
+        operands=normal_operands({"input": source.shape}),
         check=lambda values: exactly(numpy_call(values)()),
         compute_dtype="float32",
         peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call)),

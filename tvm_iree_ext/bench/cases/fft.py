@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import ops, registry
-from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.checks import normal_operands, within_tolerance
 from tvm_iree_ext.bench.peers.fftw import FFTW, SCIPY, fftw_call, scipy_call
 from tvm_iree_ext.bench.peers.jax_peer import JAX, jax_call
 from tvm_iree_ext.ops.families.fft.fft import Fft
@@ -34,15 +34,10 @@ def transform_case(shape: tuple[int, int], kind: Kind, axis: int) -> Case:
     op = ops.fft_transform(shape, kind=kind, axis=axis)
     name = "rfft" if kind == "real_to_complex" else "fft"
 
-    def operands() -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(0)
-        names = [operand.name for operand in op.signature.arguments]
-        return {name: rng.standard_normal(shape, np.float32) for name in names}
-
     return Case(
         name=f"{name}_{shape[0]}x{shape[1]}" + ("_axis0" if axis == 0 else ""),
         op=op,
-        operands=operands,
+        operands=normal_operands({operand.name: shape for operand in op.signature.arguments}),
         check=lambda values: _check_transform(op, values),
         compute_dtype="float32",
         peers=(
@@ -62,16 +57,8 @@ def _check_transform(op: FftTransform, values: Values) -> Check:
     transform = np.fft.fft if op.kind == "forward" else np.fft.rfft
     expected = transform(signal if op.kind == "forward" else signal.real, axis=op.axis)
     want = {"result_real": expected.real, "result_imag": expected.imag}
-    limits = registry.find(op.name).tolerance(op, values, want)
-
-    def check(result: Any) -> str | None:
-        parts = result if isinstance(result, tuple) else (result.real, result.imag)
-        for (name, one), got in zip(want.items(), parts, strict=True):
-            if wrong := first_difference(name, np.asarray(got), one, limits[name]):
-                return wrong
-        return None
-
-    return check
+    check = within_tolerance(op, values, want)
+    return lambda result: check(result if isinstance(result, tuple) else (result.real, result.imag))
 
 
 def _interleaved(values: Values) -> np.ndarray:
@@ -136,17 +123,7 @@ def stage_case(rows: int, length: int, stage: int) -> Case:
 
 
 def _check_stage(op: Fft, values: Values) -> Check:
-    entry = registry.find(op.name)
-    want = entry.reference(op, values)
-    limits = entry.tolerance(op, values, want)
-
-    def check(result: tuple[np.ndarray, np.ndarray]) -> str | None:
-        for name, got in zip(want, result, strict=True):
-            if wrong := first_difference(name, np.asarray(got), want[name], limits[name]):
-                return wrong
-        return None
-
-    return check
+    return within_tolerance(op, values, registry.find(op.name).reference(op, values))
 
 
 def _numpy_stage(values: Values) -> Call:

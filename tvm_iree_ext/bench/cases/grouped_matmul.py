@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from tvm_iree_ext import ops, registry
-from tvm_iree_ext.base.comparison import first_difference
+from tvm_iree_ext import ops
 from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.checks import within_tolerance
 
 _DEPTH, _COLUMNS = 512, 512
 
@@ -33,12 +33,7 @@ def grouped_matmul_case(groups: int, rows: int) -> Case:
     def check(values: Values) -> Check:
         wide = {name: value.astype(np.float64) for name, value in values.items()}
         want = _numpy_call({**wide, "offsets": values["offsets"]})().copy()
-        allowed = registry.find(op.name).tolerance(op, values, {"result": want})["result"]
-
-        def compared(result: Any) -> str | None:
-            return first_difference("result", np.asarray(result), want, allowed) or None
-
-        return compared
+        return within_tolerance(op, values, {"result": want})
 
     return Case(
         name=f"grouped_matmul_{groups}x{rows}",

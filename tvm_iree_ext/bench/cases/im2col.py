@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values, exactly
+from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values
+from tvm_iree_ext.bench.base.checks import exactly, normal_operands
 from tvm_iree_ext.bench.peers.jax_peer import jax_peer
 from tvm_iree_ext.bench.peers.torch_compile import compiled_peer
 
@@ -31,9 +32,6 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
     )
     order = (0, 2, 3, 1, 4, 5) if nchw else (0, 1, 2, 4, 5, 3)
     result = tuple(map(int, op.output.shape))
-
-    def operands() -> dict[str, np.ndarray]:
-        return {"input": np.random.default_rng(0).standard_normal(shape, np.float32)}
 
     def windows(image: np.ndarray) -> np.ndarray:
         """A view: batch, rows and columns of windows, then K."""
@@ -78,7 +76,7 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
     return Case(
         name=f"{name}_nchw" if nchw else name,
         op=op,
-        operands=operands,
+        operands=normal_operands({"input": shape}),
         check=lambda values: exactly(np.reshape(windows(values["input"]), result)),
         compute_dtype="float32",
         peers=(

@@ -5,7 +5,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values
+from tvm_iree_ext.bench.base.checks import equal, normal_operands
 from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 
 _SIDE = 4096
@@ -41,13 +42,7 @@ def _pad(source: np.ndarray, out: np.ndarray) -> None:
 def _case(name: str, op: Mapped, fill: Callable[[Values, np.ndarray], None]) -> Case:
     """``fill`` does it in NumPy, and, as views are the same there, in PyTorch."""
 
-    def operands() -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(0)
-        return {
-            operand.name: rng.standard_normal([int(e) for e in operand.shape], np.float32)
-            for operand in op.signature.arguments
-        }
-
+    shapes = {one.name: [int(extent) for extent in one.shape] for one in op.signature.arguments}
     shape = [int(extent) for extent in op.signature.results[0].shape]
 
     def by_numpy(values: Values) -> Call:
@@ -59,20 +54,11 @@ def _case(name: str, op: Mapped, fill: Callable[[Values, np.ndarray], None]) -> 
 
         return call
 
-    def check(values: Values) -> Check:
-        want = by_numpy(values)()
-
-        def differs(result: np.ndarray) -> str | None:
-            wrong = int(np.count_nonzero(np.asarray(result) != want))
-            return f"{wrong} of {want.size} elements are wrong" if wrong else None
-
-        return differs
-
     return Case(
         name=name,
         op=op,
-        operands=operands,
-        check=check,
+        operands=normal_operands(shapes),
+        check=lambda values: equal(by_numpy(values)()),
         compute_dtype="float32",
         peers=(Peer(NUMPY, by_numpy), Peer(TORCH, lambda values: _torch(name, values, shape))),
     )

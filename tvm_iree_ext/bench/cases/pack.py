@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values, exactly
+from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values
+from tvm_iree_ext.bench.base.checks import exactly, normal_operands
 from tvm_iree_ext.bench.peers.iree_peer import iree_peer
 from tvm_iree_ext.bench.peers.jax_peer import jax_peer
 from tvm_iree_ext.bench.peers.mlir_text import tensor
@@ -88,10 +89,6 @@ def _mlir(op: Op, name: str, padding: str = "") -> str:
 def _case(op: Op, name: str, move: Move, mlir: str) -> Case:
     (source,), (result,) = op.signature.arguments, op.signature.results
 
-    def operands() -> dict[str, np.ndarray]:
-        shape = tuple(map(int, source.shape))
-        return {"input": np.random.default_rng(0).standard_normal(shape, np.float32)}
-
     def numpy_call(values: Values) -> Call:
         out = np.empty(tuple(map(int, result.shape)), np.float32)
 
@@ -110,7 +107,7 @@ def _case(op: Op, name: str, move: Move, mlir: str) -> Case:
     return Case(
         name=name,
         op=op,
-        operands=operands,
+        operands=normal_operands({"input": tuple(map(int, source.shape))}),
         check=lambda values: exactly(np.ascontiguousarray(move(values["input"]))),
         compute_dtype="float32",
         peers=(

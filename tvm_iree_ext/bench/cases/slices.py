@@ -6,13 +6,13 @@ The result is in place of the original in every form, and each call goes on from
 ``gather_4096_of_50kx768`` takes 4096 rows of 50 000.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values
+from tvm_iree_ext.bench.base.checks import equal
 from tvm_iree_ext.bench.peers.iree_peer import iree_peer
 from tvm_iree_ext.bench.peers.jax_peer import jax_peer
 from tvm_iree_ext.bench.peers.mlir_text import tensor
@@ -61,7 +61,7 @@ def scatter_case(
         name=f"scatter_{region}_{what}_{'unique' if unique else 'dup'}",
         op=op,
         operands=operands,
-        check=_check(lambda values: _numpy_scatter(values, region, unique)()),
+        check=lambda values: equal(_numpy_scatter(values, region, unique)()),
         compute_dtype="float32",
         peers=(
             Peer(NUMPY, lambda values: _numpy_scatter(values, region, unique)),
@@ -78,21 +78,6 @@ def _touched(updates: int, rows: int, size: int) -> int:
     unit = max(size, _LINE_BYTES)
     units = -(-rows * size // unit)
     return round(units * (1 - (1 - 1 / units) ** updates)) * unit
-
-
-def _check(wanted: Callable[[Values], np.ndarray]) -> Callable[[Values], Check]:
-    """Results must equal those of a function of the operands."""
-
-    def make(values: Values) -> Check:
-        want = wanted(values)
-
-        def check(result: Any) -> str | None:
-            wrong = int(np.count_nonzero(np.asarray(result) != want))
-            return f"{wrong} of {want.size} elements are wrong" if wrong else None
-
-        return check
-
-    return make
 
 
 def _scatter_mlir(op: Op, region: str, unique: bool) -> str:
@@ -176,7 +161,7 @@ def gather_case(count: int, rows: int, width: int) -> Case:
         name=f"gather_{count}_of_{rows // 1000}kx{width}",
         op=op,
         operands=operands,
-        check=_check(lambda values: values["source"][values["indices"][:, 0]]),
+        check=lambda values: equal(values["source"][values["indices"][:, 0]]),
         compute_dtype="float32",
         peers=(
             Peer(NUMPY, _numpy_gather),

@@ -12,7 +12,8 @@ import numpy as np
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values, exactly
+from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Peer, Values
+from tvm_iree_ext.bench.base.checks import exactly
 from tvm_iree_ext.bench.peers.iree_peer import iree_peer
 from tvm_iree_ext.bench.peers.mlir_text import affine, tensor
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import vector
-from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.checks import normal_operands, within
 from tvm_iree_ext.bench.peers.iree_peer import iree_peer
 from tvm_iree_ext.bench.peers.mlir_text import filled, tensor
 from tvm_iree_ext.catalog.base.entry import Tolerance
@@ -45,26 +45,16 @@ def _case(
 ) -> Case:
     *_, last = vector.stages(program, vector_unit(make_target("llvm")))
 
-    def operands() -> dict[str, np.ndarray]:
-        rng = np.random.default_rng(0)
-        return {
-            one.name: rng.standard_normal(one.shape, np.float32)  # type: ignore[arg-type]
-            for one in program.signature.arguments
-        }
+    shapes = {one.name: tuple(map(int, one.shape)) for one in program.signature.arguments}
 
     def check(values: Values) -> Check:
         want = numpy_call({name: value.astype(np.float64) for name, value in values.items()})()
-        allowed = Tolerance(1e-4, 1e-5)
-
-        def compared(result: Any) -> str | None:
-            return first_difference("d", np.asarray(result), want, allowed) or None
-
-        return compared
+        return within({"d": want}, {"d": Tolerance(1e-4, 1e-5)})
 
     return Case(
         name=name,
         op=last.program,
-        operands=operands,
+        operands=normal_operands(shapes),
         check=check,
         compute_dtype="float32",
         peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call), iree_peer(last.program, mlir)),

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext import ops, registry
-from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.bench.base.bench_case import NUMPY, TORCH, Call, Case, Check, Peer, Values
+from tvm_iree_ext.bench.base.checks import normal_operands, within_tolerance
 from tvm_iree_ext.bench.peers.iree_peer import iree_peer
 from tvm_iree_ext.bench.peers.jax_peer import jax_peer
 from tvm_iree_ext.bench.peers.mlir_text import tensor
@@ -40,23 +40,13 @@ def winograd_case(name: str, op: Winograd) -> Case:
     """The case of a transform."""
     shape = tuple(map(int, op.input.shape))
 
-    def operands() -> dict[str, np.ndarray]:
-        return {"input": np.random.default_rng(0).standard_normal(shape, np.float32)}
-
     def check(values: Values) -> Check:
-        entry = registry.find(op.name)
-        want = entry.reference(op, values)
-        allowed = entry.tolerance(op, values, want)["result"]
-
-        def compared(result: Any) -> str | None:
-            return first_difference("result", np.asarray(result), want["result"], allowed) or None
-
-        return compared
+        return within_tolerance(op, values, registry.find(op.name).reference(op, values))
 
     return Case(
         name=name,
         op=op,
-        operands=operands,
+        operands=normal_operands({"input": shape}),
         check=check,
         compute_dtype=op.compute_dtype,
         peers=(
