@@ -190,8 +190,8 @@ worker.end()
     assert (done.stdout, done.stderr) == ("True\nTrue\n", "")
 
 
-LOSES = """(__import__('tvm_iree_ext.runtime.launch.launcher'),
-    __import__('sys').modules['tvm_iree_ext.runtime.launch.launcher']._losses.append('by a fault'),
+LOSES = """(__import__('tvm_iree_ext.runtime.launch.driver'),
+    __import__('sys').modules['tvm_iree_ext.runtime.launch.driver']._losses.append('by a fault'),
     __import__('os').getpid())[-1]"""
 
 

@@ -25,7 +25,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.records.record import Status
 from tvm_iree_ext.registry import ENTRIES
 from tvm_iree_ext.runtime.kernel import load
-from tvm_iree_ext.runtime.launch.launcher import DriverError
+from tvm_iree_ext.runtime.launch.driver import DriverError
 from tvm_iree_ext.tuning.measuring.bound_kernel import Resident
 from tvm_iree_ext.tuning.measuring.expected_results import wanted
 

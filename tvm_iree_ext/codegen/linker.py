@@ -17,7 +17,7 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
-import tvm_iree_ext.base.interrupts  # noqa: F401 - Ctrl-C stays what it is
+import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.runtime.machine import is_this_machine, library_machine
 from tvm_iree_ext.targets.host import vector_extensions

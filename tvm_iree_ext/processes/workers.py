@@ -188,8 +188,8 @@ def _serve(pipe: Connection, folder: str) -> None:
 
 def _is_spoilt() -> bool:
     """Whether this process has lost its GPU, if it used one: another must take the next call."""
-    launcher = sys.modules.get("tvm_iree_ext.runtime.launch.launcher")
-    return launcher is not None and bool(launcher.lost())
+    driver = sys.modules.get("tvm_iree_ext.runtime.launch.driver")
+    return driver is not None and bool(driver.lost())
 
 
 def _how_it_ended(code: int) -> str:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tvm_iree_ext.base.errors import ArtifactError, CallError
-from tvm_iree_ext.runtime.launch.launcher import DriverError, Gpu, Kernels, bind, number
+from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
+from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, number
 from tvm_iree_ext.runtime.torch_arrays import torch_module
 
 DLPACK_DEVICES = {"cuda": 2, "rocm": 10}

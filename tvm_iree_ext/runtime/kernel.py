@@ -9,9 +9,8 @@ from typing import Any
 import tvm_ffi
 from numpy import empty, ndarray
 
-import tvm_iree_ext.base.interrupts  # noqa: F401 - Ctrl-C stays what it is
 from tvm_iree_ext.base.atomic_folder import scratch
-from tvm_iree_ext.base.errors import KERNEL_ERROR, ArtifactError, CallError
+from tvm_iree_ext.base.errors import ArtifactError, CallError
 from tvm_iree_ext.base.signature import Signature, shape_text
 from tvm_iree_ext.runtime import arrays, artifact, machine
 from tvm_iree_ext.runtime import tvm_runtime as runtime
@@ -20,10 +19,6 @@ from tvm_iree_ext.runtime.calls import Caller, ordered
 from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction
 from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest
 
-# What a compiled kernel raises for values that it refuses, such as indices out of range.
-tvm_ffi.register_error(KERNEL_ERROR, CallError)
-# A kernel checks what can only be known when it is called: an error of this name is ours.
-tvm_ffi.register_error("CallError", CallError)
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
 _PATIENCE = 8  # calls with arrays that had to be converted, until that is expected
 _NO_TYPE = type("_NoType", (), {})  # of no array

@@ -16,6 +16,7 @@ from pathlib import Path
 import tvm_ffi
 import tvm_ffi.libinfo
 
+import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.errors import ArtifactError
 
 RUNTIME_LIBRARY = "libtvm_runtime.so"

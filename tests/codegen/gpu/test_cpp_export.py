@@ -61,6 +61,7 @@ def run(*command, **how):
 def test_the_launcher_lists_what_it_takes(folder):
     listed = run(sys.executable, "-I", folder / "launch.py")
     assert listed.stdout.startswith("(A: bfloat16[16, 32], B: bfloat16[32, 16]")
+    assert "tvm_iree_ext" not in (folder / "launch.py").read_text()
 
 
 def test_without_a_driver_the_launcher_says_so(folder, tmp_path):

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 from native_compiler import compile_native
 
-from tvm_iree_ext.runtime.launch import launcher
-from tvm_iree_ext.runtime.launch.launcher import DRIVERS
+from tvm_iree_ext.runtime.launch import driver
+from tvm_iree_ext.runtime.launch.driver import DRIVERS
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
 from tvm_iree_ext.simulator.simulated_launch import hardware_of, simulate
@@ -175,7 +175,7 @@ def gpu(driver_library, monkeypatch):
     with tempfile.TemporaryDirectory(prefix="gpu-") as place:  # a socket's path is short
         server = FakeGpu(Path(place), driver_library)
         monkeypatch.setenv("FAKE_GPU", place)
-        monkeypatch.setattr(launcher, "_losses", [])
+        monkeypatch.setattr(driver, "_losses", [])
         for kind, name in (("rocm", "libamdhip64.so"), ("cuda", "libcuda.so.1")):
             monkeypatch.setitem(DRIVERS[kind], "libraries", (str(Path(place, name)),))
         yield server

@@ -13,8 +13,9 @@ import pytest
 
 from tvm_iree_ext.codegen.gpu.cpp_export import export_device
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
-from tvm_iree_ext.runtime.launch import launcher
-from tvm_iree_ext.runtime.launch.launcher import DRIVERS, DriverError, Kernels
+from tvm_iree_ext.runtime.launch import driver as gpu_driver
+from tvm_iree_ext.runtime.launch.driver import DRIVERS, DriverError
+from tvm_iree_ext.runtime.launch.launcher import Kernels
 from tvm_iree_ext.simulator.runs.sample_mma import tile_product
 from tvm_iree_ext.targets.names import make_target
 
@@ -35,7 +36,7 @@ def driver(library, monkeypatch):
     """The driver of both vendors, in this process."""
     for kind in ("rocm", "cuda"):
         monkeypatch.setitem(DRIVERS[kind], "libraries", (str(library),))
-    monkeypatch.setattr(launcher, "_losses", [])
+    monkeypatch.setattr(gpu_driver, "_losses", [])
     driver = ctypes.CDLL(str(library))
     driver.driver_failed.restype = ctypes.c_char_p
     return driver
@@ -69,13 +70,13 @@ def test_each_call_that_fails_is_named(driver, folders, kind, status):
     assert count > 15
     assert driver.driver_held() == 0
     for at in range(count):
-        launcher._losses.clear()
+        gpu_driver._losses.clear()
         driver.driver_reset(at, status)
         with pytest.raises(DriverError) as caught:
             call(folders[kind])
         name = driver.driver_failed().decode()
         assert str(caught.value) == f"{name} failed with status {SAID[status]}"
-        assert launcher.lost() == (str(caught.value) if status == FAULT else "")
+        assert gpu_driver.lost() == (str(caught.value) if status == FAULT else "")
         if status == REFUSED:  # all else is given back
             assert driver.driver_held() == ("Free" in name)
 
@@ -95,7 +96,7 @@ def test_after_a_fault_each_error_says_so(driver, folders):
 
 def test_a_driver_without_names_gives_the_number(driver, folders, monkeypatch):
     driver.driver_reset(0, REFUSED)
-    monkeypatch.setattr(launcher.Gpu, "_explained", lambda self, status: "")
+    monkeypatch.setattr(gpu_driver.Gpu, "_explained", lambda self, status: "")
     with pytest.raises(DriverError, match=r"^hipInit failed with status 2$"):
         call(folders["rocm"])
 

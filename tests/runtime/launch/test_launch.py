@@ -20,7 +20,8 @@ from tvm_iree_ext.base.errors import ArtifactError, CallError
 from tvm_iree_ext.codegen.gpu.cpp_export import export_device
 from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
-from tvm_iree_ext.runtime.launch.launcher import DriverError, Gpu, Kernels
+from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu
+from tvm_iree_ext.runtime.launch.launcher import Kernels
 from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.products.warpgroup_kernel import warpgroup_matmul

@@ -15,7 +15,8 @@ from tvm_iree_ext.program_checks import recorded_arrays
 from tvm_iree_ext.programs import program_lowering
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.programs.program_gpu import kernel_module
-from tvm_iree_ext.runtime.launch.launcher import DriverError, Kernels, numpy_type
+from tvm_iree_ext.runtime.launch.driver import DriverError
+from tvm_iree_ext.runtime.launch.launcher import Kernels, numpy_type
 from tvm_iree_ext.runtime.program import load
 from tvm_iree_ext.targets.names import make_target
 

@@ -17,7 +17,7 @@ from tvm_iree_ext.codegen.gpu.device_code import DeviceCode
 from tvm_iree_ext.codegen.gpu.launch_plan.cpp_header import header
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.runtime.artifact import as_folder, write
-from tvm_iree_ext.runtime.launch import launcher
+from tvm_iree_ext.runtime.launch import driver, launcher
 from tvm_iree_ext.runtime.manifest import DeviceManifest
 from tvm_iree_ext.targets.names import target_json
 
@@ -52,7 +52,7 @@ def device_resources(code: DeviceCode) -> dict[str, Any]:
 def write_files(code: DeviceCode, plan: Plan, name: str, place: Path) -> None:
     """Write all but the manifest to a folder."""
     made = _code_files(code)
-    made |= {file: files("tvm_iree_ext.runtime.launch").joinpath(file).read_text() for file in _CPP}
+    made |= {file: _launch_file(file) for file in _CPP}
     loaded = [file for file in launcher.BINARIES if made.get(file) is not None]
     made["kernels.h"] = header(name, plan, code.target.kind.name, loaded)
     _write(made, place)
@@ -71,8 +71,19 @@ def _code_files(code: DeviceCode) -> dict[str, str | bytes | None]:
         "kernel.ptx": code.ptx,
         assembly: code.assembly,
         binary: code.binary,
-        "launch.py": Path(launcher.__file__).read_text(),
+        "launch.py": _launch_script(),
     }
+
+
+def _launch_script() -> str:
+    """The launcher in one file: the driver's module stands where it is imported."""
+    own = _launch_file("driver.py").removeprefix(f'"""{driver.__doc__}"""').lstrip()
+    before, _, after = _launch_file("launcher.py").partition(f"from {driver.__name__} import ")
+    return before + own + after.partition("\n")[2]
+
+
+def _launch_file(name: str) -> str:
+    return files("tvm_iree_ext.runtime.launch").joinpath(name).read_text()
 
 
 def _write(made: Mapping[str, str | bytes | None], place: Path) -> None:

@@ -10,7 +10,7 @@ import tvm
 from tvm import ir, s_tir, tirx
 from tvm.target import Target
 
-import tvm_iree_ext.base.interrupts  # noqa: F401 - Ctrl-C stays what it is
+import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.flattening import flatten_buffers
 from tvm_iree_ext.codegen.gpu.passes.amd_branches import part_branches

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
-import tvm_iree_ext.base.interrupts  # noqa: F401 - Ctrl-C stays what it is
+import tvm_iree_ext.base.ffi_errors  # noqa: F401 - errors keep their class
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, extent_value, shape_text

@@ -9,7 +9,8 @@ from tvm import ir, tirx
 
 from tvm_iree_ext.base.errors import SimulationError
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
-from tvm_iree_ext.runtime.launch.launcher import Step, bind, follow, number
+from tvm_iree_ext.runtime.launch.driver import Step
+from tvm_iree_ext.runtime.launch.launcher import bind, follow, number
 from tvm_iree_ext.simulator.base.lane_values import element_type
 from tvm_iree_ext.simulator.machine.memory_barriers import TensorMap
 from tvm_iree_ext.simulator.simulated_launch import Simulation, hardware_of, simulate

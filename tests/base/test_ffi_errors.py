@@ -1,4 +1,4 @@
-"""Ctrl-C comes out as itself, also where TVM has called Python, and leaves nothing half-written."""
+"""Errors keep their class through TVM: Ctrl-C comes out as itself, nothing is half-written."""
 
 import signal
 import subprocess
@@ -59,17 +59,24 @@ def test_an_interrupt_in_a_pass_is_no_error_of_a_build(monkeypatch, module, func
     build()
 
 
-@pytest.mark.parametrize("module", ["ops", "runtime.kernel", "codegen.gpu.gpu_pipeline"])
-def test_whichever_module_brings_tvm_brings_the_name_of_ctrl_c(module):
+@pytest.mark.parametrize(
+    "module",
+    ["ops", "runtime.kernel", "runtime.program", "runtime.tvm_runtime", "codegen.gpu.gpu_pipeline"],
+)
+def test_whichever_module_brings_tvm_brings_the_names_of_errors(module):
     code = f"""
 import signal
 import tvm_iree_ext.{module}
 import tvm_ffi
+from tvm_iree_ext.base.errors import KERNEL_ERROR
 try:
     tvm_ffi.convert(lambda: signal.raise_signal(signal.SIGINT))()
 except KeyboardInterrupt:
     print("interrupted")
+for kind in (KERNEL_ERROR, "CallError"):
+    print(type(tvm_ffi.core.Error(kind, "refused", "").py_error()))
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    assert done.stdout == "interrupted\n"
+    refused = "<class 'tvm_iree_ext.base.errors.CallError'>"
+    assert done.stdout.splitlines() == ["interrupted", refused, refused]

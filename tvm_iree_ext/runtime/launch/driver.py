@@ -1,0 +1,252 @@
+"""A GPU by its driver's functions: HIP's or CUDA's, which no toolkit is needed for.
+
+An artifact's ``launch.py`` holds this module, too: it imports nothing of the package.
+"""
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+_HIP = {
+    "libraries": ("libamdhip64.so", "libamdhip64.so.6", "libamdhip64.so.7"),
+    "init": "hipInit",
+    "count": "hipGetDeviceCount",
+    "load": "hipModuleLoadData",
+    "function": "hipModuleGetFunction",
+    "allocate": "hipMalloc",
+    "free": "hipFree",
+    "to_device": "hipMemcpyHtoDAsync",
+    "from_device": "hipMemcpyDtoH",
+    "launch": "hipModuleLaunchKernel",
+    "wait": "hipDeviceSynchronize",
+}
+_CUDA = {
+    "libraries": ("libcuda.so.1", "libcuda.so"),
+    "init": "cuInit",
+    "count": "cuDeviceGetCount",
+    "load": "cuModuleLoadData",
+    "function": "cuModuleGetFunction",
+    "allocate": "cuMemAlloc_v2",
+    "free": "cuMemFree_v2",
+    "to_device": "cuMemcpyHtoDAsync_v2",
+    "from_device": "cuMemcpyDtoH_v2",
+    "launch": "cuLaunchKernel",
+    "wait": "cuCtxSynchronize",
+}
+DRIVERS: dict[str, dict[str, Any]] = {"rocm": _HIP, "cuda": _CUDA}
+"""The driver's libraries and functions, by the kind of target."""
+
+_OTHER_CHIP = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
+_SHARED_LIMIT = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_LOST = (4, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999)
+"""Both drivers' statuses after which a process gets nothing more from its GPU: faults, asserts."""
+_CAPABILITY = (75, 76)  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and MINOR
+_MOST_EXTENT = (1 << 31) - 1  # of a grid
+_USUAL_SHARED = 48 << 10  # bytes for which it need not be raised
+
+# CUtensorMapDataType; words of their width for what is not listed there.
+_MAP_TYPES = {
+    "uint8": 0, "int8": 0, "float8_e4m3fn": 0, "float8_e5m2": 0, "uint16": 1, "int16": 1,
+    "uint32": 2, "int32": 3, "uint64": 4, "int64": 5, "float16": 6, "float32": 7, "float64": 8,
+    "bfloat16": 9,
+}  # fmt: skip
+TensorMap = ctypes.c_uint64 * 16
+
+
+class DriverError(RuntimeError):
+    """There is no driver, or it refused."""
+
+
+_losses: list[str] = []
+
+
+def lost() -> str:
+    """How this process lost its GPU, for a message; empty where it did not."""
+    return _losses[0] if _losses else ""
+
+
+@contextlib.contextmanager
+def afterwards(undo: Sequence[Callable[[], None]]) -> Iterator[None]:
+    """After the block do what is in ``undo`` by then; of all that fails the first is raised.
+
+    What a lost GPU had went with it, whatever its driver says then.
+    """
+    first: BaseException | None = None
+    try:
+        yield
+    except BaseException as error:
+        first = error
+    for action in undo:
+        was_lost = lost()
+        try:
+            action()
+        except DriverError as error:
+            first = first or (None if was_lost else error)
+    if first is not None:
+        raise first
+
+
+Step = Mapping[str, Any]
+
+
+class Gpu:
+    """A GPU, by its driver."""
+
+    def __init__(self, kind: str, ordinal: int = 0) -> None:
+        self.names, self.ordinal, self.cuda = DRIVERS[kind], ordinal, kind == "cuda"
+        self._library = self._open()
+        self.call("init", 0)
+        count = ctypes.c_int()
+        self.call("count", ctypes.byref(count))
+        if ordinal >= count.value:
+            raise DriverError(f"no GPU {ordinal}: the driver has {count.value}")
+        self._context = ctypes.c_void_p()
+        if self.cuda:
+            device = ctypes.c_int()
+            self.named("cuDeviceGet", ctypes.byref(device), ordinal)
+            self.named("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
+
+    def capability(self) -> tuple[int, int] | None:
+        """NVIDIA's number of the chip; None for others."""
+        if not self.cuda:
+            return None
+        parts = ctypes.c_int(), ctypes.c_int()
+        for part, attribute in zip(parts, _CAPABILITY, strict=True):
+            self.named("cuDeviceGetAttribute", ctypes.byref(part), attribute, self.ordinal)
+        return parts[0].value, parts[1].value
+
+    @contextlib.contextmanager
+    def current(self) -> Iterator[None]:
+        """Make it this thread's GPU, and afterwards that which was."""
+        before = ctypes.c_int()
+        if self.cuda:
+            self.named("cuCtxPushCurrent_v2", self._context)
+        else:
+            self.named("hipGetDevice", ctypes.byref(before))
+            self.named("hipSetDevice", self.ordinal)
+
+        def back() -> None:
+            if self.cuda:
+                self.named("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+            else:
+                self.named("hipSetDevice", before)
+
+        with afterwards([back]):
+            yield
+
+    def load(self, images: Sequence[bytes]) -> ctypes.c_void_p:
+        """The module of the first image that is for this chip."""
+        module = ctypes.c_void_p()
+        name, status = self.names["load"], 0
+        for image in images:
+            status = getattr(self._library, name)(ctypes.byref(module), image + b"\0")
+            if status != _OTHER_CHIP:
+                break
+        self._check(name, status)
+        return module
+
+    def function(self, module: ctypes.c_void_p, name: str) -> ctypes.c_void_p:
+        """A kernel of a module."""
+        function = ctypes.c_void_p()
+        self.call("function", ctypes.byref(function), module, name.encode())
+        return function
+
+    def allocate(self, size: int) -> int:
+        """The address of new memory, which :meth:`free` gives back."""
+        pointer = ctypes.c_void_p()
+        self.call("allocate", ctypes.byref(pointer), ctypes.c_size_t(max(size, 1)))
+        return pointer.value or 0
+
+    def free(self, address: int) -> None:
+        """Give memory back."""
+        self.call("free", ctypes.c_void_p(address))
+
+    def write(self, address: int, source: int, size: int, stream: int = 0) -> None:
+        """Copy from the host's memory in a stream's order; the source must stay until it is done.
+
+        A stream like PyTorch's does not wait for the default stream, nor is it waited for there.
+        """
+        if size:
+            places = ctypes.c_void_p(address), ctypes.c_void_p(source)
+            self.call("to_device", *places, ctypes.c_size_t(size), ctypes.c_void_p(stream))
+
+    def read(self, target: int, address: int, size: int) -> None:
+        """Copy to the host's memory, after :meth:`wait`."""
+        if size:
+            places = ctypes.c_void_p(target), ctypes.c_void_p(address)
+            self.call("from_device", *places, ctypes.c_size_t(size))
+
+    def launch(
+        self, function: Any, step: Mapping[str, Any], values: Sequence[Any], stream: int
+    ) -> None:
+        """Launch a kernel with numbers for extents and ctypes values for arguments."""
+        places = [ctypes.addressof(value) for value in values]
+        parameters = (ctypes.c_void_p * len(places))(*places)
+        shared = step["shared"]
+        if self.cuda and shared > _USUAL_SHARED:
+            self.named("cuFuncSetAttribute", function, _SHARED_LIMIT, shared)
+        numbers = (*step["grid"], *step["block"], shared)
+        if max(numbers) > _MOST_EXTENT:
+            raise DriverError(f"{step['launch']} is launched with {max(numbers)}; 2^31 - 1 is most")
+        extents = map(ctypes.c_uint, numbers)
+        self.call("launch", function, *extents, ctypes.c_void_p(stream), parameters, None)
+
+    def tensor_map(self, step: Step, address: int) -> Any:
+        """CUDA's descriptor of an array, and of the boxes that are copied of it."""
+        rank = len(step["extents"])
+        words = (ctypes.c_uint64 * 24)()  # 128 bytes that begin at a multiple of 64
+        made = TensorMap.from_buffer(words, -ctypes.addressof(words) % 64)
+        whole, box = ctypes.c_uint64 * rank, ctypes.c_uint32 * rank
+        self.named(
+            "cuTensorMapEncodeTiled", ctypes.byref(made), _MAP_TYPES[step["dtype"]], rank,
+            ctypes.c_void_p(address), whole(*step["extents"]), whole(*step["strides"]),
+            box(*step["box"]), box(*step["steps"]),
+            step["interleave"], step["swizzle"], step["l2_promotion"], step["fill"],
+        )  # fmt: skip
+        return made
+
+    def wait(self) -> None:
+        """Wait until all that was launched is done."""
+        self.call("wait")
+
+    def call(self, what: str, *arguments: Any) -> None:
+        """Call a function that both drivers have."""
+        self.named(self.names[what], *arguments)
+
+    def named(self, name: str, *arguments: Any) -> None:
+        """Call a function of the driver by its own name."""
+        self._check(name, getattr(self._library, name)(*arguments))
+
+    def _open(self) -> Any:
+        for name in self.names["libraries"]:
+            with contextlib.suppress(OSError):
+                return ctypes.CDLL(name)
+        raise DriverError(f"no GPU driver: looked for {', '.join(self.names['libraries'])}")
+
+    def _check(self, name: str, status: int) -> None:
+        if not status:
+            return
+        message = f"{name} failed with status {status}{self._explained(status)}"
+        if before := lost():
+            message += f"; the GPU was lost before: {before}"
+        elif status in _LOST:
+            _losses.append(message)
+        raise DriverError(message)
+
+    def _explained(self, status: int) -> str:
+        """The driver's name for a status, and what it says of it."""
+        said = []
+        for what in ("Name", "String"):
+            get = getattr(self._library, f"{'cu' if self.cuda else 'hip'}GetError{what}", None)
+            text = ctypes.c_char_p()
+            if get is None:
+                continue
+            if self.cuda:
+                get(status, ctypes.byref(text))
+            else:
+                get.restype = ctypes.c_char_p
+                text = ctypes.c_char_p(get(status))
+            if text.value:
+                said.append(text.value.decode(errors="replace"))
+        return f", {': '.join(said)}" if said else ""
