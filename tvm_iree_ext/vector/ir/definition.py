@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
-from tvm_iree_ext.vector.ir.vector_types import Type
+from tvm_iree_ext.vector.ir.vector_types import Type, extents
 
 RunBlock: TypeAlias = Callable[[Any, Sequence[Any]], list[Any]]
 """Computes a block for its arguments: the values that its terminator takes."""
@@ -25,6 +25,15 @@ class Definition(ABC):
     """Their names in order; ``indices*`` are several, ``mask?`` may be absent."""
 
     is_terminator: ClassVar[bool] = False
+
+    read: ClassVar[str] = ""
+    """The memory operand whose elements are read; empty for none."""
+
+    written: ClassVar[str] = ""
+    """The memory operand that is written, or of which a written copy is made."""
+
+    counted: ClassVar[str] = ""
+    """The operand, or ``result``, with whose shape :mod:`.op_counts` counts the op."""
 
     @abstractmethod
     def result_types(self, op: Any) -> Sequence[Type]:
@@ -43,11 +52,11 @@ class Definition(ABC):
 
     def reads(self, op: Any) -> Sequence[Any]:
         """The memory operands whose elements are read."""
-        return ()
+        return op.group(self.read) if self.read else ()
 
     def writes(self, op: Any) -> Sequence[Any]:
         """The memory operands that are written, or of which a written copy is made."""
-        return ()
+        return op.group(self.written) if self.written else ()
 
     def text(self, op: Any, names: Any) -> str:
         """What stands after the name when it is printed."""
@@ -55,7 +64,10 @@ class Definition(ABC):
 
     def spelling(self, op: Any) -> str | None:
         """How :mod:`.op_counts` spells it, with the shapes that matter; None: it is not counted."""
-        return None
+        if not self.counted:
+            return None
+        value = op.result if self.counted == "result" else op.operand(self.counted)
+        return f"{self.name.partition('.')[2]} {extents(value.shape)}"
 
 
 DEFINITIONS: dict[str, Definition] = {}

@@ -132,6 +132,7 @@ class OuterProduct(Definition):
 
     name = "vector.outerproduct"
     operands = ("lhs", "rhs", "acc?")
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         lhs, rhs = checks.vector_of(op, "lhs"), checks.value_of(op, "rhs")
@@ -161,9 +162,6 @@ class OuterProduct(Definition):
         kinds = names.attributes([] if kind == "add" else [f"kind = #vector.kind<{kind}>"])
         return f"{names.list(op.operands)}{kinds} : {names.types(op.operands[:2])}"
 
-    def spelling(self, op: Operation) -> str:
-        return f"outerproduct {extents(op.result.shape)}"
-
 
 @register
 class Fma(Definition):
@@ -171,6 +169,7 @@ class Fma(Definition):
 
     name = "vector.fma"
     operands = ("lhs", "rhs", "acc")
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         lhs = checks.vector_of(op, "lhs")
@@ -187,9 +186,6 @@ class Fma(Definition):
 
     def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.result.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"fma {extents(op.result.shape)}"
 
 
 class ContractionOps(Insertion):

@@ -46,7 +46,7 @@ def _carried_types(op: Operation, name: str) -> list[Type]:
     return types
 
 
-@register_as("scf.yield", "func.return")
+@register_as("scf.yield", "func.return", "linalg.yield")
 class Terminator(Definition):
     """Says which values leave a block."""
 

@@ -18,7 +18,6 @@ from tvm_iree_ext.vector.ir.vector_types import (
     ScalarType,
     Type,
     VectorType,
-    extents,
     numpy_type,
     short,
 )
@@ -65,6 +64,8 @@ class Load(Definition):
     """A contiguous block of the minor dims; a lane that is masked off is pass_thru's."""
 
     operands = ("base", "indices*", "mask?", "pass_thru?")
+    read = "base"
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         base = checks.buffer_of(op, "base")
@@ -89,15 +90,9 @@ class Load(Definition):
         result[live] = base[tuple(m[live] for m in at)]
         return [result]
 
-    def reads(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("base")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         rest = names.list([*op.group("mask"), *op.group("pass_thru")])
         return f"{_text(op, names, '', rest)}, {op.result.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"{self.name.partition('.')[2]} {extents(op.result.shape)}"
 
 
 @register_as("vector.store", "vector.maskedstore")
@@ -105,6 +100,8 @@ class Store(Definition):
     """Writes a contiguous block of the minor dims, but lanes that are masked off."""
 
     operands = ("value", "base", "indices*", "mask?")
+    written = "base"
+    counted = "value"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         base, value = checks.buffer_of(op, "base"), checks.vector_of(op, "value")
@@ -121,15 +118,9 @@ class Store(Definition):
         base[tuple(m[live] for m in at)] = value[live]
         return []
 
-    def writes(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("base")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         value = op.operand("value")
         return f"{_text(op, names, names[value], names.list(op.group('mask')))}, {value.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"{self.name.partition('.')[2]} {extents(op.operand('value').shape)}"
 
 
 def _check_lanes(op: Operation, other: str) -> VectorType:
@@ -170,6 +161,8 @@ class VectorGather(Definition):
 
     name = "vector.gather"
     operands = ("base", "offsets*", "indices", "mask", "pass_thru")
+    read = "base"
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         return [_check_lanes(op, "pass_thru")]
@@ -181,17 +174,11 @@ class VectorGather(Definition):
         result[mask] = base.reshape(-1)[places]
         return [result]
 
-    def reads(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("base")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         at = f"{names[op.operand('base')]}[{names.list(op.group('offsets'))}]"
         lanes = [op.operand(name) for name in ("indices", "mask", "pass_thru")]
         types = names.types([op.operand("base"), *lanes])
         return f"{at} [{names[lanes[0]]}], {names.list(lanes[1:])} : {types} into {op.result.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"gather {extents(op.result.shape)}"
 
 
 @register
@@ -200,6 +187,8 @@ class VectorScatter(Definition):
 
     name = "vector.scatter"
     operands = ("base", "offsets*", "indices", "mask", "value")
+    written = "base"
+    counted = "value"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         checks.buffer_of(op, "base")
@@ -213,17 +202,11 @@ class VectorScatter(Definition):
             base.reshape(-1)[place] = lane
         return []
 
-    def writes(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("base")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         at = f"{names[op.operand('base')]}[{names.list(op.group('offsets'))}]"
         lanes = [op.operand(name) for name in ("indices", "mask", "value")]
         types = names.types([op.operand("base"), *lanes])
         return f"{at} [{names[lanes[0]]}], {names.list(lanes[1:])} : {types}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"scatter {extents(op.operand('value').shape)}"
 
 
 @register
@@ -231,6 +214,7 @@ class Alloc(Definition):
     """A temporary buffer; its elements are undefined."""
 
     name = "memref.alloc"
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         return [BufferType(VectorType(op.attributes["shape"], "f32").shape, op.attributes["dtype"])]
@@ -244,15 +228,13 @@ class Alloc(Definition):
     def text(self, op: Operation, names: ValueNames) -> str:
         return f"() : {op.result.type}"
 
-    def spelling(self, op: Operation) -> str:
-        return f"alloc {extents(op.result.shape)}"
-
 
 @register_as("memref.load", "tensor.extract")
 class LoadElement(Definition):
     """One element of a buffer or tensor."""
 
     operands = ("base", "indices*")
+    read = "base"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         of_buffer = op.name == "memref.load"
@@ -263,9 +245,6 @@ class LoadElement(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         at, _ = _block(op, values[0], values[1:], (), None)
         return [np.array(values[0][tuple(map(int, at))])]
-
-    def reads(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("base")]
 
     def text(self, op: Operation, names: ValueNames) -> str:
         return _text(op, names, "", "")
@@ -280,6 +259,7 @@ class StoreElement(Definition):
 
     name = "memref.store"
     operands = ("value", "base", "indices*")
+    written = "base"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         base, value = checks.buffer_of(op, "base"), op.operand("value")
@@ -292,9 +272,6 @@ class StoreElement(Definition):
         at, _ = _block(op, values[1], values[2:], (), None)
         values[1][tuple(map(int, at))] = values[0]
         return []
-
-    def writes(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("base")]
 
     def text(self, op: Operation, names: ValueNames) -> str:
         return _text(op, names, names[op.operand("value")], "")

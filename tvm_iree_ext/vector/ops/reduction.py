@@ -65,6 +65,7 @@ class VectorReduction(Definition):
 
     name = "vector.reduction"
     operands = ("vector", "acc?")
+    counted = "vector"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         vector = checks.vector_of(op, "vector")
@@ -88,9 +89,6 @@ class VectorReduction(Definition):
     def text(self, op: Operation, names: ValueNames) -> str:
         kind, vector = op.attributes["kind"], op.operand("vector").type
         return f"<{kind}>, {names.list(op.operands)} : {vector} into {op.result.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"reduction {extents(op.operand('vector').shape)}"
 
 
 class ReductionOps(Insertion):

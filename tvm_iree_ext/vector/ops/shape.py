@@ -107,6 +107,7 @@ class Shuffle(Definition):
 
     name = "vector.shuffle"
     operands = ("v1", "v2")
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         v1, v2 = checks.vector_of(op, "v1"), checks.vector_of(op, "v2")
@@ -131,9 +132,6 @@ class Shuffle(Definition):
     def text(self, op: Operation, names: ValueNames) -> str:
         mask = list(op.attributes["mask"])
         return f"{names.list(op.operands)} {mask} : {names.types(op.operands)}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"shuffle {extents(op.result.shape)}"
 
 
 @register

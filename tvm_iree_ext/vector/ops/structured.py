@@ -168,6 +168,7 @@ class MultiplyAccumulate(Definition):
     """``out += ext(lhs) * ext(rhs)`` over the nest."""
 
     operands = ("lhs", "rhs", "out")
+    written = "out"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         lhs, rhs, out = (checks.tensor_of(op, name) for name in self.operands)
@@ -192,9 +193,6 @@ class MultiplyAccumulate(Definition):
     def reads(self, op: Operation) -> Sequence[Value]:
         return op.operands
 
-    def writes(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("out")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         texts = [f"{name} = {list(value)}" for name, value in op.attributes.items()]
         ins, out = op.operands[:2], op.operand("out")
@@ -213,6 +211,8 @@ class Fill(Definition):
 
     name = "linalg.fill"
     operands = ("value", "out")
+    written = "out"
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         out = checks.tensor_of(op, "out")
@@ -223,33 +223,9 @@ class Fill(Definition):
     def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
         return [np.full_like(values[1], values[0])]
 
-    def writes(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("out")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         value, out = op.operands
         return f"ins({names[value]} : {value.type}) outs({names[out]} : {out.type})"
-
-    def spelling(self, op: Operation) -> str:
-        return f"fill {extents(op.result.shape)}"
-
-
-@register
-class Yield(Definition):
-    """Terminator of a generic's body: what it gives for its outputs."""
-
-    name = "linalg.yield"
-    operands = ("values*",)
-    is_terminator = True
-
-    def result_types(self, op: Operation) -> Sequence[Type]:
-        return []
-
-    def evaluate(self, op: Operation, values: Sequence[Any], run_block: RunBlock) -> Sequence[Any]:
-        return []
-
-    def text(self, op: Operation, names: ValueNames) -> str:
-        return f"{names.list(op.operands)} : {names.types(op.operands)}"
 
 
 @register

@@ -14,7 +14,6 @@ from tvm_iree_ext.vector.ir.vector_types import (
     RankedTensorType,
     ScalarType,
     Type,
-    extents,
     fits,
     numpy_type,
 )
@@ -88,6 +87,8 @@ class ExtractSlice(Definition):
 
     name = "tensor.extract_slice"
     operands = ("source", "offsets*", "sizes*")
+    read = "source"
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         source = checks.tensor_of(op, "source")
@@ -101,16 +102,10 @@ class ExtractSlice(Definition):
         sizes = joined(op.attributes["static_sizes"], op.segment_of(values, "sizes"))
         return [values[0][_box(op, values[0], op.segment_of(values, "offsets"), sizes)]]
 
-    def reads(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("source")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         source = op.operand("source")
         at = f"{names[source]}[{names.list(op.group('offsets'))}] [{_list(sizes_of(op), names)}]"
         return f"{at} : {source.type} to {op.result.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"extract_slice {extents(op.result.shape)}"
 
 
 @register
@@ -119,6 +114,8 @@ class InsertSlice(Definition):
 
     name = "tensor.insert_slice"
     operands = ("source", "dest", "offsets*")
+    written = "dest"
+    counted = "source"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         source, dest = checks.tensor_of(op, "source"), checks.tensor_of(op, "dest")
@@ -135,16 +132,10 @@ class InsertSlice(Definition):
         result[_box(op, dest, offsets, source.shape)] = source
         return [result]
 
-    def writes(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("dest")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         source, dest = op.operand("source"), op.operand("dest")
         at = f"{names[dest]}[{names.list(op.group('offsets'))}]"
         return f"{names[source]} into {at} : {source.type} into {dest.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"insert_slice {extents(op.operand('source').shape)}"
 
 
 @register
@@ -153,6 +144,8 @@ class Pad(Definition):
 
     name = "tensor.pad"
     operands = ("source", "low*", "high*", "value")
+    read = "source"
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         source = checks.tensor_of(op, "source")
@@ -180,17 +173,11 @@ class Pad(Definition):
         pairs = list(zip(*widths, strict=True))
         return [np.pad(values[0], pairs, constant_values=values[-1])]
 
-    def reads(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("source")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         source = op.operand("source")
         low, high = (f"{name}[{_list(sizes_of(op, name), names)}]" for name in ("low", "high"))
         value = names[op.operand("value")]
         return f"{names[source]} {low} {high}, {value} : {source.type} to {op.result.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"pad {extents(op.result.shape)}"
 
 
 def _check_inside(

@@ -16,13 +16,7 @@ from tvm_iree_ext.vector.ir.definition import Definition, RunBlock, register
 from tvm_iree_ext.vector.ir.insertion import IndexLike, Insertion
 from tvm_iree_ext.vector.ir.printing import ValueNames
 from tvm_iree_ext.vector.ir.vector_errors import VectorError
-from tvm_iree_ext.vector.ir.vector_types import (
-    RankedTensorType,
-    ScalarType,
-    Type,
-    VectorType,
-    extents,
-)
+from tvm_iree_ext.vector.ir.vector_types import RankedTensorType, ScalarType, Type, VectorType
 from tvm_iree_ext.vector.ops import checks
 
 
@@ -103,6 +97,8 @@ class TransferRead(Definition):
 
     name = "vector.transfer_read"
     operands = ("source", "indices*", "padding", "mask?")
+    read = "source"
+    counted = "result"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         source = checks.memory_of(op, "source")
@@ -126,15 +122,9 @@ class TransferRead(Definition):
         result[live] = source[tuple(m[live] for m in at)]
         return [result]
 
-    def reads(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("source")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         body = _text(op, names, "source", "", names[op.operand("padding")])
         return f"{body} : {op.operand('source').type}, {op.result.type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"transfer_read {extents(op.result.shape)}"
 
 
 @register
@@ -143,6 +133,8 @@ class TransferWrite(Definition):
 
     name = "vector.transfer_write"
     operands = ("vector", "dest", "indices*", "mask?")
+    written = "dest"
+    counted = "vector"
 
     def result_types(self, op: Operation) -> Sequence[Type]:
         vector = checks.vector_of(op, "vector")
@@ -165,16 +157,10 @@ class TransferWrite(Definition):
             dest[()] = vector
         return [dest] if op.results else []
 
-    def writes(self, op: Operation) -> Sequence[Value]:
-        return [op.operand("dest")]
-
     def text(self, op: Operation, names: ValueNames) -> str:
         vector = op.operand("vector")
         body = _text(op, names, "dest", names[vector], "")
         return f"{body} : {vector.type}, {op.operand('dest').type}"
-
-    def spelling(self, op: Operation) -> str:
-        return f"transfer_write {extents(op.operand('vector').shape)}"
 
 
 class TransferOps(Insertion):
