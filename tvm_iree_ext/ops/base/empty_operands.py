@@ -9,12 +9,12 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.signature import Signature
 from tvm_iree_ext.ops.base.block_nests import BlockNest
-from tvm_iree_ext.ops.base.op import Op, canonical
+from tvm_iree_ext.ops.base.op import Op, UncountedOp, canonical
 from tvm_iree_ext.ops.base.parameters import Parameters
 
 
 @dataclass(frozen=True, eq=False)
-class OfNothing(Op):
+class OfNothing(UncountedOp):
     """An op on empty operands: copies of inits, or canonical TensorIR of whose loops few run."""
 
     of: Op
@@ -41,10 +41,6 @@ class OfNothing(Op):
         """For each result with elements its init; None where a result has none."""
         known = self.signature.without(self.extent) if self.extent else {}
         return self.signature.of_nothing(known)
-
-    def flops(self, extents: Any = None) -> int:
-        """None."""
-        return 0
 
 
 @canonical.register

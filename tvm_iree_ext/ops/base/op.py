@@ -97,6 +97,14 @@ class Op(ABC):
         return f"{self.name}({arguments}) -> ({results})"
 
 
+class UncountedOp(Op):
+    """An op that moves or compares: nothing that it does counts as a floating-point operation."""
+
+    def flops(self, extents: Mapping[str, int] | None = None) -> int:
+        """0."""
+        return 0
+
+
 @functools.singledispatch
 def canonical(op: Op) -> tirx.PrimFunc:
     """The canonical TensorIR of an op; a family registers that of its classes."""

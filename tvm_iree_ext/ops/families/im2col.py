@@ -26,7 +26,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import Op, canonical
+from tvm_iree_ext.ops.base.op import UncountedOp, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.parameters import Parameters
 
@@ -35,7 +35,7 @@ _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 
 
 @dataclass(frozen=True, eq=False)
-class Im2col(Op):
+class Im2col(UncountedOp):
     """The windows of an image as a matrix; made by :func:`im2col`, which checks it.
 
     Offsets and strides of M and K are numbers, or names of numbers given at call time.
@@ -105,10 +105,6 @@ class Im2col(Op):
                 *("k_offset", "k_strides", "batch_pos", "m_pos", "k_pos"),
             )
         }
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: data are moved."""
-        return 0
 
     def windows(self, extents: Sequence[Any]) -> list[Any]:
         """The convolution's output extents, from the extents of the input."""

@@ -14,7 +14,7 @@ that of the array which the caller gives as ``out``.  Where the dialect leaves p
 (no padding value, or a packed shape larger than it need be), ``pack`` writes zeros.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import Op, canonical
+from tvm_iree_ext.ops.base.op import UncountedOp, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.padding import Number, Padding, check_padding, padding_expr, padding_json
 from tvm_iree_ext.ops.base.parameters import Parameters
@@ -36,7 +36,7 @@ _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 
 
 @dataclass(frozen=True, eq=False)
-class Packing(Op):
+class Packing(UncountedOp):
     """A pack or unpack; made by :func:`pack` and :func:`unpack`, which check it.
 
     ``padding`` is a number, ``"operand"`` for one that is passed at call time, or None.
@@ -118,10 +118,6 @@ class Packing(Op):
             "outer_dims_perm": list(self.outer_dims_perm),
             "padding_value": padding_json(self.padding),
         }
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: data are moved."""
-        return 0
 
     def packed_index(self, outer: Sequence[Any], inner: Sequence[Any]) -> list[Any]:
         """Indices into the packed operand from tile numbers by dim, and positions by P."""

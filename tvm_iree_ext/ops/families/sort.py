@@ -13,7 +13,6 @@ Differences to the dialect: an in/out operand is two (``operand0`` and ``result0
 comparator sees 16-bit floats as float32 and a bool as an int8 of 0 or 1.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -26,7 +25,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature
 from tvm_iree_ext.ops.base import comparators
-from tvm_iree_ext.ops.base.op import Op, canonical
+from tvm_iree_ext.ops.base.op import UncountedOp, canonical
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
@@ -37,7 +36,7 @@ _NAME = "iree_linalg_ext.sort"
 
 
 @dataclass(frozen=True, eq=False)
-class Sort(Op):
+class Sort(UncountedOp):
     """A stable sort of several operands together; made by :func:`sort`, which checks it."""
 
     name: str
@@ -64,10 +63,6 @@ class Sort(Op):
     def order(self) -> comparators.PlainOrder | None:
         """The plain comparison that the region is, or None."""
         return comparators.plain_order(self.region)
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: comparisons and moves are not counted."""
-        return 0
 
 
 def sort(

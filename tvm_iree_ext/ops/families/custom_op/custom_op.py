@@ -24,7 +24,7 @@ from typing import Any
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.shapes import unused
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
@@ -58,7 +58,7 @@ class IteratorType(enum.Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class CustomOp(Op):
+class CustomOp(UncountedOp):
     """A loop nest over tiles; made by :func:`custom_op`, which checks it."""
 
     inputs: tuple[TensorType, ...]
@@ -109,10 +109,6 @@ class CustomOp(Op):
             for dim, kind in enumerate(self.iterator_types)
             if kind is IteratorType.REDUCTION or all(dim in one.dims for one in maps)
         )
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """0: what a region computes is not counted."""
-        return 0
 
 
 def custom_op(

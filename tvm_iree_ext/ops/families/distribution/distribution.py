@@ -14,7 +14,6 @@ them.  A tensor may be smaller than its layout: lanes then hold the padding wher
 and the hardware are parameters.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -26,7 +25,7 @@ from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType, s
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.layout.distribute import simt_shape
 from tvm_iree_ext.layout.ownership import check_hardware
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_vector
 from tvm_iree_ext.ops.base.padding import Padding, check_padding, padding_json
 from tvm_iree_ext.ops.families.distribution.to_layout import LayoutLike, as_layout
@@ -35,7 +34,7 @@ _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 
 
 @dataclass(frozen=True, eq=False)
-class Distribution(Op):
+class Distribution(UncountedOp):
     """A to_simt or to_simd; made by the functions of these names, which check it.
 
     ``whole`` is the type of the vector or tensor; ``padding`` is None for ``to_simd``.
@@ -95,10 +94,6 @@ class Distribution(Op):
             "packed": self.packed,
         }
         return plain | ({"padding": padding_json(self.padding)} if self.distributes else {})
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: data only move."""
-        return 0
 
 
 def to_simt(

@@ -15,7 +15,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import LayoutError, OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
 from tvm_iree_ext.layout import Conversion, Movement, NestedLayout, analyse_conversion, parse_layout
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, as_vector, named_extents
 
 LayoutLike = NestedLayout | str | Mapping[str, Any]
@@ -25,7 +25,7 @@ _NAME = "iree_vector_ext.to_layout"
 
 
 @dataclass(frozen=True, eq=False)
-class ToLayout(Op):
+class ToLayout(UncountedOp):
     """A value with a layout; made by :func:`to_layout`, which checks it."""
 
     type: TensorType
@@ -77,10 +77,6 @@ class ToLayout(Op):
         """
         found = self.conversion_from(source, num_subgroups, subgroup_size)
         return self.shared_memory_conversion or found.movement is Movement.SHARED
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: data only move."""
-        return 0
 
 
 def to_layout(

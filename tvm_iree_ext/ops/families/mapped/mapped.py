@@ -25,7 +25,7 @@ from tvm import tirx
 from tvm_iree_ext.base import dtypes, scalar_text
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
-from tvm_iree_ext.ops.base.op import Op, operand_bytes
+from tvm_iree_ext.ops.base.op import UncountedOp, operand_bytes
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
 from tvm_iree_ext.tir.region_size import check_size
@@ -66,7 +66,7 @@ class IndexRegion:
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped(Op):
+class Mapped(UncountedOp):
     """A map_load or map_store; made by the functions of these names, which check it.
 
     ``domain`` is the tensor over whose indices the op goes, ``other`` the one at whose places it
@@ -108,10 +108,6 @@ class Mapped(Op):
     def attributes(self) -> dict[str, Any]:
         """The region, over arg0, arg1, ..."""
         return {"region": self.region.text}
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: data only move."""
-        return 0
 
     def bytes(self, extents: Mapping[str, int] | None = None) -> int:
         """Each element of the domain read and written; for a store also the copy of the init."""

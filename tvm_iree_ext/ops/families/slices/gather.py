@@ -21,7 +21,7 @@ from typing import Any
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
-from tvm_iree_ext.ops.base.op import Op, operand_bytes
+from tvm_iree_ext.ops.base.op import UncountedOp, operand_bytes
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.families.slices.scatter import OutOfRange
 from tvm_iree_ext.ops.families.slices.slices import (
@@ -38,7 +38,7 @@ _NAME = "iree_linalg_ext.gather"
 
 
 @dataclass(frozen=True, eq=False)
-class Gather(Op):
+class Gather(UncountedOp):
     """A gather of slices; made by :func:`gather`, which checks it."""
 
     types: Mapping[str, TensorType]
@@ -77,10 +77,6 @@ class Gather(Op):
             "dimension_map": list(self.slices.dimension_map),
             "out_of_range": self.out_of_range,
         }
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: data only move."""
-        return 0
 
     def bytes(self, extents: Mapping[str, int] | None = None) -> int:
         """The slices read and written, the indices and the mask; not all of source."""

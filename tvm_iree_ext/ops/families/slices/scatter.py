@@ -23,7 +23,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.families.slices.slices import (
@@ -41,7 +41,7 @@ _NAME = "iree_linalg_ext.scatter"
 
 
 @dataclass(frozen=True, eq=False)
-class Scatter(Op):
+class Scatter(UncountedOp):
     """A scatter of slices; made by :func:`scatter`, which checks it."""
 
     types: Mapping[str, TensorType]
@@ -98,10 +98,6 @@ class Scatter(Op):
             "region": self.region.text,
             "out_of_range": self.out_of_range,
         }
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: there is no contraction."""
-        return 0
 
 
 def scatter(

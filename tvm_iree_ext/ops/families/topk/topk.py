@@ -29,7 +29,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType
 from tvm_iree_ext.ops.base import comparators
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES, OperandLike, as_tensor, check_dimension
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
 from tvm_iree_ext.ops.base.shapes import agree, named, unused
@@ -38,7 +38,7 @@ _NAME = "iree_linalg_ext.topk"
 
 
 @dataclass(frozen=True, eq=False)
-class Topk(Op):
+class Topk(UncountedOp):
     """A top-k with indices, best first; made by :func:`topk`, which checks it."""
 
     name: str
@@ -110,10 +110,6 @@ class Topk(Op):
     def k(self) -> Extent:
         """K: how many are kept."""
         return self.types["output_values"].shape[self.dimension]
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: comparisons and moves are not counted."""
-        return 0
 
 
 def topk(

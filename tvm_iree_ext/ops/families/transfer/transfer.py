@@ -34,7 +34,7 @@ from typing import Any, Literal
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import Op, operand_bytes
+from tvm_iree_ext.ops.base.op import UncountedOp, operand_bytes
 from tvm_iree_ext.ops.base.operands import (
     INDEX_DTYPES,
     OperandLike,
@@ -53,7 +53,7 @@ OUT_OF_RANGE = ("skip", "unchecked")
 
 
 @dataclass(frozen=True, eq=False)
-class Transfer(Op):
+class Transfer(UncountedOp):
     """A transfer between memory and vector; made by the two functions below, which check it.
 
     ``vector`` has numbers for extents.  ``maps`` are those of the base, of each index vector, and
@@ -146,10 +146,6 @@ class Transfer(Op):
             "out_of_range": self.out_of_range,
         }
         return plain | ({"padding": padding_json(self.padding)} if self.gathers else {})
-
-    def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """None: data only move."""
-        return 0
 
     def bytes(self, extents: Mapping[str, int] | None = None) -> int:
         """Each element of the vector read and written, indices and mask read.
