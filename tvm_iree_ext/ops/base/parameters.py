@@ -1,15 +1,17 @@
 """The parameters of a PrimFunc, declared from an op's signature while it is built."""
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent, evaluate
-from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.base.op import Op, canonical
 
 _CALLS = {"ceildiv": tirx.ceildiv, "max": tirx.max, "min": tirx.min}
 
@@ -53,6 +55,25 @@ class Parameters:
     def __getitem__(self, name: str) -> Any:
         """The buffer of an operand; of a scalar, its variable."""
         return self.buffers[name] if name in self.buffers else self.scalars[name]
+
+
+E = TypeVar("E", bound=Callable[..., None])
+
+
+def emits_canonical(emit: E) -> E:
+    """Register what emits the body of the canonical PrimFunc for the class of its first argument.
+
+    It takes an op and the parameters, which are declared before.
+    """
+
+    @functools.wraps(emit)
+    def prim_func(op: Op) -> tirx.PrimFunc:
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            emit(op, Parameters.declare(op))
+        return builder.get()
+
+    canonical.register(prim_func)
+    return emit
 
 
 def passed_dtype(dtype: str) -> str:

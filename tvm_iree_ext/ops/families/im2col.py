@@ -20,15 +20,14 @@ from functools import cached_property
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import UncountedOp, canonical
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 
 _NAME = "iree_linalg_ext.im2col"
 _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
@@ -317,15 +316,9 @@ def _product(extents: Sequence[Extent]) -> Extent:
     return " * ".join([*texts, *([str(number)] if number != 1 else [])]) if texts else number
 
 
-@canonical.register
-def canonical_im2col(op: Im2col) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_im2col(op: Im2col, parameters: Parameters) -> None:
     """One block, over the result."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _emit(op: Im2col, parameters: Parameters) -> None:
     source, result = parameters.buffers["input"], parameters.buffers["result"]
     batches, ms = op.batch_rank, len(op.m_offset)
 

@@ -21,16 +21,15 @@ from typing import Any, Literal
 
 import numpy as np
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Extent, Operand, Shape, Signature, TensorType, shape_text
-from tvm_iree_ext.ops.base.op import UncountedOp, canonical
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents
 from tvm_iree_ext.ops.base.padding import Number, Padding, check_padding, padding_expr, padding_json
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 
 _DTYPES = dtypes.FLOATS + dtypes.INTEGERS
 
@@ -291,14 +290,11 @@ def padding_value(op: Packing, parameters: Parameters) -> ir.Expr:
     return padding_expr(op.padding, passed, op.unpacked.dtype)
 
 
-@canonical.register
-def canonical_packing(op: Packing) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_packing(op: Packing, parameters: Parameters) -> None:
     """One block, over the result."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters.declare(op)
-        with I.sblock("root"):
-            (_emit_pack if op.packs else _emit_unpack)(op, parameters)
-    return builder.get()
+    with I.sblock("root"):
+        (_emit_pack if op.packs else _emit_unpack)(op, parameters)
 
 
 def _emit_pack(op: Packing, parameters: Parameters) -> None:

@@ -25,16 +25,15 @@ from functools import cached_property
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature, TensorType
 from tvm_iree_ext.ops.base.compute_dtypes import computed_dtype
-from tvm_iree_ext.ops.base.op import Op, canonical, resolve
+from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, check_dimension
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.regions import Region, RegionLike, trace
 from tvm_iree_ext.ops.base.shapes import named, unify
 from tvm_iree_ext.tir.tir_expressions import convert, i64
@@ -156,15 +155,9 @@ def scan(
     return Scan(TensorType(named(shape), kind.dtype), dimension, inclusive, traced, reassociate)
 
 
-@canonical.register
-def canonical_scan(op: Scan) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_scan(op: Scan, parameters: Parameters) -> None:
     """One block ``scan_line`` per line, which reads nothing that it writes."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _emit(op: Scan, parameters: Parameters) -> None:
     dtype, length = op.type.dtype, i64(parameters.extent(op.type.shape[op.dimension]))
     one = tirx.const(1, "int64")
     line_extents = [i64(parameters.extent(extent)) for extent in op.line_shape]

@@ -18,16 +18,15 @@ from functools import cached_property
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import Operand, Shape, Signature
 from tvm_iree_ext.ops.base import comparators
-from tvm_iree_ext.ops.base.op import UncountedOp, canonical
+from tvm_iree_ext.ops.base.op import UncountedOp
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, check_dimension
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.regions import Region, RegionLike
 from tvm_iree_ext.ops.base.shapes import agree, named
 from tvm_iree_ext.tir.tir_expressions import i64
@@ -102,16 +101,11 @@ def sort(
     return Sort(_NAME, shape, kinds, dimension, comparators.comparator(_NAME, region, kinds))
 
 
-@canonical.register
-def canonical_sort(op: Sort) -> tirx.PrimFunc:
-    """The dialect's compare-and-swap sweeps, over even and odd pairs in turns."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit(op, Parameters.declare(op))
-    return builder.get()
+@emits_canonical
+def canonical_sort(op: Sort, parameters: Parameters) -> None:
+    """The dialect's compare-and-swap sweeps, over even and odd pairs in turns.
 
-
-def _emit(op: Sort, parameters: Parameters) -> None:
-    """Blocks ``copy_i`` and ``sweep``: phase p exchanges the pairs that start at p mod 2.
+    Blocks ``copy_i`` and ``sweep``: phase p exchanges the pairs that start at p mod 2.
 
     As many phases as elements sort them; a pair in order is left alone, so the sort is stable.
     """

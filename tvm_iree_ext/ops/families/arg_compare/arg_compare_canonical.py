@@ -4,27 +4,19 @@ import operator
 from collections.abc import Sequence
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, region_dtype
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
 from tvm_iree_ext.tir.tir_expressions import i64
 
 _PYTHON = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
 
-@canonical.register
-def canonical_arg_compare(op: ArgCompare) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_arg_compare(op: ArgCompare, parameters: Parameters) -> None:
     """One block ``compare_line`` per line, which reads nothing that it writes."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _emit(op: ArgCompare, parameters: Parameters) -> None:
     one = tirx.const(1, "int64")
     length = i64(parameters.extent(op.type.shape[op.dimension]))
     extents = [i64(parameters.extent(extent)) for extent in op.line_shape]

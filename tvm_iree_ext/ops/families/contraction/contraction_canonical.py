@@ -1,27 +1,19 @@
 """The canonical TensorIR of a contraction: blocks ``sums``, ``result``."""
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 _ZERO = tirx.const(0, "int64")
 
 
-@canonical.register
-def canonical_contraction(op: Contraction) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_contraction(op: Contraction, parameters: Parameters) -> None:
     """A reduction, and the epilogue of what it gives."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _canonical(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _canonical(op: Contraction, parameters: Parameters) -> None:
     extents = [i64(parameters.extent(extent)) for extent in op.extents]
     dims, reduced = op.maps["result"].dims, op.dims("lhs", "rhs")
     held = op.accumulator_dtype

@@ -1,24 +1,16 @@
 """The canonical TensorIR of a convolution: blocks ``sums, result``."""
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 
-@canonical.register
-def canonical_conv_2d(op: Conv2d) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_conv_2d(op: Conv2d, parameters: Parameters) -> None:
     """The direct form."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _canonical(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _canonical(op: Conv2d, parameters: Parameters) -> None:
     source, taps, result = (parameters.buffers[name] for name in ("input", "filter", "result"))
     dtype = op.compute_dtype
 

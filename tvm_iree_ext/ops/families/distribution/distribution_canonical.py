@@ -6,57 +6,49 @@ from typing import Any
 
 import numpy as np
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.layout.ownership import subgroup_parts
 from tvm_iree_ext.ops.base.block_nests import BlockNest
-from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.padding import padding_expr
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.distribution.distribution import Distribution
 from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 from tvm_iree_ext.tir.tir_expressions import i64
 
 
-@canonical.register
-def canonical_distribution(op: Distribution) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_distribution(op: Distribution, parameters: Parameters) -> None:
     """The block ``to_simt`` or ``to_simd``, after a table where subgroups hold several parts."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters.declare(op)
-        source, result = parameters.buffers["input"], parameters.buffers["result"]
-        if op.distributes:
-            table = _table(parameters, "held", _tiles_held(op)) if op.parts > 1 else None
-            with BlockNest("to_simt", parameters, op.parts_shape) as at:
-                place = _coordinate(op, at, table)
-                inside = [
-                    x < i64(extent)
-                    for x, extent, whole in zip(
-                        place, op.extents, op.layout.undistributed_shape, strict=True
-                    )
-                    if extent < whole
-                ]
-                value = source[tuple(place)]
-                if inside:
-                    padding = padding_expr(op.padding, parameters.scalars.get("padding"), op.dtype)
-                    value = tirx.if_then_else(tirx.all(*inside), value, padding)
-                I.buffer_store(result, value, at)
-        else:
-            table = _table(parameters, "part", _part_of_tile(op)) if op.parts > 1 else None
-            with BlockNest("to_simd", parameters, op.extents) as at:
-                I.buffer_store(result, source[tuple(_owner(op, at, table))], at)
-    return builder.get()
+    source, result = parameters.buffers["input"], parameters.buffers["result"]
+    if op.distributes:
+        table = _table(parameters, "held", _tiles_held(op)) if op.parts > 1 else None
+        with BlockNest("to_simt", parameters, op.parts_shape) as at:
+            place = _coordinate(op, at, table)
+            inside = [
+                x < i64(extent)
+                for x, extent, whole in zip(
+                    place, op.extents, op.layout.undistributed_shape, strict=True
+                )
+                if extent < whole
+            ]
+            value = source[tuple(place)]
+            if inside:
+                padding = padding_expr(op.padding, parameters.scalars.get("padding"), op.dtype)
+                value = tirx.if_then_else(tirx.all(*inside), value, padding)
+            I.buffer_store(result, value, at)
+    else:
+        table = _table(parameters, "part", _part_of_tile(op)) if op.parts > 1 else None
+        with BlockNest("to_simd", parameters, op.extents) as at:
+            I.buffer_store(result, source[tuple(_owner(op, at, table))], at)
 
 
-@canonical.register
-def canonical_to_layout(op: ToLayout) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_to_layout(op: ToLayout, parameters: Parameters) -> None:
     """The block ``to_layout``, a copy."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters.declare(op)
-        source, result = parameters.buffers["input"], parameters.buffers["result"]
-        with BlockNest("to_layout", parameters, op.type.shape) as at:
-            I.buffer_store(result, source[tuple(at)], at)
-    return builder.get()
+    source, result = parameters.buffers["input"], parameters.buffers["result"]
+    with BlockNest("to_layout", parameters, op.type.shape) as at:
+        I.buffer_store(result, source[tuple(at)], at)
 
 
 def _table(parameters: Parameters, name: str, values: Sequence[int]) -> Any:

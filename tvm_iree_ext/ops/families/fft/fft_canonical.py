@@ -4,25 +4,17 @@ import math
 from collections.abc import Sequence
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 
-@canonical.register
-def canonical_stage(op: Fft) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_stage(op: Fft, parameters: Parameters) -> None:
     """The PrimFunc: a block ``butterfly`` over the rows' dims, blocks and positions in a block."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _emit(op: Fft, parameters: Parameters) -> None:
     *outer, length = parameters["real"].shape
     if isinstance(op.stage, int):
         half = i64(2 ** (op.stage - 1))
@@ -61,15 +53,9 @@ def _emit(op: Fft, parameters: Parameters) -> None:
 _EXACT = "float64"
 
 
-@canonical.register
-def canonical_transform(op: FftTransform) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_transform(op: FftTransform, parameters: Parameters) -> None:
     """The PrimFunc: blocks ``part_real, sum_real, result_real``, and the same of imag."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit_transform(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _emit_transform(op: FftTransform, parameters: Parameters) -> None:
     buffers = parameters.buffers
     results = [o for o in op.signature.operands if o.role == "result"]
     shape = list(buffers["result_real"].shape)

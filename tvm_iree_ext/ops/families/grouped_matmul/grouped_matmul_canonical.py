@@ -1,27 +1,19 @@
 """The canonical TensorIR of a grouped product: blocks ``group``, ``sums``, ``result``."""
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import GroupedMatmul
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 _ZERO = tirx.const(0, "int64")
 
 
-@canonical.register
-def canonical_grouped_matmul(op: GroupedMatmul) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
     """A row's group is how many groups end at it or before; a reduction; the epilogue."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _canonical(op, Parameters.declare(op))
-    return builder.get()
-
-
-def _canonical(op: GroupedMatmul, parameters: Parameters) -> None:
     full, (g, m, n, k) = op.full, range(4)
     extents = [i64(parameters.extent(extent)) for extent in full.extents]
     held = full.accumulator_dtype

@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.errors import KERNEL_ERROR
 from tvm_iree_ext.ops.base.block_nests import BlockNest, in_range
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices import IndexedSlices
@@ -19,45 +17,39 @@ from tvm_iree_ext.tir.tir_expressions import convert, i64
 Point = Sequence[ir.Expr]
 
 
-@canonical.register
-def canonical_scatter(op: Scatter) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_scatter(op: Scatter, parameters: Parameters) -> None:
     """Blocks ``copy`` and ``scatter``, and ``out_of_range`` before them where that is an error.
 
     The loops over the batch are spatial where indices are unique: no element is updated twice then,
     so the current value can be read from the original, and the block writes what it does not read.
     """
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters.declare(op)
-        original, result, updates = (parameters[n] for n in ("original", "result", "updates"))
-        _check_range(op, parameters)
-        with BlockNest("copy", parameters, op.slices.full) as at:
-            I.buffer_store(result, original[tuple(at)], at)
-        unique = op.unique_indices
-        current = original if unique else result
-        serial = 0 if unique else len(op.slices.batch)
-        with BlockNest("scatter", parameters, op.slices.slices, serial) as at:
-            target, valid = address(op.slices, parameters, at)
-            with I.If(valid), I.Then():
-                values = (updates[tuple(at)], current[tuple(target)])
-                value = op.region(*(convert(value, op.compute_dtype) for value in values))
-                I.buffer_store(result, convert(value, op.dtype), target)
-    return builder.get()
+    original, result, updates = (parameters[n] for n in ("original", "result", "updates"))
+    _check_range(op, parameters)
+    with BlockNest("copy", parameters, op.slices.full) as at:
+        I.buffer_store(result, original[tuple(at)], at)
+    unique = op.unique_indices
+    current = original if unique else result
+    serial = 0 if unique else len(op.slices.batch)
+    with BlockNest("scatter", parameters, op.slices.slices, serial) as at:
+        target, valid = address(op.slices, parameters, at)
+        with I.If(valid), I.Then():
+            values = (updates[tuple(at)], current[tuple(target)])
+            value = op.region(*(convert(value, op.compute_dtype) for value in values))
+            I.buffer_store(result, convert(value, op.dtype), target)
 
 
-@canonical.register
-def canonical_gather(op: Gather) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_gather(op: Gather, parameters: Parameters) -> None:
     """The block ``gather``, and ``out_of_range`` before it where that is an error."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters.declare(op)
-        _check_range(op, parameters)
-        with BlockNest("gather", parameters, op.slices.slices) as at:
-            place, valid = address(op.slices, parameters, at)
-            rest = tirx.const(0, op.dtype)
-            if op.has_init:
-                rest = parameters["output_init"][tuple(at)]
-            found = parameters["source"][tuple(place)]
-            I.buffer_store(parameters["output"], tirx.if_then_else(valid, found, rest), at)
-    return builder.get()
+    _check_range(op, parameters)
+    with BlockNest("gather", parameters, op.slices.slices) as at:
+        place, valid = address(op.slices, parameters, at)
+        rest = tirx.const(0, op.dtype)
+        if op.has_init:
+            rest = parameters["output_init"][tuple(at)]
+        found = parameters["source"][tuple(place)]
+        I.buffer_store(parameters["output"], tirx.if_then_else(valid, found, rest), at)
 
 
 def _check_range(op: Any, parameters: Parameters) -> None:

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.block_nests import BlockNest
-from tvm_iree_ext.ops.base.op import canonical
 from tvm_iree_ext.ops.base.padding import padding_expr
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.symbol_maps import SymbolMap
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer
 from tvm_iree_ext.tir.tir_expressions import convert, i64
@@ -18,25 +16,22 @@ FAR = 1 << 48
 """Beyond any extent: indices from here on lie outside, and so do offsets from twice that on."""
 
 
-@canonical.register
-def canonical_transfer(op: Transfer) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_transfer(op: Transfer, parameters: Parameters) -> None:
     """The block ``transfer_gather``; or ``copy`` and ``transfer_scatter``."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        parameters = Parameters.declare(op)
-        base, result = parameters.buffers["base"], parameters.buffers["result"]
-        if not op.gathers:
-            with BlockNest("copy", parameters, op.base.shape) as at:
-                I.buffer_store(result, base[tuple(at)], at)
-        with BlockNest(op.entry, parameters, op.vector.shape) as at:
-            place, live = address(op, parameters, at)
-            if op.gathers:
-                padding = padding_expr(op.padding, parameters.scalars.get("padding"), op.dtype)
-                value = tirx.if_then_else(live, base[tuple(place)], padding)
-                I.buffer_store(result, value, at)
-            else:
-                with I.If(live), I.Then():
-                    I.buffer_store(result, parameters.buffers["vector"][tuple(at)], place)
-    return builder.get()
+    base, result = parameters.buffers["base"], parameters.buffers["result"]
+    if not op.gathers:
+        with BlockNest("copy", parameters, op.base.shape) as at:
+            I.buffer_store(result, base[tuple(at)], at)
+    with BlockNest(op.entry, parameters, op.vector.shape) as at:
+        place, live = address(op, parameters, at)
+        if op.gathers:
+            padding = padding_expr(op.padding, parameters.scalars.get("padding"), op.dtype)
+            value = tirx.if_then_else(live, base[tuple(place)], padding)
+            I.buffer_store(result, value, at)
+        else:
+            with I.If(live), I.Then():
+                I.buffer_store(result, parameters.buffers["vector"][tuple(at)], place)
 
 
 def signed(number: ir.Expr) -> ir.Expr:

@@ -4,21 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.tir.tir_expressions import i64
-
-
-@canonical.register
-def canonical_winograd(op: Winograd) -> tirx.PrimFunc:
-    """Two products with the constant matrix, a block each."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _emit(op, Parameters.declare(op))
-    return builder.get()
 
 
 def _joined(a: ir.Expr, b: ir.Expr, at: Sequence[ir.Expr]) -> tuple[ir.Expr, ...]:
@@ -31,8 +21,12 @@ def _replaced(at: Sequence[ir.Expr], k: ir.Expr) -> tuple[ir.Expr, ...]:
     return (at[0], k, *at[2:])
 
 
-def _emit(op: Winograd, parameters: Parameters) -> None:
-    """Blocks ``constants, columns, rows, result``."""
+@emits_canonical
+def canonical_winograd(op: Winograd, parameters: Parameters) -> None:
+    """Two products with the constant matrix, a block each.
+
+    Blocks ``constants, columns, rows, result``.
+    """
     source, result = parameters.buffers["input"], parameters.buffers["result"]
     height, width = len(op.matrix), len(op.matrix[0])
     dtype = op.compute_dtype
