@@ -13,9 +13,9 @@ __all__ = [
     "choose",
 ]
 
-_HOME = {
-    "LoweringConfig": "base.config",
-    "choose": "dispatch",
+_MODULES = {
+    "base.config": ("LoweringConfig",),
+    "dispatch": ("choose",),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

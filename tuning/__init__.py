@@ -38,24 +38,17 @@ __all__ = [
     "tune",
 ]
 
-_HOME = {
-    "EFFORTS": "base.task",
-    "SUITES": "suites",
-    "Database": "base.record_database",
-    "FleetMeasurer": "fleet.fleet_measurer",
-    "Measurement": "measuring.measurer",
-    "Measurer": "measuring.measurer",
-    "Session": "session",
-    "StaticMeasurer": "static.static_measurer",
-    "Task": "base.task",
-    "best": "base.record_database",
-    "fleet_address": "fleet.fleet_address",
-    "fleet_device": "fleet.fleet_device",
-    "fleet_measurer": "fleet.fleet_measurer",
-    "program_tasks": "suites",
-    "static_cost": "static.static_cost",
-    "suite": "suites",
-    "tune": "session",
+_MODULES = {
+    "base.record_database": ("Database", "best"),
+    "base.task": ("EFFORTS", "Task"),
+    "fleet.fleet_address": ("fleet_address",),
+    "fleet.fleet_device": ("fleet_device",),
+    "fleet.fleet_measurer": ("FleetMeasurer", "fleet_measurer"),
+    "measuring.measurer": ("Measurement", "Measurer"),
+    "session": ("Session", "tune"),
+    "static.static_cost": ("static_cost",),
+    "static.static_measurer": ("StaticMeasurer",),
+    "suites": ("SUITES", "program_tasks", "suite"),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

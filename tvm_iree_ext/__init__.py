@@ -82,21 +82,17 @@ __all__ = [
     "verify",
 ]
 
-_HOME = {
-    "Kernel": "runtime.kernel",
-    "LoweringConfig": "schedules.base.config",
-    "Program": "runtime.program",
-    "TensorType": "base.signature",
-    "available_processors": "runtime.tvm_runtime",
-    "build": "api",
-    "build_program": "programs.program_build",
-    "errors": "base.errors",
-    "from_jax": "frontends.jax_and_torch",
-    "from_torch": "frontends.jax_and_torch",
-    "load": "runtime.program",
-    "set_num_threads": "runtime.tvm_runtime",
-    "threads": "runtime.tvm_runtime",
-    "vector_stages": "vector.stages_for_target",
+_MODULES = {
+    "api": ("build",),
+    "base.errors": ("errors",),
+    "base.signature": ("TensorType",),
+    "frontends.jax_and_torch": ("from_jax", "from_torch"),
+    "programs.program_build": ("build_program",),
+    "runtime.kernel": ("Kernel",),
+    "runtime.program": ("Program", "load"),
+    "runtime.tvm_runtime": ("available_processors", "set_num_threads", "threads"),
+    "schedules.base.config": ("LoweringConfig",),
+    "vector.stages_for_target": ("vector_stages",),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

@@ -209,13 +209,6 @@ def powers_of_two(least: int, most: int) -> tuple[int, ...]:
     return tuple(1 << bit for bit in range(least.bit_length() - 1, most.bit_length()))
 
 
-def tiles_of(extent: int | None, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """Those of ``sizes`` that an extent has room for, and the whole of it; all where unknown."""
-    if extent is None:
-        return sizes
-    return tuple(sorted({min(size, extent) for size in sizes}))
-
-
 def around(config: LoweringConfig) -> TuningSpace:
     """What lies around a config: its tiles and shares in powers of two, its vectors halved.
 

@@ -2,12 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.ops.base.op import Op
-
-EffortName = Literal["quick", "normal", "thorough"]
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,18 @@ from typing import Any
 
 
 def on_demand(
-    namespace: dict[str, Any], names: Sequence[str], homes: Mapping[str, str]
+    namespace: dict[str, Any], names: Sequence[str], modules: Mapping[str, Sequence[str]]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """A package's ``__getattr__`` and ``__dir__``.
 
     Args:
         namespace: the package's ``globals()``; what is found is kept there.
         names: all that the package offers.
-        homes: the submodule in which a name lies, or which it is; a name without one is a submodule
-            of the package itself.
+        modules: submodules, with the names that lie in them, or which they are; a name in none is a
+            submodule of the package itself.
     """
     package = namespace["__name__"]
+    homes = {name: module for module, inside in modules.items() for name in inside}
 
     def find(name: str) -> Any:
         if name not in names:

@@ -13,10 +13,8 @@ __all__ = [
     "import_lowered",
 ]
 
-_HOME = {
-    "from_jax": "jax_and_torch",
-    "from_torch": "jax_and_torch",
-    "import_lowered": "jax_and_torch",
+_MODULES = {
+    "jax_and_torch": ("from_jax", "from_torch", "import_lowered"),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

@@ -22,11 +22,8 @@ __all__ = [
     "resource_sweep",
 ]
 
-_HOME = {
-    "inspect_kernel": "inspected_kernel",
-    "inspect_op": "inspected_kernel",
-    "report_data": "inspected_kernel",
-    "report_text": "inspected_kernel",
+_MODULES = {
+    "inspected_kernel": ("inspect_kernel", "inspect_op", "report_data", "report_text"),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

@@ -25,16 +25,14 @@ __all__ = [
     "read",
 ]
 
-_HOME = {
-    "Check": "importing.imported",
-    "EntryPoint": "importing.imported",
-    "Imported": "importing.imported",
-    "form": "reading.form",
-    "import_module": "importer",
-    "import_program": "from_file",
-    "read": "reading.reader",
+_MODULES = {
+    "from_file": ("import_program",),
+    "importer": ("import_module",),
+    "importing.imported": ("Check", "EntryPoint", "Imported"),
+    "reading.form": ("form",),
+    "reading.reader": ("read",),
 }
 
 
 # The process that parses imports modules of this package, and no TVM.
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

@@ -22,11 +22,8 @@ __all__ = [
     "write_arrays",
 ]
 
-_HOME = {
-    "arguments": "recorded_arrays",
-    "differences": "recorded_arrays",
-    "read_arrays": "recorded_arrays",
-    "write_arrays": "recorded_arrays",
+_MODULES = {
+    "recorded_arrays": ("arguments", "differences", "read_arrays", "write_arrays"),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

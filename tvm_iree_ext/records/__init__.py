@@ -14,9 +14,8 @@ __all__ = [
     "shape_text",
 ]
 
-_HOME = {
-    "Record": "record",
-    "shape_text": "record",
+_MODULES = {
+    "record": ("Record", "shape_text"),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

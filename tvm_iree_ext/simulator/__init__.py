@@ -36,22 +36,15 @@ __all__ = [
     "simulate_program",
 ]
 
-_HOME = {
-    "KINDS": "base.findings",
-    "StatementTraffic": "base.traffic",
-    "Finding": "base.findings",
-    "Hardware": "base.traffic",
-    "Simulation": "simulated_launch",
-    "TensorMap": "machine.memory_barriers",
-    "access_picture": "access_picture",
-    "device_functions": "simulated_launch",
-    "report_data": "simulation_report",
-    "report_text": "simulation_report",
-    "simulate": "simulated_launch",
-    "simulate_function": "runs.simulated_ops",
-    "simulate_kernel": "runs.simulated_ops",
-    "simulate_op": "runs.simulated_ops",
-    "simulate_program": "runs.simulated_programs",
+_MODULES = {
+    "access_picture": ("access_picture",),
+    "base.findings": ("KINDS", "Finding"),
+    "base.traffic": ("StatementTraffic", "Hardware"),
+    "machine.memory_barriers": ("TensorMap",),
+    "runs.simulated_ops": ("simulate_function", "simulate_kernel", "simulate_op"),
+    "runs.simulated_programs": ("simulate_program",),
+    "simulated_launch": ("Simulation", "device_functions", "simulate"),
+    "simulation_report": ("report_data", "report_text"),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

@@ -23,16 +23,12 @@ __all__ = [
     "target_json",
 ]
 
-_HOME = {
-    "UNITS": "vector_units",
-    "chain": "mma.contraction_layouts",
-    "contraction_layouts": "mma.contraction_layouts",
-    "gpu_chip": "gpu",
-    "make_target": "names",
-    "mma_kind": "mma.mma_table",
-    "mma_kinds": "mma.mma_table",
-    "occupancy": "gpu",
-    "target_json": "names",
+_MODULES = {
+    "gpu": ("gpu_chip", "occupancy"),
+    "mma.contraction_layouts": ("chain", "contraction_layouts"),
+    "mma.mma_table": ("mma_kind", "mma_kinds"),
+    "names": ("make_target", "target_json"),
+    "vector_units": ("UNITS",),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

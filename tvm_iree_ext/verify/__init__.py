@@ -25,14 +25,16 @@ __all__ = [
     "random_cases",
 ]
 
-_HOME = {
-    "CheckReport": "kernel_checks",
-    "check": "kernel_checks",
-    "check_examples": "kernel_checks",
-    "check_op": "kernel_checks",
-    "check_random": "kernel_checks",
-    "example_cases": "kernel_checks",
-    "random_cases": "kernel_checks",
+_MODULES = {
+    "kernel_checks": (
+        "CheckReport",
+        "check",
+        "check_examples",
+        "check_op",
+        "check_random",
+        "example_cases",
+        "random_cases",
+    ),
 }
 
-__getattr__, __dir__ = on_demand(globals(), __all__, _HOME)
+__getattr__, __dir__ = on_demand(globals(), __all__, _MODULES)

@@ -53,36 +53,6 @@ def elementwise_layout(
     return copy_layout(tile[::-1], dtype_bits, num_subgroups, subgroup_size(target), run=run)
 
 
-def schedule_elementwise(
-    func: tirx.PrimFunc,
-    block: str,
-    target: Target,
-    layout: NestedLayout | None = None,
-    *,
-    num_subgroups: int = _SUBGROUPS,
-    replicas: Replicas = "first",
-) -> s_tir.Schedule:
-    """Spread a block of one store over the GPU.
-
-    Args:
-        func: whose only block it is.
-        block: its name; each of its loops is a dimension of what it writes.
-        target: a GPU.
-        layout: of a workgroup's part, by default :func:`elementwise_layout`'s.
-        num_subgroups: of a workgroup.
-        replicas: whether lanes that the layout does not tell apart all store, or the first does.
-
-    Raises:
-        ScheduleError: for more lanes than the chip's workgroups have.
-        LayoutError: when the layout does not fit the block or the workgroup.
-    """
-    sch = s_tir.Schedule(func)
-    schedule_elementwise_block(
-        sch, block, target, layout, num_subgroups=num_subgroups, replicas=replicas
-    )
-    return sch
-
-
 def schedule_elementwise_block(
     sch: s_tir.Schedule,
     block: str,
@@ -93,9 +63,16 @@ def schedule_elementwise_block(
     replicas: Replicas = "first",
     run: int | None = None,
 ) -> None:
-    """As :func:`schedule_elementwise`, for one block of several.
+    """Spread a block of one store over the GPU.
 
-    ``run`` elements may be one access; by default as many as what is written allows.
+    Args:
+        sch: whose block it is.
+        block: its name; each of its loops is a dimension of what it writes.
+        target: a GPU.
+        layout: of a workgroup's part, by default :func:`elementwise_layout`'s.
+        num_subgroups: of a workgroup.
+        replicas: whether lanes that the layout does not tell apart all store, or the first does.
+        run: how many elements may be one access; by default as many as what is written allows.
 
     Raises:
         ScheduleError: for more lanes than the chip's workgroups have.

@@ -1,5 +1,7 @@
 """Ops say what they compute; the canonical TensorIR is registered by each family."""
 
+from inspect import isabstract
+
 import pytest
 
 from tvm_iree_ext import ops
@@ -28,7 +30,8 @@ def classes(kind):
 
 def test_every_op_has_a_canonical_function_of_its_own_family():
     assert ops.__all__
-    families = [kind for kind in classes(Op) if kind.__module__.startswith("tvm_iree_ext.ops.")]
+    ours = [kind for kind in classes(Op) if kind.__module__.startswith("tvm_iree_ext.ops.")]
+    families = [kind for kind in ours if not isabstract(kind)]
     assert len(families) > 20
     for kind in families:
         function = canonical.dispatch(kind)

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tvm import tirx
-
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, AnyTensor, Value, plain
@@ -338,8 +336,3 @@ def _is_partial(one: form.ParsedAffineMap, value: AnyTensor) -> bool:
 
 def _over_copies(scope: Scope, loops: Loops, name: str, reads: Sequence[Value]) -> list[Value]:
     raise Unsupported("an output that the loops reach only a part of")
-
-
-def zero_index() -> Expr:
-    """The first place."""
-    return tirx.const(0, "int64")

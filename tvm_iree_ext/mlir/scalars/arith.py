@@ -10,7 +10,6 @@ zeros, and a float that an integer type cannot hold becomes its nearest number, 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 from tvm import ir, sym, tirx
 
 from tvm_iree_ext.mlir.base.elements import Element, Expr, Held, Pair, element, integer
@@ -415,11 +414,6 @@ INTEGERS: dict[str, Handler] = {
     "arith.mulsi_extended": _extended_product(as_signed),
     "arith.mului_extended": _extended_product(as_unsigned),
 }
-
-
-def exact_number(value: object) -> bool:
-    """Whether a value is a number of Python's or NumPy's."""
-    return isinstance(value, int | float | complex | np.generic) and not isinstance(value, str)
 
 
 def results_of(found: Any) -> Sequence[Held]:

@@ -232,10 +232,3 @@ def as_argument(value: ir.Expr, kind: form.Type) -> Any:
     if own.is_complex:
         raise Unsupported("a region over complex numbers")
     return value if came == own.held else tirx.Cast(own.held, value)
-
-
-def as_yield(held: Any, dtype: str) -> ir.Expr:
-    """A yielded scalar in the type that a registry's op expects."""
-    if isinstance(held, Pair):
-        raise Unsupported("a region that yields complex numbers")
-    return held if str(held.ty.dtype) == dtype else tirx.Cast(dtype, held)

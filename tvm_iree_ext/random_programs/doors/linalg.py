@@ -38,8 +38,6 @@ from tvm_iree_ext.random_programs.drawing.reductions import labels
 from tvm_iree_ext.random_programs.drawing.scalars import largest, least
 from tvm_iree_ext.random_programs.drawing.web import Node, Type, Web
 
-_INDEX = "index"
-
 
 def _unary(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
     scalars, function = Scalars(lines, node.type.dtype), node.attributes["function"]

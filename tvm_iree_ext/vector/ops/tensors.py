@@ -14,7 +14,6 @@ from tvm_iree_ext.vector.ir.vector_types import (
     RankedTensorType,
     ScalarType,
     Type,
-    fits,
     numpy_type,
 )
 from tvm_iree_ext.vector.ops import checks
@@ -211,11 +210,6 @@ def _box(
             )
         box.append(slice(start, stop))
     return tuple(box)
-
-
-def compatible(a: Sequence[int | str], b: Sequence[int | str]) -> bool:
-    """Whether two shapes may be equal at run time."""
-    return len(a) == len(b) and all(map(fits, a, b))
 
 
 class TensorOps(Insertion):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_layout import random_layout
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
@@ -14,7 +14,10 @@ from tvm_iree_ext.base.errors import LayoutError, ScheduleError
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_device
 from tvm_iree_ext.layout import NestedLayout
-from tvm_iree_ext.schedules.gpu.sblocks.elementwise import elementwise_layout, schedule_elementwise
+from tvm_iree_ext.schedules.gpu.sblocks.elementwise import (
+    elementwise_layout,
+    schedule_elementwise_block,
+)
 from tvm_iree_ext.simulator import device_functions, simulate
 from tvm_iree_ext.targets.names import make_target
 
@@ -35,6 +38,12 @@ def copy_of(shape, dtype, name="n"):
                 at = [I.axis.spatial(e, loop) for e, loop in zip(shape, loops, strict=True)]
                 I.buffer_store(target, source[tuple(at)], at)
     return builder.get()
+
+
+def schedule_elementwise(func, block, target, layout=None, **options):
+    schedule = s_tir.Schedule(func)
+    schedule_elementwise_block(schedule, block, target, layout, **options)
+    return schedule
 
 
 def simulated(func, target, layout, source, **options):
