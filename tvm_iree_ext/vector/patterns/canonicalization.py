@@ -43,20 +43,24 @@ def settle(program: VectorProgram, *patterns: Pattern) -> None:
         clean(program)
 
 
+def settled(program: VectorProgram, *patterns: Pattern) -> VectorProgram:
+    """A copy to which the folds and patterns are applied until none applies."""
+    changed = program.clone()
+    settle(changed, *FOLDS, *patterns)
+    changed.verify()
+    return changed
+
+
 def canonicalize(program: VectorProgram) -> VectorProgram:
     """The program folded as far as it goes."""
-    changed = program.clone()
-    settle(
-        changed,
-        *FOLDS,
+    return settled(
+        program,
         folding.fold_constants,
         *fold_slices_into_transfers(),
         forward_stores,
         drop_overwritten,
         cleanup.drop_unchanged_carries,
     )
-    changed.verify()
-    return changed
 
 
 def fold_slices_into_transfers() -> tuple[Pattern, ...]:

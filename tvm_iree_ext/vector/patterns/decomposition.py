@@ -8,7 +8,7 @@ after:   2 x (row = extract d[..];  part = extract_strided_slice row at [2] size
 """
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
+from tvm_iree_ext.vector.patterns.canonicalization import settled
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.programs.builder import Builder
 from tvm_iree_ext.vector.programs.vector_program import VectorProgram
@@ -16,10 +16,7 @@ from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 def decompose_slices(program: VectorProgram) -> VectorProgram:
     """Leave no strided slice of a vector with more than one dim."""
-    changed = program.clone()
-    settle(changed, *FOLDS, fold_constants, decompose_insert, decompose_extract)
-    changed.verify()
-    return changed
+    return settled(program, fold_constants, decompose_insert, decompose_extract)
 
 
 def decompose_insert(op: Operation, b: Builder) -> bool:

@@ -17,7 +17,7 @@ from tvm_iree_ext.vector.ir.combining_kinds import elementwise_name
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.vector_types import FLOATS
 from tvm_iree_ext.vector.ops.contract import REDUCTION, extents_of
-from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
+from tvm_iree_ext.vector.patterns.canonicalization import settled
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
 from tvm_iree_ext.vector.programs.builder import Builder
 from tvm_iree_ext.vector.programs.vector_program import VectorProgram
@@ -34,10 +34,7 @@ def lower_contracts(program: VectorProgram, strategy: str = OUTERPRODUCT) -> Vec
     """
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}")
-    changed = program.clone()
-    settle(changed, *FOLDS, lower_contract(strategy))
-    changed.verify()
-    return changed
+    return settled(program, lower_contract(strategy))
 
 
 def lower_contract(strategy: str) -> Pattern:
@@ -178,10 +175,7 @@ def lower_outer_products(program: VectorProgram) -> VectorProgram:
     before:  d = outerproduct a[m], b[n], acc[m, n]
     after:   for i (unrolled):  d[i] = fma (splat a[i]), b, acc[i]
     """
-    changed = program.clone()
-    settle(changed, *FOLDS, lower_outer_product)
-    changed.verify()
-    return changed
+    return settled(program, lower_outer_product)
 
 
 def lower_outer_product(op: Operation, b: Builder) -> bool:

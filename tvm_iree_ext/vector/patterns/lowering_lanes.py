@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
+from tvm_iree_ext.vector.patterns.canonicalization import settled
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.rewriter import again, is_elementwise
 from tvm_iree_ext.vector.programs.builder import Builder
@@ -20,10 +20,7 @@ from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 def lower_rows(program: VectorProgram) -> VectorProgram:
     """Replace elementwise ops and broadcasts on n-D vectors by ops on rows."""
-    changed = program.clone()
-    settle(changed, *FOLDS, fold_constants, lower_elementwise, lower_broadcast)
-    changed.verify()
-    return changed
+    return settled(program, fold_constants, lower_elementwise, lower_broadcast)
 
 
 def lower_elementwise(op: Operation, b: Builder) -> bool:
@@ -75,10 +72,7 @@ def _of_rows(b: Builder, op: Operation, row: Callable[[Sequence[int]], Value]) -
 
 def lower_slices(program: VectorProgram) -> VectorProgram:
     """Replace strided slices of one register by shuffles."""
-    changed = program.clone()
-    settle(changed, *FOLDS, fold_constants, lower_extract_slice, lower_insert_slice)
-    changed.verify()
-    return changed
+    return settled(program, fold_constants, lower_extract_slice, lower_insert_slice)
 
 
 def lower_extract_slice(op: Operation, b: Builder) -> bool:
@@ -109,10 +103,7 @@ def lower_insert_slice(op: Operation, b: Builder) -> bool:
 
 def lower_gathers(program: VectorProgram) -> VectorProgram:
     """Replace gathers and scatters by loads and stores of elements, for hardware without them."""
-    changed = program.clone()
-    settle(changed, *FOLDS, fold_constants, lower_gather, lower_scatter)
-    changed.verify()
-    return changed
+    return settled(program, fold_constants, lower_gather, lower_scatter)
 
 
 def lower_gather(op: Operation, b: Builder) -> bool:

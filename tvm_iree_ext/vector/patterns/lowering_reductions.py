@@ -10,7 +10,7 @@ from math import prod
 
 from tvm_iree_ext.vector.ir.combining_kinds import elementwise_name
 from tvm_iree_ext.vector.ir.core import Operation, Value
-from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
+from tvm_iree_ext.vector.patterns.canonicalization import settled
 from tvm_iree_ext.vector.patterns.glue import with_shape
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
 from tvm_iree_ext.vector.programs.builder import Builder
@@ -24,10 +24,7 @@ def lower_reductions(program: VectorProgram, strategy: str = AUTO) -> VectorProg
     """Replace multi_reductions; ``auto`` is inner_parallel where the last dim is kept."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}")
-    changed = program.clone()
-    settle(changed, *FOLDS, lower_multi_reduction(strategy))
-    changed.verify()
-    return changed
+    return settled(program, lower_multi_reduction(strategy))
 
 
 def lower_multi_reduction(strategy: str) -> Pattern:

@@ -21,7 +21,7 @@ import numpy as np
 from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.vector_types import BufferType, VectorType, vector
-from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
+from tvm_iree_ext.vector.patterns.canonicalization import settled
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.rewriter import Pattern, again
 from tvm_iree_ext.vector.programs.builder import Builder
@@ -41,10 +41,7 @@ def lower_transfers(program: VectorProgram, masks: str = LANES) -> VectorProgram
     """
     if masks not in MASKS:
         raise ValueError(f"masks is {masks!r}; expected one of {', '.join(MASKS)}")
-    changed = program.clone()
-    settle(changed, *FOLDS, fold_constants, lower_read(masks), lower_write(masks))
-    changed.verify()
-    return changed
+    return settled(program, fold_constants, lower_read(masks), lower_write(masks))
 
 
 def _order(map: AffineMap) -> list[int]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ir.vector_types import VectorType
-from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
+from tvm_iree_ext.vector.patterns.canonicalization import settled
 from tvm_iree_ext.vector.patterns.rewriter import Pattern
 from tvm_iree_ext.vector.programs.builder import Builder
 from tvm_iree_ext.vector.programs.vector_program import VectorProgram
@@ -29,10 +29,7 @@ def lower_transposes(program: VectorProgram, strategy: str = NETWORK) -> VectorP
     """Replace transposes by one of the strategies; what has no network is one shuffle."""
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy is {strategy!r}; expected one of {', '.join(STRATEGIES)}")
-    changed = program.clone()
-    settle(changed, *FOLDS, lower_transpose(strategy))
-    changed.verify()
-    return changed
+    return settled(program, lower_transpose(strategy))
 
 
 def lower_transpose(strategy: str) -> Pattern:

@@ -12,14 +12,6 @@ Pattern: TypeAlias = Callable[[Operation, Builder], bool]
 changed anything."""
 
 
-def rewrite(program: VectorProgram, *patterns: Pattern) -> VectorProgram:
-    """A copy to which patterns are applied until none applies."""
-    changed = program.clone()
-    apply(changed, *patterns)
-    changed.verify()
-    return changed
-
-
 def apply(program: VectorProgram, *patterns: Pattern) -> bool:
     """Apply patterns to a program itself until none applies; whether any did."""
     changed = False

@@ -14,7 +14,7 @@ from tvm_iree_ext.vector.ir.affine_maps import AffineMap
 from tvm_iree_ext.vector.ir.core import Operation, Value
 from tvm_iree_ext.vector.ops.contract import PARALLEL
 from tvm_iree_ext.vector.ops.transfer import mask_dims
-from tvm_iree_ext.vector.patterns.canonicalization import FOLDS, settle
+from tvm_iree_ext.vector.patterns.canonicalization import settled
 from tvm_iree_ext.vector.patterns.folding import fold_constants
 from tvm_iree_ext.vector.patterns.glue import without_units
 from tvm_iree_ext.vector.patterns.rewriter import again, is_elementwise, rebuilt
@@ -24,10 +24,7 @@ from tvm_iree_ext.vector.programs.vector_program import VectorProgram
 
 def drop_unit_dims(program: VectorProgram) -> VectorProgram:
     """Drop leading dims of extent 1 from transfers, contractions, elementwise ops and loops."""
-    changed = program.clone()
-    settle(changed, *FOLDS, fold_constants, drop_unit_dims_of_op)
-    changed.verify()
-    return changed
+    return settled(program, fold_constants, drop_unit_dims_of_op)
 
 
 def drop_unit_dims_of_op(op: Operation, b: Builder) -> bool:
