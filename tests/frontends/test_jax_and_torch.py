@@ -377,3 +377,15 @@ def test_the_snippets_of_its_page_run(root, tmp_path, monkeypatch, page, module,
     result = doctest.testfile(path, module_relative=False, optionflags=doctest.ELLIPSIS)
     assert result.failed == 0
     assert result.attempted > 5
+
+
+def test_a_transformer_layer_without_gradients():
+    """PyTorch has one operator for all of it then, which IREE does not lower."""
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    x = torch.randn(1, 5, 16)
+    with torch.no_grad():
+        program = ext.from_torch(layer, x)
+        want = layer(x).numpy()
+    assert torch.backends.mha.get_fastpath_enabled()
+    np.testing.assert_allclose(program(x), want, rtol=1e-4, atol=1e-5)

@@ -29,10 +29,24 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     tracing["strict"] = options.pop("strict_export", True)
     state = (*module.parameters(), *module.buffers())
     examples, tracing["kwargs"] = _distinct((tuple(examples), tracing.get("kwargs")), state)
-    traced = torch.export.export(module, args=examples, **tracing)
+    with _slow_path():
+        traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
         traced = traced.run_decompositions(decompositions)
     return _corrected(traced)
+
+
+@contextmanager
+def _slow_path() -> Iterator[None]:
+    """Transformer layers as their parts: without gradients they are one operator of PyTorch's."""
+    import torch
+
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _corrected(program: Any) -> Any:

@@ -12,7 +12,8 @@ from tvm_iree_ext.mlir.dialects.iree_linalg_ext import LINALG_EXT
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext_moves import MOVES
 from tvm_iree_ext.mlir.dialects.iree_vector_ext import VECTOR_EXT
 from tvm_iree_ext.mlir.dialects.linalg_arg_extremes import arg_extreme, note_counting
-from tvm_iree_ext.mlir.dialects.linalg_contractions import CONVOLUTIONS, contraction
+from tvm_iree_ext.mlir.dialects.linalg_contractions import contraction
+from tvm_iree_ext.mlir.dialects.linalg_convolutions import CONVOLUTIONS
 from tvm_iree_ext.mlir.dialects.linalg_generic import emit, loops_of
 from tvm_iree_ext.mlir.dialects.linalg_named import LOOPS, NAMED
 from tvm_iree_ext.mlir.dialects.scf_dialect import SCF

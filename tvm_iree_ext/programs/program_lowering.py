@@ -13,7 +13,7 @@ from tvm.target import Target
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Imported
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs import relax_passes
-from tvm_iree_ext.programs.fusion.fused_contractions import AroundContractions
+from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.program_extents import extents_first
 from tvm_iree_ext.programs.relax_passes import (
@@ -82,7 +82,7 @@ def _fused(imported: Imported) -> tuple[ir.IRModule, dict[str, Op]]:
     entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
-    mod = AroundContractions(mod, ops).run()
+    mod = AroundProducts(mod, ops).run()
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     return extents_first(relax_passes.fuse(with_functions(mod, private), entries)), ops
 

@@ -1,16 +1,14 @@
-"""Sums of products among ``linalg``'s loops: the registry's contraction and convolution."""
+"""Sums of products among ``linalg``'s loops: the registry's contraction."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Splat, Value, plain
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import map_text
-from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, generic, is_projection
+from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, is_projection
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
-from tvm_iree_ext.mlir.dialects.tensor_dialect import reshaped
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
 
@@ -57,7 +55,8 @@ def is_zero(value: AnyTensor) -> bool:
     )
 
 
-def _types_fit(factors: Sequence[AnyTensor], result: AnyTensor) -> bool:
+def types_fit(factors: Sequence[AnyTensor], result: AnyTensor) -> bool:
+    """Whether the registry's ops multiply what the factors hold, and sum to the result's type."""
     kinds = [one.element for one in factors]
     floats = ("float16", "bfloat16", "float32", "float64")
     if any(kind.name in floats for kind in kinds):
@@ -81,7 +80,7 @@ def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
         return None
     lhs, rhs = loops.inputs
     (out,) = loops.outputs
-    if not _types_fit((lhs, rhs), out):
+    if not types_fit((lhs, rhs), out):
         return None
     given: dict[str, Any] = {} if is_zero(out) else {"init": type_of(scope, out)}
     try:
@@ -96,84 +95,3 @@ def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
         return None
     operands: dict[str, Value] = {"lhs": lhs, "rhs": rhs, "init": out}
     return call_op(scope, made, operands, [out])
-
-
-_LAYOUTS = {
-    "linalg.conv_2d_nhwc_hwcf": "NHWC",
-    "linalg.conv_2d_nchw_fchw": "NCHW",
-    "linalg.depthwise_conv_2d_nhwc_hwc": "NHWC",
-    "linalg.depthwise_conv_2d_nhwc_hwcm": "NHWC",
-    "linalg.depthwise_conv_2d_nchw_chw": "NCHW",
-}
-
-
-def convolution(scope: Scope, op: form.ParsedOperation) -> list[Value]:
-    """A convolution by the registry's op, the padding before it included; or as plain loops."""
-    image, taps, out = (scope.any_tensor(one) for one in op.operands)
-    found = _registry_convolution(scope, op, image, taps, out)
-    return generic(scope, op) if found is None else found
-
-
-def _registry_convolution(
-    scope: Scope, op: form.ParsedOperation, image: AnyTensor, taps: AnyTensor, out: AnyTensor
-) -> list[Value] | None:
-    if not is_zero(out) or image.element != taps.element or not _types_fit((image, taps), out):
-        return None
-    if any(not isinstance(plain(one), int) for one in taps.shape):
-        return None
-    layout = _LAYOUTS[op.name]
-    channel = 3 if layout == "NHWC" else 1
-    given: dict[str, Any] = {"layout": layout}
-    kernel = tuple(int(plain(one)) for one in taps.shape)
-    result: AnyTensor = out
-    if "depthwise" in op.name:
-        given["groups"] = plain(image.shape[channel])
-        if layout == "NCHW":
-            kernel = (kernel[0], 1, *kernel[1:])
-        else:
-            kernel = (*kernel[:2], 1, kernel[2] * (kernel[3] if len(kernel) > 3 else 1))
-        if len(out.shape) == 5:
-            joined = scope.simple(out.shape[3] * out.shape[4])
-            result = Splat((*out.shape[:3], joined), out.element, out.scalar)  # type: ignore[union-attr]
-    padding = ((0, 0), (0, 0))
-    padded = scope.function.padded.get(id(image))
-    if padded is not None:
-        source, pads = padded[1:]
-        rows, columns = (1, 2) if layout == "NHWC" else (2, 3)
-        if all(pads[axis] == (0, 0) for axis in range(4) if axis not in (rows, columns)):
-            image, padding = source, (pads[rows], pads[columns])
-    try:
-        made = ops.conv_2d(
-            type_of(scope, image),
-            type_of(scope, reshaped(scope, taps, kernel)),
-            strides=_numbers(op, "strides"),
-            dilations=_numbers(op, "dilations"),
-            padding=padding,
-            algorithm="im2col",  # Winograd's rounding is more than a program's own sums have
-            result_dtype=out.element.storage[0],
-            **given,
-        )
-    except OpError:
-        return None
-    pairs = zip(made.signature.results[0].shape, map(plain, result.shape), strict=True)
-    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
-        return None  # the image is larger than the result needs
-    (value,) = call_op(
-        scope, made, {"input": image, "filter": reshaped(scope, taps, kernel)}, [result]
-    )
-    if result is out:
-        return [value]
-    if not isinstance(value, TENSORS):
-        raise Unsupported("a convolution without a tensor")
-    return [reshaped(scope, value, out.shape)]
-
-
-def _numbers(op: form.ParsedOperation, name: str) -> tuple[int, int]:
-    given = op.attributes.get(name)
-    if not isinstance(given, form.Dense):
-        return (1, 1)
-    flat = [int(one) for one in given.values.reshape(-1)]
-    return (flat[0], flat[-1])
-
-
-CONVOLUTIONS = dict.fromkeys(_LAYOUTS, convolution)

@@ -121,7 +121,9 @@ def reshaped(scope: Scope, value: AnyTensor, shape: Shape) -> AnyTensor:
         return tensor
     target = relax.ShapeExpr([extent(one) for one in shape])
     parts = [scope.function.builder.emit(relax.op.reshape(one, target)) for one in tensor.parts]
-    return Tensor(shape, tensor.element, tuple(parts))
+    made = Tensor(shape, tensor.element, tuple(parts))
+    scope.function.views[id(made)] = made, value
+    return made
 
 
 def _groups(op: form.ParsedOperation, rank: int) -> list[list[int]]:

@@ -127,6 +127,7 @@ class FunctionImport:
     checks: list[Any] = field(default_factory=list)
     asserts: list[tuple[Scalar, str]] = field(default_factory=list)  # conditions and messages
     padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
+    views: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, what it is a reshape of
     elements: dict[int, tuple[Value, tuple[Scalar, ...]]] = field(default_factory=dict)  # by id
     in_place: set[int] = field(default_factory=set)  # operations, by id, that may write so
     counted: dict[int, tuple[int, Value]] = field(default_factory=dict)  # by id: 0, 1, ... along

@@ -1,0 +1,143 @@
+"""Convolutions go to the registry's op, in every layout, and give what NumPy gives."""
+
+import numpy as np
+import pytest
+
+# The axes of image, filter and result: images n, groups g, channels c, filters f of a group.
+FORMS = {
+    "conv_1d_ncw_fcw": ("ncw", "fcw", "nfw"),
+    "conv_1d_nwc_wcf": ("nwc", "wcf", "nwf"),
+    "conv_2d_nchw_fchw": ("nchw", "fchw", "nfhw"),
+    "conv_2d_ngchw_fgchw": ("ngchw", "fgchw", "ngfhw"),
+    "conv_2d_ngchw_gfchw": ("ngchw", "gfchw", "ngfhw"),
+    "conv_2d_nhwc_fhwc": ("nhwc", "fhwc", "nhwf"),
+    "conv_2d_nhwc_hwcf": ("nhwc", "hwcf", "nhwf"),
+    "conv_2d_nhwgc_gfhwc": ("nhwgc", "gfhwc", "nhwgf"),
+    "depthwise_conv_1d_ncw_cw": ("ngw", "gw", "ngw"),
+    "depthwise_conv_1d_nwc_wc": ("nwg", "wg", "nwg"),
+    "depthwise_conv_1d_nwc_wcm": ("nwg", "wgf", "nwgf"),
+    "depthwise_conv_2d_nchw_chw": ("nghw", "ghw", "nghw"),
+    "depthwise_conv_2d_nhwc_hwc": ("nhwg", "hwg", "nhwg"),
+    "depthwise_conv_2d_nhwc_hwcm": ("nhwg", "hwgf", "nhwgf"),
+}
+IMAGE = {"n": 2, "g": 3, "c": 5, "h": 7, "w": 8}
+TAPS = {"g": 3, "f": 4, "c": 5, "h": 3, "w": 2}
+STRIDES, DILATIONS = {"h": 2, "w": 1}, {"h": 1, "w": 2}
+PADS = {"h": (1, 0), "w": (1, 2)}
+
+TEXT = """
+func.func @f(%x: tensor<{x}>, %k: tensor<{k}>, %b: tensor<{b}>) -> tensor<{y}> {{
+  %zero = arith.constant 0.0 : f32
+  %p = tensor.pad %x low[{low}] high[{high}] {{
+  ^bb0({places}):
+    tensor.yield %zero : f32
+  }} : tensor<{x}> to tensor<{p}>
+  {groups}
+  %e = tensor.empty() : tensor<{y}>
+  {begin}
+  %0 = linalg.{name} {{strides = dense<[{strides}]> : tensor<{rank}xi64>,
+                       dilations = dense<[{dilations}]> : tensor<{rank}xi64>}}
+    ins(%image, %k : tensor<{i}>, tensor<{k}>) outs(%i : tensor<{y}>) -> tensor<{y}>
+  return %0 : tensor<{y}>
+}}
+"""
+ZERO = "%i = linalg.fill ins(%zero : f32) outs(%e : tensor<{y}>) -> tensor<{y}>"
+BIAS = """%i = linalg.broadcast ins(%b : tensor<{b}>) outs(%e : tensor<{y}>)
+    dimensions = [{added}]"""
+
+
+def random(axes, extents):
+    rng = np.random.default_rng(len(axes))
+    return rng.standard_normal([extents[axis] for axis in axes]).astype("f4")
+
+
+def expanded(array, axes, order):
+    """The array with the axes of an order, of extent 1 where it has none."""
+    kept = [axis for axis in order if axis in axes]
+    extents = dict(zip(axes, array.shape, strict=True))
+    moved = array.transpose([axes.index(axis) for axis in kept])
+    return moved.reshape([extents.get(axis, 1) for axis in order])
+
+
+def convolved(image, taps, result_axes, axes):
+    """Literal: image n, g, c, h, w and taps g, f, c, h, w; already padded."""
+    image, taps = expanded(image, axes[0], "ngchw"), expanded(taps, axes[1], "gfchw")
+    strides = [STRIDES[one] if one in axes[0] else 1 for one in "hw"]
+    rows, columns = (
+        (image.shape[3 + d] - (taps.shape[3 + d] - 1) * DILATIONS[one] - 1) // strides[d] + 1
+        for d, one in enumerate("hw")
+    )
+    result = np.zeros((image.shape[0], *taps.shape[:2], rows, columns), "f8")
+    for y, x, i, j in np.ndindex(rows, columns, *taps.shape[3:]):
+        pixel = image[..., y * strides[0] + i * DILATIONS["h"], x * strides[1] + j * DILATIONS["w"]]
+        result[..., y, x] += np.einsum("ngc,gfc->ngf", pixel, taps[..., i, j])
+    kept = list(result_axes)
+    full = "ngfhw"
+    result = result.transpose(
+        [full.index(a) for a in kept] + [full.index(a) for a in full if a not in kept]
+    )
+    return result.reshape(result.shape[: len(kept)])
+
+
+def shaped(extents):
+    return "x".join([*map(str, extents), "f32"])
+
+
+@pytest.mark.parametrize("begins", ["zero", "bias"])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_convolution_takes_its_padding_its_groups_and_what_its_sums_begin_with(
+    built, name, begins
+):
+    axes = FORMS[name]
+    image, taps = random(axes[0], IMAGE), random(axes[1], TAPS)
+    pads = [PADS.get(axis, (0, 0)) for axis in axes[0]]
+    wide = np.pad(image, pads)
+    want = convolved(wide, taps, axes[2], axes)
+    along = [axis for axis in axes[2] if axis in "gf"]
+    bias = random(along, {"g": 3, "f": 4})
+    if begins == "bias":
+        want = want + expanded(bias, along, axes[2])
+    y, spatial = shaped(want.shape), [axis for axis in "hw" if axis in axes[0]]
+    # Before a convolution in groups the image is padded as one of all channels.
+    flat = axes[0].replace("gc", "c")
+    joined = {**IMAGE, "c": 15} if "gc" in axes[0] else IMAGE
+    given = image.reshape([joined[axis] for axis in flat])
+    padded = [e + sum(PADS.get(axis, (0, 0))) for axis, e in zip(flat, given.shape, strict=True)]
+    split, place = [], 0
+    for axis in flat:
+        count = 2 if axis == "c" and "gc" in axes[0] else 1
+        split.append(list(range(place, place + count)))
+        place += count
+    expand = f"""%image = tensor.expand_shape %p {split} output_shape {list(wide.shape)}
+      : tensor<{shaped(padded)}> into tensor<{shaped(wide.shape)}>"""
+    if flat == axes[0]:
+        expand = f"%image = tensor.cast %p : tensor<{shaped(padded)}> to tensor<{shaped(padded)}>"
+    added = ", ".join(str(place) for place, axis in enumerate(axes[2]) if axis not in "gf")
+    begin = (
+        ZERO.format(y=y)
+        if begins == "zero"
+        else BIAS.format(b=shaped(bias.shape), y=y, added=added)
+    )
+    text = TEXT.format(
+        name=name,
+        x=shaped(given.shape),
+        k=shaped(taps.shape),
+        b=shaped(bias.shape),
+        y=y,
+        p=shaped(padded),
+        i=shaped(wide.shape),
+        low=", ".join(str(PADS.get(axis, (0, 0))[0]) for axis in flat),
+        high=", ".join(str(PADS.get(axis, (0, 0))[1]) for axis in flat),
+        places=", ".join(f"%p{n}: index" for n in range(len(flat))),
+        groups=expand,
+        begin=begin,
+        rank=len(spatial),
+        strides=", ".join(str(STRIDES[axis]) for axis in spatial),
+        dilations=", ".join(str(DILATIONS[axis]) for axis in spatial),
+    )
+    program = built(text)
+    ops = [op for op in program.program.ops.values() if op.name == "tvm_iree_ext.conv_2d"]
+    assert len(ops) == 1
+    assert any(sum(pair) for pair in ops[0].padding)
+    (result,) = program(given, taps, bias)
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,209 @@
+"""Ops of the registry in programs, and what is fused into their kernels."""
+
+import numpy as np
+import pytest
+from relax_programs import Maker, check, normal
+from tvm import relax, tirx
+
+from tvm_iree_ext import ops, registry
+
+
+def test_an_op_of_the_registry_and_a_parameter(tmp_path):
+    op = ops.matmul((4, 8), (8, 6))
+    m = Maker(x=((4, 8), "float32"))
+    weights = m.parameter("weights", normal(8, 6))
+
+    def make(emit):
+        (x,) = m.vars
+        y = emit(m.op("product", op, [x, weights], (4, 6), "float32"))
+        return [emit(m.nest([y], (4, 6), "float32", lambda r, i, j: r[0](i, j) + 1.0))]
+
+    x = normal(4, 8)
+    built = check(m, make, [((4, 6), "float32")], [x], [x @ m.parameters["weights"] + 1], tmp_path)
+    assert built.resources["kernels"] == 1
+
+
+def test_the_beginning_of_a_product_is_no_epilogue(tmp_path):
+    """It stands at the same places, but is smaller."""
+    op = ops.matmul((2, 4, 8), (2, 8, 6))
+    m = Maker(x=((2, 4, 8), "float32"), w=((2, 8, 6), "float32"))
+
+    def make(emit):
+        y = emit(m.op("product", op, list(m.vars), (2, 4, 6), "float32"))
+        return [emit(m.nest([y], (1, 4, 6), "float32", lambda r, b, i, j: r[0](b, i, j)))]
+
+    x, w = normal(2, 4, 8), normal(2, 8, 6)
+    check(m, make, [((1, 4, 6), "float32")], [x, w], [(x @ w)[:1]], tmp_path)
+
+
+def test_elements_of_a_product_that_are_gathered_are_no_epilogue(tmp_path):
+    """Its sums are read at places that another operand says, and the result has another rank."""
+    op = ops.matmul((4, 8), (8, 6))
+    m = Maker(x=((4, 8), "float32"), w=((8, 6), "float32"), at=((3, 5), "int32"))
+
+    def gathered(r, i, j, k):
+        return r[0](i, tirx.min(tirx.max(r[1](j, k), 0), 5))
+
+    def make(emit):
+        x, w, at = m.vars
+        y = emit(m.op("product", op, [x, w], (4, 6), "float32"))
+        return [emit(m.nest([y, at], (4, 3, 5), "float32", gathered))]
+
+    x, w = normal(4, 8), normal(8, 6)
+    at = np.random.default_rng(0).integers(0, 6, (3, 5)).astype("int32")
+    check(m, make, [((4, 3, 5), "float32")], [x, w, at], [(x @ w)[:, at]], tmp_path)
+
+
+@pytest.mark.parametrize("rows", [30, "rows"])
+def test_contractions_take_in_moves_and_epilogues(rows, tmp_path):
+    """bias(relu(x @ broadcast(transpose(w)))) is one kernel, which reads w as it is."""
+    op = ops.matmul((2, rows, 8), (2, 8, 6))
+    m = Maker(x=((2, rows, 8), "float32"), more=((2, rows, 6), "float32"))
+    w, bias = m.parameter("w", normal(6, 8)), m.parameter("bias", normal(6))
+
+    def relu(r, b, i, j):
+        return tirx.max(r[0](b, i, j) + r[1](j), tirx.const(0.0, "float32"))
+
+    def make(emit):
+        x, more = m.vars
+        shape = (2, rows, 6)
+        t = emit(m.nest([w], (8, 6), "float32", lambda r, i, j: r[0](j, i)))
+        t = emit(m.nest([t], (2, 8, 6), "float32", lambda r, b, i, j: r[0](i, j)))
+        y = emit(m.op("product", op, [x, t], shape, "float32"))
+        y = emit(m.nest([y, bias], shape, "float32", relu))
+        return [
+            emit(
+                m.nest(
+                    [more, y], shape, "float32", lambda r, b, i, j: r[0](b, i, j) - r[1](b, i, j)
+                )
+            )
+        ]
+
+    x, more = normal(2, 30, 8), normal(2, 30, 6)
+    y = np.maximum(x @ m.parameters["w"].T + m.parameters["bias"], 0)
+    result = ((2, rows, 6), "float32")
+    built = check(m, make, [result], [x, more], [more - y], tmp_path, atol=1e-5)
+    assert built.resources["kernels"] == 1 + (rows == "rows")  # and what computes extents
+
+
+def test_a_result_that_is_used_twice_is_no_epilogues(tmp_path):
+    op = ops.matmul((4, 8), (8, 6))
+    m = Maker(x=((4, 8), "float32"), w=((8, 6), "float32"))
+
+    def make(emit):
+        y = emit(m.op("product", op, m.vars, (4, 6), "float32"))
+        return [y, emit(m.nest([y], (4, 6), "float32", lambda r, i, j: r[0](i, j) * 2.0))]
+
+    x, w = normal(4, 8), normal(8, 6)
+    check(m, make, [((4, 6), "float32")] * 2, [x, w], [x @ w, x @ w * 2], tmp_path, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_moves_of_operands_with_an_axis_of_extent_1(batch, tmp_path):
+    """x.transpose(0, 1) @ broadcast(transpose(w)) is one kernel, whatever the batch."""
+    op = ops.matmul((5, batch, 8), (5, 8, 6))
+    m = Maker(x=((batch, 5, 8), "float32"))
+    w = m.parameter("w", normal(6, 8))
+
+    def make(emit):
+        (x,) = m.vars
+        turned = emit(m.nest([x], (5, batch, 8), "float32", lambda r, i, j, k: r[0](j, i, k)))
+        t = emit(m.nest([w], (8, 6), "float32", lambda r, i, j: r[0](j, i)))
+        t = emit(m.nest([t], (5, 8, 6), "float32", lambda r, b, i, j: r[0](i, j)))
+        return [emit(m.op("product", op, [turned, t], (5, batch, 6), "float32"))]
+
+    x = normal(batch, 5, 8)
+    want = x.transpose(1, 0, 2) @ m.parameters["w"].T
+    result = ((5, batch, 6), "float32")
+    built = check(m, make, [result], [x], [want], tmp_path, atol=1e-5)
+    assert built.resources["kernels"] == 1
+
+
+def test_an_operand_that_cannot_be_read_in_place_leaves_the_others(tmp_path):
+    """The rows of x are a part of it; w is read transposed all the same."""
+    op = ops.matmul((4, 8), (8, 6))
+    m = Maker(x=((9, 8), "float32"), w=((6, 8), "float32"))
+
+    def make(emit):
+        x, w = m.vars
+        part = emit(m.nest([x], (4, 8), "float32", lambda r, i, j: r[0](i + 2, j)))
+        t = emit(m.nest([w], (8, 6), "float32", lambda r, i, j: r[0](j, i)))
+        return [emit(m.op("product", op, [part, t], (4, 6), "float32"))]
+
+    x, w = normal(9, 8), normal(6, 8)
+    built = check(m, make, [((4, 6), "float32")], [x, w], [x[2:6] @ w.T], tmp_path, atol=1e-5)
+    assert built.resources["kernels"] == 2
+
+
+def test_an_epilogue_behind_a_reshape(tmp_path):
+    """(15, 6) as (5, 3, 6), plus a bias, times what has all of these axes."""
+    op = ops.matmul((15, 8), (8, 6))
+    m = Maker(x=((15, 8), "float32"), w=((8, 6), "float32"), more=((5, 3, 6), "float32"))
+    bias = m.parameter("bias", normal(6))
+
+    def make(emit):
+        x, w, more = m.vars
+        y = emit(m.op("product", op, [x, w], (15, 6), "float32"))
+        y = m.builder.emit(relax.op.reshape(y, (5, 3, 6)))
+        y = emit(m.nest([y, bias], (5, 3, 6), "float32", lambda r, *at: r[0](*at) + r[1](at[-1])))
+        return [emit(m.nest([y, more], (5, 3, 6), "float32", lambda r, *at: r[0](*at) * r[1](*at)))]
+
+    x, w, more = normal(15, 8), normal(8, 6), normal(5, 3, 6)
+    want = ((x @ w).reshape(5, 3, 6) + m.parameters["bias"]) * more
+    built = check(m, make, [((5, 3, 6), "float32")], [x, w, more], [want], tmp_path, atol=1e-5)
+    assert built.resources["kernels"] == 1
+
+
+def test_a_part_of_joined_axes_is_no_operand_of_an_epilogue(tmp_path):
+    """The result's rows are two axes of the nest, one of which alone an operand goes along."""
+    op = ops.matmul((15, 8), (8, 6))
+    m = Maker(x=((15, 8), "float32"), w=((8, 6), "float32"), more=((3,), "float32"))
+
+    def make(emit):
+        x, w, more = m.vars
+        y = emit(m.op("product", op, [x, w], (15, 6), "float32"))
+        y = m.builder.emit(relax.op.reshape(y, (5, 3, 6)))
+        return [
+            emit(m.nest([y, more], (5, 3, 6), "float32", lambda r, *at: r[0](*at) + r[1](at[1])))
+        ]
+
+    x, w, more = normal(15, 8), normal(8, 6), normal(3)
+    want = (x @ w).reshape(5, 3, 6) + more[:, None]
+    built = check(m, make, [((5, 3, 6), "float32")], [x, w, more], [want], tmp_path, atol=1e-5)
+    assert built.resources["kernels"] == 2
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_a_convolution_takes_in_what_is_added_to_it_and_what_follows(layout, tmp_path):
+    """relu(convolution + bias of each filter + residual) is one kernel."""
+    last = layout == "NHWC"
+    image, taps = ((2, 7, 6, 3), (3, 3, 3, 5)) if last else ((2, 3, 7, 6), (5, 3, 3, 3))
+    shape = (2, 7, 6, 5) if last else (2, 5, 7, 6)
+    op = ops.conv_2d(
+        image,
+        taps,
+        [shape],
+        layout=layout,
+        padding=1,
+        algorithm="im2col",
+        epilogue=lambda sums, init: sums + init,
+    )
+    m = Maker(x=(image, "float32"), w=(taps, "float32"), more=(shape, "float32"))
+    bias = m.parameter("bias", normal(5))
+
+    def make(emit):
+        x, w, more = m.vars
+        wide = m.nest([bias], shape, "float32", lambda r, *at: r[0](at[3 if last else 1]))
+        y = emit(m.op("convolution", op, [x, w, emit(wide)], shape, "float32"))
+        y = emit(m.nest([y, more], shape, "float32", lambda r, *at: r[0](*at) + r[1](*at)))
+        zero = tirx.const(0.0, "float32")
+        return [emit(m.nest([y], shape, "float32", lambda r, *at: tirx.max(r[0](*at), zero)))]
+
+    x, w, more = normal(*image), normal(*taps), normal(*shape)
+    wide = m.parameters["bias"] if last else m.parameters["bias"][:, None, None]
+    wide = np.broadcast_to(wide, shape)
+    arrays = {"input": x, "filter": w, "operand0": np.ascontiguousarray(wide)}
+    sums = registry.find(op.name).reference(op, arrays)["result"]
+    want = np.maximum(sums + more, 0).astype("float32")
+    built = check(m, make, [(shape, "float32")], [x, w, more], [want], tmp_path, atol=1e-4)
+    assert built.resources["kernels"] == 1

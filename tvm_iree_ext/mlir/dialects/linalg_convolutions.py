@@ -1,0 +1,162 @@
+"""Convolutions of ``linalg`` by the registry's op, the padding before them included.
+
+Of one or two dimensions, in groups or not, with whatever their sums begin with.  A letter stands
+for each axis: images ``n``, rows ``h`` and columns ``w``, groups ``g``, a group's channels ``c``
+and its filters ``f``.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.errors import OpError
+from tvm_iree_ext.mlir.base.import_errors import Unsupported
+from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, plain
+from tvm_iree_ext.mlir.dialects.linalg_contractions import is_zero, types_fit
+from tvm_iree_ext.mlir.dialects.linalg_generic import generic
+from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
+from tvm_iree_ext.mlir.dialects.tensor_dialect import moved, reshaped
+from tvm_iree_ext.mlir.importing.scope import Scope
+from tvm_iree_ext.mlir.reading import form
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import Layout
+
+_FORMS = {
+    "linalg.conv_1d_ncw_fcw": ("ncw", "fcw", "nfw"),
+    "linalg.conv_1d_nwc_wcf": ("nwc", "wcf", "nwf"),
+    "linalg.conv_2d_nchw_fchw": ("nchw", "fchw", "nfhw"),
+    "linalg.conv_2d_ngchw_fgchw": ("ngchw", "fgchw", "ngfhw"),
+    "linalg.conv_2d_ngchw_gfchw": ("ngchw", "gfchw", "ngfhw"),
+    "linalg.conv_2d_nhwc_fhwc": ("nhwc", "fhwc", "nhwf"),
+    "linalg.conv_2d_nhwc_hwcf": ("nhwc", "hwcf", "nhwf"),
+    "linalg.conv_2d_nhwgc_gfhwc": ("nhwgc", "gfhwc", "nhwgf"),
+    "linalg.depthwise_conv_1d_ncw_cw": ("ngw", "gw", "ngw"),
+    "linalg.depthwise_conv_1d_nwc_wc": ("nwg", "wg", "nwg"),
+    "linalg.depthwise_conv_1d_nwc_wcm": ("nwg", "wgf", "nwgf"),
+    "linalg.depthwise_conv_2d_nchw_chw": ("nghw", "ghw", "nghw"),
+    "linalg.depthwise_conv_2d_nhwc_hwc": ("nhwg", "hwg", "nhwg"),
+    "linalg.depthwise_conv_2d_nhwc_hwcm": ("nhwg", "hwgf", "nhwgf"),
+}
+"""The axes of image, filter and result."""
+
+_ORDERS: Mapping[Layout, tuple[str, str, str]] = {
+    "NHWC": ("n h w gc", "h w c gf", "n h w gf"),
+    "NCHW": ("n gc h w", "gf c h w", "n gf h w"),
+}
+"""The same of the registry's op, whose axes are of one letter or of two."""
+
+
+def convolution(scope: Scope, op: form.ParsedOperation) -> list[Value]:
+    """A convolution by the registry's op; or as plain loops."""
+    image, taps, out = (scope.any_tensor(one) for one in op.operands)
+    found = _registry_convolution(scope, op, image, taps, out)
+    return generic(scope, op) if found is None else found
+
+
+def _registry_convolution(
+    scope: Scope, op: form.ParsedOperation, image: AnyTensor, taps: AnyTensor, out: AnyTensor
+) -> list[Value] | None:
+    if image.element != taps.element or not types_fit((image, taps), out):
+        return None
+    if any(not isinstance(plain(one), int) for one in taps.shape):
+        return None
+    letters = _FORMS[op.name]
+    layout: Layout = "NCHW" if letters[0].endswith("w") else "NHWC"
+    orders = _ORDERS[layout]
+    source, axes, padding = _with_padding(scope, image, letters[0])
+    seen = _arranged(scope, source, axes, orders[0])
+    kernel = _arranged(scope, _in_order(scope, op, taps, letters[1], orders[1]), *_same(orders[1]))
+    begun = _arranged(scope, out, letters[2], orders[2])
+    groups = dict(zip(letters[0], image.shape, strict=True)).get("g", 1)
+    if any(not isinstance(one, TENSORS) for one in (seen, kernel, begun)):
+        return None
+    given: dict[str, Any] = {}
+    if not is_zero(out):
+        given = {"operands": [type_of(scope, begun)], "epilogue": lambda sums, init: sums + init}
+    try:
+        made = ops.conv_2d(
+            type_of(scope, seen),
+            type_of(scope, kernel),
+            layout=layout,
+            strides=_numbers(op, "strides"),
+            dilations=_numbers(op, "dilations"),
+            padding=padding,
+            groups=plain(groups),
+            algorithm="im2col",  # Winograd's rounding is more than a program's own sums have
+            result_dtype=out.element.storage[0],
+            **given,
+        )
+    except OpError:
+        return None
+    pairs = zip(made.signature.results[0].shape, map(plain, begun.shape), strict=True)
+    if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        return None  # the image is larger than the result needs
+    operands: dict[str, Value] = {"input": seen, "filter": kernel, "operand0": begun}
+    (value,) = call_op(scope, made, operands, [begun])
+    if not isinstance(value, TENSORS):
+        raise Unsupported("a convolution without a tensor")
+    return [reshaped(scope, value, out.shape)]
+
+
+def _arranged(scope: Scope, value: AnyTensor, letters: str, order: str) -> AnyTensor:
+    """A tensor with the axes of an order: those of two letters joined, one for each that lacks."""
+    extents = dict(zip(letters, value.shape, strict=True))
+    shape: list[Any] = []
+    for axis in order.split():
+        extent: Any = 1
+        for letter in axis:
+            if letter in extents:
+                extent = extents[letter] if extent == 1 else extent * extents[letter]
+        shape.append(scope.simple(extent))
+    return reshaped(scope, value, tuple(shape))
+
+
+def _same(order: str) -> tuple[str, str]:
+    return order.replace(" ", ""), order
+
+
+def _in_order(
+    scope: Scope, op: form.ParsedOperation, taps: AnyTensor, letters: str, order: str
+) -> AnyTensor:
+    """A filter with every axis of an order, moved where it has them in another."""
+    wanted = order.replace(" ", "")
+    places = [letters.index(letter) for letter in wanted if letter in letters]
+    if places != sorted(places):
+        source = taps
+        taps = moved(
+            scope,
+            op.name,
+            [source],
+            tuple(source.shape[place] for place in places),
+            source.element,
+            lambda kernel, at: kernel.copied(
+                source, [at[places.index(axis)] for axis in range(len(places))]
+            ),
+        )
+    extents = dict(zip(sorted(letters, key=wanted.index), taps.shape, strict=True))
+    return reshaped(scope, taps, tuple(extents.get(letter, 1) for letter in wanted))
+
+
+def _with_padding(
+    scope: Scope, image: AnyTensor, letters: str
+) -> tuple[AnyTensor, str, tuple[Sequence[int], Sequence[int]]]:
+    """The image before it was padded, its axes, and its padding; itself where it was not."""
+    _, whole = scope.function.views.get(id(image), (image, image))
+    padded = scope.function.padded.get(id(whole))
+    if padded is not None:
+        _, source, pads = padded
+        axes = letters if len(pads) == len(letters) else letters.replace("g", "")
+        by = dict(zip(axes, pads, strict=False))
+        if len(axes) == len(pads) and all(by[one] == (0, 0) for one in axes if one not in "hw"):
+            return source, axes, (by.get("h", (0, 0)), by["w"])
+    return image, letters, ((0, 0), (0, 0))
+
+
+def _numbers(op: form.ParsedOperation, name: str) -> tuple[int, int]:
+    """An attribute for rows and columns; that of a convolution of one dimension is for columns."""
+    given = op.attributes.get(name)
+    flat = [int(one) for one in given.values.reshape(-1)] if isinstance(given, form.Dense) else [1]
+    rank = len(_FORMS[op.name][0].replace("n", "").replace("g", "").replace("c", ""))
+    return (1, flat[0]) if rank == 1 else (flat[0], flat[-1])
+
+
+CONVOLUTIONS = dict.fromkeys(_FORMS, convolution)

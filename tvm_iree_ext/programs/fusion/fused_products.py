@@ -1,0 +1,268 @@
+"""Contractions and convolutions of a program take in what stands around them.
+
+A transposed or broadcast operand is read in place, by another indexing map: no copy of a weight is
+made at every call.  An elementwise function of the result becomes the epilogue, so that the result
+is written once; so does what sums begin with, where that is broadcast.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs.fusion.nest_reads import (
+    Axes,
+    Regrouping,
+    axes_of,
+    elementwise_loads,
+    nest_of,
+    regrouping,
+    units_moved,
+)
+from tvm_iree_ext.programs.fusion.product_forms import Places, ProductForm, Read, form_of
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest
+
+
+@relax.expr_functor.mutator
+class AroundProducts(relax.PyExprMutator):
+    """Rewrites the contractions and convolutions of a module."""
+
+    def __init__(self, mod: ir.IRModule, known: dict[str, Op]) -> None:
+        super().__init__(mod)
+        self._mod, self._known = mod, known
+        self._uses: Counter[ir.Var] = Counter()
+        self._bound: dict[ir.Var, Any] = {}
+        self._nests: dict[str, LoopNest | None] = {}
+        self._functions = {
+            var.name_hint: function
+            for var, function in mod.functions.items()
+            if isinstance(function, tirx.PrimFunc)
+        }
+
+    def run(self) -> ir.IRModule:
+        """The module; new ops are added to those known."""
+        if not any(form_of(op) for op in self._known.values()):
+            return self._mod
+        for var, function in self._mod.functions.items():
+            if isinstance(function, relax.Function):
+                self._uses = Counter()
+                tvm_ffi.structural_walk(function.body, (ir.Var, self._count))
+                self._bound = _bindings(function)
+                self.builder_.update_func(var, self.visit_expr(function))
+        return self.builder_.get()
+
+    def _count(self, var: ir.Var) -> None:
+        self._uses[var] += 1
+
+    def visit_call_(self, call: ir.Call) -> ir.Expr:
+        """A call of a product, or of a function of its result."""
+        given = call
+        call = super().visit_call_(call)
+        if getattr(call.op, "name", "") != "relax.call_tir" or len(call.args) != 2:
+            return call
+        form = self._form(call)
+        if form is not None:
+            return self._with_operands_in_place(call, form)
+        return self._as_epilogue(given, call)
+
+    def _form(self, call: Any) -> ProductForm | None:
+        """The product that a call is of."""
+        if not isinstance(call, ir.Call) or getattr(call.op, "name", "") != "relax.call_tir":
+            return None
+        function = self._functions.get(call.args[0].name_hint)
+        key = (function.attrs or {}).get(OP_ATTRIBUTE) if function is not None else None
+        return form_of(self._known.get(str(key))) if key is not None else None
+
+    def _nest(self, var: ir.GlobalVar) -> LoopNest | None:
+        name = var.name_hint
+        if name not in self._nests:
+            function = self._functions.get(name)
+            is_op = function is None or OP_ATTRIBUTE in (function.attrs or {})
+            self._nests[name] = None if is_op else nest_of(function)
+        return self._nests[name]
+
+    def _call(self, form: ProductForm, arguments: Sequence[Any], kind: Any) -> ir.Expr:
+        word = form.op.name.rpartition(".")[2]
+        key = f"{word}.{len(self._known)}"
+        self._known[key] = form.op
+        function = form.op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, key)
+        var = self.builder_.add_func(function, word)
+        self._functions[var.name_hint] = function
+        return relax.call_tir(var, list(arguments), kind)
+
+    def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:
+        """A tensor by another shape, as a view."""
+        if tvm_ffi.structural_equal(list(value.ty.shape.values), list(shape)):
+            return value
+        return self.builder_.emit(relax.op.reshape(value, relax.ShapeExpr(list(shape))))
+
+    # Operands that are moved.
+
+    def _with_operands_in_place(self, call: ir.Call, form: ProductForm) -> ir.Expr:
+        arguments = dict(zip(form.names, call.args[1].fields, strict=True))
+        changed = False
+        for given_name in form.movable:
+            name = given_name
+            while (moved := self._source(arguments[name], form.axes(name))) is not None:
+                source, axes = moved
+                made = form.reading(name, axes)
+                if made is None:
+                    break
+                del arguments[name]
+                form, name, places = made
+                arguments[name] = self._shaped(source, _placed(source.ty.shape.values, places))
+                changed = True
+        if not changed:
+            return call
+        return self._call(form, [arguments[name] for name in form.names], call.ty_args[0])
+
+    def _source(self, argument: Any, axes: Axes) -> tuple[Any, Axes] | None:
+        """What an operand is a move of, and the dims by which that is read."""
+        made = self.lookup_binding(argument) if isinstance(argument, ir.Var) else None
+        if not isinstance(made, ir.Call):
+            return None
+        if _is_reshape(made):
+            moved = units_moved(axes, *(list(one.ty.shape.values) for one in (made.args[0], made)))
+            return None if moved is None else self._source(made.args[0], moved)
+        if getattr(made.op, "name", "") != "relax.call_tir":
+            return None
+        nest = self._nest(made.args[0])
+        if nest is None or len(made.args) != 2 or len(made.args[1].fields) != 1:
+            return None
+        value = nest.stores[0].value
+        if not isinstance(value, ir.TensorLoad):
+            return None
+        found = axes_of(value, nest, axes)
+        return None if found is None else (made.args[1].fields[0], found)
+
+    # Functions of the result.
+
+    def _as_epilogue(self, given: ir.Call, call: ir.Call) -> ir.Expr:
+        nest = self._nest(call.args[0])
+        if nest is None:
+            return call
+        arguments = list(call.args[1].fields)
+        function = self._functions[call.args[0].name_hint]
+        end = call.ty_args[0]
+        for place, argument in enumerate(given.args[1].fields):
+            product = self._product(argument, arguments[place])
+            if product is None:
+                continue
+            form, made = product
+            result = made.ty_args[0]
+            groups = regrouping(list(result.shape.values), list(end.shape.values))
+            fused = groups and _with_epilogue(form, nest, function.params[place], groups)
+            if not fused:
+                continue
+            form, others = fused
+            rest = dict(zip(function.params, arguments, strict=False))
+            values = [
+                self._shaped(rest[source], _placed(result.shape.values, axes))
+                for source, axes in others
+            ]
+            value = self._call(form, [*made.args[1].fields, *values], result)
+            if tvm_ffi.structural_equal(result.shape, end.shape):
+                return value
+            return relax.op.reshape(self.builder_.emit(value), end.shape)
+        return call
+
+    def _product(self, given: Any, argument: Any) -> tuple[ProductForm, ir.Call] | None:
+        """The product that an argument is the result of, perhaps reshaped, and used for it alone.
+
+        ``given`` is the same argument before anything was rewritten, whose uses are known.
+        """
+        while isinstance(given, ir.Var) and self._uses[given] == 2:  # where it is bound, and here
+            bound = self._bound.get(given)
+            if bound is None or not _is_reshape(bound):
+                break
+            given = bound.args[0]
+        else:
+            return None
+        made = self.lookup_binding(argument)
+        while _is_reshape(made):
+            made = self.lookup_binding(made.args[0]) if isinstance(made.args[0], ir.Var) else None
+        form = self._form(made)
+        return None if form is None else (form, made)
+
+
+def _bindings(function: relax.Function) -> dict[ir.Var, Any]:
+    return {
+        one.var: one.value
+        for block in function.body.blocks
+        for one in block.bindings
+        if isinstance(one, relax.VarBinding)
+    }
+
+
+def _is_reshape(value: Any) -> bool:
+    return isinstance(value, ir.Call) and getattr(value.op, "name", "") == "relax.reshape"
+
+
+def _placed(extents: Sequence[Any], places: Places) -> list[Any]:
+    """The shape of an operand whose axes are those of ``places``."""
+    unit = tirx.const(1, "int64")
+    return [unit if place is None else extents[place] for place in places]
+
+
+def _with_epilogue(
+    form: ProductForm, nest: LoopNest, sums: ir.Var, groups: Regrouping
+) -> tuple[ProductForm, list[tuple[ir.Var, Places]]] | None:
+    """The product followed by a nest, or None.
+
+    With what the nest reads beside the sums, and for each axis of that, as the product takes it,
+    the axis of the result.
+    """
+    store = nest.stores[0]
+    kind = str(store.buffer.ty.dtype)
+    # Types in between would round, or wrap, in between.
+    if not kind == form.result_dtype == form.sums_dtype:
+        return None
+    loads = elementwise_loads(store.value)
+    if loads is None:
+        return None
+    others: list[ir.TensorLoad] = []
+    reads: list[Places] = []
+    for load in loads:
+        if load.source.same_as(sums):
+            # At the same places, and at all of them: the beginning of a result is no result.
+            whole = tvm_ffi.structural_equal(load.source.ty.shape, store.buffer.ty.shape)
+            if not (whole and tvm_ffi.structural_equal(load.indices, store.indices)):
+                return None
+            continue
+        if any(tvm_ffi.structural_equal(load, other) for other in others):
+            continue
+        axes = axes_of(load, nest, tuple((axis,) for axis in range(len(store.indices))))
+        before = None if axes is None else groups.read_before(axes)
+        if before is None or str(load.source.ty.dtype) != form.sums_dtype:
+            return None
+        others.append(load)
+        reads.append(before)
+
+    def epilogue(inner: ir.Expr, *values: ir.Expr) -> ir.Expr:
+        def replace(load: ir.TensorLoad) -> ir.Expr:
+            if load.source.same_as(sums):
+                return inner
+            place = next(i for i, o in enumerate(others) if tvm_ffi.structural_equal(load, o))
+            return values[place]
+
+        return tvm_ffi.structural_map(store.value, (ir.TensorLoad, replace))
+
+    made = form.followed(
+        [
+            Read(tuple(() if axis is None else form.result_axes[axis] for axis in read), kind)
+            for read in reads
+        ],
+        epilogue,
+    )
+    if made is None:
+        return None
+    form, places = made
+    shaped = [
+        tuple(None if place is None else read[place] for place in taken)
+        for read, taken in zip(reads, places, strict=True)
+    ]
+    return form, [(load.source, axes) for load, axes in zip(others, shaped, strict=True)]
