@@ -64,9 +64,11 @@ def number(
     power_of_two: bool = False,
     forms: tuple[str, ...] = (),
 ) -> Any:
-    """A field for a number of ``least`` to ``most``; 0 where a config has no such role."""
+    """A field for a number of ``least`` to ``most``; 0 for none where that is least."""
 
     def read(check: ConfigCheck, what: str, value: Any) -> int:
+        if value is None and least == 0:
+            return 0
         if power_of_two:
             return check.power_of_two(what, value, least, most)
         return check.count(what, value, most, least)
@@ -126,6 +128,16 @@ class RuleConfig:
             if value != 0 or "." not in place.key:
                 config = config.with_value(place.key, value)
         return config
+
+    def expect(self, check: ConfigCheck, name: str, holds: bool, expected: str) -> None:
+        """``holds``, or the error about a field."""
+        check.expect(holds, _text(self._places()[name].key), getattr(self, name), expected)
+
+    def multiple(self, check: ConfigCheck, name: str, size: int, why: str) -> int:
+        """How many times ``size`` a field is; an error where it is no multiple."""
+        value: int = getattr(self, name)
+        self.expect(check, name, value % size == 0, f"a multiple of {size} ({why})")
+        return value // size
 
     @classmethod
     def choice(cls, name: str, values: tuple[Value, ...], times: tuple[str, ...] = ()) -> Choice:

@@ -1,6 +1,7 @@
 """``custom_op`` on the CPU: tiles of parallel dims as tasks, products of tiles in registers."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tvm import ir, tirx
@@ -12,6 +13,7 @@ from tvm_iree_ext.ops.families.custom_op.custom_op_canonical import tiled
 from tvm_iree_ext.ops.families.custom_op.custom_op_tiles import Tile, TileBuilder, in_memory
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
@@ -23,11 +25,22 @@ _REDUCTION_TILE = 256
 _ROWS, _VECTORS = 6, 2  # accumulators of a product
 
 
+@dataclass(frozen=True)
+class CustomOpConfig(RuleConfig):
+    """Accumulators of a product, rows times vectors; tiles go by the names of the op's dims."""
+
+    rows: int = number("register_tile.rows")
+    vectors: int = number("register_tile.vectors")
+    lanes: int = number("vector_lanes", power_of_two=True)
+    parallel: bool = flag("parallel")
+
+
 class CpuCustomOp(CpuRule):
     """A loop nest over tiles on an LLVM CPU target."""
 
     name = "cpu.custom_op"
     lowers = CustomOp
+    typed = CustomOpConfig
 
     def heuristic(self, op: CustomOp, target: Target) -> LoweringConfig:
         """Tiles of every dim that may be split, smaller than its extent."""
@@ -37,13 +50,12 @@ class CpuCustomOp(CpuRule):
             kind, extent = op.iterator_types[dim], op.extents[f"d{dim}"]
             if isinstance(extent, str) or extent > usual[kind]:
                 sizes[kind][f"d{dim}"] = usual[kind]
-        large = self.is_large(op)
-        return LoweringConfig(
+        lanes, large = cpu_features(target).lanes(32), self.is_large(op)
+        typed = CustomOpConfig(rows=_ROWS, vectors=_VECTORS, lanes=lanes, parallel=large)
+        return replace(
+            typed.lowering(),
             workgroup_tile=sizes[IteratorType.PARALLEL],
             reduction_tile=sizes[IteratorType.REDUCTION],
-            register_tile={"rows": _ROWS, "vectors": _VECTORS},
-            vector_lanes=cpu_features(target).lanes(32),
-            parallel=large,
         )
 
     def lower(self, op: CustomOp, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -52,14 +64,15 @@ class CpuCustomOp(CpuRule):
         Raises:
             ScheduleError: for a tile of a dim that must not be split, or is not there.
         """
-        sizes = tile_sizes(op, self.check(config))
+        check = self.check(config)
+        sizes, typed = tile_sizes(op, check), CustomOpConfig.parse(check, *self.algorithms)
 
         def tasks(count: Expr) -> Any:
-            several = config.parallel and known(count) != 1
+            several = typed.parallel and known(count) != 1
             return (I.parallel if several else I.serial)(i64(0), count)
 
         def builder(starts: Sequence[Expr], most: Mapping[Expr, int]) -> TileBuilder:
-            return _RegisterTiles(starts, most, config)
+            return _RegisterTiles(starts, most, typed)
 
         return ir.IRModule({op.entry: tiled(op, sizes, tasks, builder)})
 
@@ -68,11 +81,11 @@ class _RegisterTiles(TileBuilder):
     """Products with accumulators in registers; all else by loops that LLVM makes vectors of."""
 
     def __init__(
-        self, starts: Sequence[Expr], most: Mapping[Expr, int], config: LoweringConfig
+        self, starts: Sequence[Expr], most: Mapping[Expr, int], config: CustomOpConfig
     ) -> None:
         super().__init__(starts, most)
-        self.lanes = config.vector_lanes
-        self.rows, self.vectors = config.register_tile["rows"], config.register_tile["vectors"]
+        self.lanes = config.lanes
+        self.rows, self.vectors = config.rows, config.vectors
 
     def matmul(self, a: Tile, b: Tile, dtype: str) -> Tile:
         """Whole register tiles, then the columns and the rows that are left, element by element."""

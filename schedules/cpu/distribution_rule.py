@@ -5,10 +5,8 @@ so are a lane's own elements: the whole and its parts are walked by constant ste
 fewer subgroups than tiles, tables say which tiles a subgroup holds.  ``to_layout`` is a copy.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from tvm import ir
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
@@ -21,12 +19,14 @@ from tvm_iree_ext.ops.families.distribution.distribution import Distribution
 from tvm_iree_ext.ops.families.distribution.to_layout import ToLayout
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, StridedLoops, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.strided_moves import (
+    StridedConfig,
     StridedMemory,
-    check_strided,
     move,
+    parse_strided,
     strided_config,
 )
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks
@@ -41,19 +41,26 @@ class CpuDistribution(CpuRule):
     name = "cpu.distribution"
     lowers = Distribution
 
-    def heuristic(self, op: Distribution, target: Target) -> LoweringConfig:
+    def usual(self, op: Distribution, target: Target) -> StridedConfig:
         """Rows of a lane's elements, or squares where lanes lie side by side in the whole."""
         parallel, cores = self.is_large(op), cpu_features(target).cores
         return strided_config(distribution_walk(op), item_bytes(op.dtype), cores, parallel)
 
-    def lower(self, op: Distribution, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: Distribution, target: Target, config: LoweringConfig) -> StridedConfig:
+        """The rule's numbers in a config."""
+        return parse_strided(distribution_walk(op), self.check(config))
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        check_strided(distribution_walk(op), self.check(config))
-        return _module(op.entry, lambda: _emit_distribution(op, config))
+    def emit(self, op: Distribution, config: StridedConfig) -> None:
+        """Emit the function of ``op``."""
+        _emit_distribution(op, config)
+
+
+@dataclass(frozen=True)
+class CopyConfig(RuleConfig):
+    """Tasks that share a copy."""
+
+    splits: int = number("splits")
+    parallel: bool = flag("parallel")
 
 
 class CpuToLayout(CpuRule):
@@ -61,29 +68,18 @@ class CpuToLayout(CpuRule):
 
     name = "cpu.to_layout"
     lowers = ToLayout
+    typed = CopyConfig
+    algorithms = ("copy",)
 
-    def heuristic(self, op: ToLayout, target: Target) -> LoweringConfig:
+    def usual(self, op: ToLayout, target: Target) -> CopyConfig:
         """A task per core."""
         parallel = self.is_large(op)
         cores = cpu_features(target).cores if parallel else 1
-        return LoweringConfig(algorithm="copy", splits=cores, parallel=parallel)
+        return CopyConfig("copy", splits=cores, parallel=parallel)
 
-    def lower(self, op: ToLayout, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        check = self.check(config)
-        check.algorithm("copy")
-        check.splits()
-        return _module(op.entry, lambda: _emit_copy(op, config))
-
-
-def _module(entry: str, emit_kernel: Callable[[], None]) -> ir.IRModule:
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        emit_kernel()
-    return ir.IRModule({entry: builder.get()})
+    def emit(self, op: ToLayout, config: CopyConfig) -> None:
+        """Emit the function of ``op``."""
+        _emit_copy(op, config)
 
 
 def distribution_walk(op: Distribution) -> Walk:
@@ -154,7 +150,7 @@ def distribution_walk(op: Distribution) -> Walk:
     return Walk(merged, {}, symbols, [StridedBound(f"x{dim}", extents[dim]) for dim in bounded])
 
 
-def _emit_distribution(op: Distribution, config: LoweringConfig) -> None:
+def _emit_distribution(op: Distribution, config: StridedConfig) -> None:
     parameters = Parameters.declare(op)
     source, result = (emit.flat_words(parameters.buffers[name]) for name in ("input", "result"))
     near, far = (result, source) if op.distributes else (source, result)
@@ -174,7 +170,7 @@ def _emit_distribution(op: Distribution, config: LoweringConfig) -> None:
     move(distribution_walk(op), memory, config)
 
 
-def _emit_copy(op: ToLayout, config: LoweringConfig) -> None:
+def _emit_copy(op: ToLayout, config: CopyConfig) -> None:
     parameters = Parameters.declare(op)
     source, result = (emit.flat_words(parameters.buffers[name]) for name in ("input", "result"))
     extents = [parameters.extent(extent) for extent in op.type.shape]

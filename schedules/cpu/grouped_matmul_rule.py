@@ -7,7 +7,7 @@ for tiles of rows of a group, blocks of n (a task):
 
 from dataclasses import dataclass, replace
 
-from tvm import ir
+from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
@@ -17,14 +17,17 @@ from tvm_iree_ext.ops.families.grouped_matmul.grouped_matmul import G, GroupedMa
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
-from tvm_iree_ext.schedules.cpu.contraction.contraction_heuristic import panels_config
+from tvm_iree_ext.schedules.cpu.contraction.contraction_config import PANELS, ContractionConfig
+from tvm_iree_ext.schedules.cpu.contraction.contraction_heuristic import (
+    neighbour_products,
+    panels_config,
+)
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import PanelLoops
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
     ContractionOperands,
     ContractionPlan,
 )
-from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import check_panels, panel_loops
-from tvm_iree_ext.schedules.cpu.contraction.contraction_space import PANELS
+from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import panel_loops, parse_panels
 from tvm_iree_ext.schedules.emit import held_index, i64, serial
 from tvm_iree_ext.schedules.shared.grouped_rows import GroupedRows
 from tvm_iree_ext.targets.cpu import cpu_features
@@ -66,7 +69,7 @@ class CpuGroupedMatmul(CpuRule):
     name = "cpu.grouped_matmul"
     lowers = GroupedMatmul
 
-    def heuristic(self, op: GroupedMatmul, target: Target) -> LoweringConfig:
+    def usual(self, op: GroupedMatmul, target: Target) -> ContractionConfig:
         """The contraction's for an unknown number of rows; little is packed for few of them."""
         plan = GroupedPlan(op.full)
         features = cpu_features(target)
@@ -76,30 +79,28 @@ class CpuGroupedMatmul(CpuRule):
         if rows is None or groups is None:
             return config
         each = -(-rows // groups)
-        height = min(config.workgroup_tile["m"], -(-each // 2) * 2)
-        height = -(-height // config.register_tile["rows"]) * config.register_tile["rows"]
-        config = replace(config, workgroup_tile={**config.workgroup_tile, "m": height})
-        whole = plan.lies_along("rhs", [N]) and (plan.extent(N) or 1) % config.vector_lanes == 0
-        if each <= _FEW_ROWS and whole and config.algorithm == PANELS:
-            width = config.vector_lanes * config.register_tile["vectors"]
-            if config.workgroup_tile["n"] % width == 0:
-                return replace(config, promote=("lhs",))
+        height = min(config.block_m, -(-each // 2) * 2)
+        config = replace(config, block_m=-(-height // config.rows) * config.rows)
+        whole = plan.lies_along("rhs", [N]) and (plan.extent(N) or 1) % config.lanes == 0
+        few = each <= _FEW_ROWS and whole and config.algorithm == PANELS
+        if few and config.block_n % config.tile.width == 0:
+            return replace(config, promote=("lhs",))
         return config
 
-    def lower(self, op: GroupedMatmul, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: GroupedMatmul, target: Target, config: LoweringConfig) -> ContractionConfig:
+        """The rule's numbers in a config."""
+        return parse_panels(GroupedPlan(op.full), self.check(config), cpu_features(target))
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
+    def kernel(self, op: GroupedMatmul, target: Target, config: ContractionConfig) -> tirx.PrimFunc:
+        """The function of ``op``."""
         plan = GroupedPlan(op.full)
-        factors = check_panels(plan, self.check(config), cpu_features(target))
+        factors = neighbour_products(plan, cpu_features(target)).get(config.algorithm)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = ContractionOperands(plan, op, without=(G,))
             loops = panel_loops(plan, operands, config, factors)
             with loops.declared():
                 _tasks(op, operands, loops)
-        return ir.IRModule({op.entry: builder.get()})
+        return builder.get()
 
 
 def _tasks(op: GroupedMatmul, operands: ContractionOperands, loops: PanelLoops) -> None:

@@ -13,11 +13,11 @@ Where the last K dim begins and ends with a segment, no segment is cut.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
+from tvm import tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
@@ -26,7 +26,7 @@ from tvm_iree_ext.base.signature import Extent, Shape
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.im2col import Im2col
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, stream_run, streams
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
@@ -39,39 +39,41 @@ _UNROLLED_SEGMENTS = 16
 _STREAMED_BYTES = 1 << 18
 
 
+@dataclass(frozen=True)
+class Im2colConfig(RuleConfig):
+    """The vectors of a segment, and whether they are stored past the caches."""
+
+    lanes: int = number("vector_lanes", power_of_two=True)
+    parallel: bool = flag("parallel")
+    streaming: bool = flag("streaming")
+
+
 class CpuIm2col(CpuRule):
     """Im2col on an LLVM CPU target: rows of segments that are contiguous in the input."""
 
     name = "cpu.im2col"
     lowers = Im2col
+    typed = Im2colConfig
+    algorithms = ("segments",)
 
-    def heuristic(self, op: Im2col, target: Target) -> LoweringConfig:
+    def usual(self, op: Im2col, target: Target) -> Im2colConfig:
         """Vectors as wide as the target's."""
-        return LoweringConfig(
-            algorithm="segments",
-            vector_lanes=cpu_features(target).lanes(item_bytes(op.input.dtype) * 8),
+        return Im2colConfig(
+            "segments",
+            lanes=cpu_features(target).lanes(item_bytes(op.input.dtype) * 8),
             parallel=self.is_large(op),
             streaming=streams(op, target, _longest_run(op)),
         )
 
-    def lower(self, op: Im2col, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        check = self.check(config)
-        check.algorithm("segments")
-        check.lanes()
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _Loops(op, config).emit()
-        return ir.IRModule({op.entry: builder.get()})
+    def emit(self, op: Im2col, config: Im2colConfig) -> None:
+        """Emit the function of ``op``."""
+        _Loops(op, config).emit()
 
 
 class _Loops:
     """The function under construction."""
 
-    def __init__(self, op: Im2col, config: LoweringConfig) -> None:
+    def __init__(self, op: Im2col, config: Im2colConfig) -> None:
         self.op, self.config = op, config
         self.parameters = Parameters.declare(op)
         self.source = emit.flat_words(self.parameters.buffers["input"])
@@ -220,7 +222,7 @@ class _Loops:
                 value = self.source[emit.run(source + i64(place), lanes)]
                 I.buffer_store(self.result, value, [emit.run(where + i64(place), lanes)])
 
-            emit.in_vectors(count, self.config.vector_lanes, piece)
+            emit.in_vectors(count, self.config.lanes, piece)
 
         if self.is_inside:
             copy()

@@ -14,8 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tvm_ffi
-from tvm import ir, sym, tirx
-from tvm.script.ir_builder import IRBuilder
+from tvm import sym, tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
@@ -24,7 +23,7 @@ from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.mapped.mapped import Mapped
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
@@ -35,38 +34,40 @@ from tvm_iree_ext.tir.tir_expressions import bits
 _TILE = 32  # rows and columns of a tile: so many cache lines of either tensor
 
 
+@dataclass(frozen=True)
+class MappedConfig(RuleConfig):
+    """A tile of a transpose; tasks share the rows, or the columns of all."""
+
+    rows: int = number("workgroup_tile.rows")
+    columns: int = number("workgroup_tile.columns")
+    splits: int = number("splits")
+    parallel: bool = flag("parallel")
+
+
 class CpuMapped(CpuRule):
     """map_load and map_store on an LLVM CPU target."""
 
     name = "cpu.mapped"
     lowers = Mapped
+    typed = MappedConfig
+    algorithms = ("rows", "columns")
 
-    def heuristic(self, op: Mapped, target: Target) -> LoweringConfig:
+    def usual(self, op: Mapped, target: Target) -> MappedConfig:
         """Tasks share the rows, or where these are few, the columns."""
         parallel = self.is_large(op)
         cores = cpu_features(target).cores if parallel else 1
         rows = static_count(op.domain.shape[:-1])
-        return LoweringConfig(
-            algorithm="columns" if rows is not None and rows < 4 * cores else "rows",
-            workgroup_tile={"rows": _TILE, "columns": _TILE},
+        return MappedConfig(
+            "columns" if rows is not None and rows < 4 * cores else "rows",
+            rows=_TILE,
+            columns=_TILE,
             splits=cores,
             parallel=parallel,
         )
 
-    def lower(self, op: Mapped, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        check = self.check(config)
-        check.algorithm("rows", "columns")
-        check.tile("workgroup_tile", "rows")
-        check.tile("workgroup_tile", "columns")
-        check.splits()
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _Kernel(op, config).emit()
-        return ir.IRModule({op.entry: builder.get()})
+    def emit(self, op: Mapped, config: MappedConfig) -> None:
+        """Emit the function of ``op``."""
+        _Kernel(op, config).emit()
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class _Affine:
 class _Kernel:
     """The kernel under construction."""
 
-    def __init__(self, op: Mapped, config: LoweringConfig) -> None:
+    def __init__(self, op: Mapped, config: MappedConfig) -> None:
         self.op, self.config = op, config
         self.parameters = Parameters.declare(op)
         self.domain = [self.extent(extent) for extent in op.domain.shape]
@@ -108,7 +109,7 @@ class _Kernel:
         along = self.transposed_dim()
         *outer, length = self.domain
         if along is not None:
-            rows = self.config.workgroup_tile["rows"]
+            rows = self.config.rows
             outer[along] = emit.ceil_div(outer[along], rows)
         with self.tasks.each() as task:
             first, stop = i64(0), i64(emit.product(outer))
@@ -127,7 +128,7 @@ class _Kernel:
 
     def tile(self, at: list[Expr], along: int, low: Expr, high: Expr) -> None:
         """Some rows along a dim, in parts of some columns."""
-        rows, columns = (self.config.workgroup_tile[name] for name in ("rows", "columns"))
+        rows, columns = self.config.rows, self.config.columns
         first = I.Bind(at[along] * i64(rows))
         count = emit.smaller(self.domain[along] - first, rows)
         with serial(emit.ceil_div(high - low, columns)) as part:
@@ -156,7 +157,7 @@ class _Kernel:
 
         It can be where its rows are neighbours in the other tensor's memory, and all are moved.
         """
-        tile = [self.config.workgroup_tile[name] for name in ("rows", "columns")]
+        tile = [self.config.rows, self.config.columns]
         if any(size % self.lanes for size in tile):
             return None
         _, mask = self.op.region(corner, self.parameters.symbols)
@@ -184,7 +185,7 @@ class _Kernel:
     def transpose(self, corner: list[Expr], along: int) -> None:
         """A whole tile, by squares that are transposed in registers."""
         lanes = self.lanes
-        rows, columns = (self.config.workgroup_tile[name] for name in ("rows", "columns"))
+        rows, columns = self.config.rows, self.config.columns
         by_column = self.along(corner, len(corner) - 1)
         assert by_column is not None
         step = i64(self.flat_step(by_column))

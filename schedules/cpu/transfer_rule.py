@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 
-from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
+from tvm import tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
@@ -31,23 +30,22 @@ class CpuTransfer(CpuRule):
     name = "cpu.transfer"
     lowers = Transfer
 
-    def heuristic(self, op: Transfer, target: Target) -> LoweringConfig:
+    def usual(self, op: Transfer, target: Target) -> strided_moves.StridedConfig:
         """Rows, or squares where the vector crosses the base's memory; on all cores if large."""
         dynamic = bool(op.signature.symbols) and not op.gathers  # the copy of a scatter's base
         parallel = dynamic or outweighs_launch(self.name, op.bytes())
         cores = cpu_features(target).cores
         return strided_moves.strided_config(_static_walk(op), item_bytes(op.dtype), cores, parallel)
 
-    def lower(self, op: Transfer, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(
+        self, op: Transfer, target: Target, config: LoweringConfig
+    ) -> strided_moves.StridedConfig:
+        """The rule's numbers in a config."""
+        return strided_moves.parse_strided(_static_walk(op), self.check(config))
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        strided_moves.check_strided(_static_walk(op), self.check(config))
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _emit(op, config)
-        return ir.IRModule({op.entry: builder.get()})
+    def emit(self, op: Transfer, config: strided_moves.StridedConfig) -> None:
+        """Emit the function of ``op``."""
+        _emit(op, config)
 
 
 def _static_walk(op: Transfer) -> Walk:
@@ -119,7 +117,7 @@ def _restricted(op: Transfer, one: SymbolMap) -> list[list[Index]]:
     return steps
 
 
-def _emit(op: Transfer, config: LoweringConfig) -> None:
+def _emit(op: Transfer, config: strided_moves.StridedConfig) -> None:
     parameters = Parameters.declare(op)
     buffers = parameters.buffers
     values: dict[str, Expr] = {**parameters.symbols, **parameters.scalars}

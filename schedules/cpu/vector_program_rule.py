@@ -1,9 +1,10 @@
 """Programs of the vector form on the CPU: as they are written, since passes have scheduled them."""
 
-from tvm import ir
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.vector import VectorProgram
 
@@ -14,15 +15,15 @@ class CpuVectorProgram(CpuRule):
     name = "cpu.vector_program"
     lowers = VectorProgram
 
-    def heuristic(self, op: VectorProgram, target: Target) -> LoweringConfig:
+    def usual(self, op: VectorProgram, target: Target) -> RuleConfig:
         """Nothing to choose."""
-        return LoweringConfig()
+        return RuleConfig()
 
-    def lower(self, op: VectorProgram, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config with anything in it.
-        """
+    def parse(self, op: VectorProgram, target: Target, config: LoweringConfig) -> RuleConfig:
+        """Nothing, and no config with anything in it."""
         self.check(config).expect(config == LoweringConfig(), "config", config, "none")
-        return ir.IRModule({op.entry: op.prim_func()})
+        return RuleConfig()
+
+    def kernel(self, op: VectorProgram, target: Target, config: RuleConfig) -> tirx.PrimFunc:
+        """The program's own function."""
+        return op.prim_func()

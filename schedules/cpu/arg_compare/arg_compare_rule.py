@@ -1,6 +1,6 @@
 """The CPU rule for arg_compare: which form, with which tiles."""
 
-from tvm import ir
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
@@ -37,7 +37,7 @@ class CpuArgCompare(CpuRule):
     name = "cpu.arg_compare"
     lowers = ArgCompare
 
-    def heuristic(self, op: ArgCompare, target: Target) -> LoweringConfig:
+    def usual(self, op: ArgCompare, target: Target) -> ArgCompareConfig:
         """In vectors wherever the order of the op allows, on all cores where it pays."""
         features = cpu_features(target)
         outer, length, inner = static_lines(op.type.shape, op.dimension)
@@ -56,13 +56,13 @@ class CpuArgCompare(CpuRule):
                 rows=8 if features.fetches_second else 4,
                 lanes=lanes,
                 parallel=parallel,
-            ).lowering()
+            )
         few = outer is not None and outer < 4
         short = length is not None and length < 4 * lanes
         if op.comparison is None or (short and not few):
             # With few lines most lanes would be idle: a step of one is as fast as one of four.
             algorithm = "rows" if few else "lanes"
-            return ArgCompareConfig(algorithm, lanes=lanes, parallel=parallel).lowering()
+            return ArgCompareConfig(algorithm, lanes=lanes, parallel=parallel)
         splits = 1
         if outer is not None and outer < 2 * features.cores:
             long = length is None or length * item_bytes(op.type.dtype) >= 2 * _PART_BYTES
@@ -74,14 +74,10 @@ class CpuArgCompare(CpuRule):
             splits=splits,
             parallel=parallel,
             fetch_ahead=not features.fetches_second,
-        ).lowering()
+        )
 
-    def lower(self, op: ArgCompare, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
+    def parse(self, op: ArgCompare, target: Target, config: LoweringConfig) -> ArgCompareConfig:
+        """The rule's numbers in a config; the order of the op decides which forms there are."""
         forms = ["columns"]
         if static_lines(op.type.shape, op.dimension)[2] == 1:
             forms += ["lanes", "rows", "tree"][: 2 if op.comparison is None else 3]
@@ -89,4 +85,8 @@ class CpuArgCompare(CpuRule):
         typed = ArgCompareConfig.parse(check, *forms)
         alone = typed.algorithm == "tree" or not typed.fetch_ahead
         check.need(alone, "two stages are for 'tree'")
-        return ir.IRModule({op.entry: _FORMS[typed.algorithm](op, typed)})
+        return typed
+
+    def kernel(self, op: ArgCompare, target: Target, config: ArgCompareConfig) -> tirx.PrimFunc:
+        """The function of ``op`` in the config's form."""
+        return _FORMS[config.algorithm](op, config)

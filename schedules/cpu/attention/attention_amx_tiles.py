@@ -20,7 +20,6 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.attention.attention_bf16_pairs import (
     WORD,
     Pairs,
@@ -28,6 +27,7 @@ from tvm_iree_ext.schedules.cpu.attention.attention_bf16_pairs import (
     whole,
     words,
 )
+from tvm_iree_ext.schedules.cpu.attention.attention_config import AttentionConfig
 from tvm_iree_ext.schedules.cpu.products import amx
 from tvm_iree_ext.schedules.cpu.products.amx import TILE, TilePlace, TileProduct
 from tvm_iree_ext.schedules.cpu.products.dot_products import PAIRS
@@ -44,8 +44,8 @@ def tile_product(op: Attention, features: CpuFeatures) -> TileProduct | None:
     return amx.tile_product(features, "bfloat16") if has_neighbours(op) else None
 
 
-def tiles_kernel(op: Attention, config: LoweringConfig, product: TileProduct) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form; ``register_tile`` of ``config`` counts tiles."""
+def tiles_kernel(op: Attention, config: AttentionConfig, product: TileProduct) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Tiles(AttentionOperands.declare(op, coarse=True), config, product).emit()
     return builder.get()
@@ -55,7 +55,7 @@ class _Tiles(Pairs):
     """The kernel under construction."""
 
     def __init__(
-        self, operands: AttentionOperands, config: LoweringConfig, product: TileProduct
+        self, operands: AttentionOperands, config: AttentionConfig, product: TileProduct
     ) -> None:
         super().__init__(operands, config, PAIRS)
         self.product = product
@@ -150,7 +150,7 @@ class _Tiles(Pairs):
         return (i64(block) * (self.query_lines // TILE) + step) * TILE
 
     def multiply_query_key(self, first_key: Expr, keys: Index, group: Expr) -> None:
-        rows, lines = self.config.register_tile["k2"], self.query_lines
+        rows, lines = self.config.keys_at_once, self.query_lines
         with serial(emit.ceil_div(keys, TILE * rows)) as block:
             self.product.multiply(
                 rows=rows,
@@ -198,7 +198,7 @@ class _Tiles(Pairs):
                 carried=True,
             )
 
-        blocks, rows = self.output_lines // TILE, self.config.register_tile["n"]
+        blocks, rows = self.output_lines // TILE, self.config.columns_at_once
         with serial(blocks // rows) as block:
             tiles(block * rows, rows)
         if blocks % rows:

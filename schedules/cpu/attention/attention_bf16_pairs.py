@@ -21,7 +21,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention.attention_config import AttentionConfig
 from tvm_iree_ext.schedules.cpu.attention.attention_lanes import LanesForm
 from tvm_iree_ext.schedules.cpu.products.dot_products import PAIRS, DotProduct, dot_product_of
 from tvm_iree_ext.schedules.emit import (
@@ -59,8 +59,8 @@ def copied_operands(op: Attention) -> set[str]:
     return {"key", "value"} if op.count("k1") % 2 else {"value"}
 
 
-def pairs_kernel(op: Attention, config: LoweringConfig, dot: DotProduct) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form; ``config`` is that of the lanes form."""
+def pairs_kernel(op: Attention, config: AttentionConfig, dot: DotProduct) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         Pairs(AttentionOperands.declare(op, coarse=True), config, dot).emit()
     return builder.get()
@@ -70,7 +70,7 @@ class Pairs(LanesForm):
     """The kernel under construction; who reads words may multiply them by other means."""
 
     def __init__(
-        self, operands: AttentionOperands, config: LoweringConfig, dot: DotProduct
+        self, operands: AttentionOperands, config: AttentionConfig, dot: DotProduct
     ) -> None:
         super().__init__(operands, config)
         self.dot = dot

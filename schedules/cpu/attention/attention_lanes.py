@@ -27,7 +27,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention.attention_config import AttentionConfig
 from tvm_iree_ext.schedules.cpu.attention.attention_mask import load_mask
 from tvm_iree_ext.schedules.cpu.attention.attention_prefetch import Ahead
 from tvm_iree_ext.schedules.cpu.products.register_product import MultiplyAdd, multiply_tile
@@ -35,13 +35,8 @@ from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, known
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 
 
-def lanes_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form.
-
-    ``config`` has ``workgroup_tile["m"]`` (a multiple of the vector and of the register tile),
-    ``reduction_tile["k2"]`` (a multiple of ``register_tile["k2"]``), and ``register_tile`` with
-    ``k2`` and ``n`` accumulator rows and ``m`` accumulator vectors.
-    """
+def lanes_kernel(op: Attention, config: AttentionConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form: whole register tiles of rows and keys."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         LanesForm(AttentionOperands.declare(op), config).emit()
     return builder.get()
@@ -54,17 +49,17 @@ _CHAINS = 4
 class LanesForm:
     """The kernel under construction; how products read their factors is what others may change."""
 
-    def __init__(self, operands: AttentionOperands, config: LoweringConfig) -> None:
+    def __init__(self, operands: AttentionOperands, config: AttentionConfig) -> None:
         op, space = operands.op, operands.space
         self.operands = operands
         self.op, self.space, self.views = op, space, operands.views
         self.config = config
         self.add: MultiplyAdd | None = None  # where products are not of numbers
         self.dtype = op.compute_dtype
-        self.lanes = config.vector_lanes
-        self.tile_m = config.workgroup_tile["m"]
-        self.tile_k2 = config.reduction_tile["k2"]
-        self.vectors = config.register_tile["m"]
+        self.lanes = config.lanes
+        self.tile_m = config.rows
+        self.tile_k2 = config.keys
+        self.vectors = config.vectors
         self.width = self.vectors * self.lanes
         # With a band, the rows of a task must have consecutive positions: one m dim only.
         split = len(op.dims["m"]) - 1 if op.band is not None else 0
@@ -255,7 +250,7 @@ class LanesForm:
 
     def multiply_query_key(self, first_key: Expr, keys: Index, group: Expr) -> None:
         """scores[k2, rows] = key[k2, k1] * query[k1, rows], scaled; rows from a vector on."""
-        rows = self.config.register_tile["k2"]
+        rows = self.config.keys_at_once
         last = i64(self.keys) - 1
         # Few lines are fetched at a time: all at once would keep the product waiting.
         depth = known(self.depth(self.k1)) or 1
@@ -406,7 +401,7 @@ class LanesForm:
 
     def multiply_weights_value(self, first_key: Expr, keys: Index, group: Expr) -> None:
         """output[n, m] = rescale[m] * output[n, m] + value[k2, n] * weights[k2, rows]."""
-        rows = self.config.register_tile["n"]
+        rows = self.config.columns_at_once
 
         def tile(first: Index, count: int) -> None:
             def finish(i: int, j: int, value: Expr) -> None:

@@ -18,7 +18,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.attention.attention_config import AttentionConfig
 from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
@@ -26,12 +26,8 @@ from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 _BYTES_AHEAD = 16 * 1024  # what is fetched by then comes from memory in time
 
 
-def rows_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form; the number of rows must be static.
-
-    ``config`` has ``splits``, ``stages``, ``reduction_tile["k2"]`` (a multiple of the vector), and
-    ``register_tile["n"]``, the accumulator vectors of an output row.
-    """
+def rows_kernel(op: Attention, config: AttentionConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form; the number of rows must be static."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Rows(AttentionOperands.declare(op), config).emit()
     return builder.get()
@@ -40,14 +36,14 @@ def rows_kernel(op: Attention, config: LoweringConfig) -> tirx.PrimFunc:
 class _Rows:
     """The kernel under construction."""
 
-    def __init__(self, operands: AttentionOperands, config: LoweringConfig) -> None:
+    def __init__(self, operands: AttentionOperands, config: AttentionConfig) -> None:
         op, space = operands.op, operands.space
         self.operands = operands
         self.op, self.space, self.views = op, space, operands.views
         self.config = config
         self.dtype = op.compute_dtype
-        self.lanes = config.vector_lanes
-        self.tile_k2 = config.reduction_tile["k2"]
+        self.lanes = config.lanes
+        self.tile_k2 = config.keys
         self.rows = known(space.count(op.dims["m"])) or 0
         self.keys = space.count(op.dims["k2"])
         self.k1 = known(space.count(op.dims["k1"])) or 0
@@ -91,7 +87,7 @@ class _Rows:
         self.query = emit.scratch([self.rows, self.k1_wide], self.dtype)
         self.scores = emit.scratch([self.rows, self.tile_k2], self.dtype)
         self.rescale = emit.scratch([self.rows], self.dtype)
-        if self.config.stages == 1:
+        if not self.config.fetch_ahead:
             self.products = emit.scratch([self.lanes, self.lanes], self.dtype)
         promoted = {
             name: emit.scratch([self.tile_k2, width], self.dtype)
@@ -201,7 +197,7 @@ class _Rows:
                 I.buffer_store(self.products, sums[whole], [key, whole])
             return [self.products[i64(i), whole] for i in range(self.lanes)]
 
-        walk = side_by_side if self.config.stages > 1 else in_turn
+        walk = side_by_side if self.config.fetch_ahead else in_turn
         with serial(emit.ceil_div(keys, self.lanes)) as block:
             summed = sum_of(emit.transpose(walk(block)))
             I.buffer_store(self.scores, summed, [row, emit.run(block * self.lanes, self.lanes)])
@@ -217,7 +213,7 @@ class _Rows:
         view, keys = self.views[name], self.op.dims["k2"]
         in_order = len(keys) == 1 and view.map.axes[-2:] == (keys, self.op.dims[role])
         in_line = max(1, emit.LINE_BYTES // (self.lanes * item_bytes(view.dtype)))
-        if self.config.stages == 1 or name in self.config.promote or not in_order:
+        if not self.config.fetch_ahead or name in self.config.promote or not in_order:
             return lambda key, first, i: None
         flat = emit.flat(view.buffer)
         columns = self.k1 if name == "key" else self.n
@@ -298,7 +294,7 @@ class _Rows:
         """output[row, n] = rescale * output[row, n] + scores[row, k2] * value[k2, n]."""
         dims = self.op.dims["n"]
         total = self.n_wide // self.lanes
-        vectors = min(self.config.register_tile["n"], total)
+        vectors = min(self.config.columns_at_once, total)
         ahead = self.rows_ahead("value", "n")
 
         def tile(first: Index, count: int) -> None:

@@ -1,6 +1,6 @@
 """The CPU rule for attention and online attention: which form, with which tiles."""
 
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
@@ -8,7 +8,7 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.cpu.attention.attention_amx_tiles import (
     KEYS,
     tile_product,
@@ -19,6 +19,13 @@ from tvm_iree_ext.schedules.cpu.attention.attention_bf16_pairs import (
     pairs_kernel,
     pairs_product,
 )
+from tvm_iree_ext.schedules.cpu.attention.attention_config import (
+    LANES,
+    MATRIX,
+    PAIRS,
+    ROWS,
+    AttentionConfig,
+)
 from tvm_iree_ext.schedules.cpu.attention.attention_lanes import lanes_kernel
 from tvm_iree_ext.schedules.cpu.attention.attention_rows import rows_kernel
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
@@ -26,9 +33,6 @@ from tvm_iree_ext.schedules.cpu.products.amx import TILE, TILES, fits
 from tvm_iree_ext.schedules.cpu.products.dot_products import LEAST_LANES
 from tvm_iree_ext.schedules.shared.attention_operands import dynamic_columns
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
-
-LANES, PAIRS, MATRIX, ROWS = "lanes", "pairs", "tiles", "rows"
-"""The forms: pairs is lanes by an instruction that multiplies neighbours, tiles by one of tiles."""
 
 # Accumulators of the lanes form by vector registers: scalars x vectors of query rows.  A step loads
 # as many as their sum, so the first tile, with the fewest loads a multiply-add, is the fastest; the
@@ -62,7 +66,7 @@ class CpuAttention(CpuRule):
             return reason
         return dynamic_columns(op)
 
-    def heuristic(self, op: Attention, target: Target) -> LoweringConfig:
+    def usual(self, op: Attention, target: Target) -> AttentionConfig:
         """Tiles that keep accumulators in registers and the tiles of a step in the L2 cache."""
         features = cpu_features(target)
         lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
@@ -76,22 +80,22 @@ class CpuAttention(CpuRule):
 
     def space(self, op: Attention, target: Target) -> TuningSpace:
         """Tiles of rows and keys, register tiles, what is copied first; rows for few of them."""
-        features, usual = cpu_features(target), self.heuristic(op, target)
+        features, choice = cpu_features(target), AttentionConfig.choice
         full = features.lanes(item_bytes(op.compute_dtype) * 8)
-        lanes = Choice("vector_lanes", (max(full // 2, 1), full))
-        promote = Choice("promote", ((), ("key",), ("value",), ("key", "value")))
-        parallel = Choice("parallel", (False, True))
+        lanes = choice("lanes", (max(full // 2, 1), full))
+        promote = choice("promote", ((), ("key",), ("value",), ("key", "value")))
+        parallel = choice("parallel", (False, True))
         sums = tuple(range(1, 13))
-        unit = ("register_tile.m", "vector_lanes")
+        unit = ("vectors", "lanes")
         found = _forms(op, features)
         forms = [
             form(
-                self._lanes_config(op, features, full, one),
-                Choice("register_tile.k2", sums),
-                Choice("register_tile.n", sums),
-                Choice("register_tile.m", (1, 2, 3, 4)),
-                Choice("workgroup_tile.m", (1, 2, 3, 4, 6, 8, 12), unit),
-                Choice("reduction_tile.k2", (4, 6, 8, 11, 12, 16, 24, 32), ("register_tile.k2",)),
+                self._lanes_config(op, features, full, one).lowering(),
+                choice("keys_at_once", sums),
+                choice("columns_at_once", sums),
+                choice("vectors", (1, 2, 3, 4)),
+                choice("rows", (1, 2, 3, 4, 6, 8, 12), unit),
+                choice("keys", (4, 6, 8, 11, 12, 16, 24, 32), ("keys_at_once",)),
                 lanes,
                 promote,
                 parallel,
@@ -100,14 +104,14 @@ class CpuAttention(CpuRule):
             if one != MATRIX
         ]
         if MATRIX in found:
-            tiles = Choice("register_tile.k2", (1, 2, 3)), Choice("register_tile.n", (1, 2, 3))
             forms.append(
                 form(
-                    self._lanes_config(op, features, full, MATRIX),
-                    *tiles,
-                    Choice("register_tile.m", (1, 2, 3)),
-                    Choice("workgroup_tile.m", (1, 2, 4, 8, 12, 16, 24, 32), unit),
-                    Choice("reduction_tile.k2", (64, 96, 128, 192, 256, 384, 512)),
+                    self._lanes_config(op, features, full, MATRIX).lowering(),
+                    choice("keys_at_once", (1, 2, 3)),
+                    choice("columns_at_once", (1, 2, 3)),
+                    choice("vectors", (1, 2, 3)),
+                    choice("rows", (1, 2, 4, 8, 12, 16, 24, 32), unit),
+                    choice("keys", (64, 96, 128, 192, 256, 384, 512)),
                     parallel,
                 )
             )
@@ -116,29 +120,29 @@ class CpuAttention(CpuRule):
             cores = features.cores
             forms.append(
                 form(
-                    self._rows_config(op, features, full),
-                    Choice("reduction_tile.k2", powers_of_two(2, 32), ("vector_lanes",)),
-                    Choice("register_tile.n", sums),
-                    Choice("splits", tuple(sorted({1, 2, cores, 2 * cores, 4 * cores}))),
+                    self._rows_config(op, features, full).lowering(),
+                    choice("keys", powers_of_two(2, 32), ("lanes",)),
+                    choice("columns_at_once", sums),
+                    choice("splits", tuple(sorted({1, 2, cores, 2 * cores, 4 * cores}))),
                     lanes,
                     promote,
                     parallel,
                 )
             )
 
-        def accept(config: LoweringConfig) -> str | None:
-            tile = config.register_tile
-            most = max(tile.get("n", 1), tile.get("k2", 1)) * tile.get("m", 1)
-            needed = most + tile.get("m", 0) + 1
-            if config.algorithm != MATRIX and needed > features.vector_registers:
-                return f"{needed} vectors do not fit {features.vector_registers} registers"
-            return refusal(lambda: _check(op, self.check(config), features))
+        return TuningSpace.of(self.heuristic(op, target), forms, self.refusals(op, target))
 
-        return TuningSpace.of(usual, forms, accept)
+    def vectors_held(self, config: AttentionConfig) -> int:
+        """Accumulators, and the factors of one step."""
+        if config.algorithm == MATRIX:
+            return 0
+        if config.algorithm == ROWS:
+            return config.columns_at_once + 1
+        return (max(config.columns_at_once, config.keys_at_once) + 1) * config.vectors + 1
 
     def _lanes_config(
         self, op: Attention, features: CpuFeatures, lanes: int, algorithm: str
-    ) -> LoweringConfig:
+    ) -> AttentionConfig:
         # An element is read once for each register tile: what makes that dear is done once.
         promote = tuple(name for name in ("key", "value") if not _reads_in_place(op, name))
         tiles = _REGISTER_TILES[features.vector_registers]
@@ -157,17 +161,19 @@ class CpuAttention(CpuRule):
         points = _static_count(op, "b")
         while points and m and tile_m > unit and points * -(-m // tile_m) < 2 * features.cores:
             tile_m = max(unit, tile_m // 2 // unit * unit)
-        return LoweringConfig(
-            algorithm=algorithm,
-            workgroup_tile={"m": tile_m},
-            reduction_tile={"k2": tile_k2},
-            register_tile={"k2": rows, "n": rows, "m": vectors},
-            vector_lanes=lanes,
+        return AttentionConfig(
+            algorithm,
+            rows=tile_m,
+            keys=tile_k2,
+            keys_at_once=rows,
+            columns_at_once=rows,
+            vectors=vectors,
+            lanes=lanes,
             promote=promote,
             parallel=self.is_large(op),
         )
 
-    def _rows_config(self, op: Attention, features: CpuFeatures, lanes: int) -> LoweringConfig:
+    def _rows_config(self, op: Attention, features: CpuFeatures, lanes: int) -> AttentionConfig:
         points, keys = _static_count(op, "b"), _static_count(op, "k2")
         splits = features.cores
         if points is not None:
@@ -176,29 +182,44 @@ class CpuAttention(CpuRule):
             splits = 1 if points >= 8 * features.cores else next(even, features.cores)
         if keys is not None:
             splits = max(1, min(splits, keys // 128))
-        return LoweringConfig(
-            algorithm=ROWS,
-            workgroup_tile={"m": op.count("m")},
-            reduction_tile={"k2": 128},
-            register_tile={"n": min(8, features.vector_registers - 4)},
-            vector_lanes=lanes,
+        return AttentionConfig(
+            ROWS,
+            rows=op.count("m"),
+            keys=128,
+            columns_at_once=min(8, features.vector_registers - 4),
+            lanes=lanes,
             promote=tuple(name for name in ("key", "value") if not _in_vectors(op, name, lanes)),
             splits=splits,
             parallel=self.is_large(op),
-            stages=1 if features.fetches_second else 2,
+            fetch_ahead=not features.fetches_second,
         )
 
-    def lower(self, op: Attention, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: Attention, target: Target, config: LoweringConfig) -> AttentionConfig:
+        """The rule's numbers in a config."""
+        features, check = cpu_features(target), self.check(config)
+        found = [*_forms(op, features), ROWS]
+        typed = AttentionConfig.parse(check, *(form for form in _ORDER if form in found))
+        if least := {PAIRS: LEAST_LANES, MATRIX: TILE}.get(typed.algorithm):
+            check.lanes(least, features.lanes(32))
+        read = typed.lowering()
+        for field in ("workgroup_tile", "reduction_tile", "register_tile"):
+            given, tiles = getattr(config, field), getattr(read, field)
+            check.expect(given == tiles, field, dict(given), f"tiles for {', '.join(tiles)}")
+        (_check_rows if typed.algorithm == ROWS else _check_many)(op, check, typed)
+        m, k2 = typed.rows, typed.keys
+        columns = op.count("k1") + op.count("n")
+        part = m if typed.algorithm == ROWS else typed.vectors * typed.lanes
+        scratch = (columns * (m + k2) + 2 * part * k2) * item_bytes(op.compute_dtype)
+        check.need(
+            scratch <= _LARGEST_SCRATCH_BYTES,
+            f"tiles of {m} rows and {k2} keys take {scratch} bytes a thread;"
+            f" expected at most {_LARGEST_SCRATCH_BYTES}",
+        )
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        func = self._lower(op, cpu_features(target), config)
-        return ir.IRModule({op.entry: func})
-
-    def _lower(self, op: Attention, features: CpuFeatures, config: LoweringConfig) -> tirx.PrimFunc:
-        _check(op, self.check(config), features)
+    def kernel(self, op: Attention, target: Target, config: AttentionConfig) -> tirx.PrimFunc:
+        """The function of ``op`` in the config's form."""
+        features = cpu_features(target)
         if config.algorithm == PAIRS and (dot := pairs_product(op, features)):
             return pairs_kernel(op, config, dot)
         if config.algorithm == MATRIX and (product := tile_product(op, features)):
@@ -214,78 +235,41 @@ def _forms(op: Attention, features: CpuFeatures) -> list[str]:
 
 _LARGEST_SCRATCH_BYTES = 64 * 1024 * 1024
 
-# The tiles that each form takes: field of the config -> roles.
-_LANES_TILES = {
-    "workgroup_tile": ("m",),
-    "reduction_tile": ("k2",),
-    "register_tile": ("k2", "m", "n"),
-}
-_TILES: dict[str, dict[str, tuple[str, ...]]] = {
-    LANES: _LANES_TILES,
-    PAIRS: _LANES_TILES,
-    MATRIX: _LANES_TILES,
-    ROWS: {"workgroup_tile": ("m",), "reduction_tile": ("k2",), "register_tile": ("n",)},
-}
+_ORDER = (LANES, PAIRS, MATRIX, ROWS)
 
 
-def _check(op: Attention, check: ConfigCheck, features: CpuFeatures) -> None:
-    """Raise ScheduleError for a config that the kernels cannot use."""
-    config, expect = check.config, check.expect
-    found = _forms(op, features)
-    form = check.algorithm(*(form for form in _TILES if form in found or form == ROWS))
-    least = {PAIRS: LEAST_LANES, MATRIX: TILE}.get(form)
-    lanes = check.lanes(least, features.lanes(32)) if least else check.lanes()
-    splits = check.splits()
-    for field, roles in _TILES[form].items():
-        tiles = getattr(config, field)
-        for role in roles:
-            check.tile(field, role)
-        expect(set(tiles) == set(roles), field, dict(tiles), f"tiles for {', '.join(roles)}")
-    expect(isinstance(config.parallel, bool), "parallel", config.parallel, "a bool")
-    promoted = set(config.promote)
-    expect(promoted <= {"key", "value"}, "promote", config.promote, "some of key and value")
-    m, k2 = config.workgroup_tile["m"], config.reduction_tile["k2"]
+def _check_many(op: Attention, check: ConfigCheck, typed: AttentionConfig) -> None:
+    """What the forms for many rows ask for."""
+    form, promoted, sums = typed.algorithm, set(typed.promote), 1
     if form == PAIRS:
         copied = copied_operands(op)
-        expect(promoted >= copied, "promote", config.promote, f"{' and '.join(sorted(copied))}")
-        expect(k2 % 2 == 0, "reduction_tile['k2']", k2, "a multiple of 2 (pairs)")
+        typed.expect(check, "promote", promoted >= copied, " and ".join(sorted(copied)))
+        typed.multiple(check, "keys", 2, "pairs")
     if form == MATRIX:
-        expect(promoted == {"key", "value"}, "promote", config.promote, "key and value in tiles")
-        expect(k2 % KEYS == 0, "reduction_tile['k2']", k2, f"a multiple of {KEYS} (a tile)")
-        for role in ("k2", "n"):
-            tiles = config.register_tile[role], config.register_tile["m"]
+        typed.expect(check, "promote", promoted == {"key", "value"}, "key and value in tiles")
+        typed.multiple(check, "keys", KEYS, "a tile")
+        sums = TILE
+        for across in (typed.keys_at_once, typed.columns_at_once):
             check.need(
-                fits(*tiles),
-                f"{tiles[0]} by {tiles[1]} tiles do not fit {TILES} registers of tiles",
+                fits(across, typed.vectors),
+                f"{across} by {typed.vectors} tiles do not fit {TILES} registers of tiles",
             )
-    if form != ROWS:
-        expect(splits == 1, "splits", splits, f"1 in the {form} form")
-        registers = config.register_tile
-        unit, lines = registers["m"] * lanes, registers["k2"] * (TILE if form == MATRIX else 1)
-        for name, value, multiple, why in (
-            ("workgroup_tile['m']", m, unit, "vectors of a register tile"),
-            ("reduction_tile['k2']", k2, lines, "rows of a register tile"),
-        ):
-            expect(value % multiple == 0, name, value, f"a multiple of {multiple} ({why})")
-    else:
-        expect(k2 % lanes == 0, "reduction_tile['k2']", k2, f"a multiple of {lanes} (lanes)")
-        check.count("stages", config.stages, 2)
-        static = _static_count(op, "m") is not None
-        check.need(static, "'rows' needs a static number of rows")
-        expect(m == op.count("m"), "workgroup_tile['m']", m, f"{op.count('m')}, the rows")
-        for name in ("key", "value"):
-            check.need(
-                _in_vectors(op, name, lanes) or name in promoted,
-                f"'rows' reads {name} in vectors of {lanes} columns; promote it",
-            )
-    columns = op.count("k1") + op.count("n")
-    part = m if form == ROWS else config.register_tile["m"] * lanes
-    scratch = (columns * (m + k2) + 2 * part * k2) * item_bytes(op.compute_dtype)
-    check.need(
-        scratch <= _LARGEST_SCRATCH_BYTES,
-        f"tiles of {m} rows and {k2} keys take {scratch} bytes a thread;"
-        f" expected at most {_LARGEST_SCRATCH_BYTES}",
-    )
+    typed.expect(check, "splits", typed.splits == 1, f"1 in the {form} form")
+    typed.multiple(check, "rows", typed.vectors * typed.lanes, "vectors of a register tile")
+    typed.multiple(check, "keys", typed.keys_at_once * sums, "rows of a register tile")
+
+
+def _check_rows(op: Attention, check: ConfigCheck, typed: AttentionConfig) -> None:
+    """What the form for few rows asks for."""
+    lanes, rows = typed.lanes, op.count("m")
+    typed.multiple(check, "keys", lanes, "lanes")
+    check.need(_static_count(op, "m") is not None, "'rows' needs a static number of rows")
+    typed.expect(check, "rows", typed.rows == rows, f"{rows}, the rows")
+    for name in ("key", "value"):
+        check.need(
+            _in_vectors(op, name, lanes) or name in typed.promote,
+            f"'rows' reads {name} in vectors of {lanes} columns; promote it",
+        )
 
 
 def _static_count(op: Attention, role: str) -> int | None:

@@ -1,21 +1,35 @@
 """The base of CPU rules: the op and the targets that each is for."""
 
+from collections.abc import Callable
 from typing import Any
 
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
+from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import TuningSpace, around
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig
+from tvm_iree_ext.schedules.base.space import TuningSpace, around, refusal
 from tvm_iree_ext.schedules.cpu.base.parallel import SERIAL_WORK, outweighs_launch
+from tvm_iree_ext.targets.cpu import cpu_features
 
 
 class CpuRule:
-    """A rule for one class of ops on LLVM CPU targets."""
+    """A rule for one class of ops on LLVM CPU targets.
+
+    Its numbers are in a typed config: ``usual`` makes one for an op, ``parse`` takes it from a
+    lowering config, with all checks, and ``kernel`` reads it.  A rule that has no more to check
+    than each number says which ``typed`` config it has, and which ``algorithms``; one whose
+    function is written by a builder has ``emit``.
+    """
 
     name: str
     lowers: type[Op]
+    typed: type[RuleConfig]
+    algorithms: tuple[str, ...] = ("",)
 
     def applies(self, op: Op, target: Target) -> str | None:
         """None, or why the rule does not apply."""
@@ -26,8 +40,53 @@ class CpuRule:
         return None
 
     def heuristic(self, op: Any, target: Target) -> LoweringConfig:
-        """The config for an op that was never tuned; each rule has its own."""
+        """The config for an op that was never tuned."""
+        return self.usual(op, target).lowering()
+
+    def usual(self, op: Any, target: Target) -> RuleConfig:
+        """The heuristic's config; each rule has its own."""
         raise NotImplementedError
+
+    def parse(self, op: Any, target: Target, config: LoweringConfig) -> RuleConfig:
+        """The rule's numbers in a config.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        return self.typed.parse(self.check(config), *self.algorithms)
+
+    def kernel(self, op: Any, target: Target, config: Any) -> tirx.PrimFunc:
+        """The function of ``op`` with such numbers."""
+        with IRBuilder() as builder, I.prim_func(s_tir=True):
+            self.emit(op, config)
+        return builder.get()
+
+    def emit(self, op: Any, config: Any) -> None:
+        """Emit the whole function, with nothing of the target's but what the config says."""
+        raise NotImplementedError
+
+    def lower(self, op: Any, target: Target, config: LoweringConfig) -> ir.IRModule:
+        """The module with the kernel of ``op``.
+
+        Raises:
+            ScheduleError: for a config that this rule cannot use, saying which number.
+        """
+        return ir.IRModule({op.entry: self.kernel(op, target, self.parse(op, target, config))})
+
+    def refusals(self, op: Any, target: Target) -> Callable[[LoweringConfig], str | None]:
+        """Why a config of a tuning space is refused, if it is: its checks, or sums that spill."""
+        registers = cpu_features(target).vector_registers
+
+        def check(config: LoweringConfig) -> None:
+            vectors = self.vectors_held(self.parse(op, target, config))
+            wanted = f"{vectors} vectors do not fit {registers} registers"
+            self.check(config).need(vectors <= registers, wanted)
+
+        return lambda config: refusal(lambda: check(config))
+
+    def vectors_held(self, config: Any) -> int:
+        """The vector registers that a product's sums and factors take; 0 where there is none."""
+        return 0
 
     def space(self, op: Any, target: Target) -> TuningSpace:
         """What lies around the heuristic's config; rules that know more say more."""

@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.contraction.contraction_config import ContractionConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_packing import WORD, Part
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import PanelLoops
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
@@ -36,7 +36,7 @@ class TileLoops(PanelLoops):
         self,
         plan: ContractionPlan,
         operands: ContractionOperands,
-        config: LoweringConfig,
+        config: ContractionConfig,
         product: TileProduct,
     ) -> None:
         super().__init__(plan, operands, config, product)

@@ -23,7 +23,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.contraction.contraction_config import ContractionConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
     ContractionOperands,
     ContractionPlan,
@@ -78,16 +78,16 @@ class VectorLoops:
     """A kernel under construction."""
 
     def __init__(
-        self, plan: ContractionPlan, operands: ContractionOperands, config: LoweringConfig
+        self, plan: ContractionPlan, operands: ContractionOperands, config: ContractionConfig
     ) -> None:
         self.plan, self.operands, self.config = plan, operands, config
-        self.lanes = config.vector_lanes
-        self.together = config.register_tile["rows"]
+        self.lanes = config.lanes
+        self.together = config.rows
         self.dtype = plan.op.accumulator_dtype
         self.high = plan.extent(plan.m) or 1
         self.wide = self.operands.extent(plan.n)
         self.depth = self.operands.space.count(plan.depth)
-        self.block = config.workgroup_tile["n"]
+        self.block = config.block_n
 
     def emit(self) -> None:
         """The whole function."""

@@ -3,13 +3,17 @@
 from dataclasses import replace
 
 from tvm_iree_ext.base.dtypes import item_bytes
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_blocks import Grid
+from tvm_iree_ext.schedules.cpu.contraction.contraction_config import (
+    DOTS,
+    MATRIX,
+    PANELS,
+    ContractionConfig,
+)
 from tvm_iree_ext.schedules.cpu.contraction.contraction_few_rows import lines_at_once, vector_form
 from tvm_iree_ext.schedules.cpu.contraction.contraction_packing import Neighbours
 from tvm_iree_ext.schedules.cpu.contraction.contraction_panels import rounded_blocks
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import ContractionPlan
-from tvm_iree_ext.schedules.cpu.contraction.contraction_space import DOTS, MATRIX, PANELS
 from tvm_iree_ext.schedules.cpu.contraction.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.products.amx import TILE, tile_product
 from tvm_iree_ext.schedules.cpu.products.dot_products import LEAST_LANES, dot_product_of
@@ -56,7 +60,7 @@ def neighbour_products(plan: ContractionPlan, features: CpuFeatures) -> dict[str
 
 def panels_config(
     plan: ContractionPlan, features: CpuFeatures, parallel: bool, in_place: bool = True
-) -> LoweringConfig:
+) -> ContractionConfig:
     """Register tiles, and blocks around them; where it may be read ``in_place``, b is."""
     size = item_bytes(plan.product_dtype)
     lanes = features.lanes(size * 8)
@@ -106,18 +110,22 @@ def panels_config(
         k = replace(grid, most_depth=_NEAR_BYTES // (-(-n // lanes) * lanes * size)).best()[2]
     if rows is None and m == _TYPICAL and without_scratch(plan, lanes, k == places):
         m = _UNKNOWN_ROWS
-    return LoweringConfig(
-        algorithm=algorithm,
-        workgroup_tile={"m": m, "n": n},
-        reduction_tile={"k": k * group},
-        register_tile={"rows": tile.rows, "vectors": tile.vectors},
-        vector_lanes=lanes,
+    return ContractionConfig(
+        algorithm,
+        block_m=m,
+        block_n=n,
+        block_k=k * group,
+        rows=tile.rows,
+        vectors=tile.vectors,
+        lanes=lanes,
         promote=promoted,
         parallel=parallel,
     )
 
 
-def few_config(plan: ContractionPlan, features: CpuFeatures, cores: int) -> LoweringConfig | None:
+def few_config(
+    plan: ContractionPlan, features: CpuFeatures, cores: int
+) -> ContractionConfig | None:
     """For few rows times what is read once, where it is; None where it cannot be."""
     if form := vector_form(plan):
         return _vector_config(plan, form, features, cores)
@@ -134,12 +142,14 @@ def few_config(plan: ContractionPlan, features: CpuFeatures, cores: int) -> Lowe
     if not reads_in_place(plan, tile, rows, block):
         return None
     depth = plan.count(plan.depth)
-    return LoweringConfig(
-        algorithm=PANELS,
-        workgroup_tile={"m": rows, "n": block},
-        reduction_tile={"k": min(_FEW_ROWS_DEPTH, depth) if depth else _FEW_ROWS_DEPTH},
-        register_tile={"rows": tile.rows, "vectors": tile.vectors},
-        vector_lanes=tile.lanes,
+    return ContractionConfig(
+        PANELS,
+        block_m=rows,
+        block_n=block,
+        block_k=min(_FEW_ROWS_DEPTH, depth) if depth else _FEW_ROWS_DEPTH,
+        rows=tile.rows,
+        vectors=tile.vectors,
+        lanes=tile.lanes,
         promote=(plan.a,),
         parallel=cores > 1,
     )
@@ -147,7 +157,7 @@ def few_config(plan: ContractionPlan, features: CpuFeatures, cores: int) -> Lowe
 
 def _vector_config(
     plan: ContractionPlan, form: str, features: CpuFeatures, cores: int
-) -> LoweringConfig:
+) -> ContractionConfig:
     """An even share of n for each core, and lines of b side by side."""
     lanes = features.lanes(item_bytes(plan.op.accumulator_dtype) * 8)
     rows = plan.extent(plan.m) or 1
@@ -155,11 +165,11 @@ def _vector_config(
     shares = -(-cores // (plan.count(plan.slabs) or 1))
     block = -(-columns // shares)
     block = min(-(-block // lanes) * lanes if shares > 1 else block, _MOST_COLUMNS)
-    return LoweringConfig(
-        algorithm=form,
-        workgroup_tile={"n": block},
-        register_tile={"rows": lines_at_once(form, rows, features.vector_registers)},
-        vector_lanes=lanes,
+    return ContractionConfig(
+        form,
+        block_n=block,
+        rows=lines_at_once(form, rows, features.vector_registers),
+        lanes=lanes,
         parallel=cores > 1,
     )
 

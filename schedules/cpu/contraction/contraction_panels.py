@@ -25,7 +25,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.contraction.contraction_config import ContractionConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_packing import (
     OFFSETS,
     WORD,
@@ -94,18 +94,15 @@ class PanelLoops:
         self,
         plan: ContractionPlan,
         operands: ContractionOperands,
-        config: LoweringConfig,
+        config: ContractionConfig,
         dot: Neighbours | None = None,
     ) -> None:
         self.plan, self.operands, self.config, self.dot = plan, operands, config, dot
-        self.lanes = config.vector_lanes
-        tile = config.register_tile
-        self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)
+        self.lanes = config.lanes
+        self.tile = config.tile
         self.dtype = dot.sums if dot else plan.product_dtype
         self.high, self.wide = self.operands.extent(plan.m), self.operands.extent(plan.n)
-        self.block_m, self.block_n = rounded_blocks(
-            plan, self.tile, config.workgroup_tile["m"], config.workgroup_tile["n"]
-        )
+        self.block_m, self.block_n = rounded_blocks(plan, self.tile, config.block_m, config.block_n)
         self.last = plan.last_vector(self.lanes, self.block_n)
         self.a = factor_of(self.operands, plan.a, dot)
         self.b = factor_of(self.operands, plan.b, dot, self.last)
@@ -114,7 +111,7 @@ class PanelLoops:
             one.name: PanelPacking(one, self.lanes, elements) for one in (self.a, self.b)
         }
         self.depth = emit.ceil_div(elements, self.a.group)
-        self.block_k = -(-config.reduction_tile["k"] // self.a.group)
+        self.block_k = -(-config.block_k // self.a.group)
         self.held_k = -(-self.block_k // self.lanes) * self.lanes
         self.stride = odd_lines(self.held_k, item_bytes(self.dtype))
         self.held_rows = rows_at_once(self.tile, self.block_m) if self.rows_first else self.block_m

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tvm import ir
+from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
@@ -11,9 +11,14 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import TuningSpace, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.contraction.contraction_amx_tiles import TileLoops
+from tvm_iree_ext.schedules.cpu.contraction.contraction_config import (
+    MATRIX,
+    PANELS,
+    ContractionConfig,
+)
 from tvm_iree_ext.schedules.cpu.contraction.contraction_few_rows import VectorLoops, vector_form
 from tvm_iree_ext.schedules.cpu.contraction.contraction_heuristic import (
     few_config,
@@ -31,16 +36,12 @@ from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import (
     ContractionOperands,
     ContractionPlan,
 )
-from tvm_iree_ext.schedules.cpu.contraction.contraction_space import (
-    MATRIX,
-    PANELS,
-    contraction_space,
-)
+from tvm_iree_ext.schedules.cpu.contraction.contraction_space import contraction_space
 from tvm_iree_ext.schedules.cpu.contraction.contraction_sums import without_scratch
 from tvm_iree_ext.schedules.cpu.products import amx
 from tvm_iree_ext.schedules.cpu.products.amx import TILE, TILES, TileProduct
 from tvm_iree_ext.schedules.cpu.products.dot_products import LEAST_LANES
-from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH, RegisterTile
+from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH
 from tvm_iree_ext.schedules.emit import i64
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
@@ -59,7 +60,7 @@ class CpuContraction(CpuRule):
     name = "cpu.contraction"
     lowers = Contraction
 
-    def heuristic(self, op: Contraction, target: Target) -> LoweringConfig:
+    def usual(self, op: Contraction, target: Target) -> ContractionConfig:
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
         features, plan = cpu_features(target), ContractionPlan(op)
         parallel = self.is_large(op)
@@ -68,44 +69,39 @@ class CpuContraction(CpuRule):
     def space(self, op: Contraction, target: Target) -> TuningSpace:
         """Blocks, register tiles, depth, what is packed; the panels, too, for few rows."""
         features, plan = cpu_features(target), ContractionPlan(op)
-        usual = self.heuristic(op, target)
+        usual = self.usual(op, target)
         many = panels_config(plan, features, usual.parallel, in_place=False)
         other = many if usual.algorithm != many.algorithm else None
 
-        def check(config: LoweringConfig) -> str | None:
-            return refusal(lambda: self._check(plan, features, config))
+        return contraction_space(plan, usual, other, features, self.refusals(op, target))
 
-        return contraction_space(plan, usual, other, features, check)
+    def vectors_held(self, config: ContractionConfig) -> int:
+        """Sums, a row of b beside them, and a scalar of a that is in all lanes."""
+        return 0 if config.algorithm == MATRIX else (config.rows + 1) * config.vectors + 1
 
-    def lower(self, op: Contraction, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: Contraction, target: Target, config: LoweringConfig) -> ContractionConfig:
+        """The rule's numbers in a config."""
+        check, plan = self.check(config), ContractionPlan(op)
+        vectors = vector_form(plan)
+        if vectors is None or config.algorithm != vectors:
+            return parse_panels(plan, check, cpu_features(target), *([vectors] if vectors else []))
+        typed = ContractionConfig.parse(check, vectors)
+        check.power_of_two("register_tile['rows']", typed.rows)
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        plan = ContractionPlan(op)
-        factors = self._check(plan, cpu_features(target), config)
-        few = _few_rows(op, cpu_features(target)) if config.algorithm != vector_form(plan) else {}
+    def kernel(self, op: Contraction, target: Target, config: ContractionConfig) -> tirx.PrimFunc:
+        """The function of ``op``, with loops for few rows where their number is not known."""
+        plan, features = ContractionPlan(op), cpu_features(target)
+        few = _few_rows(op, features) if config.algorithm != vector_form(plan) else {}
+        factors = neighbour_products(plan, features).get(config.algorithm)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = ContractionOperands(plan)
             loops = _loops(plan, operands, config, factors)
             _emit(operands, [(one, _loops(one, operands, few[one])) for one in few], loops)
-        return ir.IRModule({op.entry: builder.get()})
-
-    def _check(
-        self, plan: ContractionPlan, features: CpuFeatures, config: LoweringConfig
-    ) -> Neighbours | None:
-        """The instruction that a config's panels take; ScheduleError for one that is not fit."""
-        check, vectors = self.check(config), vector_form(plan)
-        if vectors and config.algorithm == vectors:
-            check.lanes()
-            check.tile("workgroup_tile", "n")
-            check.power_of_two("register_tile['rows']", config.register_tile.get("rows", 0))
-            return None
-        return check_panels(plan, check, features, *([vectors] if vectors else []))
+        return builder.get()
 
 
-def _few_rows(op: Contraction, features: CpuFeatures) -> dict[ContractionPlan, LoweringConfig]:
+def _few_rows(op: Contraction, features: CpuFeatures) -> dict[ContractionPlan, ContractionConfig]:
     """Where rows are not known: how so many at most are multiplied, by their number."""
     if ContractionPlan(op).extent(ContractionPlan(op).m) is not None:
         return {}
@@ -117,7 +113,7 @@ def _few_rows(op: Contraction, features: CpuFeatures) -> dict[ContractionPlan, L
 def _loops(
     plan: ContractionPlan,
     operands: ContractionOperands,
-    config: LoweringConfig,
+    config: ContractionConfig,
     factors: Neighbours | None = None,
 ) -> Loops:
     if config.algorithm == vector_form(plan):
@@ -128,10 +124,10 @@ def _loops(
 def panel_loops(
     plan: ContractionPlan,
     operands: ContractionOperands,
-    config: LoweringConfig,
+    config: ContractionConfig,
     factors: Neighbours | None,
 ) -> PanelLoops:
-    """The blocks of a config, by the instruction that :func:`check_panels` found."""
+    """The blocks of a config, by an instruction if there is one."""
     if isinstance(factors, TileProduct):
         return TileLoops(plan, operands, config, factors)
     return PanelLoops(plan, operands, config, factors)
@@ -152,49 +148,41 @@ def _emit(
             _emit(operands, rest, loops)
 
 
-def check_panels(
+def parse_panels(
     plan: ContractionPlan, check: ConfigCheck, features: CpuFeatures, *others: str
-) -> Neighbours | None:
-    """The instruction that a config's panels take, if any.
+) -> ContractionConfig:
+    """The numbers of a config of panels.
 
     Raises:
         ScheduleError: for a config that the panels cannot use; ``others`` are forms to be named.
     """
-    config, products = check.config, neighbour_products(plan, features)
-    form = check.algorithm(PANELS, *reversed(products), *others)
+    products = neighbour_products(plan, features)
+    typed = ContractionConfig.parse(check, PANELS, *reversed(products), *others)
+    form, tile, m, n, k = typed.algorithm, typed.tile, typed.block_m, typed.block_n, typed.block_k
     dot = products.get(form)
-    least = TILE if form == MATRIX else LEAST_LANES
-    lanes = check.lanes(least, features.lanes(32)) if dot else check.lanes()
-    m, n = (check.tile("workgroup_tile", role) for role in ("m", "n"))
-    exact = plan.op.accumulator_dtype == "int32" and not dot
-    k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
     if dot:
-        whole = k % dot.group == 0
-        check.expect(whole, "reduction_tile['k']", k, f"a multiple of {dot.group}")
-        k //= dot.group
-    rows, vectors = (check.tile("register_tile", role) for role in ("rows", "vectors"))
-    tile = RegisterTile(rows, vectors, lanes)
+        check.lanes(TILE if form == MATRIX else LEAST_LANES, features.lanes(32))
+        k = typed.multiple(check, "block_k", dot.group, "words")
+    elif plan.op.accumulator_dtype == "int32":
+        typed.expect(check, "block_k", k <= EXACT_DEPTH, f"1 to {EXACT_DEPTH}")
     if form == MATRIX:
-        whole = rows % TILE == 0
-        check.expect(whole, "register_tile['rows']", rows, f"a multiple of {TILE} (tiles)")
+        high = typed.multiple(check, "rows", TILE, "tiles")
         check.need(
-            amx.fits(rows // TILE, vectors),
-            f"{rows // TILE} by {vectors} tiles do not fit {TILES} registers of tiles",
+            amx.fits(high, tile.vectors),
+            f"{high} by {tile.vectors} tiles do not fit {TILES} registers of tiles",
         )
-    for name in sorted({"lhs", "rhs"} - set(config.promote)):
+    for name in sorted({"lhs", "rhs"} - set(typed.promote)):
         fits = not dot and (name == plan.a or reads_in_place(plan, tile, m, n))
-        check.expect(fits, "promote", list(config.promote), f"{name} among them")
-    known = set(config.promote) <= {"lhs", "rhs"}
-    check.expect(known, "promote", list(config.promote), "lhs and rhs at most")
+        typed.expect(check, "promote", fits, f"{name} among them")
     high, wide = rounded_blocks(plan, tile, m, n)
     places = plan.count(plan.depth)
-    single = places is not None and places <= config.reduction_tile["k"]
-    sums = 0 if without_scratch(plan, lanes, single) else high * wide
-    packed = high if form == MATRIX or plan.b not in config.promote else rows_at_once(tile, high)
-    scratch = (sums + (packed + wide) * (k + lanes)) * item_bytes(plan.product_dtype)
+    single = places is not None and places <= typed.block_k
+    sums = 0 if without_scratch(plan, tile.lanes, single) else high * wide
+    packed = high if form == MATRIX or plan.b not in typed.promote else rows_at_once(tile, high)
+    scratch = (sums + (packed + wide) * (k + tile.lanes)) * item_bytes(plan.product_dtype)
     check.need(
         scratch <= _LARGEST_SCRATCH_BYTES,
         f"blocks of {m} x {n} take {scratch} bytes a thread;"
         f" expected at most {_LARGEST_SCRATCH_BYTES}",
     )
-    return dot
+    return typed

@@ -3,14 +3,11 @@
 from collections.abc import Callable
 
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
+from tvm_iree_ext.schedules.cpu.contraction.contraction_config import MATRIX, ContractionConfig
 from tvm_iree_ext.schedules.cpu.contraction.contraction_plan import ContractionPlan
 from tvm_iree_ext.schedules.cpu.products.amx import TILE
 from tvm_iree_ext.targets.cpu import CpuFeatures
-
-PANELS = "panels"
-DOTS = "dots"  # panels of words
-MATRIX = "tiles"  # panels of words, multiplied by tiles of them
 
 _PARTS = (1, 2, 3, 4, 6, 8, 12, 16)  # of an extent: blocks that share it out evenly
 _BLOCKS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -23,52 +20,42 @@ _MOST_SERIAL_FLOPS = 8_000_000  # above, one thread alone is never the best
 
 def contraction_space(
     plan: ContractionPlan,
-    usual: LoweringConfig,
-    panels: LoweringConfig | None,
+    usual: ContractionConfig,
+    panels: ContractionConfig | None,
     features: CpuFeatures,
-    check: Callable[[LoweringConfig], str | None],
+    accept: Callable[[LoweringConfig], str | None],
 ) -> TuningSpace:
-    """The configs around ``usual``, and those of ``panels``, where that is another form.
-
-    Refused are register tiles that would be spilled, and what ``check`` refuses.
-    """
-    lanes = Choice("vector_lanes", tuple({max(usual.vector_lanes // 2, 1), usual.vector_lanes}))
+    """The configs around ``usual``, and those of ``panels``, where that is another form."""
+    choice = ContractionConfig.choice
+    lanes = choice("lanes", tuple({max(usual.lanes // 2, 1), usual.lanes}))
     small = not plan.op.signature.symbols and plan.op.flops() <= _MOST_SERIAL_FLOPS
-    parallel = Choice("parallel", (False, True) if small else ())
-    columns = Choice("workgroup_tile.n", _blocks(plan.extent(plan.n)))
+    parallel = choice("parallel", (False, True) if small else ())
+    columns = choice("block_n", _blocks(plan.extent(plan.n)))
     forms = []
     for base in (usual, panels):
         if base is None:
             continue
-        if "m" not in base.workgroup_tile:  # lines of b, side by side
-            lines = Choice("register_tile.rows", powers_of_two(1, features.vector_registers))
-            forms.append(form(base, columns, lines, lanes, parallel))
+        if not base.block_m:  # lines of b, side by side
+            lines = choice("rows", powers_of_two(1, features.vector_registers))
+            forms.append(form(base.lowering(), columns, lines, lanes, parallel))
             continue
         tiled = base.algorithm == MATRIX
         rows = tuple(TILE * count for count in (1, 2, 3)) if tiled else _ROWS
-        packed = Choice("promote", (("lhs", "rhs"), ("lhs",), ("rhs",), ()))
+        packed = choice("promote", (("lhs", "rhs"), ("lhs",), ("rhs",), ()))
         forms.append(
             form(
-                base,
-                Choice("workgroup_tile.m", _blocks(plan.extent(plan.m))),
+                base.lowering(),
+                choice("block_m", _blocks(plan.extent(plan.m))),
                 columns,
-                Choice("reduction_tile.k", _depths(plan.count(plan.depth))),
-                Choice("register_tile.rows", rows),
-                Choice("register_tile.vectors", _VECTORS),
+                choice("block_k", _depths(plan.count(plan.depth))),
+                choice("rows", rows),
+                choice("vectors", _VECTORS),
                 *(() if tiled else (lanes, packed)),
                 parallel,
             )
         )
 
-    def accept(config: LoweringConfig) -> str | None:
-        if "vectors" in config.register_tile and config.algorithm != MATRIX:
-            rows, vectors = (config.register_tile[role] for role in ("rows", "vectors"))
-            # A row of b beside the sums, and a scalar of a that is in all lanes.
-            if (needed := rows * vectors + vectors + 1) > features.vector_registers:
-                return f"{needed} vectors do not fit {features.vector_registers} registers"
-        return check(config)
-
-    return TuningSpace.of(usual, forms, accept)
+    return TuningSpace.of(usual.lowering(), forms, accept)
 
 
 def _blocks(extent: int | None) -> tuple[int, ...]:

@@ -18,8 +18,8 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.conv_2d import conv_2d_operands
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.products.register_tiles import zeros
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import first_channel
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
@@ -31,10 +31,10 @@ _UNROLLED_TAPS = 8
 class DepthwiseLoops(conv_2d_operands.ConvLoops):
     """NHWC with HWCF, groups of one channel."""
 
-    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
         super().__init__(op, config)
         self.dtype = conv_2d_operands.product_dtype(op)
-        self.together = config.register_tile["rows"]
+        self.together = config.rows
 
     def emit(self) -> None:
         """The whole function."""

@@ -21,7 +21,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_filter import FilterLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, product_dtype
 from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
@@ -37,7 +37,7 @@ class DirectLoops(FilterLoops):
 
     overlapping = True
 
-    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
         super().__init__(op, config)
         self.wide = known(self.out_columns) or 0
         self.in_place = reads_in_place(op)
@@ -47,7 +47,7 @@ class DirectLoops(FilterLoops):
         self.line_stride = op.kernel[0] * self.row_stride
         # Whether the taps of a row are one run.
         self.joined = self.pixel_stride == self.group_channels and op.dilations[1] == 1
-        self.lines = max(config.workgroup_tile["pixels"] // self.wide, 1)
+        self.lines = max(config.pixels // self.wide, 1)
 
     def task(self, block: ConvBlock) -> None:
         """Some lines, a part of a group's filters."""

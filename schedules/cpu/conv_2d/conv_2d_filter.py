@@ -5,9 +5,9 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, ConvLoops, product_dtype
-from tvm_iree_ext.schedules.cpu.products.register_tiles import RegisterTile, panels
+from tvm_iree_ext.schedules.cpu.products.register_tiles import panels
 from tvm_iree_ext.schedules.emit import Expr, Index, held_index, i64, serial
 
 
@@ -20,10 +20,9 @@ class FilterLoops(ConvLoops):
 
     overlapping = False
 
-    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
         super().__init__(op, config)
-        tile = config.register_tile
-        self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)
+        self.tile = config.tile
         self.dtype = product_dtype(op)
         self.parts = config.splits
         self.held = -(-self.group_filters // self.lanes) * self.lanes

@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_filter import FilterLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, Reach
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
@@ -32,11 +32,11 @@ from tvm_iree_ext.schedules.shared.im2col_windows import segment_dims
 class Im2colLoops(FilterLoops):
     """NHWC with HWCF, windows packed."""
 
-    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
         super().__init__(op, config)
         # Segments: taps whose channels lie next to each other in the image.
         joined = op.groups == 1 and segment_dims(op.columns) == 1
-        limit = config.reduction_tile["k"]
+        limit = config.depth
         self.taps = op.kernel[1] if joined and op.kernel[1] * self.group_channels <= limit else 1
         self.segment = self.taps * self.group_channels
         self.segments = op.kernel[0] * op.kernel[1] // self.taps
@@ -47,7 +47,7 @@ class Im2colLoops(FilterLoops):
         self.blocks = -(-self.segments // each)
         self.each = -(-self.segments // self.blocks)
         self.stride = odd_lines(self.each * self.piece, item_bytes(self.dtype))
-        pixels = config.workgroup_tile["pixels"]
+        pixels = config.pixels
         self.pixels = -(-pixels // self.tile.rows) * self.tile.rows
 
     def task(self, block: ConvBlock) -> None:

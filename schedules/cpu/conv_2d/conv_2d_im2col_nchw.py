@@ -17,10 +17,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, ConvLoops, product_dtype
 from tvm_iree_ext.schedules.cpu.products.register_tiles import (
-    RegisterTile,
     Sums,
     multiply_panels,
     odd_lines,
@@ -35,19 +34,18 @@ _UNROLLED_TAPS = 8
 class ColumnLoops(ConvLoops):
     """NCHW with FCHW."""
 
-    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
         super().__init__(op, config)
-        tile = config.register_tile
-        self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)
+        self.tile = config.tile
         self.dtype = product_dtype(op)
         self.parts = config.splits
         self.part_filters = self.group_filters // self.parts
         self.taps = op.kernel[0] * op.kernel[1]
         # A block of K is all taps of some channels.
-        each = max(1, config.reduction_tile["k"] // self.taps)
+        each = max(1, config.depth // self.taps)
         self.blocks = -(-self.group_channels // each)
         self.each = -(-self.group_channels // self.blocks)
-        pixels = -(-config.workgroup_tile["pixels"] // self.tile.width) * self.tile.width
+        pixels = -(-config.pixels // self.tile.width) * self.tile.width
         self.stride = odd_lines(pixels, item_bytes(self.dtype))
 
     def emit(self) -> None:

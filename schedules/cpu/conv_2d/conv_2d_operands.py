@@ -19,8 +19,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.products.register_tiles import EXACT_DEPTH
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, known, serial
 
@@ -28,7 +28,7 @@ from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index,
 class ConvLoops(ABC):
     """A kernel under construction."""
 
-    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
         self.op, self.config = op, config
         parameters = Parameters.declare(op)
         flat = {name: emit.flat(buffer) for name, buffer in parameters.buffers.items()}
@@ -37,7 +37,7 @@ class ConvLoops(ABC):
             name: (flat[name], [parameters.extent(extent) for extent in kind.shape])
             for name, kind in op.others.items()
         }
-        self.lanes = config.vector_lanes
+        self.lanes = config.lanes
         n, rows, columns = (parameters.extent(extent) for extent in op.image[:3])
         self.batch, self.rows, self.columns = n, rows, columns
         self.out_rows, self.out_columns = map(held_index, op.output_size(rows, columns))
@@ -65,10 +65,10 @@ class ConvLoops(ABC):
         """``body`` for the blocks of a grid.
 
         The grid is ``high`` lines, those of all images, of ``wide`` columns: pixels or tiles.  A
-        block has at most ``workgroup_tile["columns"]`` of these, and lines so that there are
-        ``workgroup_tile["pixels"]`` in all.
+        block has at most the config's ``columns`` of these, and lines so that there are its
+        ``pixels`` in all.
         """
-        most, pixels = (self.config.workgroup_tile[name] for name in ("columns", "pixels"))
+        most, pixels = self.config.columns, self.config.pixels
         width = emit.smaller(wide, most)
         lines = emit.smaller(high, _divided(pixels, width))
         lines = held_index(lines)

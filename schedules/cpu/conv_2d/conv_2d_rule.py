@@ -3,18 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from tvm import ir
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_depthwise import DepthwiseLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_direct import DirectLoops, band_elements
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_im2col import Im2colLoops
@@ -84,47 +81,39 @@ class CpuConv2d(CpuRule):
     name = "cpu.conv_2d"
     lowers = Conv2d
 
-    def heuristic(self, op: Conv2d, target: Target) -> LoweringConfig:
+    def usual(self, op: Conv2d, target: Target) -> ConvConfig:
         """Register tiles that fit the target, blocks that fit its caches and share out evenly."""
         return self._configs(op, cpu_features(target))[0]
 
     def space(self, op: Conv2d, target: Target) -> TuningSpace:
         """Lines and columns of a task, register tiles, depth, parts of the filters."""
-        features = cpu_features(target)
+        features, choice = cpu_features(target), ConvConfig.choice
         usual, *others = self._configs(op, features)
         wide = op.output[2]
         columns = _TYPICAL if isinstance(wide, str) else -(-wide // (op.output_tile_size or 1))
-        depths = (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-        cores = features.cores
-        lanes = usual.vector_lanes
+        cores, lanes = features.cores, usual.lanes
         choices = [
-            Choice("workgroup_tile.pixels", _LINES, ("workgroup_tile.columns",)),
-            Choice("register_tile.rows", tuple(range(1, 15))),
-            Choice("register_tile.vectors", (1,) if _is_depthwise(op) else (1, 2, 3, 4, 6)),
-            Choice("vector_lanes", powers_of_two(max(lanes // 2, 1), lanes)),
-            Choice("splits", (1, 2, cores, 2 * cores)),
-            Choice("parallel", (False, True)),
+            choice("pixels", _LINES, ("columns",)),
+            choice("rows", tuple(range(1, 15))),
+            choice("vectors", (1,) if _is_depthwise(op) else (1, 2, 3, 4, 6)),
+            choice("lanes", powers_of_two(max(lanes // 2, 1), lanes)),
+            choice("splits", (1, 2, cores, 2 * cores)),
+            choice("parallel", (False, True)),
+            # Only where windows are packed.
+            choice("depth", (32, 64, 96, 128, 192, 256, 384, 512, 768, 1024)),
         ]
-        in_columns = Choice(
-            "workgroup_tile.columns", tuple({-(-columns // n) for n in (1, 2, 3, 4)})
-        )
-        in_depth = Choice("reduction_tile.k", depths)
+        in_columns = choice("columns", tuple({-(-columns // n) for n in (1, 2, 3, 4)}))
+        forms = [
+            form(base.lowering(), *([] if base.algorithm == DIRECT else [in_columns]), *choices)
+            for base in (usual, *others)
+        ]
+        return TuningSpace.of(usual.lowering(), forms, self.refusals(op, target))
 
-        def accept(config: LoweringConfig) -> str | None:
-            rows, vectors = (config.register_tile[role] for role in ("rows", "vectors"))
-            if (needed := rows * vectors + vectors + 1) > features.vector_registers:
-                return f"{needed} vectors do not fit {features.vector_registers} registers"
-            return refusal(lambda: _check(op, self.check(config)))
+    def vectors_held(self, config: ConvConfig) -> int:
+        """Sums, and the factors of one step."""
+        return (config.rows + 1) * config.vectors + 1
 
-        forms = []
-        for base in (usual, *others):
-            own = [] if base.algorithm == DIRECT else [in_columns]
-            own += choices
-            own += [in_depth] if base.reduction_tile else []
-            forms.append(form(base, *own))
-        return TuningSpace.of(usual, forms, accept)
-
-    def _configs(self, op: Conv2d, features: CpuFeatures) -> list[LoweringConfig]:
+    def _configs(self, op: Conv2d, features: CpuFeatures) -> list[ConvConfig]:
         """One for each form there is, the best first."""
         lanes = features.lanes(item_bytes(product_dtype(op)) * 8)
         if _is_depthwise(op):
@@ -152,7 +141,7 @@ class CpuConv2d(CpuRule):
 
     def _config(
         self, op: Conv2d, features: CpuFeatures, algorithm: str, tile: RegisterTile
-    ) -> LoweringConfig:
+    ) -> ConvConfig:
         """Of a form, with blocks that fit a tile."""
         depth = depth_tile(tile, item_bytes(product_dtype(op)))
         pixels, columns, parts = _block(op, tile, features)
@@ -162,17 +151,19 @@ class CpuConv2d(CpuRule):
             wide = op.output[2]
             assert isinstance(wide, int)
             pixels, columns = max(pixels // wide, 1) * wide, wide
-        return LoweringConfig(
-            algorithm=algorithm,
-            workgroup_tile={"pixels": pixels, "columns": columns},
-            reduction_tile={"k": depth} if algorithm == "im2col" else {},
-            register_tile={"rows": tile.rows, "vectors": tile.vectors},
-            vector_lanes=tile.lanes,
+        return ConvConfig(
+            algorithm,
+            pixels=pixels,
+            columns=columns,
+            depth=depth if algorithm == "im2col" else 0,
+            rows=tile.rows,
+            vectors=tile.vectors,
+            lanes=tile.lanes,
             splits=parts,
             parallel=self.is_large(op),
         )
 
-    def _depthwise(self, op: Conv2d, features: CpuFeatures, lanes: int) -> LoweringConfig:
+    def _depthwise(self, op: Conv2d, features: CpuFeatures, lanes: int) -> ConvConfig:
         while lanes > op.filters:
             lanes //= 2
         batch, rows, wide, _ = op.output
@@ -180,21 +171,43 @@ class CpuConv2d(CpuRule):
         tasks = -(-op.filters // lanes) * (batch if isinstance(batch, int) else 1)
         # Lines of a task share rows of the image: as many as leave each core several tasks.
         lines = -(-(rows if isinstance(rows, int) else _TYPICAL) * tasks // (8 * features.cores))
-        return LoweringConfig(
-            algorithm=op.algorithm,
-            workgroup_tile={"pixels": lines * columns, "columns": columns},
-            register_tile={"rows": features.vector_registers // 4, "vectors": 1},
-            vector_lanes=lanes,
+        return ConvConfig(
+            op.algorithm,
+            pixels=lines * columns,
+            columns=columns,
+            rows=features.vector_registers // 4,
+            vectors=1,
+            lanes=lanes,
             parallel=self.is_large(op),
         )
 
-    def lower(self, op: Conv2d, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: Conv2d, target: Target, config: LoweringConfig) -> ConvConfig:
+        """The rule's numbers in a config."""
+        check = self.check(config)
+        typed = ConvConfig.parse(check, op.algorithm, *([DIRECT] if _may_be_direct(op) else []))
+        direct, wide, depthwise = typed.algorithm == DIRECT, op.output[2], _is_depthwise(op)
+        fits = typed.columns <= typed.pixels
+        typed.expect(check, "columns", fits, f"1 to {typed.pixels}")
+        typed.expect(check, "columns", not direct or typed.columns == wide, f"a line of {wide}")
+        if op.algorithm == "im2col" and not direct and not depthwise:
+            exact = op.dtype == "int8" and product_dtype(op) == "float32"
+            check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
+        typed.expect(
+            check,
+            "splits",
+            _divides(op, typed.tile, typed.splits),
+            f"1, or a number of parts of the {op.group_filters} filters that are whole panels",
+        )
+        scratch = _scratch_elements(op, typed) * typed.pixels * item_bytes(product_dtype(op))
+        check.need(
+            scratch <= _LARGEST_SCRATCH_BYTES or depthwise,
+            f"blocks of {typed.pixels} pixels take {scratch} bytes a thread;"
+            f" expected at most {_LARGEST_SCRATCH_BYTES}",
+        )
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        _check(op, self.check(config))
+    def emit(self, op: Conv2d, config: ConvConfig) -> None:
+        """Emit the function of ``op``."""
         loops: type[ConvLoops] = Im2colLoops if op.channels_last else ColumnLoops
         if config.algorithm == DIRECT:
             loops = DirectLoops
@@ -202,9 +215,7 @@ class CpuConv2d(CpuRule):
             loops = WinogradLoops
         elif _is_depthwise(op):
             loops = DepthwiseLoops
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            loops(op, config).emit()
-        return ir.IRModule({op.entry: builder.get()})
+        loops(op, config).emit()
 
 
 def _is_depthwise(op: Conv2d) -> bool:
@@ -298,37 +309,10 @@ def _divides(op: Conv2d, tile: RegisterTile, parts: int) -> bool:
     return parts == 1 or op.group_filters % (panel * parts) == 0
 
 
-def _check(op: Conv2d, check: ConfigCheck) -> None:
-    """Raise ScheduleError for a config that the kernels cannot use."""
-    forms = (op.algorithm, DIRECT) if _may_be_direct(op) else (op.algorithm,)
-    direct = check.algorithm(*forms) == DIRECT
-    lanes = check.lanes()
-    pixels = check.tile("workgroup_tile", "pixels")
-    columns = check.tile("workgroup_tile", "columns", pixels)
-    if direct:
-        wide = op.output[2]
-        check.expect(columns == wide, "workgroup_tile['columns']", columns, f"a line of {wide}")
-    exact = op.dtype == "int8" and product_dtype(op) == "float32"
-    k = 1
-    if op.algorithm == "im2col" and not direct and not _is_depthwise(op):
-        k = check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
-    rows, vectors = (check.tile("register_tile", role) for role in ("rows", "vectors"))
-    parts = check.splits()
-    check.expect(
-        _divides(op, RegisterTile(rows, vectors, lanes), parts),
-        "splits",
-        parts,
-        f"1, or a number of parts of the {op.group_filters} filters that are whole panels",
-    )
-    if direct:
-        scratch = band_elements(op) // columns + 1
-    elif op.algorithm == "winograd":
-        scratch = ((op.output_tile_size or 0) + 2) ** 2 * (op.group_channels + op.group_filters)
-    else:
-        scratch = max(k, op.kernel[0] * op.kernel[1]) + op.group_filters
-    scratch *= pixels * item_bytes(product_dtype(op))
-    check.need(
-        scratch <= _LARGEST_SCRATCH_BYTES or _is_depthwise(op),
-        f"blocks of {pixels} pixels take {scratch} bytes a thread;"
-        f" expected at most {_LARGEST_SCRATCH_BYTES}",
-    )
+def _scratch_elements(op: Conv2d, config: ConvConfig) -> int:
+    """What a task holds for each pixel."""
+    if config.algorithm == DIRECT:
+        return band_elements(op) // config.columns + 1
+    if op.algorithm == "winograd":
+        return ((op.output_tile_size or 0) + 2) ** 2 * (op.group_channels + op.group_filters)
+    return max(config.depth, op.kernel[0] * op.kernel[1]) + op.group_filters

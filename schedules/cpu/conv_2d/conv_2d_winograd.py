@@ -17,10 +17,10 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.ops.families.winograd.winograd_matrices import Kind
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, ConvLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_winograd_panels import FilterPanels, FilterRun
-from tvm_iree_ext.schedules.cpu.products.register_tiles import RegisterTile, odd_lines
+from tvm_iree_ext.schedules.cpu.products.register_tiles import odd_lines
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_image import InputRow, OutputRow
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
@@ -42,10 +42,9 @@ _IN_PLACE, _TRANSPOSED = 4, 16
 class WinogradLoops(ConvLoops):
     """Either layout: tiles and products have channels last."""
 
-    def __init__(self, op: Conv2d, config: LoweringConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
         super().__init__(op, config)
-        tile = config.register_tile
-        self.tile = RegisterTile(tile["rows"], tile["vectors"], self.lanes)
+        self.tile = config.tile
         self.dtype = op.compute_dtype
         self.transforms = op.transforms
         self.r = op.output_tile_size or 0
@@ -55,8 +54,8 @@ class WinogradLoops(ConvLoops):
         )
         self.places = self.i * self.i
         self.parts = config.splits
-        self.tiles = config.workgroup_tile["pixels"]
-        self.across = config.workgroup_tile["columns"]
+        self.tiles = config.pixels
+        self.across = config.columns
 
     def emit(self) -> None:
         """The whole function."""

@@ -11,8 +11,8 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.transfer.transfer_canonical import signed, summable
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.tasks import FAR_ROW_BYTES, ROWS_AHEAD, Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
@@ -23,7 +23,25 @@ _MOST_SWEPT = 512  # lines of a row of which most are read: what the first cache
 _PIECE = 32  # elements between which lines are asked for
 
 
-def strided_config(walk: Walk, item: int, cores: int, parallel: bool) -> LoweringConfig:
+@dataclass(frozen=True)
+class StridedConfig(RuleConfig):
+    """How a walk is cut up.
+
+    Attributes:
+        rows: of the crossing loop that are transposed together; 1 where none are.
+        columns: elements of a row, at most, that belong to one task.
+        unit: elements that are worth finding their place.
+    """
+
+    rows: int = number("workgroup_tile.rows")
+    columns: int = number("workgroup_tile.columns")
+    unit: int = number("workgroup_tile.unit")
+    lanes: int = number("vector_lanes", power_of_two=True)
+    splits: int = number("splits")
+    parallel: bool = flag("parallel")
+
+
+def strided_config(walk: Walk, item: int, cores: int, parallel: bool) -> StridedConfig:
     """The usual config of a walk over elements of ``item`` bytes."""
     extents = walk.loops.extents
     lanes = min(16, emit.LINE_BYTES // item)
@@ -32,24 +50,24 @@ def strided_config(walk: Walk, item: int, cores: int, parallel: bool) -> Lowerin
         while lanes > 1 and lanes > min(extents[crossing], extents[-1]):
             lanes //= 2
     squares = crossing is not None and lanes >= 4
-    return LoweringConfig(
-        algorithm="squares" if squares else "rows",
-        workgroup_tile={"rows": 2 * lanes if squares else 1, "columns": _CHUNK, "unit": _UNIT},
-        vector_lanes=lanes if squares else 1,
+    return StridedConfig(
+        "squares" if squares else "rows",
+        rows=2 * lanes if squares else 1,
+        columns=_CHUNK,
+        unit=_UNIT,
+        lanes=lanes if squares else 1,
         splits=cores if parallel else 1,
         parallel=parallel,
     )
 
 
-def check_strided(walk: Walk, check: ConfigCheck) -> None:
-    """Raise ScheduleError for a config that :func:`move` cannot use."""
-    form = check.algorithm(*(["rows"] if walk.crossing is None else ["rows", "squares"]))
-    for role in ("rows", "columns", "unit"):
-        check.tile("workgroup_tile", role)
-    check.splits()
-    if form == "squares":
-        lanes, rows = check.lanes(least=2), check.config.workgroup_tile["rows"]
-        check.need(rows % lanes == 0, f"workgroup_tile['rows'] is no multiple of {lanes} lanes")
+def parse_strided(walk: Walk, check: ConfigCheck) -> StridedConfig:
+    """The numbers that :func:`move` takes; ScheduleError for those that it cannot use."""
+    forms = ["rows"] if walk.crossing is None else ["rows", "squares"]
+    typed = StridedConfig.parse(check, *forms)
+    if typed.algorithm == "squares":
+        typed.multiple(check, "rows", check.lanes(least=2), "lanes")
+    return typed
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,7 @@ class StridedMemory:
     is_filled: bool = False
 
 
-def move(walk: Walk, memory: StridedMemory, config: LoweringConfig) -> None:
+def move(walk: Walk, memory: StridedMemory, config: StridedConfig) -> None:
     """Emit the walk."""
     _Mover(walk, memory, config).emit()
 
@@ -81,11 +99,11 @@ At = dict[int, Index]
 class _Mover:
     """The kernel under construction."""
 
-    def __init__(self, walk: Walk, memory: StridedMemory, config: LoweringConfig) -> None:
+    def __init__(self, walk: Walk, memory: StridedMemory, config: StridedConfig) -> None:
         self.walk, self.memory, self.config = walk, memory, config
         self.loops, self.last = walk.loops, walk.last
         self.tasks = Tasks(config.splits, config.parallel)
-        self.chunk = min(config.workgroup_tile["columns"], self.loops.extents[-1])
+        self.chunk = min(config.columns, self.loops.extents[-1])
 
     def emit(self) -> None:
         """Tasks share units: so many loops inside one that it is worth its place being found."""
@@ -93,11 +111,11 @@ class _Mover:
         extents = list(self.loops.extents)
         extents[-1] = -(-extents[-1] // self.chunk)
         if crossing is not None:
-            extents[crossing] = -(-extents[crossing] // self.config.workgroup_tile["rows"])
+            extents[crossing] = -(-extents[crossing] // self.config.rows)
         inside = len(extents) - 1
         if crossing is None:
             done = self.chunk
-            while inside and done < self.config.workgroup_tile["unit"]:
+            while inside and done < self.config.unit:
                 if prod(extents[: inside - 1]) < 4 * self.config.splits:
                     break
                 inside -= 1
@@ -321,7 +339,7 @@ class _Mover:
 
     def squares(self, at: At, crossing: int, low: Expr, high: Index) -> None:
         """Some rows of the crossing loop, transposed."""
-        rows = self.config.workgroup_tile["rows"]
+        rows = self.config.rows
         tile = at[crossing]
         outer = {loop: index for loop, index in at.items() if loop != crossing}
         live = self.live(outer)
@@ -362,7 +380,7 @@ class _Mover:
         self, outer: At, crossing: int, first: Expr, rows: int, low: Index, high: Index
     ) -> None:
         """``rows`` whole rows: squares, and what is left over at their ends."""
-        lanes, last = self.config.vector_lanes, self.last
+        lanes, last = self.config.lanes, self.last
         count = tirx.floordiv(i64(high) - i64(low), i64(lanes))
         if known(i64(high)) is not None and known(i64(low)) is not None:
             count = i64((int(i64(high)) - int(i64(low))) // lanes)

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_config import ExpReductionConfig
 from tvm_iree_ext.schedules.emit import At, Expr, Index, OperandView, i64, serial
 from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands, along, lane_loop
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import Accumulation
@@ -25,12 +25,12 @@ class Nests:
     """The loops of single outputs under construction; ``maxima`` holds the maximum of each row."""
 
     def __init__(
-        self, operands: ReductionOperands, config: LoweringConfig, maxima: OperandView
+        self, operands: ReductionOperands, config: ExpReductionConfig, maxima: OperandView
     ) -> None:
         self.operands, self.config, self.maxima = operands, config, maxima
         self.dtype = operands.op.compute_dtype
-        self.lanes = config.vector_lanes
-        self.columns = config.workgroup_tile["columns"]
+        self.lanes = config.lanes
+        self.columns = config.columns
 
     def emit_maximum(self) -> None:
         """The maximum of each row, in its own type and as a result."""

@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_config import ExpReductionConfig
 from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
 from tvm_iree_ext.schedules.emit import At, Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands, along, lane_loop
@@ -41,18 +41,18 @@ class ReductionProduct:
     """
 
     def __init__(
-        self, operands: ReductionOperands, config: LoweringConfig, one: Accumulation
+        self, operands: ReductionOperands, config: ExpReductionConfig, one: Accumulation
     ) -> None:
         assert one.left is not None
         assert one.right is not None
         self.operands, self.space = operands, operands.space
         self.left, self.right, self.columns = one.left, one.right, one.columns
         self.dtype = operands.op.compute_dtype
-        self.lanes, self.register_tile = config.vector_lanes, config.register_tile
-        self.tile_m = config.workgroup_tile["m"]
+        self.config, self.lanes = config, config.lanes
+        self.tile_m = config.rows
         self.count = self.space.count(one.columns)
         self.vectors = emit.ceil_div(self.count, self.lanes)
-        tile_k = config.reduction_tile["k"]
+        tile_k = config.keys
         self.source = operands.plan.right_in_vectors(one, self.lanes)
         self.lefts: Any = None
         self.rights: Any = None
@@ -98,13 +98,13 @@ class ReductionProduct:
         store: Callable[[Expr, Expr, Expr], None],
     ) -> None:
         """``store(row, columns, value)`` for each vector of the product of ``live`` rows."""
-        most = self.register_tile["n"]
+        most = self.config.vectors
         exact = known(self.vectors)
         vectors = most if exact is None else min(most, exact)
         blocks = tirx.floordiv(i64(self.vectors), i64(vectors)) if exact is None else exact // most
 
         def columns_of(first_vector: Index, count: int) -> None:
-            rows = min(self.register_tile["m"], self.tile_m)
+            rows = min(self.config.rows_at_once, self.tile_m)
             number = known(live)
             whole = tirx.floordiv(i64(live), i64(rows)) if number is None else number // rows
             with serial(whole) as block:

@@ -1,6 +1,6 @@
 """The CPU rule for exp_reduction: tiles of keys, or loops over single outputs."""
 
-from tvm import ir, tirx
+from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
 from tvm.tirx.script import builder as I
@@ -10,10 +10,10 @@ from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, form
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_config import ExpReductionConfig
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_nests import Nests
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_splits import KeyParts
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_tiles import CHAINS, Tiles
@@ -38,7 +38,7 @@ class CpuExpReduction(CpuRule):
     name = "cpu.exp_reduction"
     lowers = ExpReduction
 
-    def heuristic(self, op: ExpReduction, target: Target) -> LoweringConfig:
+    def usual(self, op: ExpReduction, target: Target) -> ExpReductionConfig:
         """Keys in the lanes where scores lie along them; tiles that the caches hold."""
         features, plan = cpu_features(target), ReductionPlan(op)
         lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
@@ -54,52 +54,60 @@ class CpuExpReduction(CpuRule):
         if keys is not None:
             tile_k = min(tile_k, -(-keys // wide) * wide)
         points = 0 if op.signature.symbols else max(map(op.visits, range(len(op.outputs))))
-        return LoweringConfig(
-            algorithm=form,
-            workgroup_tile={"m": tile_m, "columns": 16 * lanes},
-            reduction_tile={"k": tile_k},
-            register_tile={"m": rows, "n": vectors},
-            vector_lanes=lanes,
+        return ExpReductionConfig(
+            form,
+            rows=tile_m,
+            columns=16 * lanes,
+            keys=tile_k,
+            rows_at_once=rows,
+            vectors=vectors,
+            lanes=lanes,
             splits=_splits(plan, tile_m, features.cores) if form == "tiles" else 1,
             parallel=bool(op.signature.symbols) or outweighs_launch(self.name, points),
         )
 
     def space(self, op: ExpReduction, target: Target) -> TuningSpace:
         """Rows and keys of a task, register tiles, parts of the keys."""
-        features, plan, usual = cpu_features(target), ReductionPlan(op), self.heuristic(op, target)
+        usual, cores = self.usual(op, target), cpu_features(target).cores
         keys = tuple(CHAINS * many for many in (1, 2, 4, 8, 16, 32, 64))
-        cores = features.cores
+        choice = ExpReductionConfig.choice
         forms = [
             form(
-                usual,
-                Choice("workgroup_tile.m", (1, 2, 4, 6, 8, 12, 16, 24, 32, 48)),
-                Choice("workgroup_tile.columns", (4, 8, 16, 32), ("vector_lanes",)),
-                Choice("reduction_tile.k", keys, ("vector_lanes",)),
-                Choice("register_tile.m", (1, 2, 4, 5, 6, 8, 10, 12)),
-                Choice("register_tile.n", (1, 2, 3, 4)),
-                Choice("vector_lanes", (max(usual.vector_lanes // 2, 1),)),
-                Choice("splits", tuple({1, cores, 2 * cores})),
-                Choice("parallel", (False, True)),
+                usual.lowering(),
+                choice("rows", (1, 2, 4, 6, 8, 12, 16, 24, 32, 48)),
+                choice("columns", (4, 8, 16, 32), ("lanes",)),
+                choice("keys", keys, ("lanes",)),
+                choice("rows_at_once", (1, 2, 4, 5, 6, 8, 10, 12)),
+                choice("vectors", (1, 2, 3, 4)),
+                choice("lanes", (max(usual.lanes // 2, 1),)),
+                choice("splits", tuple({1, cores, 2 * cores})),
+                choice("parallel", (False, True)),
             )
         ]
 
-        def accept(config: LoweringConfig) -> str | None:
-            rows, vectors = (config.register_tile[role] for role in ("m", "n"))
-            if (needed := rows * vectors + vectors + 1) > features.vector_registers:
-                return f"{needed} vectors do not fit {features.vector_registers} registers"
-            return refusal(lambda: _check(plan, self.check(config)))
+        return TuningSpace.of(usual.lowering(), forms, self.refusals(op, target))
 
-        return TuningSpace.of(usual, forms, accept)
+    def vectors_held(self, config: ExpReductionConfig) -> int:
+        """Accumulators, and the factors of one step."""
+        return (config.rows_at_once + 1) * config.vectors + 1
 
-    def lower(self, op: ExpReduction, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: ExpReduction, target: Target, config: LoweringConfig) -> ExpReductionConfig:
+        """The rule's numbers in a config."""
+        check, plan = self.check(config), ReductionPlan(op)
+        typed = ExpReductionConfig.parse(check, *(("tiles", "nests") if plan.keys else ("nests",)))
+        splits = typed.splits
+        if typed.algorithm != "tiles":
+            typed.expect(check, "splits", splits == 1, "1 in the form nests")
+        check.need(
+            splits == 1 or plan.mergeable,
+            f"splits is {splits}; expected 1, as an output is no sum of weights up to a factor",
+        )
+        typed.multiple(check, "keys", CHAINS * typed.lanes, "vectors of keys")
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        plan = ReductionPlan(op)
-        _check(plan, self.check(config))
-        return ir.IRModule({op.entry: _kernel(op, plan, config)})
+    def kernel(self, op: ExpReduction, target: Target, config: ExpReductionConfig) -> tirx.PrimFunc:
+        """The function of ``op`` in the config's form."""
+        return _kernel(op, ReductionPlan(op), config)
 
 
 def _row_tile(plan: ReductionPlan, rows: int, cores: int) -> int:
@@ -134,7 +142,7 @@ def _splits(plan: ReductionPlan, tile_m: int, cores: int) -> int:
     return next((s for s in range(1, cores + 1) if tasks * s % cores == 0), cores)
 
 
-def _kernel(op: ExpReduction, plan: ReductionPlan, config: LoweringConfig) -> tirx.PrimFunc:
+def _kernel(op: ExpReduction, plan: ReductionPlan, config: ExpReductionConfig) -> tirx.PrimFunc:
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         parameters = ReductionOperands.declare(op, plan)
         with I.sblock("root"):
@@ -156,23 +164,3 @@ def _kernel(op: ExpReduction, plan: ReductionPlan, config: LoweringConfig) -> ti
             for one in rest:
                 nests.emit_output(one)
     return builder.get()
-
-
-def _check(plan: ReductionPlan, check: ConfigCheck) -> None:
-    """Raise ScheduleError for a config that the kernels cannot use."""
-    check.algorithm(*(("tiles", "nests") if plan.keys else ("nests",)))
-    wide = CHAINS * check.lanes()
-    splits = check.splits()
-    if check.config.algorithm != "tiles":
-        check.expect(splits == 1, "splits", splits, "1 in the form nests")
-    check.need(
-        splits == 1 or plan.mergeable,
-        f"splits is {splits}; expected 1, as an output is no sum of weights up to a factor",
-    )
-    for role in ("m", "columns"):
-        check.tile("workgroup_tile", role)
-    for role in ("m", "n"):
-        check.tile("register_tile", role)
-    tile_k = check.tile("reduction_tile", "k")
-    expected = f"a multiple of {wide} (vectors of keys)"
-    check.expect(tile_k % wide == 0, "reduction_tile['k']", tile_k, expected)

@@ -21,7 +21,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.regions import Region
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_config import ExpReductionConfig
 from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_products import (
     KeyTile,
     ReductionProduct,
@@ -42,7 +42,7 @@ class Tiles:
     def __init__(
         self,
         operands: ReductionOperands,
-        config: LoweringConfig,
+        config: ExpReductionConfig,
         maxima: OperandView,
         parts: KeyParts | None,
     ) -> None:
@@ -50,10 +50,10 @@ class Tiles:
         self.plan, self.space = operands.plan, operands.space
         self.online = self.plan.online
         self.dtype = operands.op.compute_dtype
-        self.lanes = config.vector_lanes
+        self.lanes = config.lanes
         self.wide = self.lanes * CHAINS
-        self.tile_m = config.workgroup_tile["m"]
-        self.tile_k = config.reduction_tile["k"]
+        self.tile_m = config.rows
+        self.tile_k = config.keys
         self.row_dims = tuple(dim for dim in self.plan.rows if dim not in self.plan.shared)
         self.rows = self.space.count(self.row_dims)
         self.key = self.plan.keys[-1]

@@ -3,17 +3,17 @@
 import math
 from dataclasses import replace
 
-from tvm import ir
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
+from tvm_iree_ext.schedules.cpu.fft.fft_config import FftStageConfig, FftTransformConfig
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of, goes_in_lanes, passes
 from tvm_iree_ext.schedules.cpu.fft.fft_stage import stage_kernel
 from tvm_iree_ext.schedules.cpu.fft.fft_tasks import complex_length, transform_kernel
@@ -26,27 +26,22 @@ class CpuFft(CpuRule):
 
     name = "cpu.fft"
     lowers = Fft
+    typed = FftStageConfig
 
-    def heuristic(self, op: Fft, target: Target) -> LoweringConfig:
+    def usual(self, op: Fft, target: Target) -> FftStageConfig:
         """The target's vectors; threads where there is much to read."""
         lanes = cpu_features(target).lanes(item_bytes(op.compute_dtype) * 8)
-        large = self.is_large(op)
-        return LoweringConfig(vector_lanes=lanes, parallel=large)
+        return FftStageConfig(lanes=lanes, parallel=self.is_large(op))
 
     def space(self, op: Fft, target: Target) -> TuningSpace:
         """The vectors, and whether there are threads."""
-        usual = self.heuristic(op, target)
-        lanes = Choice("vector_lanes", (max(usual.vector_lanes // 2, 2),))
-        return TuningSpace((form(usual, lanes, Choice("parallel", (False, True))),))
+        usual, choice = self.usual(op, target), FftStageConfig.choice
+        lanes = choice("lanes", (max(usual.lanes // 2, 2),))
+        return TuningSpace((form(usual.lowering(), lanes, choice("parallel", (False, True))),))
 
-    def lower(self, op: Fft, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a number of lanes that is not a power of two.
-        """
-        self.check(config).lanes(least=2)
-        return ir.IRModule({op.entry: stage_kernel(op, config)})
+    def kernel(self, op: Fft, target: Target, config: FftStageConfig) -> tirx.PrimFunc:
+        """The function of ``op``."""
+        return stage_kernel(op, config)
 
 
 # Of one task: each takes its memory anew.
@@ -66,7 +61,7 @@ class CpuFftTransform(CpuRule):
     name = "cpu.fft_transform"
     lowers = FftTransform
 
-    def heuristic(self, op: FftTransform, target: Target) -> LoweringConfig:
+    def usual(self, op: FftTransform, target: Target) -> FftTransformConfig:
         """Vectors within a row, or across rows; Bluestein's form for large primes."""
         features = cpu_features(target)
         length = complex_length(op)
@@ -74,8 +69,7 @@ class CpuFftTransform(CpuRule):
         # A codelet's points, and as many intermediate ones, in registers.
         radix = 16 if features.vector_registers >= 32 else 8
         rows = [e for axis, e in enumerate(op.shape) if axis != op.axis]
-        columns = self.columns(op, target, lanes, radix)
-        tile = {"radix": radix}
+        columns, length_of_columns = self.columns(op, target, lanes, radix), 0
         dynamic = any(isinstance(extent, str) for extent in rows)
         count = 0 if dynamic else math.prod(e for e in rows if isinstance(e, int))
         if passes(length, radix) is None:
@@ -83,51 +77,46 @@ class CpuFftTransform(CpuRule):
         elif columns and (
             count < _ROWS_FOR_LANES * lanes or not goes_in_lanes(length, columns[0], lanes, radix)
         ):
-            algorithm, tile["columns"] = "row", columns[0]
+            algorithm, length_of_columns = "row", columns[0]
         else:
             algorithm = "lanes"
         few = not dynamic and count < 2 * features.cores
         shared = algorithm == "row" and few and length >= _SHARED_LENGTH
-        tasks: dict[str, int] = {}
+        rows_of_task = 0
         if algorithm != "bluestein":
             most = _TASK_POINTS // length
             balanced = most if dynamic else min(most, -(-count // (4 * features.cores)))
-            tasks["rows"] = max(1, balanced)
-        return LoweringConfig(
-            algorithm=algorithm,
-            workgroup_tile=tasks,
-            register_tile=tile,
-            vector_lanes=lanes,
+            rows_of_task = max(1, balanced)
+        return FftTransformConfig(
+            algorithm,
+            radix=radix,
+            columns=length_of_columns,
+            rows=rows_of_task,
+            lanes=lanes,
             splits=features.cores if shared else 1,
             parallel=dynamic or outweighs_launch(self.name, op.flops()),
         )
 
     def space(self, op: FftTransform, target: Target) -> TuningSpace:
         """The largest radix, the vectors, within a row or across rows, who shares a row."""
-        usual, features = self.heuristic(op, target), cpu_features(target)
-        most = 32 if features.vector_registers >= 32 else 16
-        radix = Choice(
-            "register_tile.radix", tuple(1 << bit for bit in range(1, 6) if 1 << bit <= most)
-        )
+        usual, features = self.usual(op, target), cpu_features(target)
+        choice = FftTransformConfig.choice
+        radix = choice("radix", powers_of_two(2, 32 if features.vector_registers >= 32 else 16))
         whole = features.lanes(item_bytes(op.compute_dtype) * 8)
-        others = sorted({whole, max(whole // 2, 2)} - {usual.vector_lanes})
-        lanes = Choice("vector_lanes", tuple(others))
-        parallel = Choice("parallel", (False, True))
+        others = sorted({whole, max(whole // 2, 2)} - {usual.lanes})
+        lanes = choice("lanes", tuple(others))
+        parallel = choice("parallel", (False, True))
         # Bluestein's form computes three transforms: only where there is no other.
         name = "bluestein" if usual.algorithm == "bluestein" else "lanes"
-        tile = {"radix": usual.register_tile["radix"]}
-        rows = Choice("workgroup_tile.rows", (1, 4, 16, 64))
-        one = replace(usual, algorithm=name, register_tile=tile, splits=1)
-        forms = [form(one, radix, lanes, rows, parallel)]
-        if values := self.columns(op, target, usual.vector_lanes, tile["radix"]):
-            columns = Choice("register_tile.columns", tuple(values))
-            splits = Choice("splits", (1, features.cores))
-            first = usual.register_tile.get("columns", values[0])
-            row = replace(usual, algorithm="row", register_tile={**tile, "columns": first})
-            forms.append(form(row, radix, columns, lanes, rows, splits, parallel))
-        return TuningSpace.of(
-            usual, forms, lambda one: refusal(lambda: _check(op, self.check(one)))
-        )
+        rows = choice("rows", (1, 4, 16, 64))
+        one = replace(usual, algorithm=name, columns=0, splits=1)
+        forms = [form(one.lowering(), radix, lanes, rows, parallel)]
+        if values := self.columns(op, target, usual.lanes, usual.radix):
+            columns = choice("columns", tuple(values))
+            splits = choice("splits", (1, features.cores))
+            row = replace(usual, algorithm="row", columns=usual.columns or values[0])
+            forms.append(form(row.lowering(), radix, columns, lanes, rows, splits, parallel))
+        return TuningSpace.of(usual.lowering(), forms, self.refusals(op, target))
 
     @staticmethod
     def lanes(op: FftTransform, features: CpuFeatures) -> int:
@@ -153,37 +142,33 @@ class CpuFftTransform(CpuRule):
         least = lanes // 2 if masks else lanes
         return columns_of(complex_length(op), lanes, radix, least)
 
-    def lower(self, op: FftTransform, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: FftTransform, target: Target, config: LoweringConfig) -> FftTransformConfig:
+        """The rule's numbers in a config."""
+        check, length = self.check(config), complex_length(op)
+        typed = FftTransformConfig.parse(check, "row", "lanes", "bluestein")
+        lanes, radix, columns = typed.lanes, typed.radix, typed.columns
+        if typed.algorithm == "row":
+            inner = all(extent == 1 for extent in op.shape[op.axis + 1 :])
+            check.need(inner, "'row' needs the axis to be the innermost")
+            check.tile("register_tile", "columns", length)
+            check.need(
+                columns in columns_of(length, lanes, radix, least=1)
+                and (columns >= lanes or _stores_lanes(op)),
+                f"'row' needs columns of {length} elements that leave rows of {lanes} or more, and"
+                f" primes up to {LARGEST_PRIME}; not {columns}",
+            )
+        if typed.algorithm == "lanes":
+            smooth = passes(length, radix) is not None
+            check.need(smooth, "'lanes' needs a length of primes up to 13")
+        if typed.algorithm != "bluestein":
+            check.tile("workgroup_tile", "rows")
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        _check(op, self.check(config))
-        return ir.IRModule({op.entry: transform_kernel(op, config, cpu_features(target))})
+    def kernel(self, op: FftTransform, target: Target, config: FftTransformConfig) -> tirx.PrimFunc:
+        """The function of ``op`` in the config's form."""
+        return transform_kernel(op, config, cpu_features(target))
 
 
 def _stores_lanes(op: FftTransform) -> bool:
     """Whether the first lanes of a vector can be stored as a result."""
     return op.kind in ("forward", "inverse") and op.dtype in ("float32", "float64")
-
-
-def _check(op: FftTransform, check: ConfigCheck) -> None:
-    lanes, radix = check.lanes(least=2), check.tile("register_tile", "radix")
-    check.power_of_two("register_tile['radix']", radix, least=2)
-    form, length = check.algorithm("row", "lanes", "bluestein"), complex_length(op)
-    if form == "row":
-        inner = all(extent == 1 for extent in op.shape[op.axis + 1 :])
-        check.need(inner, "'row' needs the axis to be the innermost")
-        columns = check.tile("register_tile", "columns", length)
-        check.need(
-            columns in columns_of(length, lanes, radix, least=1)
-            and (columns >= lanes or _stores_lanes(op)),
-            f"'row' needs columns of {length} elements that leave rows of {lanes} or more, and"
-            f" primes up to {LARGEST_PRIME}; not {columns}",
-        )
-    if form == "lanes":
-        smooth = passes(length, radix) is not None
-        check.need(smooth, "'lanes' needs a length of primes up to 13")
-    if form != "bluestein":
-        check.tile("workgroup_tile", "rows")

@@ -16,7 +16,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.fft.fft_config import FftTransformConfig
 from tvm_iree_ext.schedules.cpu.fft.fft_lanes import LanesMemory, LanesTransform, TransformVectors
 from tvm_iree_ext.schedules.cpu.fft.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
@@ -29,7 +29,7 @@ class SideBySide:
     """The kernel under construction."""
 
     def __init__(
-        self, operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+        self, operands: TransformOperands, config: FftTransformConfig, vectors: TransformVectors
     ) -> None:
         op = operands.op
         self.operands, self.op, self.config = operands, op, config
@@ -54,7 +54,7 @@ class SideBySide:
             total = emit.product([operands.outer, -(-inner // lanes)])
         else:
             total = emit.ceil_div(operands.points, lanes)
-        together = max(1, self.config.workgroup_tile["rows"] // lanes)
+        together = max(1, self.config.rows // lanes)
         loop = I.parallel if self.config.parallel else I.serial
         with loop(i64(0), i64(emit.ceil_div(total, together))) as task:
             left = i64(total) - task * together

@@ -17,7 +17,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.fft.fft_config import FftStageConfig
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import constants
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import root
@@ -29,8 +29,8 @@ _TASK_VECTORS = 512  # butterflies of a task, in vectors
 Pair = tuple[Expr, Expr]
 
 
-def stage_kernel(op: Fft, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op``, with vectors of ``config.vector_lanes``."""
+def stage_kernel(op: Fft, config: FftStageConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``, with vectors of ``config.lanes``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Stage(op, config).emit()
     return builder.get()
@@ -39,9 +39,9 @@ def stage_kernel(op: Fft, config: LoweringConfig) -> tirx.PrimFunc:
 class _Stage:
     """The kernel under construction."""
 
-    def __init__(self, op: Fft, config: LoweringConfig) -> None:
+    def __init__(self, op: Fft, config: FftStageConfig) -> None:
         self.op, self.config = op, config
-        self.dtype, self.lanes = op.compute_dtype, config.vector_lanes
+        self.dtype, self.lanes = op.compute_dtype, config.lanes
         I.func_name(op.entry)
         I.func_attr({"global_symbol": op.entry, "tirx.noalias": True})
         symbols = {name: tirx.Var(name, "int64") for name in op.signature.symbols}

@@ -11,9 +11,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
 from tvm_iree_ext.schedules.cpu.fft.fft_bluestein import BluesteinTransform
+from tvm_iree_ext.schedules.cpu.fft.fft_config import FftTransformConfig
 from tvm_iree_ext.schedules.cpu.fft.fft_lanes import TransformVectors
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft.fft_real import packed_spectrum, spectrum_of_real
@@ -30,13 +30,13 @@ _FETCHED_BYTES = 24576
 
 
 def transform_kernel(
-    op: FftTransform, config: LoweringConfig, features: CpuFeatures
+    op: FftTransform, config: FftTransformConfig, features: CpuFeatures
 ) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in the form ``config.algorithm``: row, lanes or bluestein."""
-    radix = config.register_tile["radix"]
+    radix = config.radix
     in_butterflies = not (has_few_registers(radix) or features.adds_apart)
-    order = CodeOrder.of(features, config.vector_lanes, op.compute_dtype)
-    vectors = TransformVectors(config.vector_lanes, op.compute_dtype, radix, in_butterflies, order)
+    order = CodeOrder.of(features, config.lanes, op.compute_dtype)
+    vectors = TransformVectors(config.lanes, op.compute_dtype, radix, in_butterflies, order)
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)
         with I.sblock("root"), order.declared() if order else nullcontext():
@@ -53,13 +53,13 @@ def complex_length(op: FftTransform) -> int:
 
 
 def _emit_lanes(
-    operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+    operands: TransformOperands, config: FftTransformConfig, vectors: TransformVectors
 ) -> None:
     SideBySide(operands, config, vectors).emit()
 
 
 def _emit_bluestein(
-    operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+    operands: TransformOperands, config: FftTransformConfig, vectors: TransformVectors
 ) -> None:
     """A row at a time, element by element at both ends."""
     op = operands.op
@@ -83,7 +83,7 @@ def _emit_bluestein(
 
 
 def _emit_rows(
-    operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+    operands: TransformOperands, config: FftTransformConfig, vectors: TransformVectors
 ) -> None:
     _Rows(operands, config, vectors).emit()
 
@@ -92,13 +92,13 @@ class _Rows:
     """Contiguous rows whose length splits in two factors."""
 
     def __init__(
-        self, operands: TransformOperands, config: LoweringConfig, vectors: TransformVectors
+        self, operands: TransformOperands, config: FftTransformConfig, vectors: TransformVectors
     ) -> None:
         op = operands.op
         self.operands, self.op, self.config = operands, op, config
         self.lanes, self.dtype = vectors.lanes, vectors.dtype
         self.count = complex_length(op)
-        columns = config.register_tile["columns"]
+        columns = config.columns
         # Other kinds put both parts together, or have results in scratch memory first.
         store_part = self.store_part if op.kind in ("forward", "inverse") else None
         self.transform = FftRow(self.count, columns, vectors, store_part)
@@ -114,7 +114,7 @@ class _Rows:
         parts: Callable[[int], Any] = serial
         if self.config.parallel and split:
             parts = _parallel
-        rows, points = self.config.workgroup_tile["rows"], self.operands.points
+        rows, points = self.config.rows, self.operands.points
         with loop(i64(0), i64(emit.ceil_div(points, rows))) as task:
             left = i64(points) - task * rows
             with serial(emit.smaller(rows, left)) as within:

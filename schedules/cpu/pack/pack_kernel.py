@@ -11,7 +11,7 @@ packed one at a time:
 
 Of an unpacked result that is stored past the caches, rows across a few tiles are gathered first:
 the two loops inside a task change places.  Each row then reads a little of every tile, which no
-hardware foresees: in two stages the next tiles are fetched meanwhile, in their order.
+hardware foresees: with ``fetch_ahead`` the next tiles are fetched meanwhile, in their order.
 
 A dim without tiles that is innermost is walked as a run, too.  What is past the end of the unpacked
 operand is padded or left out by a test for each run or square; where it holds, by a test for each
@@ -31,15 +31,15 @@ from tvm_iree_ext.base.dtypes import item_bytes, numpy_dtype
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.pack import Packing
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, result, stream_run
+from tvm_iree_ext.schedules.cpu.pack.pack_config import PackConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.tir.tir_expressions import bits
 
 # What is gathered of a row of the result: it is in the first cache still when it is stored.  With
 # the next tiles fetched meanwhile, less, so that memory is read all the time that it is written.
 _RUN_BYTES = 16 * 1024
-_STAGED_RUN_BYTES = 2 * 1024
+_FETCHED_RUN_BYTES = 2 * 1024
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def runs(op: Packing) -> tuple[PackedRun, PackedRun]:
     return PackedRun(op.outer_dims_perm[axis], False), unpacked
 
 
-def pack_kernel(op: Packing, config: LoweringConfig) -> tirx.PrimFunc:
+def pack_kernel(op: Packing, config: PackConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Loops(op, config).emit()
@@ -74,9 +74,9 @@ def pack_kernel(op: Packing, config: LoweringConfig) -> tirx.PrimFunc:
 class _Loops:
     """The function under construction."""
 
-    def __init__(self, op: Packing, config: LoweringConfig) -> None:
+    def __init__(self, op: Packing, config: PackConfig) -> None:
         self.op, self.config = op, config
-        self.lanes = config.vector_lanes
+        self.lanes = config.lanes
         parameters = Parameters.declare(op)
         bits = item_bytes(op.unpacked.dtype) * 8
         self.word = f"uint{bits}"
@@ -145,9 +145,9 @@ class _Loops:
     def emit(self) -> None:
         """The whole function."""
         across = {run.dim for run in (self.packed_run, self.unpacked_run) if not run.inner}
-        steps = [self.config.workgroup_tile["run"] if d in across else 1 for d in range(self.rank)]
+        steps = [self.config.run if d in across else 1 for d in range(self.rank)]
         counts = [emit.ceil_div(o, s) for o, s in zip(self.outer, steps, strict=True)]
-        tiles = self.config.workgroup_tile["tiles"]
+        tiles = self.config.tiles
         if steps[-1] > 1:
             tiles = max(1, tiles // steps[-1])
         shares = emit.ceil_div(counts[-1], tiles)
@@ -207,8 +207,8 @@ class _Loops:
         """So many tiles, as rows across some of them that are stored past the caches."""
         run = self.unpacked_run
         size = int(self.op.tile(run.dim))  # the rule refuses a name
-        staged = self.config.stages > 1
-        run_bytes = _STAGED_RUN_BYTES if staged else _RUN_BYTES
+        fetch_ahead = self.config.fetch_ahead
+        run_bytes = _FETCHED_RUN_BYTES if fetch_ahead else _RUN_BYTES
         per = max(run_bytes // item_bytes(self.word) // size, 1)
         scratch = emit.scratch([per * size], self.word)
         with serial(emit.ceil_div(count, per)) as part, ExitStack() as stack:
@@ -221,13 +221,13 @@ class _Loops:
             if tests:
                 stack.enter_context(I.If(tirx.all(*tests)))
                 stack.enter_context(I.Then())
-            if staged:
+            if fetch_ahead:
                 begin = self._packed_at(outer, [0] * self.rank)
                 row = self._packed_at(outer, inner) - begin
                 tile = emit.product(self.packed_shape[self.rank :])
                 ahead = I.Bind(begin + tiles * i64(tile) + row * tiles)
             with serial(tiles) as number:
-                if staged:
+                if fetch_ahead:
                     # The line of the last element is the next tile's first, or has been asked for.
                     for line in emit.line_starts(size, self.word)[:-1] or [0]:
                         place = ahead + number * size + line
@@ -250,7 +250,7 @@ class _Loops:
             length: Index = self.tiles[dim]
             left = i64(self.extents[dim]) - i64(outer[dim]) * i64(length)
         else:
-            step = self.config.workgroup_tile["run"]
+            step = self.config.run
             exact = known(self.outer[dim])
             if exact is not None and (exact <= step or exact % step == 0):
                 length = min(exact, step)

@@ -2,16 +2,16 @@
 
 from math import prod
 
-from tvm import ir
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.codegen.cpu.non_temporal_stores import PART_BYTES
 from tvm_iree_ext.ops.families.pack import Packing
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import begins_parts, streams
+from tvm_iree_ext.schedules.cpu.pack.pack_config import PackConfig
 from tvm_iree_ext.schedules.cpu.pack.pack_kernel import PackedRun, pack_kernel, runs
 from tvm_iree_ext.targets.cpu import cpu_features
 
@@ -31,7 +31,7 @@ class CpuPack(CpuRule):
     name = "cpu.pack"
     lowers = Packing
 
-    def heuristic(self, op: Packing, target: Target) -> LoweringConfig:
+    def usual(self, op: Packing, target: Target) -> PackConfig:
         """Copies where one dim is contiguous in both operands, and transposition elsewhere."""
         features = cpu_features(target)
         lanes = features.lanes(item_bytes(op.unpacked.dtype) * 8)
@@ -42,48 +42,44 @@ class CpuPack(CpuRule):
             lengths = [_length(op, one, run) for one in (packed, unpacked)]
             lanes = _power_of_2(min(lanes, _LARGEST_SQUARE, *lengths))
         streaming = algorithm == "rows" and _streams(op, unpacked, target)
-        staged = streaming and _walks_tiles_in_order(op, unpacked)
-        if staged:
+        fetch_ahead = streaming and _walks_tiles_in_order(op, unpacked)
+        if fetch_ahead:
             # A vector across two lines that come from the second cache waits for both; of parts,
             # where arrays begin at multiples of them, there is none.
             lanes = min(lanes, max(PART_BYTES // item_bytes(op.unpacked.dtype), 1))
-        return LoweringConfig(
-            algorithm=algorithm,
-            workgroup_tile={"run": run, "tiles": _tiles_of_a_task(op, features.cores)},
-            vector_lanes=lanes,
+        return PackConfig(
+            algorithm,
+            run=run,
+            tiles=_tiles_of_a_task(op, features.cores),
+            lanes=lanes,
             parallel=self.is_large(op),
-            stages=2 if staged else 1,
             streaming=streaming,
+            fetch_ahead=fetch_ahead,
         )
 
-    def lower(self, op: Packing, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: Packing, target: Target, config: LoweringConfig) -> PackConfig:
+        """The rule's numbers in a config."""
+        packed, unpacked = runs(op)
+        check = self.check(config)
+        # The operands' innermost dims decide.
+        typed = PackConfig.parse(check, "rows" if packed == unpacked else "transpose")
+        if typed.algorithm == "transpose":
+            check.lanes(most=_LARGEST_SQUARE)  # of a square that is transposed in registers
+            check.need(not typed.streaming, "squares are not stored past the caches")
+        else:
+            tile = op.tile(packed.dim)
+            check.need(
+                isinstance(tile, int) or not typed.streaming,
+                f"tiles of {tile}, known when it is called, are not stored past the caches",
+            )
+        fits = typed.streaming and _walks_tiles_in_order(op, unpacked)
+        wanted = "two stages are for unpacked rows stored past the caches"
+        check.need(fits or not typed.fetch_ahead, wanted)
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        _check(op, self.check(config))
-        return ir.IRModule({op.entry: pack_kernel(op, config)})
-
-
-def _check(op: Packing, check: ConfigCheck) -> None:
-    packed, unpacked = runs(op)
-    # The operands' innermost dims decide.
-    if check.algorithm("rows" if packed == unpacked else "transpose") == "transpose":
-        check.lanes(most=_LARGEST_SQUARE)  # of a square that is transposed in registers
-        check.need(not check.config.streaming, "squares are not stored past the caches")
-    else:
-        check.lanes()
-        tile = op.tile(packed.dim)
-        check.need(
-            isinstance(tile, int) or not check.config.streaming,
-            f"tiles of {tile}, which is known when it is called, are not stored past the caches",
-        )
-    check.tile("workgroup_tile", "run")
-    check.tile("workgroup_tile", "tiles")
-    config, several = check.config, check.count("stages", check.config.stages, 2) == 2
-    fits = config.streaming and _walks_tiles_in_order(op, unpacked)
-    check.need(fits or not several, "two stages are for unpacked rows stored past the caches")
+    def kernel(self, op: Packing, target: Target, config: PackConfig) -> tirx.PrimFunc:
+        """The function of ``op``."""
+        return pack_kernel(op, config)
 
 
 def _streams(op: Packing, run: PackedRun, target: Target) -> bool:

@@ -4,7 +4,7 @@ A task owns a tile of neighbouring columns and walks along the dimension, in ord
 a row of the tile, combines it with the row of the output that it wrote before, which is still in
 the L1 cache, and writes the next one.  All traffic is whole rows of the tile, front to back.
 An output that is stored past the caches cannot be read again: the last row is kept beside it, and
-copied from there; or, in two stages, vectors are stored as they are computed, from where a line of
+copied from there; or, fetching ahead, vectors are stored as they are computed, from where a line of
 the cache begins in each row, and a later row is fetched meanwhile.
 """
 
@@ -19,9 +19,9 @@ from tvm_iree_ext.base.signature import Extent
 from tvm_iree_ext.codegen.cpu.non_temporal_stores import PART_BYTES
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit import streaming_stores
 from tvm_iree_ext.schedules.cpu.emit.cpu_lines import ColumnTile, column_parts, column_tiles
+from tvm_iree_ext.schedules.cpu.scan.scan_config import ScanConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.lines import FlatOperand
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
@@ -35,17 +35,15 @@ def begin_in_parts(inner: Extent | None, columns: int, dtype: str) -> bool:
     return all(streaming_stores.begins_parts(count, dtype) for count in (inner, columns))
 
 
-def columns_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form; ``config`` has ``workgroup_tile["columns"]``."""
+def columns_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form."""
     emit_tile = _emit_tile
     if config.streaming:
-        emit_tile = _staged_tile if config.stages > 1 else _stream_tile
+        emit_tile = _fetching_tile if config.fetch_ahead else _stream_tile
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ScanOperands.declare(op)
-        with column_tiles(
-            operands.lines, config.workgroup_tile["columns"], config.parallel
-        ) as tile:
-            emit_tile(operands, config.vector_lanes, tile)
+        with column_tiles(operands.lines, config.columns, config.parallel) as tile:
+            emit_tile(operands, config.lanes, tile)
     return builder.get()
 
 
@@ -97,7 +95,7 @@ def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     _walk(operands, lanes, tile, last, each)
 
 
-def _staged_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
+def _fetching_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
     """As :func:`_stream_tile`, each vector stored past the caches as soon as it is computed.
 
     Where all rows begin alike, vectors may go in parts, and are those of whole lines that are read:

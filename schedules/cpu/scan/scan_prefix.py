@@ -19,18 +19,14 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, next_line, result
+from tvm_iree_ext.schedules.cpu.scan.scan_config import ScanConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
 
 
-def prefix_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form.
-
-    ``config`` has ``register_tile["vectors"]``, and ``workgroup_tile["length"]`` (the chunk, a
-    multiple of a block of vectors) where ``splits`` is above 1.
-    """
+def prefix_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ScanOperands.declare(op)
         with I.sblock("root"):
@@ -53,10 +49,10 @@ def prefix_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
 class _Line:
     """One line."""
 
-    def __init__(self, operands: ScanOperands, config: LoweringConfig, row: Expr) -> None:
+    def __init__(self, operands: ScanOperands, config: ScanConfig, row: Expr) -> None:
         self.operands, self.row = operands, row
-        self.lanes = config.vector_lanes
-        self.vectors = config.register_tile["vectors"]
+        self.lanes = config.lanes
+        self.vectors = config.vectors
         self.block = self.lanes * self.vectors
         self.streaming = config.streaming
 
@@ -194,9 +190,9 @@ class _Line:
         return tirx.Shuffle([value, value], order) if self.lanes > 1 else value
 
 
-def _in_rounds(line: _Line, config: LoweringConfig) -> None:
+def _in_rounds(line: _Line, config: ScanConfig) -> None:
     """The line in chunks of which ``splits`` make a round."""
-    splits, chunk = config.splits, config.workgroup_tile["length"]
+    splits, chunk = config.splits, config.length
     operands, length = line.operands, line.operands.lines.length
     combine, held = operands.combine, operands.held
     loop = I.parallel if config.parallel else I.serial

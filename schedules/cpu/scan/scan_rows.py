@@ -16,9 +16,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.cpu_lines import rows_in_lanes
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, next_line, stream_run
+from tvm_iree_ext.schedules.cpu.scan.scan_config import ScanConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.lines import FlatOperand
 from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
@@ -26,13 +26,13 @@ from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
 # What is gathered of each line for a run: that of all lies in the second cache.  With what is read
 # next fetched meanwhile, less, so that memory is read all the time that it is written.
 _RUN_BYTES = 4 * 1024
-_STAGED_RUN_BYTES = 2 * 1024
+_FETCHED_RUN_BYTES = 2 * 1024
 
 # How far ahead it is fetched.
 _AHEAD_BYTES = 2 * 1024
 
 
-def rows_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
+def rows_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, a line per task."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ScanOperands.declare(op)
@@ -51,11 +51,11 @@ def rows_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
     return builder.get()
 
 
-def lanes_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op``, ``vector_lanes`` lines per task."""
+def lanes_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``, ``lanes`` lines per task."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = ScanOperands.declare(op)
-        lanes = config.vector_lanes
+        lanes = config.lanes
         loop = I.parallel if config.parallel else I.serial
         tasks = i64(emit.ceil_div(operands.lines.outer, lanes))
         with I.sblock("root"), loop(i64(0), tasks) as task:
@@ -66,9 +66,9 @@ def lanes_kernel(op: Scan, config: LoweringConfig) -> tirx.PrimFunc:
 class _Lanes:
     """One task of the lanes form."""
 
-    def __init__(self, operands: ScanOperands, config: LoweringConfig, task: Expr) -> None:
-        self.operands, self.lanes = operands, config.vector_lanes
-        self.streaming, self.staged = config.streaming, config.stages > 1
+    def __init__(self, operands: ScanOperands, config: ScanConfig, task: Expr) -> None:
+        self.operands, self.lanes = operands, config.lanes
+        self.streaming, self.fetch_ahead = config.streaming, config.fetch_ahead
         self.lines = operands.lines
         self.rows = rows_in_lanes(task, self.lanes, self.lines.outer)
         self.carry = emit.registers(self.lanes, operands.held)
@@ -126,7 +126,7 @@ class _Lanes:
             self.column(column)
         blocks = I.Bind(tirx.floordiv(i64(self.lines.length) - first, i64(lanes)))
         item = item_bytes(output.dtype)
-        most = max((_STAGED_RUN_BYTES if self.staged else _RUN_BYTES) // item // lanes, 1)
+        most = max((_FETCHED_RUN_BYTES if self.fetch_ahead else _RUN_BYTES) // item // lanes, 1)
         # Rows are a line more than a power of 2 apart here.
         stride = (most + 1) * lanes
         gathered = FlatOperand(emit.scratch([lanes * stride], output.dtype))
@@ -134,7 +134,7 @@ class _Lanes:
             start = I.Bind(first + part * (most * lanes))
             count = I.Bind(emit.smaller(most, blocks - part * most))
             with serial(count) as block:
-                if self.staged:
+                if self.fetch_ahead:
                     ahead = start + block * lanes + _AHEAD_BYTES // item
                     for row in self.rows:
                         emit.prefetch(source.buffer, self.lines.at(row, ahead))

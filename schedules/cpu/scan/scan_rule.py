@@ -3,17 +3,17 @@
 from dataclasses import replace
 from math import gcd
 
-from tvm import ir
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.scan import Scan
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import streams
 from tvm_iree_ext.schedules.cpu.scan.scan_columns import begin_in_parts, columns_kernel
+from tvm_iree_ext.schedules.cpu.scan.scan_config import ScanConfig
 from tvm_iree_ext.schedules.cpu.scan.scan_prefix import prefix_kernel
 from tvm_iree_ext.schedules.cpu.scan.scan_rows import lanes_kernel, rows_kernel
 from tvm_iree_ext.schedules.shared.lines import held_dtype, static_lines
@@ -48,7 +48,7 @@ class CpuScan(CpuRule):
     name = "cpu.scan"
     lowers = Scan
 
-    def heuristic(self, op: Scan, target: Target) -> LoweringConfig:
+    def usual(self, op: Scan, target: Target) -> ScanConfig:
         """In vectors wherever the order of the op allows, on all cores where it pays."""
         features = cpu_features(target)
         outer, length, inner = static_lines(op.type.shape, op.dimension)
@@ -70,12 +70,12 @@ class CpuScan(CpuRule):
             # long where they are converted.
             converted = held_dtype(op.type.dtype) != op.type.dtype
             in_parts = begin_in_parts(inner, tile, op.type.dtype)
-            return LoweringConfig(
-                algorithm="columns",
-                workgroup_tile={"columns": tile},
-                vector_lanes=lanes,
+            return ScanConfig(
+                "columns",
+                columns=tile,
+                lanes=lanes,
                 parallel=parallel,
-                stages=2 if streaming and (in_parts or not converted) else 1,
+                fetch_ahead=streaming and (in_parts or not converted),
                 streaming=streaming,
             )
         short = length is not None and length < 4 * lanes
@@ -84,22 +84,22 @@ class CpuScan(CpuRule):
             # With few lines most lanes would be idle: a step of one is as fast as one of four.
             algorithm = "rows" if few else "lanes"
             streaming = algorithm == "lanes" and _streams(op, target, length)
-            return LoweringConfig(
-                algorithm=algorithm,
-                vector_lanes=lanes,
+            return ScanConfig(
+                algorithm,
+                lanes=lanes,
                 parallel=parallel,
-                stages=2 if streaming and _fetches_rows(features) else 1,
+                fetch_ahead=streaming and _fetches_rows(features),
                 streaming=streaming,
             )
         chunk = _CHUNK_BYTES // item
         splits = 1
         if outer is not None and outer < 2 * features.cores:
             splits = features.cores if length is None or length >= 2 * chunk else 1
-        return LoweringConfig(
-            algorithm="prefix",
-            workgroup_tile={"length": chunk},
-            register_tile={"vectors": 4},
-            vector_lanes=lanes,
+        return ScanConfig(
+            "prefix",
+            length=chunk,
+            vectors=4,
+            lanes=lanes,
             splits=splits,
             parallel=parallel,
             streaming=_streams(op, target, length),
@@ -107,44 +107,56 @@ class CpuScan(CpuRule):
 
     def space(self, op: Scan, target: Target) -> TuningSpace:
         """The forms that the op takes: chunks of a line, vectors of a step, who shares a line."""
-        usual, cores = self.heuristic(op, target), cpu_features(target).cores
-        lanes = Choice("vector_lanes", (usual.vector_lanes // 2, usual.vector_lanes))
-        parallel = Choice("parallel", (False, True))
-        streaming = Choice("streaming", (False, True))
+        usual, cores = self.usual(op, target), cpu_features(target).cores
+        choice = ScanConfig.choice
+        lanes = choice("lanes", (usual.lanes // 2, usual.lanes))
+        parallel = choice("parallel", (False, True))
+        streaming = choice("streaming", (False, True))
         if usual.algorithm == "columns":
-            tile = Choice("workgroup_tile.columns", (2, 4, 8, 16, 32, 64, 128), ("vector_lanes",))
-            forms = [form(usual, lanes, tile, parallel, streaming)]
+            tile = choice("columns", (2, 4, 8, 16, 32, 64, 128), ("lanes",))
+            forms = [form(usual.lowering(), lanes, tile, parallel, streaming)]
         else:
-            chunk_tile = {"length": _CHUNK_BYTES // item_bytes(op.type.dtype)}
-            whole = replace(usual, algorithm="prefix", workgroup_tile=chunk_tile, splits=1)
-            whole = replace(whole, register_tile={"vectors": 4})
-            shared = replace(whole, splits=cores)
-            vectors = Choice("register_tile.vectors", (1, 2, 4, 8))
-            chunk = Choice(
-                "workgroup_tile.length",
-                tuple(1 << bit for bit in range(4, 13)),
-                ("vector_lanes", "register_tile.vectors"),
+            whole = replace(
+                usual,
+                algorithm="prefix",
+                length=_CHUNK_BYTES // item_bytes(op.type.dtype),
+                vectors=4,
+                splits=1,
             )
-            splits = Choice("splits", (cores, 2 * cores, 4 * cores))
-            lines = replace(whole, algorithm="lanes", register_tile={}, workgroup_tile={})
+            shared = replace(whole, splits=cores)
+            lines = replace(whole, algorithm="lanes", vectors=0, length=0)
+            rows = replace(lines, algorithm="rows", streaming=False)
+            vectors = choice("vectors", (1, 2, 4, 8))
+            chunk = choice("length", powers_of_two(16, 4096), ("lanes", "vectors"))
+            splits = choice("splits", (cores, 2 * cores, 4 * cores))
             forms = [
-                form(shared, lanes, vectors, chunk, splits, streaming),
-                form(whole, lanes, vectors, parallel, streaming),
-                form(lines, lanes, parallel, streaming),
-                form(replace(lines, algorithm="rows", streaming=False), parallel),
+                form(shared.lowering(), lanes, vectors, chunk, splits, streaming),
+                form(whole.lowering(), lanes, vectors, parallel, streaming),
+                form(lines.lowering(), lanes, parallel, streaming),
+                form(rows.lowering(), parallel),
             ]
-        return TuningSpace.of(
-            usual, forms, lambda one: refusal(lambda: _check(op, self.check(one)))
-        )
+        return TuningSpace.of(usual.lowering(), forms, self.refusals(op, target))
 
-    def lower(self, op: Scan, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: Scan, target: Target, config: LoweringConfig) -> ScanConfig:
+        """The rule's numbers in a config; the order of the op decides which forms there are."""
+        forms = ["columns"]
+        if static_lines(op.type.shape, op.dimension)[2] == 1:
+            forms += ["lanes", "rows", "prefix"][: 2 if op.in_order else 3]
+        check = self.check(config)
+        typed = ScanConfig.parse(check, *forms)
+        form, streaming, dtype = typed.algorithm, typed.streaming, op.type.dtype
+        check.need(form != "rows" or not streaming, "'rows' does not store past the caches")
+        check.need(dtype not in _LOWERED or not streaming, f"{dtype} is not stored past the caches")
+        fits = not typed.fetch_ahead or (form in ("columns", "lanes") and streaming)
+        check.need(fits, "two stages are for columns or lanes stored past the caches")
+        if form == "prefix" and typed.splits > 1:
+            check.tile("workgroup_tile", "length")
+            typed.multiple(check, "length", typed.lanes * typed.vectors, "vectors * lanes")
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        _check(op, self.check(config))
-        return ir.IRModule({op.entry: _FORMS[config.algorithm](op, config)})
+    def kernel(self, op: Scan, target: Target, config: ScanConfig) -> tirx.PrimFunc:
+        """The function of ``op`` in the config's form."""
+        return _FORMS[config.algorithm](op, config)
 
 
 def _fetches_rows(features: CpuFeatures) -> bool:
@@ -158,26 +170,3 @@ def _fetches_rows(features: CpuFeatures) -> bool:
 def _streams(op: Scan, target: Target, run: int | None) -> bool:
     """Whether outputs, so many of them one after the other, are better stored past the caches."""
     return op.type.dtype not in _LOWERED and streams(op, target, run)
-
-
-def _check(op: Scan, check: ConfigCheck) -> None:
-    inner = static_lines(op.type.shape, op.dimension)[2]
-    forms = ["columns"] if inner != 1 else ["columns", "lanes", "rows"]
-    if inner == 1 and not op.in_order:
-        forms.append("prefix")
-    form, lanes, splits = check.algorithm(*forms), check.lanes(), check.splits()
-    streaming, dtype = check.config.streaming, op.type.dtype
-    check.need(form != "rows" or not streaming, "'rows' does not store past the caches")
-    check.need(dtype not in _LOWERED or not streaming, f"{dtype} is not stored past the caches")
-    several = check.count("stages", check.config.stages, 2) == 2
-    staged = form in ("columns", "lanes") and streaming
-    check.need(staged or not several, "two stages are for columns or lanes stored past the caches")
-    if form == "columns":
-        check.tile("workgroup_tile", "columns")
-    if form == "prefix":
-        vectors = check.tile("register_tile", "vectors")
-        if splits > 1:
-            length = check.tile("workgroup_tile", "length")
-            multiple = f"a multiple of {lanes * vectors} (vectors * lanes)"
-            fits = length % (lanes * vectors) == 0
-            check.expect(fits, "workgroup_tile['length']", length, multiple)

@@ -1,14 +1,15 @@
 """The CPU rule for gather: tasks take parts of the batch, or of few large windows."""
 
-from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
+from dataclasses import dataclass
+
+from tvm import tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.slices.gather import Gather
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.tasks import (
     FAR_ROW_BYTES,
@@ -23,38 +24,39 @@ from tvm_iree_ext.targets.cpu import cpu_features
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 
 
+@dataclass(frozen=True)
+class GatherConfig(RuleConfig):
+    """Who takes what: ``batch`` shares the slices, ``columns`` the runs of one."""
+
+    splits: int = number("splits")
+    parallel: bool = flag("parallel")
+
+
 class CpuGather(CpuRule):
     """Gather on an LLVM CPU target."""
 
     name = "cpu.gather"
     lowers = Gather
+    typed = GatherConfig
+    algorithms = ("batch", "columns")
 
-    def heuristic(self, op: Gather, target: Target) -> LoweringConfig:
-        """A task per core; ``columns`` shares the runs of a slice, ``batch`` the slices."""
+    def usual(self, op: Gather, target: Target) -> GatherConfig:
+        """A task per core."""
         parallel = self.is_large(op)
         run = static_count(op.slices.window[max(op.slices.covered - 1, 0) :])
         large = run is not None and run * item_bytes(op.dtype) >= _COLUMN_BYTES
-        return LoweringConfig(
-            algorithm="columns" if large else "batch",
+        return GatherConfig(
+            "columns" if large else "batch",
             splits=cpu_features(target).cores if parallel else 1,
             parallel=parallel,
         )
 
-    def lower(self, op: Gather, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        check = self.check(config)
-        check.algorithm("batch", "columns")
-        check.splits()
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _emit(op, config)
-        return ir.IRModule({op.entry: builder.get()})
+    def emit(self, op: Gather, config: GatherConfig) -> None:
+        """Emit the function of ``op``."""
+        _emit(op, config)
 
 
-def _emit(op: Gather, config: LoweringConfig) -> None:
+def _emit(op: Gather, config: GatherConfig) -> None:
     operands = SliceOperands(op)
     tasks = Tasks(config.splits, config.parallel)
     if op.out_of_range == "error":

@@ -17,9 +17,9 @@ alone owns all rows: it would read the updates once for each task.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
+from tvm import tirx
 from tvm.target import Target
 from tvm.tirx.script import builder as I
 
@@ -28,7 +28,7 @@ from tvm_iree_ext.codegen.cpu.argument_guard import addresses
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks, refuse_out_of_range
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
@@ -44,13 +44,23 @@ _NEAR_BYTES = 512 * 1024  # a tensor of this size stays in the L2 cache
 _LINES_FETCHED = 64  # at once, into the L2 cache: more than wait for the L1
 
 
+@dataclass(frozen=True)
+class ScatterConfig(RuleConfig):
+    """Batch positions of a tile; rows that are owned in one piece; tasks."""
+
+    batch: int = number("workgroup_tile.batch")
+    rows: int = number("workgroup_tile.rows")
+    splits: int = number("splits")
+    parallel: bool = flag("parallel")
+
+
 class CpuScatter(CpuRule):
     """Scatter on an LLVM CPU target."""
 
     name = "cpu.scatter"
     lowers = Scatter
 
-    def heuristic(self, op: Scatter, target: Target) -> LoweringConfig:
+    def usual(self, op: Scatter, target: Target) -> ScatterConfig:
         """Tasks for all cores, by the algorithm that shares the updates best."""
         parallel = self.is_large(op)
         cores = cpu_features(target).cores if parallel else 1
@@ -67,11 +77,8 @@ class CpuScatter(CpuRule):
         else:
             algorithm = "rows"
             cores = 1 << (cores - 1).bit_length()
-        return LoweringConfig(
-            algorithm=algorithm,
-            workgroup_tile={"batch": _TILE, "rows": _block_rows(op, cores)},
-            splits=cores,
-            parallel=parallel,
+        return ScatterConfig(
+            algorithm, batch=_TILE, rows=_block_rows(op, cores), splits=cores, parallel=parallel
         )
 
     @staticmethod
@@ -84,16 +91,26 @@ class CpuScatter(CpuRule):
         full, window = (static_count(shape) for shape in shapes)
         return full is not None and full * item_bytes(op.dtype) <= _L1_BYTES and window == 1
 
-    def lower(self, op: Scatter, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
+    def parse(self, op: Scatter, target: Target, config: LoweringConfig) -> ScatterConfig:
+        """The rule's numbers in a config."""
+        check = self.check(config)
+        typed = ScatterConfig.parse(check, *_ALGORITHMS)
+        form = typed.algorithm
+        check.need(
+            form != "batch" or op.unique_indices or typed.splits == 1,
+            "'batch' with several splits loses updates unless indices are unique",
+        )
+        if form in ("rows", "columns"):
+            uncovered = op.slices.covered == 0
+            check.need(uncovered, f"{form!r} needs a window that covers no indexed dim")
+        if form == "rows":
+            check.power_of_two("splits", typed.splits)
+            check.power_of_two("workgroup_tile['rows']", typed.rows)
+        return typed
 
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        _check(op, self.check(config))
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            _Kernel(op, config).emit()
-        return ir.IRModule({op.entry: builder.get()})
+    def emit(self, op: Scatter, config: ScatterConfig) -> None:
+        """Emit the function of ``op``."""
+        _Kernel(op, config).emit()
 
 
 def _block_rows(op: Scatter, tasks: int) -> int:
@@ -112,26 +129,10 @@ def _block_rows(op: Scatter, tasks: int) -> int:
     return 1 << (most.bit_length() - 1)
 
 
-def _check(op: Scatter, check: ConfigCheck) -> None:
-    form, splits = check.algorithm(*_ALGORITHMS), check.splits()
-    check.tile("workgroup_tile", "batch")
-    rows = check.tile("workgroup_tile", "rows")
-    check.need(
-        form != "batch" or op.unique_indices or splits == 1,
-        "'batch' with several splits loses updates unless indices are unique",
-    )
-    if form in ("rows", "columns"):
-        uncovered = op.slices.covered == 0
-        check.need(uncovered, f"{form!r} needs a window that covers no indexed dim")
-    if form == "rows":
-        check.power_of_two("splits", splits)
-        check.power_of_two("workgroup_tile['rows']", rows)
-
-
 class _Kernel:
     """The kernel under construction."""
 
-    def __init__(self, op: Scatter, config: LoweringConfig) -> None:
+    def __init__(self, op: Scatter, config: ScatterConfig) -> None:
         self.op, self.config = op, config
         self.operands = SliceOperands(op)
         self.tasks = Tasks(config.splits, config.parallel)
@@ -166,7 +167,7 @@ class _Kernel:
 
     def rows(self, task: Expr) -> None:
         """The updates of the rows that the task owns."""
-        shift = (self.config.workgroup_tile["rows"]).bit_length() - 1
+        shift = self.config.rows.bit_length() - 1
 
         def owned(row: Expr) -> Expr:
             # All is done in int32 where indices are: LLVM cannot know that a count is small.
@@ -214,7 +215,7 @@ class _Kernel:
         ``owned`` tells whether that of a row is this task's; ``part`` which elements of a run are,
         by where the run begins in the tensor.
         """
-        tile = self.config.workgroup_tile["batch"]
+        tile = self.config.batch
         # Narrow where they fit: twice as many to a vector, and half the memory.
         total = static_count(self.op.slices.full)
         word = "int32" if total is not None and total < 2**31 else "int64"

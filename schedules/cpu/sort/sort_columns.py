@@ -19,10 +19,10 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.batcher_network import cleaner
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
 from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
+from tvm_iree_ext.schedules.cpu.sort.sort_config import SortConfig
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.cpu.sort.sort_rows import RowSort
 from tvm_iree_ext.schedules.emit import Expr, i64, serial
@@ -31,11 +31,8 @@ from tvm_iree_ext.schedules.emit import Expr, i64, serial
 _BLOCK = 16
 
 
-def columns_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form, for one operand, a plain comparison, a static length.
-
-    ``config`` has ``vector_lanes``.
-    """
+def columns_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form, for one operand, a plain comparison, a static length."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Columns(SortLines(op), config).emit()
     return builder.get()
@@ -44,9 +41,9 @@ def columns_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
 class _Columns:
     """The kernel under construction."""
 
-    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: SortConfig) -> None:
         assert lines.op.order is not None
-        self.lines, self.config, self.lanes = lines, config, config.vector_lanes
+        self.lines, self.config, self.lanes = lines, config, config.lanes
         self.length = int(lines.length)
         self.keys = Keys(lines.op.dtypes[0], lines.op.order.descending)
         run = 1

@@ -21,18 +21,14 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.ops.base.comparators import goes_before
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine, as_seen, stored
+from tvm_iree_ext.schedules.cpu.sort.sort_config import SortConfig
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 
-def merge_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form.
-
-    ``config`` has ``vector_lanes``, ``register_tile["run"]`` (the length of a first run, even), and
-    ``splits``, a power of two.
-    """
+def merge_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Merge(SortLines(op), config).emit()
     return builder.get()
@@ -41,11 +37,11 @@ def merge_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
 class _Merge:
     """The kernel under construction."""
 
-    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: SortConfig) -> None:
         self.lines, self.config = lines, config
         self.dtypes = lines.op.dtypes
         self.operands = range(len(self.dtypes))
-        self.run = config.register_tile["run"]
+        self.run = config.run
 
     def emit(self) -> None:
         """All lines."""
@@ -97,7 +93,7 @@ class _Merge:
 
     def sort_runs(self, source: SortLine, target: SortLine, begin: Index, end: Index) -> None:
         """Sort runs of elements next to each other, a run in each lane; the last ones singly."""
-        lanes, run = self.config.vector_lanes, self.run
+        lanes, run = self.config.lanes, self.run
         blocks = I.Bind(tirx.floordiv(end - i64(begin), i64(lanes * run)))
         tile = [emit.registers(run * lanes, stored(dtype)) for dtype in self.dtypes]
         with serial(blocks) as block:

@@ -26,9 +26,9 @@ from tvm_iree_ext.base.dtypes import FLOATS
 from tvm_iree_ext.ops.base.comparators import goes_before
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine, as_seen
 from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
+from tvm_iree_ext.schedules.cpu.sort.sort_config import SortConfig
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.cpu.sort.sort_rows import RowSort
 from tvm_iree_ext.schedules.emit import Expr, i64, product, serial
@@ -42,12 +42,8 @@ _INTEGER_BITS = 256
 _TRANSPOSED = 16
 
 
-def network_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form; its length must be a number.
-
-    ``config`` has ``vector_lanes``, and ``register_tile["rows"]``: how many rows of all operands,
-    and of their places, are held in registers.
-    """
+def network_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form; its length must be a number."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Network(SortLines(op), config).emit()
     return builder.get()
@@ -61,10 +57,10 @@ def shows_ties(op: Sort) -> bool:
 class _Network:
     """The kernel under construction."""
 
-    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: SortConfig) -> None:
         self.lines, self.config = lines, config
         self.dtypes = lines.op.dtypes
-        self.lanes = config.vector_lanes
+        self.lanes = config.lanes
         self.length = int(lines.length)
         self.with_places = shows_ties(lines.op)
         order = lines.op.order
@@ -175,7 +171,7 @@ class _Network:
     def sort_rows(self, tile: Sequence[Any], places: Any) -> None:
         """Sort the line in each lane of a tile."""
         buffers = [*tile, *([] if places is None else [places])]
-        block = self.config.register_tile["rows"]
+        block = self.config.rows
         RowSort(buffers, self.length, self.lanes, block, self.swaps).emit()
 
     def swaps(self, left: Sequence[Expr], right: Sequence[Expr]) -> Expr:

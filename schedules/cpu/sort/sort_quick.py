@@ -35,10 +35,10 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
 from tvm_iree_ext.schedules.cpu.ordering.sort_keys import KeyPlace, Keys
+from tvm_iree_ext.schedules.cpu.sort.sort_config import SortConfig
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.cpu.sort.sort_parallel_parts import SortParts
 from tvm_iree_ext.schedules.cpu.sort.sort_partition import Partition
@@ -56,12 +56,8 @@ _LONG_BYTES = 1 << 20
 _PATIENCE = 2
 
 
-def quick_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form, for a plain comparison.
-
-    ``config`` has ``vector_lanes``, ``register_tile["rows"]`` (the most vectors that are sorted in
-    registers) and ``splits``.
-    """
+def quick_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form, for a plain comparison."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Quick(SortLines(op), config).emit()
     return builder.get()
@@ -145,13 +141,13 @@ class _Stack:
 class _Quick:
     """The kernel under construction."""
 
-    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: SortConfig) -> None:
         order = lines.op.order
         assert order is not None
         self.lines, self.config = lines, config
         dtypes = lines.op.dtypes
         self.keys = Keys(dtypes[order.operand], order.descending, order.operand)
-        self.vectors = Compress(self.keys.width, config.vector_lanes)
+        self.vectors = Compress(self.keys.width, config.lanes)
         self.partition = Partition(self.keys, self.vectors)
         self.ends = Ends(self.keys, self.vectors)
         self.others = [n for n in range(len(dtypes)) if n != order.operand]
@@ -162,7 +158,7 @@ class _Quick:
         self.with_long = not self.others and (length is None or length > self.long)
         """Whether there are parts of keys alone that no near cache holds."""
         tiles = PairTiles if self.others else KeyTiles
-        self.tiles = tiles(self.keys, self.vectors, config.register_tile["rows"])
+        self.tiles = tiles(self.keys, self.vectors, config.rows)
 
     def emit(self) -> None:
         """All lines."""

@@ -19,18 +19,15 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
 from tvm_iree_ext.schedules.cpu.ordering.radix_digits import RadixDigits, begin_at, count
+from tvm_iree_ext.schedules.cpu.sort.sort_config import SortConfig
 from tvm_iree_ext.schedules.cpu.sort.sort_lines import SortLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 
-def radix_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form; its comparator must be a plain comparison.
-
-    ``config`` has ``register_tile["digit_bits"]`` and ``splits``.
-    """
+def radix_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form; its comparator must be a plain comparison."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Radix(SortLines(op), config).emit()
     return builder.get()
@@ -39,11 +36,11 @@ def radix_kernel(op: Sort, config: LoweringConfig) -> tirx.PrimFunc:
 class _Radix:
     """The kernel under construction."""
 
-    def __init__(self, lines: SortLines, config: LoweringConfig) -> None:
+    def __init__(self, lines: SortLines, config: SortConfig) -> None:
         op = lines.op
         assert op.order is not None
         self.lines, self.config = lines, config
-        bits = config.register_tile["digit_bits"]
+        bits = config.digit_bits
         self.digits = RadixDigits(op.dtypes, op.order.operand, op.order.descending, bits)
 
     def emit(self) -> None:

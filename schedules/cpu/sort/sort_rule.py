@@ -2,17 +2,17 @@
 
 import math
 
-from tvm import ir
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.sort import Sort
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, form
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.sort.sort_columns import columns_kernel
+from tvm_iree_ext.schedules.cpu.sort.sort_config import SortConfig
 from tvm_iree_ext.schedules.cpu.sort.sort_merge import merge_kernel
 from tvm_iree_ext.schedules.cpu.sort.sort_network import network_kernel, shows_ties
 from tvm_iree_ext.schedules.cpu.sort.sort_quick import quick_kernel
@@ -51,10 +51,6 @@ _KERNELS = {
     "quick": quick_kernel,
 }
 
-_LARGEST_DIGIT_BITS = 16
-_LARGEST_RUN = 64
-_MOST_ROWS = 32
-
 
 class CpuSort(CpuRule):
     """Sort on an LLVM CPU target."""
@@ -62,7 +58,7 @@ class CpuSort(CpuRule):
     name = "cpu.sort"
     lowers = Sort
 
-    def heuristic(self, op: Sort, target: Target) -> LoweringConfig:
+    def usual(self, op: Sort, target: Target) -> SortConfig:
         """Vectors for short lines, and for long ones partitions, digits or else merges."""
         features = cpu_features(target)
         length = op.shape[op.dimension]
@@ -82,25 +78,20 @@ class CpuSort(CpuRule):
         short = isinstance(length, int) and length <= longest
         if short and not alone and _fills(op, lanes):
             rows = _network_rows(op, features.vector_registers)
-            return LoweringConfig(
-                algorithm="network",
-                register_tile={"rows": rows},
-                vector_lanes=lanes,
-                parallel=parallel,
-            )
+            return SortConfig("network", rows=rows, lanes=lanes, parallel=parallel)
         long = isinstance(length, str) or length >= _LONG
         shared = long and _few_lines(op, features.cores)
         if in_parts:
             # Two parts for a core: they are more alike together, and shorter.
-            return LoweringConfig(
-                algorithm="quick",
-                register_tile={"rows": _QUICK_ROWS},
-                vector_lanes=_key_lanes(op, features),
+            return SortConfig(
+                "quick",
+                rows=_QUICK_ROWS,
+                lanes=_key_lanes(op, features),
                 splits=2 * features.cores if shared else 1,
                 parallel=parallel,
             )
         if in_columns:
-            return LoweringConfig(algorithm="columns", vector_lanes=lanes, parallel=parallel)
+            return SortConfig("columns", lanes=lanes, parallel=parallel)
         splits = features.cores if shared else 1
         if op.order is None or (isinstance(length, int) and length <= _FEW):
             # Two operands of 16 rows are all 32 registers; longer runs would be spilled.
@@ -108,52 +99,41 @@ class CpuSort(CpuRule):
             lanes = features.lanes(widest * 8)
             while isinstance(length, int) and lanes > 1 and lanes * run > length:
                 lanes //= 2
-            return LoweringConfig(
-                algorithm="merge",
-                register_tile={"run": run},
-                vector_lanes=lanes,
+            return SortConfig(
+                "merge",
+                run=run,
+                lanes=lanes,
                 splits=1 << (splits - 1).bit_length(),
                 parallel=parallel,
             )
         bits = item_bytes(op.dtypes[op.order.operand]) * 8
         # Few passes over what is in memory; few counters for what is in cache.
         wide = bits >= 32 and isinstance(length, int) and length >= _LONG
-        return LoweringConfig(
-            algorithm="radix",
-            register_tile={"digit_bits": 11 if wide else 8},
-            splits=splits,
-            parallel=parallel,
-        )
+        return SortConfig("radix", digit_bits=11 if wide else 8, splits=splits, parallel=parallel)
 
     def space(self, op: Sort, target: Target) -> TuningSpace:
         """Every algorithm that the op takes: its digits, runs, rows, vectors and shares."""
-        usual, features = self.heuristic(op, target), cpu_features(target)
+        usual, features = self.usual(op, target), cpu_features(target)
         widest = features.lanes(max(item_bytes(dtype) for dtype in op.dtypes) * 8)
-        shares = Choice("splits", (1, features.cores, 2 * features.cores, 4 * features.cores))
-        parallel = Choice("parallel", (False, True))
-        lanes = Choice("vector_lanes", tuple({max(widest // 2, 1), widest}))
-        tiles = {
-            "radix": {"digit_bits": 8},
-            "merge": {"run": 8},
-            "network": {"rows": 8},
-            "quick": {"rows": _QUICK_ROWS},
-        }
-        choices = {
-            "radix": (Choice("register_tile.digit_bits", tuple(range(6, 14))), shares),
-            "merge": (Choice("register_tile.run", (4, 8, 16, 32)), lanes, shares),
-            "network": (Choice("register_tile.rows", (4, 8, 16)), lanes),
-            "columns": (lanes,),
-            "quick": (Choice("register_tile.rows", (8, 16)), shares),
-        }
         packed = _key_lanes(op, features) if op.order else widest
-        forms = [
-            form(
-                self._base(usual, name, tiles.get(name, {}), packed if name == "quick" else widest),
-                *choices[name],
-                parallel,
-            )
-            for name in _KERNELS
-        ]
+        choice, parallel = SortConfig.choice, usual.parallel
+        cores = features.cores
+        shares = choice("splits", (1, cores, 2 * cores, 4 * cores))
+        lanes = choice("lanes", tuple({max(widest // 2, 1), widest}))
+        few, many = choice("rows", (4, 8, 16)), choice("rows", (8, 16))
+        digits, runs = choice("digit_bits", tuple(range(6, 14))), choice("run", (4, 8, 16, 32))
+        choices = {
+            SortConfig("radix", digit_bits=8, parallel=parallel): (digits, shares),
+            SortConfig("merge", run=8, lanes=widest, parallel=parallel): (runs, lanes, shares),
+            SortConfig("network", rows=8, lanes=widest, parallel=parallel): (few, lanes),
+            SortConfig("columns", lanes=widest, parallel=parallel): (lanes,),
+            SortConfig("quick", rows=_QUICK_ROWS, lanes=packed, parallel=parallel): (many, shares),
+        }
+        forms = []
+        for base, chosen in choices.items():
+            known = usual if usual.algorithm == base.algorithm else base
+            forms.append(form(known.lowering(), *chosen, choice("parallel", (False, True))))
+        accept = self.refusals(op, target)
 
         def refused(config: LoweringConfig) -> str | None:
             # The code of a network has as many steps as its length demands.
@@ -162,31 +142,47 @@ class CpuSort(CpuRule):
                 isinstance(length, str) or length > _network_length(op)
             ):
                 return f"a network of {length} elements is slower than the others"
-            return refusal(lambda: _check(op, target, self.check(config)))
+            return accept(config)
 
-        return TuningSpace.of(usual, forms, refused)
+        return TuningSpace.of(usual.lowering(), forms, refused)
 
-    @staticmethod
-    def _base(
-        usual: LoweringConfig, algorithm: str, tile: dict[str, int], lanes: int
-    ) -> LoweringConfig:
-        if usual.algorithm == algorithm:
-            return usual
-        return LoweringConfig(
-            algorithm=algorithm,
-            register_tile=tile,
-            vector_lanes=1 if algorithm == "radix" else lanes,
-            parallel=usual.parallel,
-        )
+    def parse(self, op: Sort, target: Target, config: LoweringConfig) -> SortConfig:
+        """The rule's numbers in a config."""
+        check, features = self.check(config), cpu_features(target)
+        typed = SortConfig.parse(check, *_KERNELS)
+        form, single = typed.algorithm, typed.splits == 1
+        static = isinstance(op.shape[op.dimension], int)
+        if form == "radix":
+            plain = op.order is not None
+            check.need(plain, f"'radix' takes a plain comparison; the region is {op.region.text}")
+        elif form == "merge":
+            check.power_of_two("splits", typed.splits)
+        elif form == "columns":
+            wanted = "one operand of 4 bytes or 8, a plain comparison, and lines in one piece"
+            suits = static and _suits_columns(op)
+            check.need(suits, f"'columns' needs {wanted}, of static length")
+            check.need(single, "'columns' takes no splits")
+            check.lanes(2)
+        elif form == "quick":
+            wanted = "a plain comparison, lines in one piece, and keys of a size that the CPU packs"
+            wanted += f", with other operands of {_PAIRED_BYTES} bytes and up to 2^32 of them"
+            check.need(_suits_quick(op, features), f"'quick' needs {wanted}")
+            # Half as many pairs are sorted where a key and its number take twice as many bits.
+            least = _LEAST_QUICK_ROWS * (1 if len(op.dtypes) == 1 else 2)
+            check.need(typed.rows >= least, f"'quick' needs {least} rows at least")
+            lanes = _key_lanes(op, features)
+            check.lanes(lanes, lanes)
+        else:
+            check.need(static, "'network' needs a static length")
+            check.power_of_two("register_tile['rows']", typed.rows)
+            check.need(single, "'network' takes no splits")
+        in_one = single or _in_one_piece(op)
+        check.need(in_one, "splits need the sorted dim to be the innermost")
+        return typed
 
-    def lower(self, op: Sort, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        _check(op, target, self.check(config))
-        return ir.IRModule({op.entry: _KERNELS[config.algorithm](op, config)})
+    def kernel(self, op: Sort, target: Target, config: SortConfig) -> tirx.PrimFunc:
+        """The function of ``op`` by the config's algorithm."""
+        return _KERNELS[config.algorithm](op, config)
 
 
 def _few_lines(op: Sort, cores: int) -> bool:
@@ -249,38 +245,3 @@ def _numbers(shape: tuple[int | str, ...]) -> list[int]:
 
 def _in_one_piece(op: Sort) -> bool:
     return all(extent == 1 for extent in op.shape[op.dimension + 1 :])
-
-
-def _check(op: Sort, target: Target, check: ConfigCheck) -> None:
-    form, splits = check.algorithm(*_KERNELS), check.splits()
-    if form == "radix":
-        plain = op.order is not None
-        check.need(plain, f"'radix' takes a plain comparison; the region is {op.region.text}")
-        check.tile("register_tile", "digit_bits", _LARGEST_DIGIT_BITS)
-    elif form == "merge":
-        check.tile("register_tile", "run", _LARGEST_RUN)
-        check.power_of_two("splits", splits)
-    elif form == "columns":
-        suits = isinstance(op.shape[op.dimension], int) and _suits_columns(op)
-        wanted = "one operand of 4 bytes or 8, a plain comparison, and lines in one piece"
-        check.need(suits, f"'columns' needs {wanted}, of static length")
-        check.need(splits == 1, "'columns' takes no splits")
-    elif form == "quick":
-        features = cpu_features(target)
-        wanted = "a plain comparison, lines in one piece, and keys of a size that the CPU packs"
-        wanted += f", with other operands of {_PAIRED_BYTES} bytes and up to 2^32 of them"
-        check.need(_suits_quick(op, features), f"'quick' needs {wanted}")
-        rows = check.tile("register_tile", "rows", _MOST_ROWS)
-        # Half as many pairs are sorted where a key and its number take twice as many bits.
-        least = _LEAST_QUICK_ROWS * (1 if len(op.dtypes) == 1 else 2)
-        check.need(rows >= least, f"'quick' needs {least} rows at least")
-        lanes = _key_lanes(op, features)
-        check.lanes(lanes, lanes)
-    else:
-        static = isinstance(op.shape[op.dimension], int)
-        check.need(static, "'network' needs a static length")
-        check.power_of_two("register_tile['rows']", check.tile("register_tile", "rows", _MOST_ROWS))
-        check.need(splits == 1, "'network' takes no splits")
-    in_one = splits == 1 or _in_one_piece(op)
-    check.need(in_one, "splits need the sorted dim to be the innermost")
-    check.lanes(2 if form == "columns" else 1)

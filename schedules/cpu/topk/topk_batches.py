@@ -25,11 +25,11 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.emit.lane_compress import Compress
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import as_seen, stored
 from tvm_iree_ext.schedules.cpu.ordering.sort_keys import Keys
 from tvm_iree_ext.schedules.cpu.ordering.sort_registers import RegisterSort
+from tvm_iree_ext.schedules.cpu.topk.topk_config import TopkConfig
 from tvm_iree_ext.schedules.cpu.topk.topk_keys import TopkKeys
 from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
@@ -42,14 +42,11 @@ def kept_rows(k: int, piece: int) -> int:
     return -(-k // (piece // 2))
 
 
-def batches_kernel(op: Topk, config: LoweringConfig, piece: int) -> tirx.PrimFunc:
+def batches_kernel(op: Topk, config: TopkConfig, piece: int) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form: a plain comparison, along the innermost dim.
 
     ``piece`` elements are looked at singly, for those to be put by: the words of 4 bytes of which
     the target packs a vector.
-
-    ``config`` has ``register_tile["vectors"]`` (of a block), ``register_tile["rows"]`` (the vectors
-    that are sorted), ``vector_lanes`` and ``splits``.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Batches(op, config, piece).emit()
@@ -63,7 +60,7 @@ def _put(cell: Any, value: Expr) -> None:
 class _Batches(TopkLines):
     """The kernel under construction."""
 
-    def __init__(self, op: Topk, config: LoweringConfig, piece: int) -> None:
+    def __init__(self, op: Topk, config: TopkConfig, piece: int) -> None:
         super().__init__(op, config)
         self.piece, self.row = piece, piece // 2
         self.keys = TopkKeys(op)
@@ -71,7 +68,7 @@ class _Batches(TopkLines):
         self.compress = Compress(32, piece, or_equal=True)
         self.splits = config.splits
         self.kept_rows = kept_rows(int(op.k), piece)
-        self.room = (config.register_tile["rows"] - self.kept_rows) * self.row
+        self.room = (config.rows - self.kept_rows) * self.row
         # Indices are compared as signed numbers of 32 bits.
         self.index_bias = 0 if self.index_dtype == "uint32" else 1 << 31
 
@@ -194,7 +191,7 @@ class _Batches(TopkLines):
         self.threshold = emit.registers(1, self.seen_dtype)
         room = self.room + self.piece
         self.put_by_keys, self.put_by_places = (emit.scratch([room], "uint32") for _ in range(2))
-        size = self.config.register_tile["vectors"] * self.lanes
+        size = self.config.vectors * self.lanes
         whole = I.Bind(tirx.floordiv(end - begin, i64(size)))
         _put(self.put_by, i64(0))
         worst = emit.registers(1, "uint64")

@@ -15,8 +15,8 @@ from tvm_iree_ext.ops.base.comparators import region_dtype
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import as_seen, stored
+from tvm_iree_ext.schedules.cpu.topk.topk_config import TopkConfig
 from tvm_iree_ext.schedules.cpu.topk.topk_slots import Pair, Slots, lowest
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, product, serial
 
@@ -24,12 +24,12 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, product, serial
 class TopkLines:
     """The PrimFunc's parameters while it is built, flat, and what is done with a line of them."""
 
-    def __init__(self, op: Topk, config: LoweringConfig) -> None:
+    def __init__(self, op: Topk, config: TopkConfig) -> None:
         self.op, self.config = op, config
         self.dtype = op.types["values"].dtype
         self.seen_dtype = region_dtype(self.dtype)
         self.index_dtype = op.index_dtype
-        self.lanes = config.vector_lanes
+        self.lanes = config.lanes
         # Else the dialect's own loops are to be followed.
         self.is_selective = op.keeps_pairs or op.order is not None
         declared = Parameters.declare(op)
@@ -147,7 +147,7 @@ class TopkLines:
     def best_of_block(self, candidate: Callable[..., Expr], first: Expr) -> Expr:
         """The best of the ``vectors`` vectors from a candidate on; a NaN is none."""
         assert self.op.order is not None
-        vectors, lanes = self.config.register_tile["vectors"], self.lanes
+        vectors, lanes = self.config.vectors, self.lanes
         best = emit.registers(lanes, self.seen_dtype)
         worst = lowest(self.seen_dtype, self.op.order.sign)
         I.buffer_store(best, emit.splat(worst, lanes), [emit.run(0, lanes)])

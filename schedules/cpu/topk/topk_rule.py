@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from tvm import ir
+from tvm import tirx
 from tvm.target import Target
 
 from tvm_iree_ext.base.dtypes import item_bytes
@@ -12,11 +12,11 @@ from tvm_iree_ext.ops.base.comparators import region_dtype
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
+from tvm_iree_ext.schedules.base.space import TuningSpace, form
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.base.parallel import outweighs_launch
 from tvm_iree_ext.schedules.cpu.topk.topk_batches import batches_kernel, kept_rows
+from tvm_iree_ext.schedules.cpu.topk.topk_config import MOST_ROWS, TopkConfig
 from tvm_iree_ext.schedules.cpu.topk.topk_scan import scan_kernel
 from tvm_iree_ext.schedules.cpu.topk.topk_select import select_kernel
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
@@ -45,12 +45,8 @@ _SHORT, _SHORT_DIGIT_BITS = 2048, 8
 
 # Vectors that are sorted at once: those kept twice, so that sorts are few, and some more; measured.
 _ROWS_KEPT, _MORE_ROWS = 2, 2
-_MOST_ROWS = 64  # beyond, they are in memory more than in registers
 _BLOCK = 8  # vectors
 _LINES = 4  # of the cache, of strewn lines that are walked together; measured
-
-_MOST_VECTORS = 64
-_LARGEST_DIGIT_BITS = 16
 
 
 class CpuTopk(CpuRule):
@@ -59,7 +55,7 @@ class CpuTopk(CpuRule):
     name = "cpu.topk"
     lowers = Topk
 
-    def heuristic(self, op: Topk, target: Target) -> LoweringConfig:
+    def usual(self, op: Topk, target: Target) -> TopkConfig:
         """Batches where they can be; else digits where many are kept, slots where few are."""
         features = cpu_features(target)
         shape = op.types["values"].shape
@@ -84,71 +80,92 @@ class CpuTopk(CpuRule):
         short = isinstance(op.candidates, int) and op.candidates < _SHORT
         bits = _SHORT_DIGIT_BITS if short else _DIGIT_BITS
         total = _known(shape)
-        tile = {"vectors": vectors, "digit_bits": bits}
+        algorithm, rows = "select" if selects else "ordered" if few else "heap", 0
         if batches:
             algorithm = "batches"
             most = _ROWS_KEPT * kept_rows(int(op.k), _piece(features)) + _MORE_ROWS
-            tile["rows"] = min(most, _MOST_ROWS)
-        else:
-            algorithm = "select" if selects else "ordered" if few else "heap"
+            rows = min(most, MOST_ROWS)
         lanes = features.lanes(_item(op) * 8)
         if algorithm == "heap":
             lanes = min(lanes, _HEAP_VECTOR_BYTES // _item(op))
-        walked = {"candidates": 1024}
-        if not _in_one_piece(op):
-            walked["columns"] = _columns(op, features.cores)
-        return LoweringConfig(
-            algorithm=algorithm,
-            workgroup_tile=walked,
-            register_tile=tile,
-            vector_lanes=lanes,
+        return TopkConfig(
+            algorithm,
+            vectors=vectors,
+            digit_bits=bits,
+            rows=rows,
+            candidates=1024,
+            columns=0 if _in_one_piece(op) else _columns(op, features.cores),
+            lanes=lanes,
             splits=splits,
             parallel=total is None or outweighs_launch(self.name, total),
         )
 
     def space(self, op: Topk, target: Target) -> TuningSpace:
         """How candidates are kept, the blocks that are looked at, the digits, who shares a line."""
-        usual, features = self.heuristic(op, target), cpu_features(target)
+        usual, features = self.usual(op, target), cpu_features(target)
         cores, widest = features.cores, features.lanes(_item(op) * 8)
-        vectors = Choice("register_tile.vectors", (1, 2, 4, 8, 16))
-        lanes = Choice("vector_lanes", (max(widest // 2, 1), widest))
-        splits = Choice("splits", (1, cores, 2 * cores, 4 * cores))
-        parallel = Choice("parallel", (False, True))
-        tile = Choice("workgroup_tile.candidates", (256, 512, 1024, 2048, 4096, 16384))
-        digits = Choice("register_tile.digit_bits", tuple(range(6, 14)))
-        rows = Choice("register_tile.rows", (4, 6, 8, 12, 16, 24, 32, 48, 64))
-        # Each form keeps the numbers that it does not read as the heuristic has them.
-        scans = form(replace(usual, algorithm="ordered"), vectors, lanes, splits, parallel, tile)
-        heaps = form(replace(usual, algorithm="heap"), vectors, lanes, splits, parallel, tile)
-        selects = form(
-            replace(usual, algorithm="select", splits=1), vectors, lanes, parallel, digits
-        )
-
-        forms = [scans, heaps, selects]
+        choice = TopkConfig.choice
+        vectors = choice("vectors", (1, 2, 4, 8, 16))
+        lanes = choice("lanes", (max(widest // 2, 1), widest))
+        splits = choice("splits", (1, cores, 2 * cores, 4 * cores))
+        parallel = choice("parallel", (False, True))
+        tile = choice("candidates", (256, 512, 1024, 2048, 4096, 16384))
+        scanned = (vectors, lanes, splits, parallel, tile)
+        kept = {
+            "ordered": scanned,
+            "heap": scanned,
+            "select": (vectors, lanes, parallel, choice("digit_bits", tuple(range(6, 14)))),
+        }
         if _suits_batches(op, features):
-            kept = replace(usual, algorithm="batches")
-            forms.append(form(kept, vectors, lanes, rows, splits, parallel))
+            rows = choice("rows", (4, 6, 8, 12, 16, 24, 32, 48, 64))
+            kept["batches"] = (vectors, lanes, rows, splits, parallel)
+        # Each form keeps the numbers that it does not read as the heuristic has them.
+        bases = {name: replace(usual, algorithm=name) for name in kept}
+        bases["select"] = replace(bases["select"], splits=1)
+        forms = [form(bases[name].lowering(), *kept[name]) for name in kept]
+        accept = self.refusals(op, target)
 
         def refused(config: LoweringConfig) -> str | None:
             many = not isinstance(op.k, int) or op.k > _MOST_SLOTS
             if config.algorithm == "ordered" and many:
                 return f"k is {op.k}: a candidate would move too many slots"
-            return refusal(lambda: _check(op, target, self.check(config)))
+            return accept(config)
 
-        return TuningSpace.of(usual, forms, refused)
+        return TuningSpace.of(usual.lowering(), forms, refused)
 
-    def lower(self, op: Topk, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
-        _check(op, target, self.check(config))
-        if config.algorithm == "batches":
-            kernel = batches_kernel(op, config, _piece(cpu_features(target)))
+    def parse(self, op: Topk, target: Target, config: LoweringConfig) -> TopkConfig:
+        """The rule's numbers in a config."""
+        check, features = self.check(config), cpu_features(target)
+        typed = TopkConfig.parse(check, "ordered", "heap", "select", "batches")
+        single = typed.splits == 1
+        if typed.algorithm == "batches":
+            piece, wanted = _piece(features), "a plain comparison of values of 4 bytes or fewer"
+            check.need(
+                _suits_batches(op, features),
+                f"'batches' needs {wanted}, along the innermost dim, numbered by the op in 4 bytes,"
+                f" a known k up to {MOST_ROWS // _ROWS_KEPT * piece // 2}, and a CPU that packs 4"
+                " bytes",
+            )
+            kept = kept_rows(int(op.k), piece)
+            least = kept + max(0 if single else kept, 2)
+            check.need(typed.rows >= least, f"'batches' sorts at least {least} rows here")
+            whole = typed.vectors * typed.lanes % piece == 0
+            check.need(whole, f"'batches' takes blocks of multiples of {piece}")
+        elif typed.algorithm == "select":
+            wanted = "a plain comparison, along the innermost dim"
+            check.need(_suits_select(op), f"'select' needs {wanted}")
         else:
-            kernel = (select_kernel if config.algorithm == "select" else scan_kernel)(op, config)
-        return ir.IRModule({op.entry: kernel})
+            if not _in_one_piece(op):
+                check.tile("workgroup_tile", "columns")
+            check.need(single or _in_one_piece(op), "splits need the dim to be the innermost")
+            check.need(single or op.order is not None, "splits need a plain comparison")
+        return typed
+
+    def kernel(self, op: Topk, target: Target, config: TopkConfig) -> tirx.PrimFunc:
+        """The function of ``op`` in the config's form."""
+        if config.algorithm == "batches":
+            return batches_kernel(op, config, _piece(cpu_features(target)))
+        return (select_kernel if config.algorithm == "select" else scan_kernel)(op, config)
 
 
 def _item(op: Topk) -> int:
@@ -208,40 +225,10 @@ def _suits_batches(op: Topk, features: CpuFeatures) -> bool:
         and item_bytes(op.types["values"].dtype) <= 4
         and {4, 8} <= features.compressed_bytes
         and isinstance(op.k, int)
-        and _ROWS_KEPT * kept_rows(op.k, _piece(features)) <= _MOST_ROWS
+        and _ROWS_KEPT * kept_rows(op.k, _piece(features)) <= MOST_ROWS
     )
 
 
 def _piece(features: CpuFeatures) -> int:
     """Words of 4 bytes in a vector of which lanes are packed."""
     return features.lanes(32)
-
-
-def _check(op: Topk, target: Target, check: ConfigCheck) -> None:
-    splits = check.splits()
-    single = splits == 1
-    form = check.algorithm("ordered", "heap", "select", "batches")
-    vectors = check.tile("register_tile", "vectors", _MOST_VECTORS)
-    lanes = check.lanes()
-    if form == "batches":
-        features = cpu_features(target)
-        piece, wanted = _piece(features), "a plain comparison of values of 4 bytes or fewer"
-        check.need(
-            _suits_batches(op, features),
-            f"'batches' needs {wanted}, along the innermost dim, numbered by the op in 4 bytes, a"
-            f" known k up to {_MOST_ROWS // _ROWS_KEPT * piece // 2}, and a CPU that packs 4 bytes",
-        )
-        rows, kept = check.tile("register_tile", "rows", _MOST_ROWS), kept_rows(int(op.k), piece)
-        least = kept + max(kept if splits > 1 else 0, 2)
-        check.need(rows >= least, f"'batches' sorts at least {least} rows here")
-        check.need(vectors * lanes % piece == 0, f"'batches' takes blocks of multiples of {piece}")
-        return
-    if form == "select":
-        check.tile("register_tile", "digit_bits", _LARGEST_DIGIT_BITS)
-        check.need(_suits_select(op), "'select' needs a plain comparison, along the innermost dim")
-        return
-    check.tile("workgroup_tile", "candidates")
-    if not _in_one_piece(op):
-        check.tile("workgroup_tile", "columns")
-    check.need(single or _in_one_piece(op), "splits need the dim to be the innermost")
-    check.need(single or op.order is not None, "splits need a plain comparison")

@@ -22,8 +22,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.comparators import is_nan
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import as_seen, stored
+from tvm_iree_ext.schedules.cpu.topk.topk_config import TopkConfig
 from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.cpu.topk.topk_slots import Slots, lowest
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
@@ -32,13 +32,8 @@ _LARGEST_SQUARE = 16
 _ROWS_AHEAD = 32  # that are fetched: they lie too far apart for the CPU to foresee them
 
 
-def scan_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op``.
-
-    ``config`` has ``algorithm`` (``ordered`` or ``heap``), ``vector_lanes``, ``splits``,
-    ``register_tile["vectors"]`` (of a block) and, for lines that are strewn, ``workgroup_tile``
-    (of a tile): how many ``candidates`` of how many ``columns``, as lines are called there.
-    """
+def scan_kernel(op: Topk, config: TopkConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op``, with slots that are in order or a heap."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Scan(op, config).emit()
     return builder.get()
@@ -132,7 +127,7 @@ class _Scan(TopkLines):
         if self.op.order is None:
             self.scan_singly(slots, candidate, index, begin, end)
             return
-        vectors, lanes = self.config.register_tile["vectors"], self.lanes
+        vectors, lanes = self.config.vectors, self.lanes
         size = vectors * lanes
         blocks = I.Bind(tirx.floordiv(end - begin, i64(size)))
         threshold = emit.registers(1, self.seen_dtype)
@@ -189,12 +184,12 @@ class _Scan(TopkLines):
 
     def emit_tiles(self) -> None:
         """Lines that are strewn, some of them at a time, through a tile."""
-        width = self.config.workgroup_tile["columns"]
+        width = self.config.columns
         inner = known(self.inner)
         width = width if inner is None else min(width, inner)
         # At least one, as TVM sees a division by zero otherwise.
         blocks = emit.larger(emit.ceil_div(self.inner, width), 1)
-        tile_n = self.config.workgroup_tile["candidates"]
+        tile_n = self.config.candidates
         loop = I.parallel if self.config.parallel else I.serial
         with loop(i64(0), i64(product([self.outer, blocks]))) as task:
             outer = I.Bind(tirx.floordiv(task, i64(blocks)))

@@ -29,9 +29,9 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.ordering.line_elements import SortLine
 from tvm_iree_ext.schedules.cpu.ordering.radix_digits import RadixDigits, count
+from tvm_iree_ext.schedules.cpu.topk.topk_config import TopkConfig
 from tvm_iree_ext.schedules.cpu.topk.topk_keys import TopkKeys
 from tvm_iree_ext.schedules.cpu.topk.topk_lines import TopkLines
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, product, serial
@@ -46,12 +46,8 @@ _STRETCH, _SAMPLED = 256, 16
 _SPARE = 24
 
 
-def select_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form: a plain comparison, along the innermost dim.
-
-    ``config`` has ``register_tile["digit_bits"]``, ``register_tile["vectors"]`` (of a block that
-    is looked at together), ``vector_lanes`` and ``splits``.
-    """
+def select_kernel(op: Topk, config: TopkConfig) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form: a plain comparison, along the innermost dim."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Select(op, config).emit()
     return builder.get()
@@ -60,12 +56,12 @@ def select_kernel(op: Topk, config: LoweringConfig) -> tirx.PrimFunc:
 class _Select(TopkLines):
     """The kernel under construction."""
 
-    def __init__(self, op: Topk, config: LoweringConfig) -> None:
+    def __init__(self, op: Topk, config: TopkConfig) -> None:
         super().__init__(op, config)
         self.keys = TopkKeys(op)
         self.key_bits, self.key_dtype = self.keys.bits, self.keys.dtype
         self.as_key = self.keys.number
-        self.digit_bits = min(config.register_tile["digit_bits"], self.key_bits)
+        self.digit_bits = min(config.digit_bits, self.key_bits)
         self.total = emit.total([self.k, self.candidates])
         most = known(self.total)
         self.number_dtype = "int32" if most is not None and most < 1 << 31 else "int64"
@@ -218,7 +214,7 @@ class _Select(TopkLines):
 
     def list_part(self, listed: SortLine, part: Expr, limit: Expr, taken: Any) -> None:
         """List the elements of a part; how many they are, in ``taken``."""
-        lanes, vectors = self.lanes, self.config.register_tile["vectors"]
+        lanes, vectors = self.lanes, self.config.vectors
         size = vectors * lanes
         length = emit.registers(1, "int64")
         tile = emit.scratch([size], self.key_dtype)

@@ -12,7 +12,7 @@ from tvm_iree_ext.codegen.cpu.argument_guard import addresses
 from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.cpu.winograd.winograd_config import WinogradConfig
 from tvm_iree_ext.schedules.cpu.winograd_transforms import winograd_tile
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_filter import FilterTransform
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_image import InputRow, OutputRow
@@ -20,7 +20,7 @@ from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import Winograd
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known
 
 
-def emit_filters(op: Winograd, config: LoweringConfig) -> None:
+def emit_filters(op: Winograd, config: WinogradConfig) -> None:
     """The whole function of ``filter_transform``."""
     parameters = Parameters.declare(op)
     source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
@@ -50,22 +50,22 @@ def emit_filters(op: Winograd, config: LoweringConfig) -> None:
                 blocks, first = exact // lanes + 1, _aligned(result, exact, lanes)
             else:
                 first = partial(winograd_tile.first_channel, count=count, lanes=lanes)
-            with winograd_tile.tasks(blocks, config) as block:
+            with winograd_tile.tasks(blocks, config.parallel) as block:
                 every.in_place(i64(0), I.Bind(first(block)), lanes)
 
-        winograd_tile.over_channels(count, config.vector_lanes, run)
+        winograd_tile.over_channels(count, config.lanes, run)
         return
     transform = FilterTransform(op, source, channels, filters, put)
-    chunk = config.workgroup_tile["channels"]
+    chunk = config.channels
 
     def chunks(lanes: int, blocks: Index) -> None:
         space = IterationSpace((blocks, emit.ceil_div(channels, chunk)))
-        with winograd_tile.tasks(space.count((0, 1)), config) as task:
+        with winograd_tile.tasks(space.count((0, 1)), config.parallel) as task:
             at = space.spread(task, (0, 1))
             first = I.Bind(winograd_tile.first_channel(at[0], filters, lanes))
             transform.transposed(I.Bind(i64(at[1]) * chunk), chunk, first, lanes)
 
-    winograd_tile.over_channels(filters, config.vector_lanes, chunks)
+    winograd_tile.over_channels(filters, config.lanes, chunks)
 
 
 def _aligned(result: Any, count: int, lanes: int) -> Callable[[Index], Expr]:
@@ -80,14 +80,14 @@ def _aligned(result: Any, count: int, lanes: int) -> Callable[[Index], Expr]:
     return lambda block: tirx.max(tirx.min(i64(block) * lanes - skew, count - lanes), i64(0))
 
 
-def emit_images(op: Winograd, config: LoweringConfig) -> None:
+def emit_images(op: Winograd, config: WinogradConfig) -> None:
     """The whole function of ``input_transform`` or ``output_transform``."""
     parameters = Parameters.declare(op)
     source, result = (emit.flat(parameters.buffers[name]) for name in ("input", "result"))
     plane = op.plane(parameters)
     tiled = op.output if op.kind == "input" else op.input
     high, wide = [parameters.extent(e) for e in tiled.shape[3:5]] or [1, 1]
-    tiles = config.workgroup_tile["tiles"]
+    tiles = config.tiles
     if isinstance(wide, int):
         tiles = min(tiles, wide)
     batch, _, _, channels = plane
@@ -103,7 +103,7 @@ def emit_images(op: Winograd, config: LoweringConfig) -> None:
         row = made(op, source, result, plane, place, tiles, vectors, fetches=True)
         pieces = emit.ceil_div(blocks, vectors)
         space = IterationSpace((batch, high, emit.ceil_div(wide, tiles), pieces))
-        with winograd_tile.tasks(space.count((0, 1, 2, 3)), config) as task:
+        with winograd_tile.tasks(space.count((0, 1, 2, 3)), config.parallel) as task:
             at = space.spread(task, (0, 1, 2, 3))
             n, h = (I.Bind(i64(at[dim])) for dim in (0, 1))
             first = I.Bind(i64(at[2]) * tiles)
@@ -111,4 +111,4 @@ def emit_images(op: Winograd, config: LoweringConfig) -> None:
             own = winograd_tile.ChannelVectors.piece(at[3], vectors, channels, blocks, lanes)
             row.transform(n, h, first, count, own)
 
-    winograd_tile.over_channels(channels, config.vector_lanes, run)
+    winograd_tile.over_channels(channels, config.lanes, run)

@@ -2,16 +2,14 @@
 
 from math import prod
 
-from tvm import ir
-from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
-from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.winograd.winograd_config import WinogradConfig
 from tvm_iree_ext.schedules.cpu.winograd.winograd_kernels import emit_filters, emit_images
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
     tiles_at_once,
@@ -37,33 +35,31 @@ class CpuWinograd(CpuRule):
     name = "cpu.winograd"
     lowers = Winograd
 
-    def heuristic(self, op: Winograd, target: Target) -> LoweringConfig:
+    def usual(self, op: Winograd, target: Target) -> WinogradConfig:
         """Vectors as wide as the target's; narrower ones where there are fewer channels."""
         features = cpu_features(target)
         lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
         if op.kind == "filter" and features.vector_bits == 256 and _crowds(op):
             lanes = min(emit.LINE_BYTES // item_bytes(op.output.dtype), 2 * lanes)
-        tile = {"channels": _CHANNELS} if op.kind == "filter" else {"tiles": _tiles(op, lanes)}
-        return LoweringConfig(
-            algorithm="channels",
-            workgroup_tile=tile,
-            vector_lanes=lanes,
+        filters = op.kind == "filter"
+        return WinogradConfig(
+            "channels",
+            channels=_CHANNELS if filters else 0,
+            tiles=0 if filters else _tiles(op, lanes),
+            lanes=lanes,
             parallel=self.is_large(op),
         )
 
-    def lower(self, op: Winograd, target: Target, config: LoweringConfig) -> ir.IRModule:
-        """The module with the kernel of ``op``.
-
-        Raises:
-            ScheduleError: for a config that this rule cannot use, saying which number.
-        """
+    def parse(self, op: Winograd, target: Target, config: LoweringConfig) -> WinogradConfig:
+        """The rule's numbers in a config."""
         check = self.check(config)
-        check.algorithm("channels")
-        check.lanes(most=16)
+        typed = WinogradConfig.parse(check, "channels")
         check.tile("workgroup_tile", "channels" if op.kind == "filter" else "tiles")
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
-            (emit_filters if op.kind == "filter" else emit_images)(op, config)
-        return ir.IRModule({op.entry: builder.get()})
+        return typed
+
+    def emit(self, op: Winograd, config: WinogradConfig) -> None:
+        """Emit the function of ``op``."""
+        (emit_filters if op.kind == "filter" else emit_images)(op, config)
 
 
 def _crowds(op: Winograd) -> bool:

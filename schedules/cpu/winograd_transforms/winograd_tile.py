@@ -9,7 +9,6 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known
 from tvm_iree_ext.schedules.shared.winograd_products import multiply
 
@@ -98,6 +97,6 @@ def first_channel(block: Index, count: Index, lanes: int) -> Expr:
     return i64(emit.smaller(i64(block) * lanes, i64(count) - lanes))
 
 
-def tasks(count: Index, config: LoweringConfig) -> Any:
+def tasks(count: Index, parallel: bool) -> Any:
     """A loop whose steps are independent."""
-    return (I.parallel if config.parallel else I.serial)(i64(0), i64(count))
+    return (I.parallel if parallel else I.serial)(i64(0), i64(count))

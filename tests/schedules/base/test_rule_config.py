@@ -78,6 +78,15 @@ def test_refuses_a_config_without_a_number_that_is_read():
         parse(replace(CONFIG, register_tile={"digit_bits": 8}))
 
 
+def test_refuses_fields_by_the_names_of_the_config():
+    check = ConfigCheck("cpu.sample", CONFIG)
+    assert SAMPLE.multiple(check, "rows", 2, "pairs") == 2
+    with pytest.raises(
+        ScheduleError, match=r"_tile\['rows'\] is 4; expected a multiple of 3 \(thr"
+    ):
+        SAMPLE.multiple(check, "rows", 3, "threes")
+
+
 def test_choices_are_named_by_fields():
     assert SampleConfig.choice("rows", (1, 2), times=("lanes",)) == Choice(
         "register_tile.rows", (1, 2), ("vector_lanes",)

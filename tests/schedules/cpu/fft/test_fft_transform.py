@@ -305,11 +305,7 @@ def test_passes_and_columns_of_few_registers():
     [
         (1024, {"algorithm": "magic"}, "algorithm is 'magic'; expected one of row, lanes"),
         (1024, {"vector_lanes": 12}, "vector_lanes is 12; expected a power of two from 2"),
-        (
-            1024,
-            {"register_tile": {}},
-            r"register_tile\['radix'\] is None; expected a number from 1",
-        ),
+        (1024, {"register_tile": {}}, r"'radix'\] is None; expected a power of two from 2"),
         (125, {"algorithm": "row"}, r"register_tile\['columns'\] is None"),
         (128, {"workgroup_tile": {}}, r"workgroup_tile\['rows'\] is None"),
         (17, {"algorithm": "lanes"}, "'lanes' needs a length of primes up to 13"),

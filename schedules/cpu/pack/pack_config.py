@@ -1,0 +1,24 @@
+"""What the CPU rule for pack and unpack takes from a lowering config."""
+
+from dataclasses import dataclass
+
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
+
+
+@dataclass(frozen=True)
+class PackConfig(RuleConfig):
+    """What one task takes.
+
+    Attributes:
+        run: positions of a dim that both operands walk without tiles.
+        tiles: along the last unpacked dim.
+        streaming: whether results are stored past the caches.
+        fetch_ahead: whether the next tiles are fetched meanwhile.
+    """
+
+    run: int = number("workgroup_tile.run")
+    tiles: int = number("workgroup_tile.tiles")
+    lanes: int = number("vector_lanes", power_of_two=True)
+    parallel: bool = flag("parallel")
+    streaming: bool = flag("streaming")
+    fetch_ahead: bool = flag("stages", 1, 2)
