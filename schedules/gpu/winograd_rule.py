@@ -16,11 +16,11 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.emit import Index, i64, known
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.emit.chip_math import held
-from tvm_iree_ext.schedules.gpu.emit.launches import WorkgroupShape, for_each, workgroup_shape
+from tvm_iree_ext.schedules.gpu.emit.launches import LaneConfig, WorkgroupShape, for_each
 from tvm_iree_ext.schedules.shared.winograd_products import multiply
 from tvm_iree_ext.targets.gpu import subgroup_size
 from tvm_iree_ext.tir.tir_expressions import Expr, cast
@@ -37,12 +37,12 @@ class GpuWinograd(GpuRule):
 
     def heuristic(self, op: Winograd, target: Target) -> LoweringConfig:
         """Workgroups small enough for the registers of a tile in each lane."""
-        return LoweringConfig(algorithm="tiles", workgroup_tile={"lanes": _LANES})
+        return LaneConfig("tiles", lanes=_LANES).lowering()
 
     def space(self, op: Winograd, target: Target) -> TuningSpace:
         """The lanes of a workgroup."""
         lanes = powers_of_two(subgroup_size(target), 256)
-        choice = Choice("workgroup_tile.lanes", lanes)
+        choice = LaneConfig.choice("lanes", lanes)
         return TuningSpace((form(self.heuristic(op, target), choice),))
 
     def lower(self, op: Winograd, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -52,8 +52,7 @@ class GpuWinograd(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         check = self.check(config)
-        check.algorithm("tiles")
-        shape = workgroup_shape(check, target)
+        shape = LaneConfig.parse(check, "tiles").workgroup(check, target)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             _Tiles(op).emit(shape)
         return ir.IRModule({op.entry: builder.get()})

@@ -11,6 +11,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number
 from tvm_iree_ext.schedules.emit import Index, i64
 from tvm_iree_ext.schedules.gpu.emit.lane_registers import WorkgroupIds
 from tvm_iree_ext.schedules.gpu.emit.lanes import wide
@@ -31,16 +32,22 @@ class WorkgroupShape:
         return self.subgroups * self.size
 
 
-def workgroup_shape(check: ConfigCheck, target: Target) -> WorkgroupShape:
-    """The workgroup of ``workgroup_tile["lanes"]``.
+@dataclass(frozen=True)
+class LaneConfig(RuleConfig):
+    """The lanes of a workgroup."""
 
-    Raises:
-        ScheduleError: for a number that is no multiple of a subgroup, or too large.
-    """
-    size = subgroup_size(target)
-    lanes = check.tile("workgroup_tile", "lanes", gpu_chip(target).max_lanes)
-    check.expect(lanes % size == 0, "workgroup_tile['lanes']", lanes, f"a multiple of {size}")
-    return WorkgroupShape(lanes // size, size)
+    lanes: int = number("workgroup_tile.lanes")
+
+    def workgroup(self, check: ConfigCheck, target: Target) -> WorkgroupShape:
+        """The workgroup of so many lanes.
+
+        Raises:
+            ScheduleError: for a number that is no multiple of a subgroup, or too large.
+        """
+        size, what = subgroup_size(target), "workgroup_tile['lanes']"
+        check.count(what, self.lanes, gpu_chip(target).max_lanes)
+        check.expect(self.lanes % size == 0, what, self.lanes, f"a multiple of {size}")
+        return WorkgroupShape(self.lanes // size, size)
 
 
 @contextmanager

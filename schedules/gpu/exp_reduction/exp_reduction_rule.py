@@ -1,5 +1,7 @@
 """The GPU rule for exp_reduction: a kernel for the maximum, and one for each output."""
 
+from dataclasses import dataclass
+
 from tvm import ir
 from tvm.script.ir_builder import IRBuilder
 from tvm.target import Target
@@ -7,6 +9,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.exp_reduction.exp_reduction_kernels import (
     ExpReductionKernels,
@@ -19,6 +22,19 @@ from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 _SUBGROUPS = 4
 _COLUMNS = 4  # of a lane: a weight is computed once for them
 _FEW = 2  # elements of an output for each lane of the chip's cores, at most
+
+
+@dataclass(frozen=True)
+class GpuExpReductionConfig(RuleConfig):
+    """Subgroups with elements of their own, and those that share keys; a lane's columns.
+
+    ``lanes`` of a subgroup share an element's keys.
+    """
+
+    elements: int = number("subgroups.elements")
+    keys: int = number("subgroups.keys")
+    columns: int = number("register_tile.columns", 8)
+    lanes: int = number("vector_lanes", power_of_two=True)
 
 
 class GpuExpReduction(GpuRule):
@@ -38,12 +54,13 @@ class GpuExpReduction(GpuRule):
         few = rows is not None and rows < _FEW * _SUBGROUPS * cores
         long = keys is None or keys >= 2 * _SUBGROUPS * size
         parts = _SUBGROUPS if few and long else 1
-        return LoweringConfig(
-            algorithm="outputs",
-            register_tile={"columns": _COLUMNS},
-            subgroups={"elements": _SUBGROUPS // parts, "keys": parts},
-            vector_lanes=lanes,
-        )
+        return GpuExpReductionConfig(
+            "outputs",
+            elements=_SUBGROUPS // parts,
+            keys=parts,
+            columns=_COLUMNS,
+            lanes=lanes,
+        ).lowering()
 
     def lower(self, op: ExpReduction, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.
@@ -52,14 +69,12 @@ class GpuExpReduction(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         check, size = self.check(config), subgroup_size(target)
-        check.algorithm("outputs")
-        subgroups = tuple(check.tile("subgroups", role) for role in ("elements", "keys"))
-        most = gpu_chip(target).max_lanes // size
-        count = subgroups[0] * subgroups[1]
+        typed = GpuExpReductionConfig.parse(check, "outputs")
+        most, count = gpu_chip(target).max_lanes // size, typed.elements * typed.keys
         check.expect(count <= most, "subgroups", count, f"at most {most}")
-        columns = check.tile("register_tile", "columns", 8)
-        lanes = check.lanes(most=size)
-        shape = Shape(target.kind.name, size, (subgroups[0], subgroups[1]), lanes, columns)
+        check.power_of_two("vector_lanes", typed.lanes, most=size)
+        subgroups = (typed.elements, typed.keys)
+        shape = Shape(target.kind.name, size, subgroups, typed.lanes, typed.columns)
         plan = ReductionPlan(op)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             parameters = ReductionOperands.declare(op, plan)

@@ -1,5 +1,7 @@
 """The GPU rules of ``iree_linalg_ext.fft``, one butterfly stage, and of whole transforms."""
 
+from dataclasses import dataclass
+
 from tvm import ir
 from tvm.target import Target
 
@@ -8,9 +10,10 @@ from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.base.rule_config import number
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two, refusal
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
-from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
+from tvm_iree_ext.schedules.gpu.emit.launches import LaneConfig
 from tvm_iree_ext.schedules.gpu.fft.fft_butterflies import butterflies_kernel
 from tvm_iree_ext.schedules.gpu.fft.fft_passes import TransformShape, transform_kernel
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
@@ -21,6 +24,14 @@ _RADIX = 8  # points of a lane: with their turns within 64 registers
 _MOST_RADIX = 16
 
 
+@dataclass(frozen=True)
+class FftTransformConfig(LaneConfig):
+    """Elements in shared memory, and the largest radix."""
+
+    elements: int = number("workgroup_tile.elements", least=_MOST_RADIX, power_of_two=True)
+    radix: int = number("register_tile.radix", _MOST_RADIX, least=2, power_of_two=True)
+
+
 class GpuFft(GpuRule):
     """A butterfly stage on GPUs, a lane for each butterfly."""
 
@@ -29,14 +40,12 @@ class GpuFft(GpuRule):
 
     def heuristic(self, op: Fft, target: Target) -> LoweringConfig:
         """As many lanes as hide the way to memory."""
-        return LoweringConfig(algorithm="butterflies", workgroup_tile={"lanes": _LANES})
+        return LaneConfig("butterflies", lanes=_LANES).lowering()
 
     def space(self, op: Fft, target: Target) -> TuningSpace:
         """The lanes of a workgroup."""
         lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
-        return TuningSpace(
-            (form(self.heuristic(op, target), Choice("workgroup_tile.lanes", lanes)),)
-        )
+        return TuningSpace((form(self.heuristic(op, target), LaneConfig.choice("lanes", lanes)),))
 
     def lower(self, op: Fft, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernel of ``op``.
@@ -45,8 +54,7 @@ class GpuFft(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         check = self.check(config)
-        check.algorithm("butterflies")
-        shape = workgroup_shape(check, target)
+        shape = LaneConfig.parse(check, "butterflies").workgroup(check, target)
         return ir.IRModule({op.entry: butterflies_kernel(op, shape)})
 
 
@@ -61,19 +69,17 @@ class GpuFftTransform(GpuRule):
         item = item_bytes(op.compute_dtype)
         elements = _SHARED_BYTES // (4 * item)
         lanes = min(_LANES, max(subgroup_size(target), elements // _RADIX))
-        return LoweringConfig(
-            algorithm="stockham",
-            workgroup_tile={"elements": elements, "lanes": lanes},
-            register_tile={"radix": _RADIX},
-        )
+        return FftTransformConfig(
+            "stockham", lanes=lanes, elements=elements, radix=_RADIX
+        ).lowering()
 
     def space(self, op: FftTransform, target: Target) -> TuningSpace:
         """The largest radix, what lies in shared memory, the lanes."""
         lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
         choices = (
-            Choice("workgroup_tile.elements", powers_of_two(128, 4096)),
-            Choice("workgroup_tile.lanes", lanes),
-            Choice("register_tile.radix", powers_of_two(2, _MOST_RADIX)),
+            FftTransformConfig.choice("elements", powers_of_two(128, 4096)),
+            FftTransformConfig.choice("lanes", lanes),
+            FftTransformConfig.choice("radix", powers_of_two(2, _MOST_RADIX)),
         )
         usual = self.heuristic(op, target)
 
@@ -93,12 +99,8 @@ class GpuFftTransform(GpuRule):
 
     @staticmethod
     def _shape(op: FftTransform, target: Target, check: ConfigCheck) -> TransformShape:
-        check.algorithm("stockham")
-        elements = check.tile("workgroup_tile", "elements")
-        check.power_of_two("workgroup_tile['elements']", elements, _MOST_RADIX)
-        radix = check.tile("register_tile", "radix", _MOST_RADIX)
-        check.power_of_two("register_tile['radix']", radix, 2)
-        taken = 4 * elements * item_bytes(op.compute_dtype)
+        config = FftTransformConfig.parse(check, "stockham")
+        taken = 4 * config.elements * item_bytes(op.compute_dtype)
         most = gpu_chip(target).declared_shared_memory_bytes
-        check.need(taken <= most, f"{elements} elements are {taken} bytes; there are {most}")
-        return TransformShape(workgroup_shape(check, target), elements, radix)
+        check.need(taken <= most, f"{config.elements} elements are {taken} bytes; there are {most}")
+        return TransformShape(config.workgroup(check, target), config.elements, config.radix)

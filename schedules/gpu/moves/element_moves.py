@@ -12,6 +12,7 @@ kernels: the copy of what an op writes into, and the elements that it writes.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, s_tir, tirx
@@ -20,9 +21,10 @@ from tvm.target import Target
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.base.rule_config import number
 from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
-from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
+from tvm_iree_ext.schedules.gpu.emit.launches import LaneConfig
 from tvm_iree_ext.schedules.gpu.moves.transposed_moves import spread_transposed
 from tvm_iree_ext.schedules.gpu.sblocks.access_runs import transposed_dims, widest_run
 from tvm_iree_ext.schedules.gpu.sblocks.elementwise import elementwise_layout
@@ -33,6 +35,13 @@ SUBGROUPS = 4
 WIDEST_BYTES = 16
 
 
+@dataclass(frozen=True)
+class MovesConfig(LaneConfig):
+    """The lanes of a workgroup, and the elements that a lane moves at once."""
+
+    run: int = number("vector_lanes", power_of_two=True)
+
+
 class ElementMoves(GpuRule):
     """A rule for ops that move elements, scheduled from their canonical function."""
 
@@ -40,17 +49,17 @@ class ElementMoves(GpuRule):
         """Four subgroups; accesses as wide as the op's indices allow."""
         sch = s_tir.Schedule(op.prim_func())
         turned = any(transposed_dims(sch, block) for block in root_blocks(sch))
-        return LoweringConfig(
-            algorithm="transposed" if turned else "elementwise",
-            workgroup_tile={"lanes": SUBGROUPS * subgroup_size(target)},
-            vector_lanes=max(widest_run(sch, block) for block in root_blocks(sch)),
-        )
+        return MovesConfig(
+            "transposed" if turned else "elementwise",
+            lanes=SUBGROUPS * subgroup_size(target),
+            run=max(widest_run(sch, block) for block in root_blocks(sch)),
+        ).lowering()
 
     def space(self, op: Op, target: Target) -> TuningSpace:
         """Fewer or more subgroups, and narrower accesses."""
         config = self.heuristic(op, target)
         narrower = powers_of_two(1, config.vector_lanes)
-        choices = [lane_choice(target), Choice("vector_lanes", narrower)]
+        choices = [lane_choice(target), MovesConfig.choice("run", narrower)]
         if config.algorithm == "transposed":
             choices.append(Choice("algorithm", ("transposed", "elementwise")))
         return TuningSpace((form(config, *choices),))
@@ -62,17 +71,17 @@ class ElementMoves(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         check = self.check(config)
-        turned = check.algorithm("elementwise", "transposed") == "transposed"
-        lanes = workgroup_shape(check, target).lanes
+        typed = MovesConfig.parse(check, "elementwise", "transposed")
+        lanes = typed.workgroup(check, target).lanes
         item = item_bytes(op.signature.results[0].dtype)
-        widest = check.lanes(most=WIDEST_BYTES // item)
+        check.power_of_two("vector_lanes", typed.run, most=WIDEST_BYTES // item)
         sch = s_tir.Schedule(op.prim_func())
         for block in root_blocks(sch):
-            dims = transposed_dims(sch, block) if turned else None
+            dims = transposed_dims(sch, block) if typed.algorithm == "transposed" else None
             if dims is not None:
                 spread_transposed(sch, block, *dims, target, lanes, item)
             else:
-                spread_elements(sch, block, target, lanes, widest, item)
+                spread_elements(sch, block, target, lanes, typed.run, item)
         return ir.IRModule({op.entry: sch.mod["main"]})
 
 
@@ -86,9 +95,7 @@ def unchecked(op: Any) -> str | None:
 def lane_choice(target: Target) -> Choice:
     """How many lanes a workgroup may have."""
     size = subgroup_size(target)
-    return Choice(
-        "workgroup_tile.lanes", powers_of_two(size, min(1024, gpu_chip(target).max_lanes))
-    )
+    return LaneConfig.choice("lanes", powers_of_two(size, min(1024, gpu_chip(target).max_lanes)))
 
 
 def root_blocks(sch: s_tir.Schedule) -> list[Any]:

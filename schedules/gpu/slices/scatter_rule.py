@@ -9,6 +9,7 @@ Every algorithm copies original to the result, in wide accesses, and then applie
   for any region, so that the result is that of a serial loop (:mod:`.scatter_ordered`).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 from tvm import ir, s_tir, tirx
@@ -24,13 +25,14 @@ from tvm_iree_ext.ops.base.parameters import Parameters
 from tvm_iree_ext.ops.families.slices.scatter import Scatter
 from tvm_iree_ext.ops.families.slices.slices_canonical import address
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two
+from tvm_iree_ext.schedules.base.rule_config import number
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two
 from tvm_iree_ext.schedules.emit import flat_index
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
-from tvm_iree_ext.schedules.gpu.emit.launches import workgroup_shape
 from tvm_iree_ext.schedules.gpu.moves.element_moves import (
     SUBGROUPS,
     WIDEST_BYTES,
+    MovesConfig,
     lane_choice,
     root_blocks,
     spread_elements,
@@ -44,6 +46,14 @@ _ALGORITHMS = ("unique", "atomic", "ordered")
 _POSITIONS = 4  # batch positions that a lane looks at in one go
 _OWNERS_PER_CORE = 4
 _BYTES_PER_POSITION = 17  # of shared memory: its start, its place, and its part of the counts
+
+
+@dataclass(frozen=True)
+class GpuScatterConfig(MovesConfig):
+    """Of updates in order: positions that a workgroup looks at, and owners of the result."""
+
+    batch: int = number("workgroup_tile.batch", forms=("ordered",))
+    owners: int = number("splits", forms=("ordered",))
 
 
 class GpuScatter(GpuRule):
@@ -70,22 +80,24 @@ class GpuScatter(GpuRule):
         owners = _OWNERS_PER_CORE * chip.parts[0].cores
         if total is not None:
             owners = min(owners, -(-total // lanes))
-        return LoweringConfig(
-            algorithm=algorithm,
-            workgroup_tile={"lanes": lanes, "batch": _POSITIONS * lanes},
-            vector_lanes=WIDEST_BYTES // item_bytes(op.dtype),
-            splits=owners if algorithm == "ordered" else 1,
-        )
+        return GpuScatterConfig(
+            algorithm,
+            lanes=lanes,
+            run=WIDEST_BYTES // item_bytes(op.dtype),
+            batch=_POSITIONS * lanes,
+            owners=owners if algorithm == "ordered" else 1,
+        ).lowering()
 
     def space(self, op: Scatter, target: Target) -> TuningSpace:
         """Other shares of the work; never another algorithm, whose sums may differ."""
         config, lanes = self.heuristic(op, target), lane_choice(target)
         if config.algorithm != "ordered":
             narrower = powers_of_two(1, config.vector_lanes)
-            return TuningSpace((form(config, lanes, Choice("vector_lanes", narrower)),))
-        batch = Choice("workgroup_tile.batch", (1, 2, 4, 8), times=("workgroup_tile.lanes",))
-        owners = tuple(max(1, config.splits * part // 4) for part in (1, 2, 4, 8))
-        return TuningSpace((form(config, lanes, batch, Choice("splits", tuple(set(owners)))),))
+            return TuningSpace((form(config, lanes, MovesConfig.choice("run", narrower)),))
+        batch = GpuScatterConfig.choice("batch", (1, 2, 4, 8), ("lanes",))
+        counts = {max(1, config.splits * part // 4) for part in (1, 2, 4, 8)}
+        owners = GpuScatterConfig.choice("owners", tuple(counts))
+        return TuningSpace((form(config, lanes, batch, owners),))
 
     def lower(self, op: Scatter, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the kernels of ``op``.
@@ -94,20 +106,19 @@ class GpuScatter(GpuRule):
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
         check = self.check(config)
-        algorithm = check.algorithm(*_ALGORITHMS)
-        shape = workgroup_shape(check, target)
-        lanes = shape.lanes
-        widest = check.lanes(most=WIDEST_BYTES // item_bytes(op.dtype))
+        typed = GpuScatterConfig.parse(check, *_ALGORITHMS)
+        algorithm, shape = typed.algorithm, typed.workgroup(check, target)
+        lanes, batch = shape.lanes, typed.batch
+        check.power_of_two("vector_lanes", typed.run, most=WIDEST_BYTES // item_bytes(op.dtype))
         kind, combine = target.kind.name, op.region.known_as or ""
         if algorithm == "ordered":
             check.power_of_two("workgroup_tile['lanes']", lanes)
-            batch = check.tile("workgroup_tile", "batch")
             check.expect(
                 batch % lanes == 0, "workgroup_tile['batch']", batch, f"a multiple of {lanes}"
             )
             most = gpu_chip(target).declared_shared_memory_bytes // _BYTES_PER_POSITION
             check.expect(batch <= most, "workgroup_tile['batch']", batch, f"at most {most}")
-            function = ordered_scatter(op, kind, shape, batch // lanes, check.splits())
+            function = ordered_scatter(op, kind, shape, batch // lanes, typed.owners)
         elif algorithm == "atomic":
             check.need(
                 has_atomic(combine, op.dtype),
@@ -121,7 +132,7 @@ class GpuScatter(GpuRule):
         sch = s_tir.Schedule(function)
         for block in root_blocks(sch):
             if sch.get_loops(block):
-                spread_elements(sch, block, target, lanes, widest, item_bytes(op.dtype))
+                spread_elements(sch, block, target, lanes, typed.run, item_bytes(op.dtype))
         return ir.IRModule({op.entry: sch.mod["main"]})
 
 

@@ -16,10 +16,10 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BYTES, compared
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
+    SortTileConfig,
     TileRule,
     check_places,
     sort_lanes,
-    sort_shape,
     tile_elements,
 )
 from tvm_iree_ext.schedules.gpu.sort.sort_kernels import sort_kernel
@@ -51,14 +51,14 @@ class GpuSort(TileRule):
 
     def shape(self, op: Sort, target: Target, check: ConfigCheck) -> SortShape:
         """The tiles of a config."""
-        algorithm = check.algorithm("network", "merge")
+        config = SortTileConfig.parse(check, "network", "merge")
         length = op.shape[op.dimension]
         check_places(check, length if isinstance(length, int) else None)
-        if algorithm == "merge":
-            return sort_shape(check, target, _bytes(op), None)
+        if config.algorithm == "merge":
+            return config.shape(check, target, _bytes(op), None)
         check.need(isinstance(length, int), "'network' needs a static length")
         assert isinstance(length, int)
-        return sort_shape(check, target, _bytes(op), length)
+        return config.shape(check, target, _bytes(op), length)
 
 
 def _bytes(op: Sort) -> int:

@@ -12,10 +12,10 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.gpu.ordering.sort_network import SortShape
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile import PLACE_BYTES
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
+    SortTileConfig,
     TileRule,
     check_places,
     sort_lanes,
-    sort_shape,
     tile_elements,
 )
 from tvm_iree_ext.schedules.gpu.topk.topk_kernels import topk_kernel
@@ -55,7 +55,8 @@ class GpuTopk(TileRule):
 
     def shape(self, op: Topk, target: Target, check: ConfigCheck) -> SortShape:
         """The tiles of a config."""
-        algorithm = check.algorithm("network", "tiles", "merge")
+        config = SortTileConfig.parse(check, "network", "tiles", "merge")
+        algorithm = config.algorithm
         length = _length(op)
         check_places(check, length)
         check.need(
@@ -63,7 +64,7 @@ class GpuTopk(TileRule):
             f"{algorithm!r} needs extents that are known when the kernel is built",
         )
         reach = length if algorithm == "network" else None
-        shape = sort_shape(check, target, _bytes(op), reach)
+        shape = config.shape(check, target, _bytes(op), reach)
         if algorithm == "tiles":
             assert isinstance(op.k, int)
             fits = 2 * op.k <= shape.elements

@@ -4,20 +4,20 @@ import pytest
 
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.comparators import comparator
-from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile import NO_PLACE, compared
 from tvm_iree_ext.schedules.gpu.ordering.sort_tile_rule import (
+    SortTileConfig,
     check_places,
     sort_lanes,
-    sort_shape,
     tile_elements,
 )
 from tvm_iree_ext.targets.gpu import chip_names, gpu_chip
 from tvm_iree_ext.targets.names import make_target
 
 SM_80 = make_target("cuda:sm_80")
-CHECK = ConfigCheck("gpu.sort", LoweringConfig(workgroup_tile={"elements": 64, "lanes": 32}))
+CONFIG = SortTileConfig("network", lanes=32, elements=64)
+CHECK = ConfigCheck("gpu.sort", CONFIG.lowering())
 
 
 @pytest.mark.parametrize("chip", chip_names())
@@ -35,9 +35,9 @@ def test_short_lines_share_a_tile_as_far_as_there_are_lines():
 
 
 def test_a_line_that_does_not_fit_its_tile_is_refused():
-    assert sort_shape(CHECK, SM_80, 8, 33).length == 64
+    assert CONFIG.shape(CHECK, SM_80, 8, 33).length == 64
     with pytest.raises(ScheduleError, match="a line of 65 elements does not fit 64"):
-        sort_shape(CHECK, SM_80, 8, 65)
+        CONFIG.shape(CHECK, SM_80, 8, 65)
 
 
 def test_places_have_numbers_of_31_bits():
