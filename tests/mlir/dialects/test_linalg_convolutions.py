@@ -141,3 +141,55 @@ def test_a_convolution_takes_its_padding_its_groups_and_what_its_sums_begin_with
     assert any(sum(pair) for pair in ops[0].padding)
     (result,) = program(given, taps, bias)
     np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)
+
+
+TRANSPOSED = """
+func.func @f(%x: tensor<2x3x{h}x{w}xf32>, %k: tensor<4x3x{kh}x{kw}xf32>, %b: tensor<4xf32>)
+    -> tensor<2x4x{y}x{z}xf32> {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x{ph}x{pw}xf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x{ph}x{pw}xf32>)
+    -> tensor<2x3x{ph}x{pw}xf32>
+  %p = tensor.insert_slice %x into %zeros[0, 0, {oh}, {ow}] [2, 3, {h}, {w}] [1, 1, {sh}, {sw}]
+    : tensor<2x3x{h}x{w}xf32> into tensor<2x3x{ph}x{pw}xf32>
+  %e1 = tensor.empty() : tensor<2x4x{y}x{z}xf32>
+  %i = linalg.broadcast ins(%b : tensor<4xf32>) outs(%e1 : tensor<2x4x{y}x{z}xf32>)
+    dimensions = [0, 2, 3]
+  %0 = linalg.conv_2d_nchw_fchw {{strides = dense<1> : tensor<2xi64>,
+                                 dilations = dense<1> : tensor<2xi64>}}
+    ins(%p, %k : tensor<2x3x{ph}x{pw}xf32>, tensor<4x3x{kh}x{kw}xf32>)
+    outs(%i : tensor<2x4x{y}x{z}xf32>) -> tensor<2x4x{y}x{z}xf32>
+  return %0 : tensor<2x4x{y}x{z}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "taps", "first", "strides", "behind"),
+    [
+        ((5, 4), (4, 4), (2, 2), (2, 2), (2, 2)),
+        ((5, 4), (2, 3), (1, 2), (2, 3), (1, 0)),
+        ((3, 6), (5, 1), (0, 4), (3, 2), (4, 1)),
+        ((4, 3), (2, 7), (5, 6), (4, 1), (0, 3)),
+    ],
+)
+def test_an_image_in_zeros_is_convolved_without_them(built, sizes, taps, first, strides, behind):
+    """A transposed convolution: the filter has as many filters as there are phases."""
+    wide = [
+        f + (n - 1) * s + 1 + b for n, f, s, b in zip(sizes, first, strides, behind, strict=True)
+    ]
+    rows, columns = (e - k + 1 for e, k in zip(wide, taps, strict=True))
+    names = ("h w kh kw oh ow sh sw ph pw y z").split()
+    numbers = (*sizes, *taps, *first, *strides, *wide, rows, columns)
+    program = built(TRANSPOSED.format(**dict(zip(names, numbers, strict=True))))
+    (op,) = [op for op in program.program.ops.values() if op.name == "tvm_iree_ext.conv_2d"]
+    assert op.filters == 4 * strides[0] * strides[1]
+    rng = np.random.default_rng(7)
+    x, k, b = (rng.standard_normal(s).astype("f4") for s in ((2, 3, *sizes), (4, 3, *taps), (4,)))
+    spread = np.zeros((2, 3, *wide), "f4")
+    spread[:, :, first[0] :: strides[0], first[1] :: strides[1]][..., : sizes[0], : sizes[1]] = x
+    want = np.zeros((2, 4, rows, columns), "f8") + b[:, None, None]
+    for i, j in np.ndindex(*taps):
+        part = spread[:, :, i : i + rows, j : j + columns]
+        want += np.einsum("nchw,fc->nfhw", part, k[:, :, i, j])
+    np.testing.assert_allclose(program(x, k, b)[0], want, rtol=1e-4, atol=1e-5)

@@ -117,6 +117,16 @@ _SIGNS = {
 }
 
 
+def is_zero(value: AnyTensor) -> bool:
+    """Whether all elements are certainly 0."""
+    return (
+        isinstance(value, Splat)
+        and isinstance(value.scalar, Number)
+        and not value.element.is_complex
+        and float(value.scalar.value) == 0.0
+    )
+
+
 def extent(value: Any) -> Expr:
     """An extent as an expression."""
     return tirx.const(value, "int64") if isinstance(value, int) else value

@@ -5,7 +5,7 @@ from typing import Any
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Number, Splat, Value, plain
+from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero, plain
 from tvm_iree_ext.mlir.dialects.iree_linalg_ext import map_text
 from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, is_projection
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
@@ -43,16 +43,6 @@ def is_sum_of_products(block: form.ParsedBlock) -> bool:
 
     factors = [source(value) for value in product.operands]
     return factors in ([left, right], [right, left])
-
-
-def is_zero(value: AnyTensor) -> bool:
-    """Whether all elements are certainly 0."""
-    return (
-        isinstance(value, Splat)
-        and isinstance(value.scalar, Number)
-        and not value.element.is_complex
-        and float(value.scalar.value) == 0.0
-    )
 
 
 def types_fit(factors: Sequence[AnyTensor], result: AnyTensor) -> bool:

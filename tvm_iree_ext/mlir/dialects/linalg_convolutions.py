@@ -11,9 +11,13 @@ from typing import Any
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
-from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, plain
-from tvm_iree_ext.mlir.dialects.linalg_contractions import is_zero, types_fit
+from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero, plain
+from tvm_iree_ext.mlir.dialects.linalg_contractions import types_fit
 from tvm_iree_ext.mlir.dialects.linalg_generic import generic
+from tvm_iree_ext.mlir.dialects.linalg_transposed_convolutions import (
+    SpreadAxis,
+    transposed_convolution,
+)
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.dialects.tensor_dialect import moved, reshaped
 from tvm_iree_ext.mlir.importing.scope import Scope
@@ -67,8 +71,11 @@ def _registry_convolution(
     kernel = _arranged(scope, _in_order(scope, op, taps, letters[1], orders[1]), *_same(orders[1]))
     begun = _arranged(scope, out, letters[2], orders[2])
     groups = dict(zip(letters[0], image.shape, strict=True)).get("g", 1)
-    if any(not isinstance(one, TENSORS) for one in (seen, kernel, begun)):
-        return None
+    strides, dilations = _numbers(op, "strides"), _numbers(op, "dilations")
+    if strides == dilations == (1, 1) and groups == 1:
+        transposed = _transposed(scope, image, (kernel, begun), letters[0], layout)
+        if transposed is not None:
+            return [reshaped(scope, transposed, out.shape)]
     given: dict[str, Any] = {}
     if not is_zero(out):
         given = {"operands": [type_of(scope, begun)], "epilogue": lambda sums, init: sums + init}
@@ -77,8 +84,8 @@ def _registry_convolution(
             type_of(scope, seen),
             type_of(scope, kernel),
             layout=layout,
-            strides=_numbers(op, "strides"),
-            dilations=_numbers(op, "dilations"),
+            strides=strides,
+            dilations=dilations,
             padding=padding,
             groups=plain(groups),
             algorithm="im2col",  # Winograd's rounding is more than a program's own sums have
@@ -149,6 +156,37 @@ def _with_padding(
         if len(axes) == len(pads) and all(by[one] == (0, 0) for one in axes if one not in "hw"):
             return source, axes, (by.get("h", (0, 0)), by["w"])
     return image, letters, ((0, 0), (0, 0))
+
+
+def _transposed(
+    scope: Scope,
+    image: AnyTensor,
+    others: tuple[AnyTensor, AnyTensor],
+    letters: str,
+    layout: Layout,
+) -> AnyTensor | None:
+    """The result where the image lies in zeros with strides, by the image alone; else None."""
+    spread = scope.function.spread.get(id(image))
+    if spread is None:
+        return None
+    _, source, places = spread
+    where = dict(zip(letters, places, strict=True))
+    if where["n"] != (0, 1) or where["c"] != (0, 1) or all(one[1] == 1 for one in places):
+        return None
+    seen = _arranged(scope, source, letters, _ORDERS[layout][0])
+    first = 1 if layout == "NHWC" else 2
+    taps_first = 0 if layout == "NHWC" else 2
+    axes = []
+    for number, letter in enumerate("hw"):
+        extents = (
+            seen.shape[first + number],
+            others[0].shape[taps_first + number],
+            others[1].shape[first + number],
+        )
+        if not all(isinstance(plain(one), int) for one in extents):
+            return None
+        axes.append(SpreadAxis(*(int(plain(e)) for e in extents), *where.get(letter, (0, 1))))
+    return transposed_convolution(scope, layout, (seen, *others), *axes)
 
 
 def _numbers(op: form.ParsedOperation, name: str) -> tuple[int, int]:

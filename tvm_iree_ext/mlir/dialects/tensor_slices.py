@@ -16,6 +16,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     Splat,
     Tensor,
     Value,
+    is_zero,
     plain,
 )
 from tvm_iree_ext.mlir.dialects.tensor_dialect import Place, as_extent, guarded, mixed, moved
@@ -136,7 +137,19 @@ def _insert_slice(scope: Scope, op: form.ParsedOperation) -> Value:
         return guarded(kernel, condition, value, place, before)
 
     reads = [value, into, *offsets, *strides]
-    return moved(scope, op.name, reads, into.shape, into.element, part)
+    made = moved(scope, op.name, reads, into.shape, into.element, part)
+    if is_zero(into) and len(kept) == len(into.shape):
+        places = [_numbers(*pair) for pair in zip(offsets, strides, strict=True)]
+        if None not in places:
+            scope.function.spread[id(made)] = made, value, places
+    return made
+
+
+def _numbers(offset: Scalar, stride: Scalar) -> tuple[int, int] | None:
+    """Where a slice begins and how far its elements are apart; None where a call says."""
+    if isinstance(offset, Number) and isinstance(stride, Number):
+        return int(offset.value), int(stride.value)
+    return None
 
 
 def _written(

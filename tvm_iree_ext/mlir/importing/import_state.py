@@ -127,6 +127,9 @@ class FunctionImport:
     checks: list[Any] = field(default_factory=list)
     asserts: list[tuple[Scalar, str]] = field(default_factory=list)  # conditions and messages
     padded: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, its source, its zeros
+    spread: dict[int, Any] = field(
+        default_factory=dict
+    )  # by id: a tensor, what lies in zeros, where
     views: dict[int, Any] = field(default_factory=dict)  # by id: a tensor, what it is a reshape of
     elements: dict[int, tuple[Value, tuple[Scalar, ...]]] = field(default_factory=dict)  # by id
     in_place: set[int] = field(default_factory=set)  # operations, by id, that may write so
