@@ -9,6 +9,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.ops.base.maps import map_text
 from tvm_iree_ext.ops.base.regions import TIR_FUNCTIONS
 from tvm_iree_ext.ops.families.attention.attention import Attention
 
@@ -193,16 +194,16 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
         dims = [dim for dim, role in enumerate(roles) if role in used]
         if rng.random() < 0.5:
             rng.shuffle(dims)
-        return _map_text(len(roles), dims), tuple(extents[dim] for dim in dims)
+        return map_text(len(roles), dims), tuple(extents[dim] for dim in dims)
 
     inputs = [operand("b", "m", "k1"), operand("b", "k2", "k1"), operand("b", "k2", "n")]
-    texts = [*(text for text, _ in inputs), _map_text(len(roles), [])]
+    texts = [*(text for text, _ in inputs), map_text(len(roles), [])]
     keywords = _common(rng, online)
     if rng.random() < 0.5:
         text, _ = operand("b", "m", "k2")
         dims = [int(part) for part in text.split("->")[1].strip(" ()").replace("d", "").split(",")]
         kept = [dim for dim in dims if rng.random() < 0.7] or dims[-1:]
-        texts.append(_map_text(len(roles), kept))
+        texts.append(map_text(len(roles), kept))
         mask_shape = tuple(extents[dim] for dim in kept)
         keywords["mask"] = TensorType(mask_shape, pick(rng, _MASKS))
     texts.append(operand("b", "m", "n")[0])
@@ -213,8 +214,3 @@ def _by_maps(rng: Generator, online: bool) -> Attention:
     )
     make = ops.online_attention if online else ops.attention
     return make(query, key, value, indexing_maps=texts, **keywords)
-
-
-def _map_text(count: int, dims: list[int]) -> str:
-    source = ", ".join(f"d{dim}" for dim in range(count))
-    return f"({source}) -> ({', '.join(f'd{dim}' for dim in dims)})"

@@ -12,6 +12,7 @@ from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Tolerance, Values, no_examples
 from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
+from tvm_iree_ext.ops.base.maps import map_text
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 
@@ -130,10 +131,6 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     def typed(own: list[int], extents: list[Any], dtype: str) -> TensorType:
         return TensorType(tuple(extents[dim] for dim in own), dtype)
 
-    def text(own: list[int]) -> str:
-        listed = ", ".join(f"d{dim}" for dim in range(len(roles)))
-        return f"({listed}) -> ({', '.join(f'd{dim}' for dim in own)})"
-
     attributes: dict[str, Any] = {}
     beside: list[tuple[list[int], str]] = []
     if made:
@@ -158,7 +155,7 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
         typed(dims["rhs"], named, kinds[1]),
         [typed(own, named, kind) for own, kind in others],
         indexing_maps=[
-            text(own)
+            map_text(len(roles), own)
             for own in (
                 dims["lhs"],
                 dims["rhs"],

@@ -11,6 +11,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.ops.base.maps import map_text
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 
 Generator = np.random.Generator
@@ -80,7 +81,7 @@ def random_case(rng: Generator) -> tuple[ExpReduction, dict[str, Any]]:
         dims = [dim for dim, role in enumerate(roles) if role in letters]
         if rng.random() < 0.3:
             rng.shuffle(dims)
-        return _map_text(len(roles), dims), TensorType(tuple(extents[d] for d in dims), dtype)
+        return map_text(len(roles), dims), TensorType(tuple(extents[d] for d in dims), dtype)
 
     usual = pick(rng, _DTYPES)
     mixed = rng.random() < 0.2
@@ -185,8 +186,3 @@ def _values(rng: Generator, name: str, shape: tuple[int, ...], dtype: str) -> np
         if rng.random() < 0.1 and values.size:
             values.flat[rng.integers(values.size)] = pick(rng, (np.nan, np.inf))
     return np.asarray(values).astype(kind)
-
-
-def _map_text(count: int, dims: list[int]) -> str:
-    source = ", ".join(f"d{dim}" for dim in range(count))
-    return f"({source}) -> ({', '.join(f'd{dim}' for dim in dims)})"

@@ -17,7 +17,7 @@ from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.artifact import LIBRARY
 from tvm_iree_ext.runtime.calls import Caller, ordered
 from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction
-from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest
+from tvm_iree_ext.runtime.manifest import Contents, DeviceManifest, Manifest, ProgramManifest
 
 _opened: dict[str, str] = {}  # path of a library that this process has loaded -> SHA-256
 _PATIENCE = 8  # calls with arrays that had to be converted, until that is expected
@@ -25,7 +25,39 @@ _NO_TYPE = type("_NoType", (), {})  # of no array
 _MISSING = object()  # in place of an argument that did not come
 
 
-class Kernel:
+class LoadedArtifact:
+    """A folder whose files were checked, and its manifest: what kernels and programs share."""
+
+    folder: Path
+    manifest: Manifest | ProgramManifest
+
+    @property
+    def target(self) -> Mapping[str, Any]:
+        """The TVM target that it was built for."""
+        return self.manifest.target
+
+    @property
+    def resources(self) -> Mapping[str, Any]:
+        """What it takes: bytes of code and library, and what else the builder found."""
+        return self.manifest.resources
+
+    def export(self, folder: Path | str, *, runtime: bool = False) -> Path:
+        """Write the artifact to ``folder``: ``kernel.so`` and ``manifest.json``.
+
+        An artifact that stands there is replaced in one step. With ``runtime`` the TVM runtime
+        (``libtvm_runtime``, ``libtvm_ffi``) goes with it: all that a C++ program needs. One for a
+        GPU needs no runtime, and has launchers in Python and C++ instead.
+
+        Raises:
+            ArtifactError: where the folder cannot be written or holds anything else, where this
+                one's own folder is damaged or was replaced since it was loaded, or where the
+                runtime at hand is of another architecture than the kernel.
+        """
+        artifact.check_unchanged(self.folder, self.manifest)
+        return export(self.folder, folder, runtime=runtime)
+
+
+class Kernel(LoadedArtifact):
     """A kernel of an artifact, to be called with arrays.
 
     ``kernel(query, key, value)`` returns new arrays of the kind of the first array: NumPy for
@@ -57,6 +89,8 @@ class Kernel:
     where the first array is. With PyTorch's tensors on the GPU it is launched on the current
     stream, and is not waited for.
     """
+
+    manifest: Manifest
 
     def __new__(cls, folder: Path, manifest: Manifest, function: Any = None) -> "Kernel":
         """A kernel whose ``__call__`` is made for its number of arguments."""
@@ -95,11 +129,6 @@ class Kernel:
         return self.manifest.signature
 
     @property
-    def target(self) -> Mapping[str, Any]:
-        """The TVM target that the kernel was built for."""
-        return self.manifest.target
-
-    @property
     def config(self) -> Mapping[str, Any]:
         """The lowering config."""
         return self.manifest.config
@@ -112,11 +141,6 @@ class Kernel:
         was computed and not measured has ``, static`` behind it.
         """
         return self.manifest.provenance
-
-    @property
-    def resources(self) -> Mapping[str, Any]:
-        """What the kernel takes: bytes of code and library, and what else the builder found."""
-        return self.manifest.resources
 
     def __repr__(self) -> str:
         operands = ", ".join(map(str, self.signature.arguments))
@@ -197,21 +221,6 @@ class Kernel:
                     f"the manifest of {self.folder} does not describe its library: {error}"
                 ) from error
         return results[0] if len(results) == 1 else tuple(results)
-
-    def export(self, folder: Path | str, *, runtime: bool = False) -> Path:
-        """Write the artifact to ``folder``: ``kernel.so`` and ``manifest.json``.
-
-        An artifact that stands there is replaced in one step. With ``runtime`` the TVM runtime
-        (``libtvm_runtime``, ``libtvm_ffi``) goes with it: all that a C++ program needs. One for a
-        GPU needs no runtime, and has launchers in Python and C++ instead.
-
-        Raises:
-            ArtifactError: where the folder cannot be written or holds anything else, where this
-                kernel's own artifact is damaged or was replaced since it was loaded, or where the
-                runtime at hand is of another architecture than the kernel.
-        """
-        artifact.check_unchanged(self.folder, self.manifest)
-        return export(self.folder, folder, runtime=runtime)
 
 
 @functools.cache
@@ -318,12 +327,12 @@ def _load_module(library: Path, checksum: str) -> Any:
 
 
 def export(source: Path | str, folder: Path | str, *, runtime: bool = False) -> Path:
-    """Copy the artifact at ``source`` to ``folder``; see :meth:`Kernel.export`.
+    """Copy the artifact at ``source`` to ``folder``; see :meth:`LoadedArtifact.export`.
 
     The kernel is not loaded, so it may be one for another machine.
 
     Raises:
-        ArtifactError: as :meth:`Kernel.export`.
+        ArtifactError: as :meth:`LoadedArtifact.export`.
     """
     source = artifact.as_folder(source)
     manifest = artifact.read(source)

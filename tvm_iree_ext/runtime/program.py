@@ -25,7 +25,7 @@ from tvm_iree_ext.runtime import tvm_runtime as runtime
 from tvm_iree_ext.runtime.arrays import Port
 from tvm_iree_ext.runtime.calls import Caller, ordered
 from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction
-from tvm_iree_ext.runtime.kernel import Kernel
+from tvm_iree_ext.runtime.kernel import Kernel, LoadedArtifact
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.runtime.program_control import functions_of
 
@@ -188,12 +188,14 @@ def _parts(operand: Operand) -> list[Operand]:
     ]
 
 
-class Program(Mapping[str, ProgramFunction]):
+class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
     """The functions of a program, by name; called itself, it is its only function, or ``main``.
 
     Python threads may call it at once: each has its own state of the virtual machine, and all
     share the library and the constants.
     """
+
+    manifest: ProgramManifest
 
     def __init__(self, folder: Path, manifest: ProgramManifest) -> None:
         self.folder = folder
@@ -240,16 +242,6 @@ class Program(Mapping[str, ProgramFunction]):
         """The name of the module that the program was built from."""
         return self.manifest.name
 
-    @property
-    def target(self) -> Mapping[str, Any]:
-        """The TVM target that the program was built for."""
-        return self.manifest.target
-
-    @property
-    def resources(self) -> Mapping[str, Any]:
-        """What the program takes: bytes of code and library, and what else the builder found."""
-        return self.manifest.resources
-
     def __repr__(self) -> str:
         target = " ".join(str(self.target[k]) for k in ("kind", "mcpu") if k in self.target)
         return f"<Program {self.name}: {', '.join(self._functions)} for {target}>"
@@ -263,15 +255,6 @@ class Program(Mapping[str, ProgramFunction]):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled by its folder, from which the program is loaded again."""
         return functools.partial(load, lazy=self._executable is None), (self.folder,)
-
-    def export(self, folder: Path | str, *, runtime: bool = False) -> Path:
-        """Write the artifact to ``folder``; as :meth:`Kernel.export`.
-
-        Raises:
-            ArtifactError: as :meth:`Kernel.export`.
-        """
-        artifact.check_unchanged(self.folder, self.manifest)
-        return kernel.export(self.folder, folder, runtime=runtime)
 
     def open(self, *, is_checked: bool = False) -> None:
         """Load the library, unless that is done; ``is_checked`` says that the files just were.

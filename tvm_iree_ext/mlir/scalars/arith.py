@@ -203,6 +203,16 @@ def _constant(context: Context, op: form.ParsedOperation, operands: list[Any]) -
     return kind_of(op.results[0]).constant(op.attributes["value"])
 
 
+def exact(compute: Callable[..., Any]) -> Handler:
+    """A handler of an operation that is a function of its operands alone."""
+    return lambda context, op, operands: compute(*operands)
+
+
+def rounding(compute: Callable[..., Expr]) -> Handler:
+    """The same for float arithmetic, whose result is rounded to its type."""
+    return lambda context, op, operands: context.rounded(compute(*operands), kind_of(op.results[0]))
+
+
 def _arithmetic(name: str) -> Handler:
     def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
         a, b = operands

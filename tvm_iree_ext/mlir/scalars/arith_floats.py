@@ -122,20 +122,6 @@ def _cmpf(context: arith.Context, op: form.ParsedOperation, operands: list[Any])
     return _compared(int(op.attributes["predicate"]), *operands)
 
 
-def _rounding(compute: Any) -> arith.Handler:
-    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
-        return context.rounded(compute(*operands), arith.kind_of(op.results[0]))
-
-    return handler
-
-
-def _exact(compute: Any) -> arith.Handler:
-    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
-        return compute(*operands)
-
-    return handler
-
-
 def _resized(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
     (value,) = operands
     kind = arith.kind_of(op.results[0])
@@ -223,16 +209,16 @@ def _bitcast(context: arith.Context, op: form.ParsedOperation, operands: list[An
 
 
 FLOATS: dict[str, arith.Handler] = {
-    "arith.addf": _rounding(lambda a, b: a + b),
-    "arith.subf": _rounding(lambda a, b: a - b),
-    "arith.mulf": _rounding(product),
-    "arith.divf": _rounding(quotient),
-    "arith.remf": _rounding(remainder),
-    "arith.negf": _exact(negated),
-    "arith.maximumf": _exact(lambda a, b: extreme(a, b, "max", keeps_nan=True)),
-    "arith.minimumf": _exact(lambda a, b: extreme(a, b, "min", keeps_nan=True)),
-    "arith.maxnumf": _exact(lambda a, b: extreme(a, b, "max", keeps_nan=False)),
-    "arith.minnumf": _exact(lambda a, b: extreme(a, b, "min", keeps_nan=False)),
+    "arith.addf": arith.rounding(lambda a, b: a + b),
+    "arith.subf": arith.rounding(lambda a, b: a - b),
+    "arith.mulf": arith.rounding(product),
+    "arith.divf": arith.rounding(quotient),
+    "arith.remf": arith.rounding(remainder),
+    "arith.negf": arith.exact(negated),
+    "arith.maximumf": arith.exact(lambda a, b: extreme(a, b, "max", keeps_nan=True)),
+    "arith.minimumf": arith.exact(lambda a, b: extreme(a, b, "min", keeps_nan=True)),
+    "arith.maxnumf": arith.exact(lambda a, b: extreme(a, b, "max", keeps_nan=False)),
+    "arith.minnumf": arith.exact(lambda a, b: extreme(a, b, "min", keeps_nan=False)),
     "arith.cmpf": _cmpf,
     "arith.extf": _resized,
     "arith.truncf": _resized,

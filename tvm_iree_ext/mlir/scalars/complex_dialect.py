@@ -1,21 +1,13 @@
 """Operations of ``complex`` on pairs of TIR expressions."""
 
-from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
 
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.reading import form
-from tvm_iree_ext.mlir.scalars.arith import Context, Handler, kind_of
+from tvm_iree_ext.mlir.scalars.arith import Context, Handler, exact, kind_of
 from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
-
-
-def _plain(compute: Callable[..., Any]) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
-        return compute(*operands)
-
-    return handler
 
 
 def _constant(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
@@ -136,29 +128,29 @@ def _log1p(a: Pair) -> Pair:
 
 COMPLEX: dict[str, Handler] = {
     "complex.constant": _constant,
-    "complex.create": _plain(Pair),
-    "complex.re": _plain(lambda a: a.re),
-    "complex.im": _plain(lambda a: a.im),
-    "complex.add": _plain(lambda a, b: Pair(a.re + b.re, a.im + b.im)),
-    "complex.sub": _plain(lambda a, b: Pair(a.re - b.re, a.im - b.im)),
-    "complex.mul": _plain(_mul),
-    "complex.div": _plain(_div),
-    "complex.neg": _plain(lambda a: Pair(negated(a.re), negated(a.im))),
-    "complex.conj": _plain(lambda a: Pair(a.re, negated(a.im))),
-    "complex.abs": _plain(magnitude),
-    "complex.angle": _plain(_angle),
-    "complex.exp": _plain(_exp),
-    "complex.expm1": _plain(_expm1),
-    "complex.log": _plain(_log),
-    "complex.log1p": _plain(_log1p),
-    "complex.sqrt": _plain(_sqrt),
+    "complex.create": exact(Pair),
+    "complex.re": exact(lambda a: a.re),
+    "complex.im": exact(lambda a: a.im),
+    "complex.add": exact(lambda a, b: Pair(a.re + b.re, a.im + b.im)),
+    "complex.sub": exact(lambda a, b: Pair(a.re - b.re, a.im - b.im)),
+    "complex.mul": exact(_mul),
+    "complex.div": exact(_div),
+    "complex.neg": exact(lambda a: Pair(negated(a.re), negated(a.im))),
+    "complex.conj": exact(lambda a: Pair(a.re, negated(a.im))),
+    "complex.abs": exact(magnitude),
+    "complex.angle": exact(_angle),
+    "complex.exp": exact(_exp),
+    "complex.expm1": exact(_expm1),
+    "complex.log": exact(_log),
+    "complex.log1p": exact(_log1p),
+    "complex.sqrt": exact(_sqrt),
     "complex.rsqrt": _rsqrt,
-    "complex.sign": _plain(_sign),
-    "complex.sin": _plain(_sin),
-    "complex.cos": _plain(_cos),
-    "complex.tan": _plain(_tan),
-    "complex.tanh": _plain(_tanh),
+    "complex.sign": exact(_sign),
+    "complex.sin": exact(_sin),
+    "complex.cos": exact(_cos),
+    "complex.tan": exact(_tan),
+    "complex.tanh": exact(_tanh),
     "complex.pow": _pow,
-    "complex.eq": _plain(lambda a, b: tirx.And(tirx.EQ(a.re, b.re), tirx.EQ(a.im, b.im))),
-    "complex.neq": _plain(lambda a, b: tirx.Or(tirx.NE(a.re, b.re), tirx.NE(a.im, b.im))),
+    "complex.eq": exact(lambda a, b: tirx.And(tirx.EQ(a.re, b.re), tirx.EQ(a.im, b.im))),
+    "complex.neq": exact(lambda a, b: tirx.Or(tirx.NE(a.re, b.re), tirx.NE(a.im, b.im))),
 }

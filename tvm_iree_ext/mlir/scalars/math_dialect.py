@@ -12,20 +12,6 @@ from tvm_iree_ext.mlir.scalars import arith
 from tvm_iree_ext.mlir.scalars.arith_floats import nan, negated, number
 
 
-def _rounding(compute: Callable[..., Expr]) -> arith.Handler:
-    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
-        return context.rounded(compute(*operands), arith.kind_of(op.results[0]))
-
-    return handler
-
-
-def _exact(compute: Callable[..., Expr]) -> arith.Handler:
-    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
-        return compute(*operands)
-
-    return handler
-
-
 def _library(name: str) -> Callable[..., Expr]:
     """A function of the library of C, for float32 and float64."""
 
@@ -160,50 +146,50 @@ def _sincos(context: arith.Context, op: form.ParsedOperation, operands: list[Any
 
 
 MATH: dict[str, arith.Handler] = {
-    "math.absf": _exact(tirx.abs),
+    "math.absf": arith.exact(tirx.abs),
     "math.absi": _absi,
-    "math.acos": _rounding(tirx.acos),
-    "math.acosh": _rounding(tirx.acosh),
-    "math.asin": _rounding(tirx.asin),
-    "math.asinh": _rounding(tirx.asinh),
-    "math.atan": _rounding(tirx.atan),
-    "math.atan2": _rounding(tirx.atan2),
-    "math.atanh": _rounding(_atanh),
-    "math.cbrt": _rounding(_library("cbrt")),
-    "math.ceil": _exact(tirx.ceil),
-    "math.clampf": _exact(_clampf),
-    "math.copysign": _exact(tirx.copysign),
-    "math.cos": _rounding(tirx.cos),
-    "math.cosh": _rounding(tirx.cosh),
+    "math.acos": arith.rounding(tirx.acos),
+    "math.acosh": arith.rounding(tirx.acosh),
+    "math.asin": arith.rounding(tirx.asin),
+    "math.asinh": arith.rounding(tirx.asinh),
+    "math.atan": arith.rounding(tirx.atan),
+    "math.atan2": arith.rounding(tirx.atan2),
+    "math.atanh": arith.rounding(_atanh),
+    "math.cbrt": arith.rounding(_library("cbrt")),
+    "math.ceil": arith.exact(tirx.ceil),
+    "math.clampf": arith.exact(_clampf),
+    "math.copysign": arith.exact(tirx.copysign),
+    "math.cos": arith.rounding(tirx.cos),
+    "math.cosh": arith.rounding(tirx.cosh),
     "math.ctlz": _counting(_leading),
     "math.ctpop": _counting(_ones),
     "math.cttz": _counting(_trailing),
-    "math.erf": _rounding(tirx.erf),
-    "math.erfc": _rounding(_library("erfc")),
-    "math.exp": _rounding(tirx.exp),
-    "math.exp2": _rounding(tirx.exp2),
-    "math.expm1": _rounding(_library("expm1")),
-    "math.floor": _exact(tirx.floor),
-    "math.fma": _rounding(_library("fma")),
+    "math.erf": arith.rounding(tirx.erf),
+    "math.erfc": arith.rounding(_library("erfc")),
+    "math.exp": arith.rounding(tirx.exp),
+    "math.exp2": arith.rounding(tirx.exp2),
+    "math.expm1": arith.rounding(_library("expm1")),
+    "math.floor": arith.exact(tirx.floor),
+    "math.fma": arith.rounding(_library("fma")),
     "math.fpowi": _fpowi,
     "math.ipowi": _ipowi,
-    "math.isfinite": _exact(lambda a: tirx.abs(a) < number(float("inf"), a)),
-    "math.isinf": _exact(lambda a: tirx.EQ(tirx.abs(a), number(float("inf"), a))),
-    "math.isnan": _exact(tirx.isnan),
-    "math.isnormal": _exact(_isnormal),
-    "math.log": _rounding(tirx.log),
-    "math.log10": _rounding(tirx.log10),
-    "math.log1p": _rounding(tirx.log1p),
-    "math.log2": _rounding(tirx.log2),
-    "math.powf": _rounding(_powf),
-    "math.round": _exact(_round),
-    "math.roundeven": _exact(tirx.nearbyint),
-    "math.rsqrt": _rounding(lambda a: number(1.0, a) / tirx.sqrt(a)),
-    "math.sin": _rounding(tirx.sin),
+    "math.isfinite": arith.exact(lambda a: tirx.abs(a) < number(float("inf"), a)),
+    "math.isinf": arith.exact(lambda a: tirx.EQ(tirx.abs(a), number(float("inf"), a))),
+    "math.isnan": arith.exact(tirx.isnan),
+    "math.isnormal": arith.exact(_isnormal),
+    "math.log": arith.rounding(tirx.log),
+    "math.log10": arith.rounding(tirx.log10),
+    "math.log1p": arith.rounding(tirx.log1p),
+    "math.log2": arith.rounding(tirx.log2),
+    "math.powf": arith.rounding(_powf),
+    "math.round": arith.exact(_round),
+    "math.roundeven": arith.exact(tirx.nearbyint),
+    "math.rsqrt": arith.rounding(lambda a: number(1.0, a) / tirx.sqrt(a)),
+    "math.sin": arith.rounding(tirx.sin),
     "math.sincos": _sincos,
-    "math.sinh": _rounding(tirx.sinh),
-    "math.sqrt": _rounding(tirx.sqrt),
-    "math.tan": _rounding(tirx.tan),
-    "math.tanh": _rounding(_tanh),
-    "math.trunc": _exact(tirx.trunc),
+    "math.sinh": arith.rounding(tirx.sinh),
+    "math.sqrt": arith.rounding(tirx.sqrt),
+    "math.tan": arith.rounding(tirx.tan),
+    "math.tanh": arith.rounding(_tanh),
+    "math.trunc": arith.exact(tirx.trunc),
 }

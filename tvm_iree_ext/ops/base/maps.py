@@ -73,6 +73,11 @@ class IndexingMap:
         return IndexingMap(len(dims), tuple((dims.index(result),) for result in results))
 
 
+def map_text(num_dims: int, dims: Sequence[int]) -> str:
+    """The text of the map from ``num_dims`` dims to some of them."""
+    return str(IndexingMap(num_dims, tuple((dim,) for dim in dims)))
+
+
 def parse_maps(
     op: str, maps: Sequence[str | IndexingMap], operands: Sequence[str]
 ) -> dict[str, IndexingMap]:
