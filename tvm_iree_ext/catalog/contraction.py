@@ -103,6 +103,16 @@ def sums_tolerance(op: Contraction, operands: Values) -> Tolerance:
     return Tolerance(absolute, 2.0 * dtypes.eps(kind) + 8.0 * dtypes.eps(wide))
 
 
+def _roles(rng: Generator) -> tuple[str, list[int]]:
+    """A letter of b, m, n, k for each dim, and its extent."""
+    while True:
+        counts = [pick(rng, (0, 0, 1, 2)), *(pick(rng, (0, 1, 1, 1, 2)) for _ in range(3))]
+        roles = "".join(role * count for role, count in zip("bmnk", counts, strict=True))
+        sizes = [pick(rng, _EXTENTS) for _ in roles]
+        if roles and prod(sizes) <= _MOST_PRODUCTS:
+            return roles, sizes
+
+
 def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     """Any maps or a product of matrices, dtypes, init, prologues, epilogues, with symbols."""
     whole = rng.random() < 0.15
@@ -114,12 +124,7 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
     made = not whole and rng.random() < 0.25
     if made:
         kinds = [pick(rng, floats), pick(rng, ("int8", "uint8", "uint8", *floats))]
-    while True:
-        counts = [pick(rng, (0, 0, 1, 2)), *(pick(rng, (0, 1, 1, 1, 2)) for _ in range(3))]
-        roles = "".join(role * count for role, count in zip("bmnk", counts, strict=True))
-        sizes = [pick(rng, _EXTENTS) for _ in roles]
-        if roles and prod(sizes) <= _MOST_PRODUCTS:
-            break
+    roles, sizes = _roles(rng)
     dims = {
         name: [dim for dim, role in enumerate(roles) if role in having]
         for name, having in (("lhs", "bmk"), ("rhs", "bnk"), ("result", "bmn"))
@@ -150,19 +155,12 @@ def random_case(rng: Generator) -> tuple[Contraction, dict[str, Any]]:
         attributes["init"] = typed(dims["result"], named, kind)
     if not whole and rng.random() < 0.3:
         attributes["result_dtype"] = pick(rng, dtypes.FLOATS)
+    mapped = (dims["lhs"], dims["rhs"], *(own for own, _ in (*beside, *others)), dims["result"])
     op = ops.contraction(
         typed(dims["lhs"], named, kinds[0]),
         typed(dims["rhs"], named, kinds[1]),
         [typed(own, named, kind) for own, kind in others],
-        indexing_maps=[
-            map_text(len(roles), own)
-            for own in (
-                dims["lhs"],
-                dims["rhs"],
-                *(own for own, _ in (*beside, *others)),
-                dims["result"],
-            )
-        ],
+        indexing_maps=[map_text(len(roles), own) for own in mapped],
         **attributes,
     )
     given = dict(enumerate(sizes))

@@ -1,5 +1,6 @@
 """Convolution: reference, tolerance, random cases."""
 
+from collections.abc import Sequence
 from math import prod, sqrt
 from typing import Any
 
@@ -124,24 +125,27 @@ def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
     if dtype != "int8" and rng.random() < 0.3:
         attributes["result_dtype"] = pick(rng, floats)
     result = whole.signature.results[0].shape
-    others: list[tuple[list[Extent], list[int], str]] = []
-    for _ in range(count):
-        spread = [rng.random() < 0.6 for _ in result][int(rng.integers(0, 5)) :]
-        sizes = [
-            int(e) if kept else 1 for e, kept in zip(result[4 - len(spread) :], spread, strict=True)
-        ]
-        free = [size if size == 1 else "?" for size in sizes]
-        others.append((free, sizes, "int32" if dtype == "int8" else pick(rng, floats)))
+    kinds = ("int32",) if dtype == "int8" else floats
+    others = [_epilogue_operand(rng, result, kinds) for _ in range(count)]
     op = ops.conv_2d(
         TensorType(named, dtype),
         TensorType(taps, dtype),
-        [TensorType(tuple(shape), kind) for shape, _, kind in others],
+        [TensorType(tuple(e if e == 1 else "?" for e in shape), kind) for shape, kind in others],
         **attributes,
     )
     operands = {"input": finite_array(rng, image, dtype), "filter": finite_array(rng, taps, dtype)}
-    for number, (_, shape, kind) in enumerate(others):
-        operands[f"operand{number}"] = finite_array(rng, tuple(shape), kind)
+    for number, (shape, kind) in enumerate(others):
+        operands[f"operand{number}"] = finite_array(rng, shape, kind)
     return op, operands
+
+
+def _epilogue_operand(
+    rng: Generator, result: Sequence[Extent], kinds: Sequence[str]
+) -> tuple[tuple[int, ...], str]:
+    """A shape that broadcasts to the result's, and a type."""
+    spread = [rng.random() < 0.6 for _ in result][int(rng.integers(0, 5)) :]
+    sizes = zip(result[4 - len(spread) :], spread, strict=True)
+    return tuple(int(extent) if kept else 1 for extent, kept in sizes), pick(rng, kinds)
 
 
 CONV_2D = OpEntry(

@@ -108,6 +108,13 @@ def _add_programs(kinds: argparse._SubParsersAction) -> None:
         metavar="MAX",
         help="operations of one at most (default: 30)",
     )
+    _add_setting(parser)
+    _add_limits(parser)
+    parser.set_defaults(run=run_programs)
+
+
+def _add_setting(parser: argparse.ArgumentParser) -> None:
+    """Where programs run, and what is checked there."""
     parser.add_argument(
         "--target",
         default="llvm",
@@ -130,6 +137,10 @@ def _add_programs(kinds: argparse._SubParsersAction) -> None:
         help="call the kernels of each once more, with arrays and workspaces beside pages that"
         " cannot be touched; results and workspaces are noise at first",
     )
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    """How long and how many at once, and what is kept."""
     parser.add_argument(
         "--jobs", type=count_from(1), default=1, metavar="J", help="processes (default: 1)"
     )
@@ -152,7 +163,6 @@ def _add_programs(kinds: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--whole", action="store_true", help="do not make programs smaller that are wrong"
     )
-    parser.set_defaults(run=run_programs)
 
 
 def run_programs(args: argparse.Namespace) -> int:

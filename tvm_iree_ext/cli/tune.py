@@ -57,6 +57,22 @@ def add_tune(commands: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--target", default="llvm", metavar="T", help="as for build (default: %(default)s)"
     )
+    _add_search(parser)
+    parser.add_argument("--records", metavar="FILE", help="(default: the user's own file)")
+    parser.add_argument(
+        "--log", metavar="FILE.json", help="all trials (default: beside the records)"
+    )
+    parser.add_argument(
+        "--curve",
+        metavar="FILE.svg|.png",
+        help="a picture of how times went down (default: beside the records)",
+    )
+    parser.add_argument("--json", action="store_true", help="print the log instead of text")
+    parser.set_defaults(run=run_tune)
+
+
+def _add_search(parser: argparse.ArgumentParser) -> None:
+    """How long and by what is searched, and where candidates are measured."""
     parser.add_argument(
         "--effort",
         choices=("quick", "normal", "thorough"),
@@ -87,17 +103,6 @@ def add_tune(commands: argparse._SubParsersAction) -> None:
         help="measure on the devices that this tracker knows; see 'tvm-iree-ext fleet'",
     )
     parser.add_argument("--key", metavar="KEY", help="the devices' (default: the fleet's own)")
-    parser.add_argument("--records", metavar="FILE", help="(default: the user's own file)")
-    parser.add_argument(
-        "--log", metavar="FILE.json", help="all trials (default: beside the records)"
-    )
-    parser.add_argument(
-        "--curve",
-        metavar="FILE.svg|.png",
-        help="a picture of how times went down (default: beside the records)",
-    )
-    parser.add_argument("--json", action="store_true", help="print the log instead of text")
-    parser.set_defaults(run=run_tune)
 
 
 def run_tune(args: argparse.Namespace) -> None:

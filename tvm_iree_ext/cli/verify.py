@@ -35,6 +35,31 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         metavar="T",
         help="one that runs here, or with --simulate a GPU (default: %(default)s)",
     )
+    _add_checks(parser)
+    parser.add_argument(
+        "--cases",
+        type=count_from(1),
+        metavar="N",
+        help=f"random cases per op (default: {_COUNT}, or none with --examples)",
+    )
+    parser.add_argument(
+        "--seed", type=count_from(0), default=0, metavar="S", help="of them (default: %(default)s)"
+    )
+    parser.add_argument("--case", type=count_from(0), metavar="I", help="random case I alone")
+    parser.add_argument(
+        "--jobs",
+        type=count_from(0),
+        default=1,
+        metavar="N",
+        help="processes that build and run the cases, so that a crash is a failed case; 0: this"
+        " process (default: %(default)s)",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
+    parser.set_defaults(run=run_verify)
+
+
+def _add_checks(parser: argparse.ArgumentParser) -> None:
+    """How kernels run, and what of them is checked."""
     parser.add_argument(
         "--simulate",
         action="store_true",
@@ -60,26 +85,6 @@ def add_verify(commands: argparse._SubParsersAction) -> None:
         help="put arrays beside pages that cannot be touched, so that an access outside of one is a"
         " failure, which names it",
     )
-    parser.add_argument(
-        "--cases",
-        type=count_from(1),
-        metavar="N",
-        help=f"random cases per op (default: {_COUNT}, or none with --examples)",
-    )
-    parser.add_argument(
-        "--seed", type=count_from(0), default=0, metavar="S", help="of them (default: %(default)s)"
-    )
-    parser.add_argument("--case", type=count_from(0), metavar="I", help="random case I alone")
-    parser.add_argument(
-        "--jobs",
-        type=count_from(0),
-        default=1,
-        metavar="N",
-        help="processes that build and run the cases, so that a crash is a failed case; 0: this"
-        " process (default: %(default)s)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON instead of text")
-    parser.set_defaults(run=run_verify)
 
 
 def count_from(least: int) -> Any:

@@ -26,22 +26,7 @@ def keep_narrow_storage(
 ) -> tirx.PrimFunc:
     """Allocate buffers of narrow floats as unsigned integers, and reinterpret what is accessed."""
     func = func.with_body(_unbound(func.body))
-    words: dict[int, Any] = {}  # by the buffers' identities
-    dtypes: dict[int, str] = {}  # what the words are of
-
-    def see(alloc: Any) -> None:
-        buffer = alloc.buffer
-        dtype = str(buffer.dtype)
-        if dtype.startswith(_NARROW):
-            bits, lanes = DataType(dtype).bits, DataType(dtype).lanes
-            word = tirx.decl_buffer(
-                buffer.shape, _vector(f"uint{bits}", lanes), buffer.name, scope=buffer.scope(),
-                data_alignment=int(buffer.data_alignment), strides=buffer.strides,
-            )  # fmt: skip
-            words[hash(buffer)] = word
-            dtypes[hash(word)] = dtype.split("x")[0]
-
-    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, see))
+    words, dtypes = _words(func.body)
     dtypes_of_params = (str(getattr(param.ty, "dtype", "")) for param in func.params)
     if not words and not any(dtype.startswith(_NARROW) for dtype in dtypes_of_params):
         return func
@@ -90,6 +75,27 @@ def keep_narrow_storage(
         ],
     )
     return func.with_body(body)
+
+
+def _words(body: Any) -> tuple[dict[int, Any], dict[int, str]]:
+    """Buffers of words by those of narrow floats, and what the words are of, by identities."""
+    words: dict[int, Any] = {}
+    dtypes: dict[int, str] = {}
+
+    def see(alloc: Any) -> None:
+        buffer = alloc.buffer
+        dtype = str(buffer.dtype)
+        if dtype.startswith(_NARROW):
+            bits, lanes = DataType(dtype).bits, DataType(dtype).lanes
+            word = tirx.decl_buffer(
+                buffer.shape, _vector(f"uint{bits}", lanes), buffer.name, scope=buffer.scope(),
+                data_alignment=int(buffer.data_alignment), strides=buffer.strides,
+            )  # fmt: skip
+            words[hash(buffer)] = word
+            dtypes[hash(word)] = dtype.split("x")[0]
+
+    tvm_ffi.structural_walk(body, (tirx.AllocBuffer, see))
+    return words, dtypes
 
 
 def _unbound(body: Any) -> Any:

@@ -66,19 +66,9 @@ def import_module(
             program.globals[name] = op
         elif op.name not in ("util.initializer", "func.func"):
             program.report(op, "is not supported at the top of a module")
-    entries: dict[str, form.ParsedOperation] = {}
-    for op in program.functions.values():
-        public = entry_name(op, program.functions)
-        if is_public(op) and has_body(op) and public and (only is None or public in only):
-            entries[public] = op
-    missing = sorted(set(only or ()) - set(entries))
-    if missing or not entries:
-        known = ", ".join(map(str, program.functions)) or "none"
-        what = f"no public function {', '.join(missing)}" if missing else "no public function"
-        raise MlirError(f"{module.name or 'the module'}: {what}; there are: {known}")
     points: list[EntryPoint] = []
     common = list(program.problems)
-    for name, op in entries.items():
+    for name, op in _entries(program, module.name, only).items():
         before, point = len(program.problems), None
         if not name.isprintable():
             program.report(op, f"a function called {name!r}")
@@ -104,6 +94,23 @@ def import_module(
         program.parameters,
         tuple(sorted(program.helpers)),
     )
+
+
+def _entries(
+    program: ProgramImport, module: str, only: Collection[str] | None
+) -> dict[str, form.ParsedOperation]:
+    """The public functions, or ``only`` those of these names; MlirError where there are none."""
+    entries: dict[str, form.ParsedOperation] = {}
+    for op in program.functions.values():
+        public = entry_name(op, program.functions)
+        if is_public(op) and has_body(op) and public and (only is None or public in only):
+            entries[public] = op
+    missing = sorted(set(only or ()) - set(entries))
+    if missing or not entries:
+        known = ", ".join(map(str, program.functions)) or "none"
+        what = f"no public function {', '.join(missing)}" if missing else "no public function"
+        raise MlirError(f"{module or 'the module'}: {what}; there are: {known}")
+    return entries
 
 
 def _function(

@@ -20,6 +20,7 @@ from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 
 Fused = Literal["", "bias_relu", "sub"]
 
+_CHANNELS_FIRST, _FILTERS_FIRST = (0, 3, 1, 2), (3, 2, 0, 1)
 _EPILOGUES = {"bias_relu": "max(arg0 + arg1, 0)", "sub": "arg0 - arg1"}
 
 
@@ -65,11 +66,10 @@ def conv_2d_case(
         fused: what becomes of the sums.
         attributes: of the op.
     """
-    first, outermost = (0, 3, 1, 2), (3, 2, 0, 1)
     layout: dict[str, Any] = {"layout": "NCHW"} if nchw else {}
     shapes = {
-        "input": tuple(image[axis] for axis in first) if nchw else image,
-        "filter": tuple(taps[axis] for axis in outermost) if nchw else taps,
+        "input": tuple(image[axis] for axis in _CHANNELS_FIRST) if nchw else image,
+        "filter": tuple(taps[axis] for axis in _FILTERS_FIRST) if nchw else taps,
     }
     if fused == "bias_relu":
         shapes["operand0"] = (taps[3], 1, 1) if nchw else (taps[3],)
@@ -85,33 +85,6 @@ def conv_2d_case(
         want = result_of(op, {n: value.astype(np.float64) for n, value in values.items()})
         return within_tolerance(op, values, {"result": want})
 
-    def numpy_call(values: Values) -> Call:
-        return lambda: result_of(op, values)
-
-    def torch_call(values: Values) -> Call:
-        import torch
-
-        source, kernels = (torch.from_numpy(values[name]) for name in ("input", "filter"))
-        other = torch.from_numpy(values["operand0"]) if fused else None
-        bias = other.ravel() if other is not None and fused == "bias_relu" else None
-        (top, _), (left, _) = op.padding
-        if nchw:
-            images, weights = source, kernels
-        else:
-            images = source.permute(first)
-            weights = kernels.permute(outermost).contiguous(memory_format=torch.channels_last)
-
-        def call() -> Any:
-            found = torch.nn.functional.conv2d(
-                images, weights, bias, op.strides, (top, left), op.dilations, op.groups
-            )
-            found = found if nchw else found.permute(0, 2, 3, 1)
-            if fused == "sub":
-                return found.sub_(other)
-            return found.relu_() if fused else found
-
-        return call
-
     return Case(
         name=name,
         op=op,
@@ -119,13 +92,36 @@ def conv_2d_case(
         check=check,
         compute_dtype=op.compute_dtype,
         peers=(
-            Peer(NUMPY, numpy_call),
-            Peer(TORCH, torch_call),
+            Peer(NUMPY, lambda values: lambda: result_of(op, values)),
+            Peer(TORCH, lambda values: _torch_call(op, values, fused)),
             iree_peer(op, _mlir(op), [DATA_TILING]),
             *_ort(op),
             jax_peer(lambda *arrays: _jax_result(op, *arrays)),
         ),
     )
+
+
+def _torch_call(op: Conv2d, values: Values, fused: Fused) -> Call:
+    import torch
+
+    images, weights = (torch.from_numpy(values[name]) for name in ("input", "filter"))
+    other = torch.from_numpy(values["operand0"]) if fused else None
+    bias = other.ravel() if other is not None and fused == "bias_relu" else None
+    (top, _), (left, _) = op.padding
+    if op.channels_last:
+        images, weights = images.permute(_CHANNELS_FIRST), weights.permute(_FILTERS_FIRST)
+        weights = weights.contiguous(memory_format=torch.channels_last)
+
+    def call() -> Any:
+        found = torch.nn.functional.conv2d(
+            images, weights, bias, op.strides, (top, left), op.dilations, op.groups
+        )
+        found = found.permute(0, 2, 3, 1) if op.channels_last else found
+        if fused == "sub":
+            return found.sub_(other)
+        return found.relu_() if fused else found
+
+    return call
 
 
 def _ort(op: Conv2d) -> list[Peer]:

@@ -53,17 +53,7 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
         return image.unfold(rows, kernel, 1).unfold(columns, kernel, 1).permute(order)
 
     def jax_windows(image: Any) -> Any:
-        import jax.numpy as jnp
-        from jax.lax import slice_in_dim
-
-        def moved(along: int, array: Any, axis: int) -> Any:
-            return slice_in_dim(array, along, along + array.shape[axis] - kernel + 1, axis=axis)
-
-        parts = [
-            jnp.stack([moved(x, moved(y, image, rows), columns) for x in range(kernel)], -1)
-            for y in range(kernel)
-        ]
-        return jnp.stack(parts, -2).transpose(order).reshape(result)
+        return _jax_windows(image, kernel, (rows, columns)).transpose(order).reshape(result)
 
     def torch_call(values: Values) -> Call:
         import torch
@@ -83,6 +73,25 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
             Peer(NUMPY, numpy_call),
             Peer(TORCH, torch_call),
             compiled_peer(lambda image: torch_windows(image).reshape(result)),
-            jax_peer(jax_windows),
+            jax_peer(
+                lambda image: (
+                    _jax_windows(image, kernel, (rows, columns)).transpose(order).reshape(result)
+                )
+            ),
         ),
     )
+
+
+def _jax_windows(image: Any, kernel: int, axes: tuple[int, int]) -> Any:
+    import jax.numpy as jnp
+    from jax.lax import slice_in_dim
+
+    def moved(along: int, array: Any, axis: int) -> Any:
+        return slice_in_dim(array, along, along + array.shape[axis] - kernel + 1, axis=axis)
+
+    rows, columns = axes
+    parts = [
+        jnp.stack([moved(x, moved(y, image, rows), columns) for x in range(kernel)], -1)
+        for y in range(kernel)
+    ]
+    return jnp.stack(parts, -2)

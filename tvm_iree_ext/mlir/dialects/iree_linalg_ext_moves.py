@@ -219,18 +219,10 @@ def _im2col(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     flat = [one for group in given["static_output_sizes"] for one in group]
     known = iter(as_extent(scope, x, "a size") for x in mixed(scope, flat, groups[4]))
     sizes = [[next(known) for _ in group] for group in given["static_output_sizes"]]
+    names = [f"static_{side}_pad_{end}" for side in ("input", "output") for end in ("low", "high")]
     pads = [
         [as_extent(scope, x, "padding") for x in mixed(scope, given.get(name, ()), group)]
-        for name, group in zip(
-            (
-                "static_input_pad_low",
-                "static_input_pad_high",
-                "static_output_pad_low",
-                "static_output_pad_high",
-            ),
-            groups[5:9],
-            strict=True,
-        )
+        for name, group in zip(names, groups[5:9], strict=True)
     ]
     value = scope.scalar(groups[9][0]) if groups[9] else None
     windows = _Windows(given, kernel, sizes)

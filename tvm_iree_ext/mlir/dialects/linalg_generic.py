@@ -263,6 +263,15 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
     if any(partial):
         return _over_copies(scope, loops, name, [*reads, *captured])
     kernel = PrimFuncBuilder(scope, name, [*reads, *captured], outputs, pattern, loops.extents)
+    _emit_loops(scope, loops, kernel, name, taken)
+    return list(kernel.results)
+
+
+def _emit_loops(
+    scope: Scope, loops: Loops, kernel: PrimFuncBuilder, name: str, taken: Sequence[bool]
+) -> None:
+    """The loops' block; ``taken`` says which outputs the region reads."""
+    block, reduced = loops.block, loops.reduced
 
     def places(one: form.ParsedAffineMap, at: Mapping[int, Any]) -> list[Expr]:
         return [
@@ -280,18 +289,13 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
         return kernel.checked(value, places(one, at))
 
     def inputs(at: Any) -> list[Any]:
-        return [
-            element(value, one, argument, at)
-            for value, one, argument in zip(
-                loops.inputs, loops.input_maps, block.arguments, strict=False
-            )
-        ]
+        given = zip(loops.inputs, loops.input_maps, block.arguments, strict=False)
+        return [element(value, one, argument, at) for value, one, argument in given]
 
     def start(at: Any) -> None:
         for number, (value, one) in enumerate(zip(loops.outputs, loops.output_maps, strict=True)):
-            place = [
-                affine(r, [at.get(d) for d in range(len(loops.extents))], ()) for r in one.results
-            ]
+            dims = [at.get(d) for d in range(len(loops.extents))]
+            place = [affine(result, dims, ()) for result in one.results]
             if taken[number]:
                 kernel.put(number, kernel.copied(value, place), place)
             else:
@@ -316,14 +320,8 @@ def _kernel(scope: Scope, loops: Loops, name: str) -> list[Value]:
             kernel.store(number, held, places(one, at))
 
     with kernel:
-        kernel.block(
-            name.rpartition(".")[2],
-            loops.extents,
-            step,
-            reduced=reduced,
-            init=start if reduced else None,
-        )
-    return list(kernel.results)
+        label = name.rpartition(".")[2]
+        kernel.block(label, loops.extents, step, reduced=reduced, init=start if reduced else None)
 
 
 def _is_partial(one: form.ParsedAffineMap, value: AnyTensor) -> bool:

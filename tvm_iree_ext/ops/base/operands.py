@@ -2,7 +2,7 @@
 
 import math
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from tvm_iree_ext.base import dtypes
@@ -107,6 +107,21 @@ def named_extents(kind: TensorType, prefix: str, taken: Collection[Extent] = ())
     return TensorType(named(kind.shape, prefix, taken), kind.dtype)
 
 
+def _axes(
+    op: str, types: Mapping[str, TensorType], maps: Mapping[str, IndexingMap]
+) -> Iterator[tuple[tuple[int, ...], Extent, str]]:
+    """The dims of each operand's axes, with the extent and its place for a message."""
+    for name, kind in types.items():
+        axes = maps[name].axes
+        if len(axes) != len(kind.shape):
+            raise OpError(
+                f"{op}: {name} {shape_text(kind.shape)} has rank {len(kind.shape)};"
+                f" its indexing map has {len(axes)} results: rank mismatch"
+            )
+        for index, (axis, extent) in enumerate(zip(axes, kind.shape, strict=True)):
+            yield axis, extent, f"{name} axis {index}"
+
+
 def resolve_extents(
     op: str,
     types: Mapping[str, TensorType],
@@ -132,20 +147,9 @@ def resolve_extents(
             raise OpError(f"{op}: {where} has extent {number}; expected {came} as in {source}")
         found.update(dict.fromkeys(groups[key], (came, source)))
 
+    axes = list(_axes(op, types, maps))
     single: list[tuple[int, Extent, str]] = [(d, e, "the layout") for d, e in known.items()]
-    several: list[tuple[tuple[int, ...], Extent, str]] = []
-    for name, kind in types.items():
-        axes = maps[name].axes
-        if len(axes) != len(kind.shape):
-            raise OpError(
-                f"{op}: {name} {shape_text(kind.shape)} has rank {len(kind.shape)};"
-                f" its indexing map has {len(axes)} results: rank mismatch"
-            )
-        for index, (axis, extent) in enumerate(zip(axes, kind.shape, strict=True)):
-            if len(axis) == 1:
-                single.append((axis[0], extent, f"{name} axis {index} (d{axis[0]})"))
-            else:
-                several.append((axis, extent, f"{name} axis {index}"))
+    single += [(a[0], e, f"{where} (d{a[0]})") for a, e, where in axes if len(a) == 1]
     for dim, extent, _ in single:
         if isinstance(extent, str) and extent != "?":
             merged = groups[dim] | groups.setdefault(extent, {extent})
@@ -153,7 +157,7 @@ def resolve_extents(
     for dim, extent, where in single:
         if isinstance(extent, int):
             settle(dim, extent, where)
-    for axis, extent, where in several:
+    for axis, extent, where in (one for one in axes if len(one[0]) != 1):
         if unknown := [dim for dim in axis if dim not in found]:
             raise OpError(f"{op}: {where} collapses d{unknown[0]}, whose extent is not a number")
         product = math.prod(found[dim][0] for dim in axis)
@@ -169,11 +173,9 @@ def resolve_extents(
     for dim in range(num_dims):
         if dim not in used:
             raise OpError(f"{op}: d{dim} appears in no indexing map of {', '.join(types)}")
-        if dim in found:
-            extents.append(found[dim][0])
-            continue
         shared = (name for name in names if name in groups[dim])
-        extents.append(next(shared, unused(f"d{dim}", names)))
+        name = next(shared, unused(f"d{dim}", names))
+        extents.append(found[dim][0] if dim in found else name)
     settled = {
         name: TensorType(tuple(collapsed(axis, extents) for axis in maps[name].axes), kind.dtype)
         for name, kind in types.items()

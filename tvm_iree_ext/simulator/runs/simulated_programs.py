@@ -1,12 +1,13 @@
 """Programs for GPUs on the simulator: all kernels of a function, without a GPU."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tvm_iree_ext.base.dtypes import COMPLEX_PARTS, numpy_dtype
 from tvm_iree_ext.base.errors import CallError, SimulationError
+from tvm_iree_ext.base.signature import Operand
 from tvm_iree_ext.codegen.gpu.gpu_pipeline import lower_with_host
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import host_plans
 from tvm_iree_ext.mlir.importing.imported import EntryPoint, Imported
@@ -101,13 +102,16 @@ def simulate_program(
     whole = {**plan, "parameters": [*plan["parameters"], *fixed.values()]}
     by_kernel = {str(var.name_hint): kernel for var, kernel in kernels.functions.items()}
     done = simulate_plan(whole, by_kernel, {**given, **results, **held}, written=[*given, *held])
-    returned: list[np.ndarray] = []
-    rest = iter(results.values())
-    for operand in point.signature.results:
-        result = next(rest)
+    returned = _joined(point.signature.results, iter(results.values()))
+    return SimulatedProgram(tuple(returned), tuple(done))
+
+
+def _joined(operands: Iterable[Operand], arrays: Iterator[np.ndarray]) -> Iterator[np.ndarray]:
+    """The results, complex ones put together from their parts."""
+    for operand, result in zip(operands, arrays, strict=False):
         if operand.dtype in COMPLEX_PARTS:
             joined = np.empty(result.shape, operand.dtype)
-            joined.real, joined.imag = result, next(rest)
-            result = joined
-        returned.append(result)
-    return SimulatedProgram(tuple(returned), tuple(done))
+            joined.real, joined.imag = result, next(arrays)
+            yield joined
+        else:
+            yield result

@@ -47,14 +47,48 @@ def look_ahead(body: Any) -> Uses:
     addressed: Counter = Counter()  # how often a memory's address is taken, and only to read
     only_read: Counter = Counter()
     names: set[str] = set()
-    threads: set[Any] = set()
-    by_lane: set[Any] = set()
+
+    def rooted(base: Any) -> Any:
+        return root.get(base, base)
 
     def declared(buffer: Any, data: Any) -> None:
-        base = buffer if data is None else base_of(data)
-        base = root.get(base, base)
+        base = rooted(buffer if data is None else base_of(data))
         root[buffer] = base
         types.setdefault(base, set()).add(element_type(str(buffer.dtype)))
+
+    def by_pointer(node: Any) -> None:
+        name = operator_name(node)
+        if name == "s_tir.cp_async_raw":
+            stored.add(rooted(base_of(node.args[0])))
+            loaded.add(rooted(base_of(node.args[2])))
+        names.add(name)
+        if name in _READERS:
+            only_read[rooted(base_of(node.args[_READERS[name]]))] += 1
+        if name in ("address_of", "tvm_access_ptr"):
+            base = rooted(base_of(node))
+            addressed[base] += 1
+            if name == "tvm_access_ptr":
+                types.setdefault(base, set()).add(element_type(dtype_of(node.args[0])))
+
+    walk = tvm_ffi.structural_walk
+    walk(body, (tirx.AllocBuffer, lambda node: declared(node.buffer, None)))
+    walk(body, (tirx.DeclBuffer, lambda node: declared(node.buffer, node.data)))
+    walk(body, (tirx.BufferStore, lambda node: stored.add(rooted(node.buffer))))
+    walk(body, (ir.TensorLoad, lambda node: loaded.add(rooted(node.source))))
+    walk(body, (ir.Call, by_pointer))
+    loaded |= set(addressed)
+    stored |= {base for base, count in addressed.items() if count > only_read[base]}
+    units = {base: min(kind.itemsize for kind in kinds) for base, kinds in types.items()}
+    aliased = {base for base, kinds in types.items() if len(kinds) > 1}
+    warpgroups = any(name.startswith("ptx.wgmma") for name in names)
+    barriers = "ptx.mbarrier_init" in names
+    return Uses(units, aliased, _indexed_by_lane(body), loaded, stored, warpgroups, barriers)
+
+
+def _indexed_by_lane(body: Any) -> set[Any]:
+    """The local buffers with an index of which a thread's is part."""
+    threads: set[Any] = set()
+    by_lane: set[Any] = set()
 
     def thread(node: Any) -> None:
         if node.attr_key == "thread_extent" and str(node.node.thread_tag).startswith("threadIdx"):
@@ -66,46 +100,11 @@ def look_ahead(body: Any) -> Uses:
             if any(var in threads for var in used):
                 by_lane.add(buffer)
 
-    def store(node: Any) -> None:
-        stored.add(root.get(node.buffer, node.buffer))
-        indexed(node.buffer, node.indices)
-
-    def load(node: Any) -> None:
-        loaded.add(root.get(node.source, node.source))
-        indexed(node.source, node.indices)
-
-    def by_pointer(node: Any) -> None:
-        name = operator_name(node)
-        if name == "s_tir.cp_async_raw":
-            target, source = base_of(node.args[0]), base_of(node.args[2])
-            stored.add(root.get(target, target))
-            loaded.add(root.get(source, source))
-        names.add(name)
-        if name in _READERS:
-            base = base_of(node.args[_READERS[name]])
-            only_read[root.get(base, base)] += 1
-        if name in ("address_of", "tvm_access_ptr"):
-            base = base_of(node)
-            addressed[root.get(base, base)] += 1
-            if name == "tvm_access_ptr":
-                types.setdefault(root.get(base, base), set()).add(
-                    element_type(dtype_of(node.args[0]))
-                )
-
     walk = tvm_ffi.structural_walk
     walk(body, (tirx.AttrStmt, thread))
-    walk(body, (tirx.AllocBuffer, lambda node: declared(node.buffer, None)))
-    walk(body, (tirx.DeclBuffer, lambda node: declared(node.buffer, node.data)))
-    walk(body, (tirx.BufferStore, store))
-    walk(body, (ir.TensorLoad, load))
-    walk(body, (ir.Call, by_pointer))
-    loaded |= set(addressed)
-    stored |= {base for base, count in addressed.items() if count > only_read[base]}
-    units = {base: min(kind.itemsize for kind in kinds) for base, kinds in types.items()}
-    aliased = {base for base, kinds in types.items() if len(kinds) > 1}
-    warpgroups = any(name.startswith("ptx.wgmma") for name in names)
-    barriers = "ptx.mbarrier_init" in names
-    return Uses(units, aliased, by_lane, loaded, stored, warpgroups, barriers)
+    walk(body, (tirx.BufferStore, lambda node: indexed(node.buffer, node.indices)))
+    walk(body, (ir.TensorLoad, lambda node: indexed(node.source, node.indices)))
+    return by_lane
 
 
 def base_of(data: Any) -> Any:

@@ -38,27 +38,8 @@ def vectorize_windows(
     points = [
         range(1) if dim in (channel, feature) else range(size) for dim, size in enumerate(sizes)
     ]
-    seen: dict[tuple[object, ...], Value] = {}
-
-    def read(
-        value: Value, map: AffineMap, dims: tuple[int | None, int], at: tuple[int, ...]
-    ) -> Value:
-        """A 2-D block at a point of the nest; None stands for a dim of extent 1."""
-        place = map.at(at)
-        key = (value, place)
-        if key not in seen:
-            shape = [1 if dim is None else sizes[dim] for dim in dims]
-            seen[key] = b.transfer_read(
-                value, place, shape, permutation_map=_block(map, dims), in_bounds=[True, True]
-            )
-        return seen[key]
-
-    def cut(vector: Value, offsets: tuple[int, int], shape: tuple[int, int]) -> Value:
-        key = (vector, offsets)
-        if key not in seen:
-            seen[key] = b.extract_strided_slice(vector, offsets, shape)
-        return seen[key]
-
+    blocks = _Blocks(b, sizes)
+    read, cut = blocks.read, blocks.cut
     result = out
     outer = [range(1) if nest.iterators[d] == REDUCTION else points[d] for d in range(len(sizes))]
     window = [range(1) if nest.iterators[d] == PARALLEL else points[d] for d in range(len(sizes))]
@@ -86,6 +67,34 @@ def vectorize_windows(
         assert written is not None
         result = written
     return result
+
+
+class _Blocks:
+    """2-D blocks of operands, and slices of these: each is made once."""
+
+    def __init__(self, b: Builder, sizes: Sequence[int]) -> None:
+        self.b, self.sizes = b, sizes
+        self.made: dict[tuple[object, ...], Value] = {}
+
+    def read(
+        self, value: Value, map: AffineMap, dims: tuple[int | None, int], at: tuple[int, ...]
+    ) -> Value:
+        """The block at a point of the nest; None stands for a dim of extent 1."""
+        place = map.at(at)
+        key = (value, place)
+        if key not in self.made:
+            shape = [1 if dim is None else self.sizes[dim] for dim in dims]
+            self.made[key] = self.b.transfer_read(
+                value, place, shape, permutation_map=_block(map, dims), in_bounds=[True, True]
+            )
+        return self.made[key]
+
+    def cut(self, vector: Value, offsets: tuple[int, int], shape: tuple[int, int]) -> Value:
+        """A slice of a block."""
+        key = (vector, offsets)
+        if key not in self.made:
+            self.made[key] = self.b.extract_strided_slice(vector, offsets, shape)
+        return self.made[key]
 
 
 def _block(map: AffineMap, dims: tuple[int | None, int]) -> AffineMap:

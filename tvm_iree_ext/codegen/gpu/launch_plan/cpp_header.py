@@ -36,12 +36,6 @@ def header(name: str, plan: Mapping[str, Any], kind: str, binaries: Sequence[str
     ]
     symbols = ", ".join(f'"{symbol}"' for symbol in plan["symbols"])
     files = ", ".join(f'"{file}"' for file in binaries)
-    taken = [_parameter(one) for one in parameters] + [f"Int {one}" for one in plan["symbols"]]
-    given = [
-        f"arrays[{place}]" if "shape" in one else f"numbers[{place}]"
-        for place, one in enumerate(parameters)
-    ]
-    given += [f"symbols[{place}]" for place in range(len(plan["symbols"]))]
     sizes = ", ".join(_bytes(one) for one in parameters)
     known = [
         f"  [[maybe_unused]] const Int {one} = symbols[{place}];"
@@ -68,6 +62,23 @@ def header(name: str, plan: Mapping[str, Any], kind: str, binaries: Sequence[str
         f"  return {{{sizes}}};",
         "}",
         "",
+        *_enqueue(plan),
+        "",
+        f"}}  // namespace {name}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _enqueue(plan: Mapping[str, Any]) -> list[str]:
+    """What launches the kernels, by parameters and by their places."""
+    parameters = plan["parameters"]
+    taken = [_parameter(one) for one in parameters] + [f"Int {one}" for one in plan["symbols"]]
+    given = [
+        f"arrays[{place}]" if "shape" in one else f"numbers[{place}]"
+        for place, one in enumerate(parameters)
+    ]
+    given += [f"symbols[{place}]" for place in range(len(plan["symbols"]))]
+    return [
         "// Launches the kernels on a stream and does not wait; arrays are addresses on the GPU.",
         f"inline void enqueue(Gpu& gpu, {', '.join(taken)}, Stream stream = nullptr) {{",
         *(f"  {line}" for line in _steps(plan["steps"])),
@@ -79,10 +90,7 @@ def header(name: str, plan: Mapping[str, Any], kind: str, binaries: Sequence[str
         "                    [[maybe_unused]] const std::vector<Int>& symbols) {",
         f"  enqueue(gpu, {', '.join(given)});",
         "}",
-        "",
-        f"}}  // namespace {name}",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def _bool(value: bool) -> str:

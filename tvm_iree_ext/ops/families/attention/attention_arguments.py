@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.base.signature import Extent, TensorType, shape_text
+from tvm_iree_ext.base.signature import Extent, Shape, TensorType, shape_text
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.operands import whole_number
 
@@ -36,19 +36,15 @@ def layout_maps(
             )
     head_axis = layout.index("h")
     heads, key_heads = (types[name].shape[head_axis] for name in ("query", "key"))
-    known: dict[int, Extent] = {}
-    if heads == key_heads:
-        group: int = 1
-    elif isinstance(heads, str) or isinstance(key_heads, str) or heads % key_heads:
-        raise OpError(
-            f"{op}: query has {heads} heads and key {key_heads}; expected a multiple, both numbers"
-        )
-    else:
-        group = heads // key_heads
-    known[_G] = group
-    query_heads: tuple[int, ...] = (_H,) if group == 1 else (_H, _G)
-    if group != 1:
-        known[_H] = key_heads
+    known: dict[int, Extent] = {_G: 1}
+    query_heads: tuple[int, ...] = (_H,)
+    if heads != key_heads:
+        if isinstance(heads, str) or isinstance(key_heads, str) or heads % key_heads:
+            raise OpError(
+                f"{op}: query has {heads} heads and key {key_heads};"
+                " expected a multiple, both numbers"
+            )
+        known, query_heads = {_G: heads // key_heads, _H: key_heads}, (_H, _G)
 
     def axes(head: tuple[int, ...], row: int, column: int) -> tuple[tuple[int, ...], ...]:
         by_letter = {"b": (_B,), "h": head, "s": (row,), "d": (column,)}
@@ -63,26 +59,10 @@ def layout_maps(
     for name in results[1:]:
         operand_axes[name] = tuple(axis for axis in operand_axes["output"] if axis != (_N,))
     if "mask" in types:
-        shape = types["mask"].shape
         full = ((_B,), query_heads, (_M,), (_K2,))
-        if not 1 <= len(shape) <= 4:
-            raise OpError(f"{op}: mask {shape_text(shape)} has rank {len(shape)}; expected 1 to 4")
-        wants: tuple[Extent, ...] = (
-            types["query"].shape[layout.index("b")],
-            heads,
-            types["query"].shape[layout.index("s")],
-            types["key"].shape[layout.index("s")],
-        )
-        mask_axes: list[tuple[int, ...]] = []
-        for axis, extent, want in zip(
-            full[-len(shape) :], shape, wants[-len(shape) :], strict=True
-        ):
-            if extent != want and extent != 1 and isinstance(extent, int) and isinstance(want, int):
-                raise OpError(
-                    f"{op}: mask {shape_text(shape)} does not broadcast to {shape_text(wants)}"
-                )
-            mask_axes.append(() if extent == 1 and want != 1 else axis)
-        operand_axes["mask"] = tuple(mask_axes)
+        wants = [types["query"].shape[layout.index(letter)] for letter in "bhs"]
+        wants.append(types["key"].shape[layout.index("s")])
+        operand_axes["mask"] = _mask_axes(op, types["mask"].shape, full, tuple(wants))
     # Unused dims (a group of one) are dropped, so that the maps read as a user would write them.
     used = sorted({dim for one in operand_axes.values() for axis in one for dim in axis})
     renumber = {dim: index for index, dim in enumerate(used)}
@@ -91,6 +71,22 @@ def layout_maps(
         for name, one in operand_axes.items()
     }
     return maps, {renumber[dim]: extent for dim, extent in known.items() if dim in renumber}
+
+
+def _mask_axes(
+    op: str, shape: Shape, full: Sequence[tuple[int, ...]], wants: Shape
+) -> tuple[tuple[int, ...], ...]:
+    """The axes of a mask that broadcasts to ``wants``, whose axes are ``full``."""
+    if not 1 <= len(shape) <= 4:
+        raise OpError(f"{op}: mask {shape_text(shape)} has rank {len(shape)}; expected 1 to 4")
+    axes: list[tuple[int, ...]] = []
+    for axis, extent, want in zip(full[-len(shape) :], shape, wants[-len(shape) :], strict=True):
+        if extent != want and extent != 1 and isinstance(extent, int) and isinstance(want, int):
+            raise OpError(
+                f"{op}: mask {shape_text(shape)} does not broadcast to {shape_text(wants)}"
+            )
+        axes.append(() if extent == 1 and want != 1 else axis)
+    return tuple(axes)
 
 
 @dataclass(frozen=True)
