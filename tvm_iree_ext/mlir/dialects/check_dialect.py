@@ -2,6 +2,7 @@
 constants that no one may look into."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from tvm_iree_ext.mlir.base.ir_values import Tensor, Value
@@ -34,30 +35,27 @@ class CheckedExpectation:
         )
 
 
-def _expect(kind: Kind) -> Any:
-    def handler(scope: Scope, op: form.ParsedOperation) -> list[Value]:
-        values = [scope.value(value) for value in op.operands]
-        if op.name.endswith("_const"):
-            values.append(constant_value(op.attributes["value"], op.operands[0].type))
-        tensors = tuple(materialised(scope, value) for value in values)
-        scope.function.checks.append(CheckedExpectation(kind, tensors, op))
-        return []
-
-    return handler
+def _expect(kind: Kind, scope: Scope, op: form.ParsedOperation) -> list[Value]:
+    values = [scope.value(value) for value in op.operands]
+    if op.name.endswith("_const"):
+        values.append(constant_value(op.attributes["value"], op.operands[0].type))
+    tensors = tuple(materialised(scope, value) for value in values)
+    scope.function.checks.append(CheckedExpectation(kind, tensors, op))
+    return []
 
 
 def _unfoldable(scope: Scope, op: form.ParsedOperation) -> Value:
     return constant_value(op.attributes["value"], op.results[0].type, foldable=False)
 
 
-CHECKS = {
-    "check.expect_all_true": _expect("all_true"),
-    "check.expect_almost_eq": _expect("almost_eq"),
-    "check.expect_almost_eq_const": _expect("almost_eq"),
-    "check.expect_eq": _expect("eq"),
-    "check.expect_eq_const": _expect("eq"),
-    "check.expect_false": _expect("false"),
-    "check.expect_true": _expect("true"),
+CHECKS: dict[str, Any] = {
+    "check.expect_all_true": partial(_expect, "all_true"),
+    "check.expect_almost_eq": partial(_expect, "almost_eq"),
+    "check.expect_almost_eq_const": partial(_expect, "almost_eq"),
+    "check.expect_eq": partial(_expect, "eq"),
+    "check.expect_eq_const": partial(_expect, "eq"),
+    "check.expect_false": partial(_expect, "false"),
+    "check.expect_true": partial(_expect, "true"),
     "flow.tensor.constant": _unfoldable,
     "flow.tensor.dynamic_constant": _unfoldable,
     "util.unfoldable_constant": _unfoldable,

@@ -8,6 +8,7 @@ zeros, and a float that an integer type cannot hold becomes its nearest number, 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from tvm import ir, sym, tirx
@@ -213,12 +214,9 @@ def rounding(compute: Callable[..., Expr]) -> Handler:
     return lambda context, op, operands: context.rounded(compute(*operands), kind_of(op.results[0]))
 
 
-def _arithmetic(name: str) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        a, b = operands
-        return wrapping(context, name, a, b, kind_of(op.results[0]))
-
-    return handler
+def _arithmetic(name: str, context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
+    a, b = operands
+    return wrapping(context, name, a, b, kind_of(op.results[0]))
 
 
 def _guarded(kind: Element, a: Expr, b: Expr, plain: Any, by_zero: Expr, by_minus_one: Any) -> Expr:
@@ -234,20 +232,19 @@ def _guarded(kind: Element, a: Expr, b: Expr, plain: Any, by_zero: Expr, by_minu
     )
 
 
-def _signed_division(name: str, plain: Any) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        kind = kind_of(op.results[0])
-        a, b = (as_signed(one, kind) for one in operands)
-        dtype = str(a.ty.dtype)
-        if name == "rem":
-            found = _guarded(kind, a, b, plain, a, integer(0, dtype))
-        else:
-            signed = element("int8") if kind.kind == "bool" else kind
-            negated = wrapping(context, "sub", integer(0, dtype), a, signed)
-            found = _guarded(kind, a, b, plain, integer(-1, dtype), negated)
-        return narrowed(found, kind)
-
-    return handler
+def _signed_division(
+    name: str, plain: Any, context: Context, op: form.ParsedOperation, operands: list[Any]
+) -> Expr:
+    kind = kind_of(op.results[0])
+    a, b = (as_signed(one, kind) for one in operands)
+    dtype = str(a.ty.dtype)
+    if name == "rem":
+        found = _guarded(kind, a, b, plain, a, integer(0, dtype))
+    else:
+        signed = element("int8") if kind.kind == "bool" else kind
+        negated = wrapping(context, "sub", integer(0, dtype), a, signed)
+        found = _guarded(kind, a, b, plain, integer(-1, dtype), negated)
+    return narrowed(found, kind)
 
 
 def _ceil_signed(a: Expr, b: Expr) -> Expr:
@@ -258,56 +255,49 @@ def _ceil_signed(a: Expr, b: Expr) -> Expr:
     return quotient + tirx.Cast(str(a.ty.dtype), up)
 
 
-def _unsigned_division(name: str) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        kind = kind_of(op.results[0])
-        a, b = (as_unsigned(one, kind) for one in operands)
-        dtype = str(a.ty.dtype)
-        zero = integer(0, dtype)
-        safe = (
-            b if known(b) not in (None, 0) else tirx.Select(tirx.EQ(b, zero), integer(1, dtype), b)
-        )
-        found = tirx.truncmod(a, safe) if name == "rem" else tirx.truncdiv(a, safe)
-        if name == "ceildiv":
-            found = found + tirx.Cast(dtype, tirx.NE(tirx.truncmod(a, safe), zero))
-        if safe is not b:
-            by_zero = a if name == "rem" else integer(-1, dtype)
-            found = tirx.Select(tirx.EQ(b, zero), by_zero, found)
-        return narrowed(found, kind)
-
-    return handler
+def _unsigned_division(
+    name: str, context: Context, op: form.ParsedOperation, operands: list[Any]
+) -> Expr:
+    kind = kind_of(op.results[0])
+    a, b = (as_unsigned(one, kind) for one in operands)
+    dtype = str(a.ty.dtype)
+    zero = integer(0, dtype)
+    safe = b if known(b) not in (None, 0) else tirx.Select(tirx.EQ(b, zero), integer(1, dtype), b)
+    found = tirx.truncmod(a, safe) if name == "rem" else tirx.truncdiv(a, safe)
+    if name == "ceildiv":
+        found = found + tirx.Cast(dtype, tirx.NE(tirx.truncmod(a, safe), zero))
+    if safe is not b:
+        by_zero = a if name == "rem" else integer(-1, dtype)
+        found = tirx.Select(tirx.EQ(b, zero), by_zero, found)
+    return narrowed(found, kind)
 
 
-def _bitwise(combine: Any, of_bools: Any) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        a, b = operands
-        return of_bools(a, b) if kind_of(op.results[0]).kind == "bool" else combine(a, b)
+def _bitwise(
+    combine: Any, of_bools: Any, context: Context, op: form.ParsedOperation, operands: list[Any]
+) -> Expr:
+    a, b = operands
+    return of_bools(a, b) if kind_of(op.results[0]).kind == "bool" else combine(a, b)
 
-    return handler
 
-
-def _shift(name: str) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        kind = kind_of(op.results[0])
-        value, amount = operands
-        if kind.kind == "bool":
-            return value if name == "shrsi" else tirx.And(value, tirx.Not(amount))
-        read = as_signed if name == "shrsi" else as_unsigned
-        value, amount = read(value, kind), as_unsigned(amount, kind)
-        word = str(amount.ty.dtype)
-        last = integer(kind.bits - 1, word)
-        inside = tirx.min(amount, last)
-        if name == "shrsi":
-            return narrowed(tirx.shift_right(value, tirx.Cast(str(value.ty.dtype), inside)), kind)
-        move = tirx.shift_left if name == "shli" else tirx.shift_right
-        shifted = move(value, inside)
-        if known(amount) is None:
-            shifted = tirx.Select(amount > last, integer(0, word), shifted)
-        elif known(amount) != known(inside):
-            shifted = integer(0, word)
-        return narrowed(shifted, kind)
-
-    return handler
+def _shift(name: str, context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
+    kind = kind_of(op.results[0])
+    value, amount = operands
+    if kind.kind == "bool":
+        return value if name == "shrsi" else tirx.And(value, tirx.Not(amount))
+    read = as_signed if name == "shrsi" else as_unsigned
+    value, amount = read(value, kind), as_unsigned(amount, kind)
+    word = str(amount.ty.dtype)
+    last = integer(kind.bits - 1, word)
+    inside = tirx.min(amount, last)
+    if name == "shrsi":
+        return narrowed(tirx.shift_right(value, tirx.Cast(str(value.ty.dtype), inside)), kind)
+    move = tirx.shift_left if name == "shli" else tirx.shift_right
+    shifted = move(value, inside)
+    if known(amount) is None:
+        shifted = tirx.Select(amount > last, integer(0, word), shifted)
+    elif known(amount) != known(inside):
+        shifted = integer(0, word)
+    return narrowed(shifted, kind)
 
 
 def _unsigned_less(a: Expr, b: Expr, kind: Element, strict: bool) -> Expr:
@@ -322,21 +312,19 @@ def _unsigned_less(a: Expr, b: Expr, kind: Element, strict: bool) -> Expr:
     )
 
 
-def _unsigned_extreme(largest: bool) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        a, b = operands
-        first = _unsigned_less(b, a, kind_of(op.results[0]), False)
-        return tirx.Select(first, a, b) if largest else tirx.Select(first, b, a)
+def _unsigned_extreme(
+    largest: bool, context: Context, op: form.ParsedOperation, operands: list[Any]
+) -> Expr:
+    a, b = operands
+    first = _unsigned_less(b, a, kind_of(op.results[0]), False)
+    return tirx.Select(first, a, b) if largest else tirx.Select(first, b, a)
 
-    return handler
 
-
-def _integer_extreme(choose: Any, read: Any) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        kind = kind_of(op.results[0])
-        return narrowed(choose(*(read(one, kind) for one in operands)), kind, context)
-
-    return handler
+def _integer_extreme(
+    choose: Any, read: Any, context: Context, op: form.ParsedOperation, operands: list[Any]
+) -> Expr:
+    kind = kind_of(op.results[0])
+    return narrowed(choose(*(read(one, kind) for one in operands)), kind, context)
 
 
 INTEGER_PREDICATES = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -358,12 +346,9 @@ def _select(context: Context, op: form.ParsedOperation, operands: list[Any]) -> 
     return tirx.Select(condition, a, b)
 
 
-def _extend(read: Any) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        value = read(operands[0], kind_of(op.operands[0]))
-        return narrowed(value, kind_of(op.results[0]), context)
-
-    return handler
+def _extend(read: Any, context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
+    value = read(operands[0], kind_of(op.operands[0]))
+    return narrowed(value, kind_of(op.results[0]), context)
 
 
 def _truncate(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
@@ -377,52 +362,51 @@ def _extended_sum(context: Context, op: form.ParsedOperation, operands: list[Any
     return [total, as_unsigned(total, kind) < as_unsigned(a, kind)]
 
 
-def _extended_product(read: Any) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> list[Expr]:
-        kind = kind_of(op.results[0])
-        if kind.bits > 32:
-            raise Unsupported("products of 64 by 64 bits; those of up to 32 bits are supported")
-        a, b = (read(one, kind) for one in operands)
-        word = "uint64" if read is as_unsigned else "int64"
-        product = tirx.Cast(word, a) * tirx.Cast(word, b)
-        high = tirx.shift_right(product, integer(kind.bits, word))
-        return [narrowed(product, kind), narrowed(high, kind)]
-
-    return handler
+def _extended_product(
+    read: Any, context: Context, op: form.ParsedOperation, operands: list[Any]
+) -> list[Expr]:
+    kind = kind_of(op.results[0])
+    if kind.bits > 32:
+        raise Unsupported("products of 64 by 64 bits; those of up to 32 bits are supported")
+    a, b = (read(one, kind) for one in operands)
+    word = "uint64" if read is as_unsigned else "int64"
+    product = tirx.Cast(word, a) * tirx.Cast(word, b)
+    high = tirx.shift_right(product, integer(kind.bits, word))
+    return [narrowed(product, kind), narrowed(high, kind)]
 
 
 INTEGERS: dict[str, Handler] = {
     "arith.constant": _constant,
-    "arith.addi": _arithmetic("add"),
-    "arith.subi": _arithmetic("sub"),
-    "arith.muli": _arithmetic("mul"),
-    "arith.divsi": _signed_division("div", tirx.truncdiv),
-    "arith.remsi": _signed_division("rem", tirx.truncmod),
-    "arith.floordivsi": _signed_division("div", tirx.floordiv),
-    "arith.ceildivsi": _signed_division("div", _ceil_signed),
-    "arith.divui": _unsigned_division("div"),
-    "arith.remui": _unsigned_division("rem"),
-    "arith.ceildivui": _unsigned_division("ceildiv"),
-    "arith.andi": _bitwise(tirx.bitwise_and, tirx.And),
-    "arith.ori": _bitwise(tirx.bitwise_or, tirx.Or),
-    "arith.xori": _bitwise(tirx.bitwise_xor, lambda a, b: tirx.NE(_byte(a), _byte(b))),
-    "arith.shli": _shift("shli"),
-    "arith.shrsi": _shift("shrsi"),
-    "arith.shrui": _shift("shrui"),
-    "arith.maxsi": _integer_extreme(tirx.max, as_signed),
-    "arith.minsi": _integer_extreme(tirx.min, as_signed),
-    "arith.maxui": _unsigned_extreme(True),
-    "arith.minui": _unsigned_extreme(False),
+    "arith.addi": partial(_arithmetic, "add"),
+    "arith.subi": partial(_arithmetic, "sub"),
+    "arith.muli": partial(_arithmetic, "mul"),
+    "arith.divsi": partial(_signed_division, "div", tirx.truncdiv),
+    "arith.remsi": partial(_signed_division, "rem", tirx.truncmod),
+    "arith.floordivsi": partial(_signed_division, "div", tirx.floordiv),
+    "arith.ceildivsi": partial(_signed_division, "div", _ceil_signed),
+    "arith.divui": partial(_unsigned_division, "div"),
+    "arith.remui": partial(_unsigned_division, "rem"),
+    "arith.ceildivui": partial(_unsigned_division, "ceildiv"),
+    "arith.andi": partial(_bitwise, tirx.bitwise_and, tirx.And),
+    "arith.ori": partial(_bitwise, tirx.bitwise_or, tirx.Or),
+    "arith.xori": partial(_bitwise, tirx.bitwise_xor, lambda a, b: tirx.NE(_byte(a), _byte(b))),
+    "arith.shli": partial(_shift, "shli"),
+    "arith.shrsi": partial(_shift, "shrsi"),
+    "arith.shrui": partial(_shift, "shrui"),
+    "arith.maxsi": partial(_integer_extreme, tirx.max, as_signed),
+    "arith.minsi": partial(_integer_extreme, tirx.min, as_signed),
+    "arith.maxui": partial(_unsigned_extreme, True),
+    "arith.minui": partial(_unsigned_extreme, False),
     "arith.cmpi": _cmpi,
     "arith.select": _select,
-    "arith.extsi": _extend(as_signed),
-    "arith.extui": _extend(as_unsigned),
+    "arith.extsi": partial(_extend, as_signed),
+    "arith.extui": partial(_extend, as_unsigned),
     "arith.trunci": _truncate,
-    "arith.index_cast": _extend(as_signed),
-    "arith.index_castui": _extend(as_unsigned),
+    "arith.index_cast": partial(_extend, as_signed),
+    "arith.index_castui": partial(_extend, as_unsigned),
     "arith.addui_extended": _extended_sum,
-    "arith.mulsi_extended": _extended_product(as_signed),
-    "arith.mului_extended": _extended_product(as_unsigned),
+    "arith.mulsi_extended": partial(_extended_product, as_signed),
+    "arith.mului_extended": partial(_extended_product, as_unsigned),
 }
 
 

@@ -3,6 +3,7 @@
 Comparisons are written so that TVM's simplifier, for which x != x is false, keeps their NaN.
 """
 
+from functools import partial
 from typing import Any
 
 import tvm_ffi
@@ -132,17 +133,16 @@ def _cast(value: Expr, dtype: str) -> Expr:
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 
-def _from_integer(read: Any) -> arith.Handler:
-    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        kind = arith.kind_of(op.results[0])
-        source = arith.kind_of(op.operands[0])
-        whole = read(operands[0], source)
-        if kind.bits < 32 and source.bits > 16:
-            # Rounded once: float64 holds 53 bits, and what is beyond is beyond f16's, or even.
-            return context.rounded(_cast(tirx.Cast("float64", whole), kind.held), kind)
-        return context.rounded(tirx.Cast(kind.held, whole), kind)
-
-    return handler
+def _from_integer(
+    read: Any, context: arith.Context, op: form.ParsedOperation, operands: list[Any]
+) -> Expr:
+    kind = arith.kind_of(op.results[0])
+    source = arith.kind_of(op.operands[0])
+    whole = read(operands[0], source)
+    if kind.bits < 32 and source.bits > 16:
+        # Rounded once: float64 holds 53 bits, and what is beyond is beyond f16's, or even.
+        return context.rounded(_cast(tirx.Cast("float64", whole), kind.held), kind)
+    return context.rounded(tirx.Cast(kind.held, whole), kind)
 
 
 def to_integer(value: Expr, kind: Element, *, signed: bool) -> Expr:
@@ -170,11 +170,10 @@ def to_integer(value: Expr, kind: Element, *, signed: bool) -> Expr:
     return arith.narrowed(tirx.Select(inside, plain, beyond), kind)
 
 
-def _to_integer(signed: bool) -> arith.Handler:
-    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        return to_integer(operands[0], arith.kind_of(op.results[0]), signed=signed)
-
-    return handler
+def _to_integer(
+    signed: bool, context: arith.Context, op: form.ParsedOperation, operands: list[Any]
+) -> Expr:
+    return to_integer(operands[0], arith.kind_of(op.results[0]), signed=signed)
 
 
 def pattern_of(value: Expr, kind: Element) -> Expr:
@@ -223,9 +222,9 @@ FLOATS: dict[str, arith.Handler] = {
     "arith.extf": _resized,
     "arith.truncf": _resized,
     "arith.convertf": _resized,
-    "arith.sitofp": _from_integer(arith.as_signed),
-    "arith.uitofp": _from_integer(arith.as_unsigned),
-    "arith.fptosi": _to_integer(True),
-    "arith.fptoui": _to_integer(False),
+    "arith.sitofp": partial(_from_integer, arith.as_signed),
+    "arith.uitofp": partial(_from_integer, arith.as_unsigned),
+    "arith.fptosi": partial(_to_integer, True),
+    "arith.fptoui": partial(_to_integer, False),
     "arith.bitcast": _bitcast,
 }

@@ -1,6 +1,7 @@
 """Operations of ``math`` as TIR expressions; those below float32 are computed there and rounded."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from tvm import tirx
@@ -70,15 +71,16 @@ def _fpowi(context: arith.Context, op: form.ParsedOperation, operands: list[Any]
     return context.rounded(tirx.pow(base, tirx.Cast(str(base.ty.dtype), power)), kind)
 
 
-def _counting(count: Callable[[Expr, int], Expr]) -> arith.Handler:
+def _counting(
+    count: Callable[[Expr, int], Expr],
+    context: arith.Context,
+    op: form.ParsedOperation,
+    operands: list[Any],
+) -> Expr:
     """A count of bits, of an integer as unsigned in 64 bits."""
-
-    def handler(context: arith.Context, op: form.ParsedOperation, operands: list[Any]) -> Expr:
-        kind = arith.kind_of(op.results[0])
-        wide = tirx.Cast("uint64", arith.as_unsigned(operands[0], kind))
-        return arith.narrowed(count(wide, kind.bits), kind)
-
-    return handler
+    kind = arith.kind_of(op.results[0])
+    wide = tirx.Cast("uint64", arith.as_unsigned(operands[0], kind))
+    return arith.narrowed(count(wide, kind.bits), kind)
 
 
 def _ones(value: Expr, width: int) -> Expr:
@@ -161,9 +163,9 @@ MATH: dict[str, arith.Handler] = {
     "math.copysign": arith.exact(tirx.copysign),
     "math.cos": arith.rounding(tirx.cos),
     "math.cosh": arith.rounding(tirx.cosh),
-    "math.ctlz": _counting(_leading),
-    "math.ctpop": _counting(_ones),
-    "math.cttz": _counting(_trailing),
+    "math.ctlz": partial(_counting, _leading),
+    "math.ctpop": partial(_counting, _ones),
+    "math.cttz": partial(_counting, _trailing),
     "math.erf": arith.rounding(tirx.erf),
     "math.erfc": arith.rounding(_library("erfc")),
     "math.exp": arith.rounding(tirx.exp),

@@ -1,6 +1,7 @@
 """Regions of scalar operations, evaluated into TIR expressions."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tvm_ffi
@@ -68,17 +69,14 @@ def affine(
     return tirx.floordiv(a + (b - 1), b)
 
 
-def _affine(combine: Any) -> Handler:
-    def handler(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
-        one = op.attributes["map"]
-        dims, symbols = operands[: one.dims], operands[one.dims :]
-        found = [affine(result, dims, symbols, context) for result in one.results]
-        value = found[0]
-        for other in found[1:]:
-            value = combine(value, other)
-        return value
-
-    return handler
+def _affine(combine: Any, context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
+    one = op.attributes["map"]
+    dims, symbols = operands[: one.dims], operands[one.dims :]
+    found = [affine(result, dims, symbols, context) for result in one.results]
+    value = found[0]
+    for other in found[1:]:
+        value = combine(value, other)
+    return value
 
 
 def _delinearized(context: Context, op: form.ParsedOperation, operands: list[Any]) -> Any:
@@ -131,11 +129,11 @@ SCALAR_OPS: dict[str, Handler] = {
     "linalg.index": _index,
     "tensor.extract": _extract,
     "tensor.dim": _dim,
-    "affine.apply": _affine(None),
+    "affine.apply": partial(_affine, None),
     "affine.delinearize_index": _delinearized,
     "affine.linearize_index": _linearized,
-    "affine.min": _affine(tirx.min),
-    "affine.max": _affine(tirx.max),
+    "affine.min": partial(_affine, tirx.min),
+    "affine.max": partial(_affine, tirx.max),
     "util.optimization_barrier": _same,
 }
 """The operations of which scalars are made, in regions and between them."""

@@ -4,7 +4,7 @@ What tests compile, run and count for every row of the table; and the shortest e
 from fragments and TensorIntrins.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tvm import s_tir, tirx
@@ -67,16 +67,8 @@ def tile_product(
     sch.bind(workgroup, "blockIdx.x")
     inner = lead[0] if lead else m
     sch.reverse_compute_at(fragments["acc"], workgroup, preserve_unit_loops=True)
-    sides = intrins.inputs
-    for side in reversed(sides):  # copies of all go to the front, their fragments follow
-        sch.compute_at(fragments[side], step)
-    for side in reversed(sides) if shared else ():
-        staged = fragments[side + ".shared"]
-        sch.compute_at(staged, step, preserve_unit_loops=True, index=-2)
-        copied = sch.fuse(*sch.get_loops(staged)[2:])
-        _, lane = sch.split(copied, [None, intrins.mma.subgroup_size])
-        sch.bind(lane, "threadIdx.x")
-    for side in sides:
+    _place_copies(sch, fragments, intrins, step, shared)
+    for side in intrins.inputs:
         loaded = sch.get_loops(fragments[side])[2]
         scope = "shared" if shared else "global"
         sch.tensorize(loaded, intrins.load(side, scope, order=orders[side], ldmatrix=ldmatrix))
@@ -85,6 +77,20 @@ def tile_product(
     sch.tensorize(inner, intrins.multiply())
     sch.tensorize(sch.get_loops(fragments["acc"])[1], intrins.store("global"))
     return sch.mod["main"]
+
+
+def _place_copies(
+    sch: s_tir.Schedule, fragments: Mapping[str, Any], intrins: MmaIntrins, step: Any, shared: bool
+) -> None:
+    """Copies of all operands go to the front of a step, their fragments follow."""
+    for side in reversed(intrins.inputs):
+        sch.compute_at(fragments[side], step)
+    for side in reversed(intrins.inputs) if shared else ():
+        staged = fragments[side + ".shared"]
+        sch.compute_at(staged, step, preserve_unit_loops=True, index=-2)
+        copied = sch.fuse(*sch.get_loops(staged)[2:])
+        _, lane = sch.split(copied, [None, intrins.mma.subgroup_size])
+        sch.bind(lane, "threadIdx.x")
 
 
 def _order(intrins: MmaIntrins, side: str, transposed: bool) -> Sequence[int]:

@@ -1,5 +1,6 @@
 """Calls about the lanes of a workgroup: barriers, shuffles, votes."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,17 +98,14 @@ def _cuda_shuffle(name: str) -> Handler:
     return lambda tr, node: _shuffled_by_cuda(tr, name, list(node.args))
 
 
-def _tvm_shuffle(kind: str) -> Handler:
-    def handler(tr: Expressions, node: Any) -> Code:
-        _, value, by, width, _ = node.args
-        return shuffle(tr, kind, value, by, int(width.value), None)
-
-    return handler
+def _tvm_shuffle(kind: str, tr: Expressions, node: Any) -> Code:
+    _, value, by, width, _ = node.args
+    return shuffle(tr, kind, value, by, int(width.value), None)
 
 
 for _suffix, _kind in _KINDS.items():
     HANDLERS[f"cuda.__shfl{_suffix}_sync"] = _cuda_shuffle(f"__shfl{_suffix}_sync")
-    HANDLERS[f"tvm_warp_shuffle{_suffix}"] = _tvm_shuffle(_kind)
+    HANDLERS[f"tvm_warp_shuffle{_suffix}"] = partial(_tvm_shuffle, _kind)
 
 
 @handles("cuda.__activemask", "tvm_warp_activemask")
@@ -116,21 +114,18 @@ def _activemask(tr: Expressions, node: Any) -> Code:
     return tr.emitter.here(f"cast({text}, {tr.dtype(element_type(dtype_of(node)))})", False)
 
 
-def _vote(kind: str, dtype: str) -> Handler:
-    def handler(tr: Expressions, node: Any) -> Code:
-        named, condition = node.args
-        value = tr(condition)
-        tr.emitter.line(f"rt.check_named({tr(named).text}, {tr.mask}, {tr.statement}, 'a vote')")
-        text = f"rt.vote({kind!r}, {value.text}, {tr.mask}, {tr.statement})"
-        return tr.emitter.here(f"cast({text}, {tr.dtype(np.dtype(dtype))})", False)
-
-    return handler
+def _vote(kind: str, dtype: str, tr: Expressions, node: Any) -> Code:
+    named, condition = node.args
+    value = tr(condition)
+    tr.emitter.line(f"rt.check_named({tr(named).text}, {tr.mask}, {tr.statement}, 'a vote')")
+    text = f"rt.vote({kind!r}, {value.text}, {tr.mask}, {tr.statement})"
+    return tr.emitter.here(f"cast({text}, {tr.dtype(np.dtype(dtype))})", False)
 
 
 HANDLERS |= {
-    "cuda.ballot_sync": _vote("ballot", "uint32"),
-    "cuda.any_sync": _vote("any", "int32"),
-    "cuda.all_sync": _vote("all", "int32"),
+    "cuda.ballot_sync": partial(_vote, "ballot", "uint32"),
+    "cuda.any_sync": partial(_vote, "any", "int32"),
+    "cuda.all_sync": partial(_vote, "all", "int32"),
 }
 
 

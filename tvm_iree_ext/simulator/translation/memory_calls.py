@@ -1,5 +1,6 @@
 """Calls about memory: atomic operations, and copies that go on by themselves."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,6 @@ from tvm_iree_ext.simulator.translation.value_calls import (
     EXTERNS,
     NOTHING,
     ZERO,
-    Handler,
     Pointer,
     extern,
     function_call,
@@ -63,19 +63,15 @@ def _atomic_add(tr: Expressions, node: Any) -> Code:
     return atomic(tr, "add", node.args[0], node.args[1])
 
 
-def _update(combine: str) -> Handler:
+def _update(combine: str, tr: Expressions, node: Any) -> Code:
     """Of a function of ours over base, position and value."""
-
-    def handler(tr: Expressions, node: Any) -> Code:
-        base, position, value = node.args[:3]
-        there = pointer(tr, base)
-        return atomic_at(tr, combine, retyped(tr, there, there.dtype, tr(position)), value)
-
-    return handler
+    base, position, value = node.args[:3]
+    there = pointer(tr, base)
+    return atomic_at(tr, combine, retyped(tr, there, there.dtype, tr(position)), value)
 
 
 for _combine in _COMBINE:
-    EXTERNS[f"tvm_iree_ext_atomic_{_combine}_"] = _update(_combine)
+    EXTERNS[f"tvm_iree_ext_atomic_{_combine}_"] = partial(_update, _combine)
 
 
 @handles("cuda.func_call")

@@ -5,6 +5,7 @@ operator's name; those of PTX by their instruction, those of LLVM by the intrins
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from tvm.target import codegen as llvm
@@ -44,34 +45,27 @@ EXTERNS: dict[str, Handler] = {}
 """By how the name of a function of ours begins; the arguments are those of the function."""
 
 
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Register a handler of operators."""
-
+def _registering(table: dict[str, Handler], names: tuple[str, ...]) -> Callable[[Handler], Handler]:
     def register(handler: Handler) -> Handler:
-        HANDLERS.update(dict.fromkeys(names, handler))
+        table.update(dict.fromkeys(names, handler))
         return handler
 
     return register
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Register a handler of operators."""
+    return _registering(HANDLERS, names)
 
 
 def intrinsic(*names: str) -> Callable[[Handler], Handler]:
     """Register a handler of LLVM's intrinsics."""
-
-    def register(handler: Handler) -> Handler:
-        INTRINSICS.update(dict.fromkeys(names, handler))
-        return handler
-
-    return register
+    return _registering(INTRINSICS, names)
 
 
 def extern(*names: str) -> Callable[[Handler], Handler]:
     """Register a handler of functions in LLVM IR that a device's pipeline calls."""
-
-    def register(handler: Handler) -> Handler:
-        EXTERNS.update(dict.fromkeys(names, handler))
-        return handler
-
-    return register
+    return _registering(EXTERNS, names)
 
 
 def call(tr: Expressions, node: Any) -> Code:
@@ -79,7 +73,7 @@ def call(tr: Expressions, node: Any) -> Code:
     name = operator_name(node)
     handler = HANDLERS.get(name)
     if handler is None and name.startswith("ptx."):
-        handler = _by_prefix(name)
+        handler = _by_prefix(HANDLERS, name)
     if handler is None and library_name(name):
         return mathematics(tr, library_name(name), list(node.args), dtype_of(node))
     if handler is None:
@@ -87,9 +81,9 @@ def call(tr: Expressions, node: Any) -> Code:
     return handler(tr, node)
 
 
-def _by_prefix(name: str) -> Handler | None:
-    found = [key for key in HANDLERS if key.endswith("*") and name.startswith(key[:-1])]
-    return HANDLERS[max(found, key=len)] if found else None
+def _by_prefix(table: dict[str, Handler], name: str) -> Handler | None:
+    found = [key for key in table if key.endswith("*") and name.startswith(key[:-1])]
+    return table[max(found, key=len)] if found else None
 
 
 def mathematics(tr: Expressions, name: str, args: list[Any], dtype: str) -> Code:
@@ -185,12 +179,9 @@ def _reinterpret(tr: Expressions, node: Any) -> Code:
     return tr.compose(f"bits({text}, {kind}, {lanes_of(target)})", value)
 
 
-def _operator(symbol: str) -> Handler:
-    def handler(tr: Expressions, node: Any) -> Code:
-        a, b = tr(node.args[0]), tr(node.args[1])
-        return tr.compose(f"{a.text} {symbol} {b.text}", a, b)
-
-    return handler
+def _operator(symbol: str, tr: Expressions, node: Any) -> Code:
+    a, b = tr(node.args[0]), tr(node.args[1])
+    return tr.compose(f"{a.text} {symbol} {b.text}", a, b)
 
 
 for _name, _symbol in {
@@ -200,15 +191,12 @@ for _name, _symbol in {
     "bitwise_or": "|",
     "bitwise_xor": "^",
 }.items():
-    HANDLERS[_name] = _operator(_symbol)
+    HANDLERS[_name] = partial(_operator, _symbol)
 
 
-def _of_one(text: str) -> Handler:
-    def handler(tr: Expressions, node: Any) -> Code:
-        value = tr(node.args[0])
-        return tr.compose(text.format(tr.scalar(value, dtype_of(node.args[0]))), value)
-
-    return handler
+def _of_one(text: str, tr: Expressions, node: Any) -> Code:
+    value = tr(node.args[0])
+    return tr.compose(text.format(tr.scalar(value, dtype_of(node.args[0]))), value)
 
 
 for _name, _text in {
@@ -222,25 +210,21 @@ for _name, _text in {
     "clz": "leading_zeros({})",
     "abs": "np.abs({})",
 }.items():
-    HANDLERS[_name] = _of_one(_text)
+    HANDLERS[_name] = partial(_of_one, _text)
 
 
-def _permuted(first: int, second: int) -> Handler:
+def _permuted(first: int, second: int, tr: Expressions, node: Any) -> Code:
     """Any four of the bytes of two words; ``first`` is the argument whose bytes are 0 to 3."""
-
-    def handler(tr: Expressions, node: Any) -> Code:
-        args = list(node.args)[-3:]
-        values = [tr(arg) for arg in args]
-        words = [tr.scalar(value, dtype_of(arg)) for value, arg in zip(values, args, strict=True)]
-        place = 8 if second < first else 4
-        picked = f"permuted_bytes({words[first]}, {words[second]}, {words[2]}, {place})"
-        return tr.compose(picked, *values)
-
-    return handler
+    args = list(node.args)[-3:]
+    values = [tr(arg) for arg in args]
+    words = [tr.scalar(value, dtype_of(arg)) for value, arg in zip(values, args, strict=True)]
+    place = 8 if second < first else 4
+    picked = f"permuted_bytes({words[first]}, {words[second]}, {words[2]}, {place})"
+    return tr.compose(picked, *values)
 
 
-INTRINSICS["amdgcn.perm"] = _permuted(1, 0)
-HANDLERS["cuda.__byte_perm"] = _permuted(0, 1)
+INTRINSICS["amdgcn.perm"] = partial(_permuted, 1, 0)
+HANDLERS["cuda.__byte_perm"] = partial(_permuted, 0, 1)
 
 
 @handles("ldexp")
@@ -292,13 +276,13 @@ _LLVM_NAMES = {
 @handles("call_llvm_pure_intrin", "call_llvm_intrin")
 def _llvm(tr: Expressions, node: Any) -> Code:
     name = str(llvm.llvm_get_intrinsic_name(int(node.args[0].value))).removeprefix("llvm.")
-    handler = INTRINSICS.get(name) or _longest(name)
+    handler = INTRINSICS.get(name) or _by_prefix(INTRINSICS, name)
     if handler is not None:
         return handler(tr, node)
     plain = library_name(name.removeprefix("amdgcn."))
     plain = _LLVM_NAMES.get(name, plain)
     if plain == "popcount":
-        return _of_one("number_of_bits({})")(tr, _arguments(node))
+        return _of_one("number_of_bits({})", tr, _arguments(node))
     if not plain:
         raise SimulationError(f"the simulator does not know llvm.{name}: {node}")
     return mathematics(tr, plain, list(node.args[1:]), dtype_of(node))
@@ -316,8 +300,3 @@ class _Arguments(NamedTuple):
 def _arguments(node: Any) -> _Arguments:
     """A call of an intrinsic, as one of its arguments alone."""
     return _Arguments(list(node.args[1:]), node.ty)
-
-
-def _longest(name: str) -> Handler | None:
-    found = [key for key in INTRINSICS if key.endswith("*") and name.startswith(key[:-1])]
-    return INTRINSICS[max(found, key=len)] if found else None

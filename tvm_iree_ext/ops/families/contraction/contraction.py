@@ -276,26 +276,24 @@ def matmul(
     used = sorted({*result, k})
 
     def axes(shape: Sequence[Extent], dims: Sequence[int], against: Sequence[Extent]) -> Any:
+        """Those of a shape that broadcasts to the last extents of another."""
+        first = len(dims) - len(shape)
         return tuple(
             () if extent == 1 and wide != 1 else (used.index(dim),)
-            for extent, dim, wide in zip(shape, dims, against, strict=True)
+            for extent, dim, wide in zip(shape, dims[first:], against[first:], strict=True)
         )
-
-    def last(dims: Sequence[Any], rank: int) -> Sequence[Any]:
-        return dims[len(dims) - rank :]
 
     maps = []
     for name, lead in batches.items():
-        own = axes(lead, last(range(count), len(lead)), last(batch, len(lead)))
+        own = axes(lead, range(count), batch)
         maps.append(IndexingMap(len(used), own + tuple((used.index(d),) for d in ends[name])))
     for i, one in enumerate(others):
-        rank = len(one.shape)
-        if rank > len(result):
+        if len(one.shape) > len(result):
             raise OpError(
-                f"{_NAME}: operand{i} has rank {rank}; expected at most {len(result)}"
+                f"{_NAME}: operand{i} has rank {len(one.shape)}; expected at most {len(result)}"
                 " as the result has"
             )
-        maps.append(IndexingMap(len(used), axes(one.shape, last(result, rank), last(full, rank))))
+        maps.append(IndexingMap(len(used), axes(one.shape, result, full)))
     maps.append(IndexingMap(len(used), tuple((used.index(dim),) for dim in result)))
     return contraction(
         given["lhs"],
