@@ -296,7 +296,8 @@ def _operand(place: int, data: Any) -> Operand:
     return Operand(fields["name"], shape, fields["dtype"], fields["role"], least, home, init, over)
 
 
-def _is_shape(value: Any) -> bool:
+def is_shape(value: Any) -> bool:
+    """Whether a value of JSON is a list of extents: numbers, and names or expressions."""
     return isinstance(value, list) and all(
         isinstance(e, str) or (type(e) is int and e >= 0) for e in value
     )
@@ -304,13 +305,13 @@ def _is_shape(value: Any) -> bool:
 
 _SOUND: dict[str, Callable[[Any], bool]] = {
     "name": lambda value: isinstance(value, str),
-    "shape": _is_shape,
+    "shape": is_shape,
     "dtype": lambda value: isinstance(value, str) and is_dtype(value),
     "role": lambda value: value in get_args(Role),
-    "least": _is_shape,
+    "least": is_shape,
     "in_place_of": lambda value: isinstance(value, str),
     "init": lambda value: isinstance(value, str),
-    "over": _is_shape,
+    "over": is_shape,
 }
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args
 
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.base.limited_reading import json_value, shown
+from tvm_iree_ext.base.signature import is_shape
 from tvm_iree_ext.runtime.manifest import installed_versions
 
 FORMAT = 1
@@ -226,19 +227,13 @@ def _is_operand(value: Any) -> bool:
     return (
         _is_object(value)
         and {"name", "shape", "dtype", "role"} <= value.keys()
-        and _is_extents(value["shape"])
+        and is_shape(value["shape"])
         and all(isinstance(value[name], str) for name in ("name", "dtype", "role"))
     )
 
 
-def _is_extents(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(extent, str) or (type(extent) is int and extent >= 0) for extent in value
-    )
-
-
 def _is_attributes(value: Any) -> bool:
-    return _is_object(value) and _is_extents(value.get("extents", []))
+    return _is_object(value) and is_shape(value.get("extents", []))
 
 
 def _is_texts(value: Any) -> bool:

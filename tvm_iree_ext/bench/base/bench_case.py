@@ -77,8 +77,8 @@ class Case:
         op: what is computed.
         operands: makes them, the same at every call.
         check: makes the check of results for operands; it compares with float64.
-        compute_dtype: the type whose multiply-adds bound the op.
         peers: in the order of the table's columns.
+        compute_dtype: the type whose multiply-adds bound the op.
         moved: the bytes read and written, where they are not those of operands and results.
     """
 
@@ -86,8 +86,8 @@ class Case:
     op: Op
     operands: Callable[[], dict[str, np.ndarray]]
     check: Callable[[Values], Check]
-    compute_dtype: str
     peers: tuple[Peer, ...]
+    compute_dtype: str = "float32"
     moved: int | None = None
 
     @property

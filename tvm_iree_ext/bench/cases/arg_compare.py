@@ -49,7 +49,6 @@ def arg_case(shape: tuple[int, ...], dimension: int, name: str = "argmax") -> Ca
         op=op,
         operands=operands,
         check=lambda values: _check(op, values),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, lambda values: numpy_arg(op, values)),
             Peer(TORCH, lambda values: torch_arg(op, values)),

@@ -119,7 +119,6 @@ def online_case(heads: int, length: int, dim: int) -> Case:
         op=op,
         operands=operands,
         check=check_of,
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, numpy_online),
             Peer(TORCH, torch_online),

@@ -51,7 +51,6 @@ def two_matmuls(rows: int, depth: int) -> Case:
         op=op,
         operands=normal_operands(dict(zip(_NAMES, shapes, strict=True))),
         check=check_of,
-        compute_dtype="float32",
         peers=(Peer(NUMPY, _numpy_matmuls), Peer(TORCH, _torch_matmuls)),
     )
 

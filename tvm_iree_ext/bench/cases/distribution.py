@@ -114,6 +114,5 @@ def _case(name: str, op: Any, view: Any) -> Case:
         op=op,
         operands=normal_operands({"input": source.shape}),
         check=lambda values: exactly(numpy_call(values)()),
-        compute_dtype="float32",
         peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call)),
     )

@@ -82,7 +82,6 @@ def _case(name: str, op: ExpReduction) -> Case:
         op=op,
         operands=operands,
         check=lambda values: _check(op, values),
-        compute_dtype="float32",
         peers=(Peer(NUMPY, numpy_reduction), Peer(TORCH, torch_reduction)),
     )
 

@@ -39,7 +39,6 @@ def transform_case(shape: tuple[int, int], kind: Kind, axis: int) -> Case:
         op=op,
         operands=normal_operands({operand.name: shape for operand in op.signature.arguments}),
         check=lambda values: _check_transform(op, values),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, lambda values: _numpy_transform(op, values)),
             Peer(TORCH, lambda values: _torch_transform(op, values)),
@@ -117,7 +116,6 @@ def stage_case(rows: int, length: int, stage: int) -> Case:
         op=op,
         operands=operands,
         check=lambda values: _check_stage(op, values),
-        compute_dtype="float32",
         peers=(Peer(NUMPY, _numpy_stage), Peer(TORCH, _torch_stage)),
     )
 

@@ -40,7 +40,6 @@ def grouped_matmul_case(groups: int, rows: int) -> Case:
         op=op,
         operands=operands,
         check=check,
-        compute_dtype="float32",
         peers=(Peer(NUMPY, _numpy_call), Peer(TORCH, _torch_call)),
     )
 

@@ -68,7 +68,6 @@ def im2col_case(shape: tuple[int, ...], kernel: int, *, nchw: bool = False) -> C
         op=op,
         operands=normal_operands({"input": shape}),
         check=lambda values: exactly(np.reshape(windows(values["input"]), result)),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, numpy_call),
             Peer(TORCH, torch_call),

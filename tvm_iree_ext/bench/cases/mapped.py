@@ -59,7 +59,6 @@ def _case(name: str, op: Mapped, fill: Callable[[Values, np.ndarray], None]) -> 
         op=op,
         operands=normal_operands(shapes),
         check=lambda values: equal(by_numpy(values)()),
-        compute_dtype="float32",
         peers=(Peer(NUMPY, by_numpy), Peer(TORCH, lambda values: _torch(name, values, shape))),
     )
 

@@ -109,7 +109,6 @@ def _case(op: Op, name: str, move: Move, mlir: str) -> Case:
         op=op,
         operands=normal_operands({"input": tuple(map(int, source.shape))}),
         check=lambda values: exactly(np.ascontiguousarray(move(values["input"]))),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, numpy_call),
             Peer(TORCH, torch_call),

@@ -55,7 +55,6 @@ def scan_case(
         op=op,
         operands=operands,
         check=lambda values: _check(op, values),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, lambda values: numpy_scan(op, values)),
             Peer(TORCH, lambda values: torch_scan(op, values)),

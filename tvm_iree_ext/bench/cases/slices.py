@@ -62,7 +62,6 @@ def scatter_case(
         op=op,
         operands=operands,
         check=lambda values: equal(_numpy_scatter(values, region, unique)()),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, lambda values: _numpy_scatter(values, region, unique)),
             Peer(TORCH, lambda values: _torch_scatter(values, region)),
@@ -162,7 +161,6 @@ def gather_case(count: int, rows: int, width: int) -> Case:
         op=op,
         operands=operands,
         check=lambda values: equal(values["source"][values["indices"][:, 0]]),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, _numpy_gather),
             Peer(TORCH, _torch_gather),

@@ -70,7 +70,6 @@ def sort_case(
         op=op,
         operands=make,
         check=lambda given: _check(given, axis, by_magnitude),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, lambda given: _numpy(given, axis, by_magnitude)),
             Peer(TORCH, lambda given: _torch(given, axis, by_magnitude)),

@@ -44,7 +44,6 @@ def topk_case(rows: int, columns: int, k: int, dimension: int = 1) -> Case:
         op=op,
         operands=operands,
         check=lambda values: _check(values, k, dimension),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, lambda values: _numpy(values, k, dimension)),
             Peer(TORCH, lambda values: _torch(values, k, dimension)),
@@ -97,7 +96,6 @@ def values_case(rows: int, columns: int, k: int) -> Case:
         op=ops.topk_v2(shape, best, dimension=1),
         operands=operands,
         check=check,
-        compute_dtype="float32",
         peers=(Peer(NUMPY, by_numpy), Peer(TORCH, by_torch)),
     )
 

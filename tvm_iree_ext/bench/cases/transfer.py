@@ -54,7 +54,6 @@ def _case(
         op=op,
         operands=operands,
         check=lambda values: exactly(wanted(values)),
-        compute_dtype="float32",
         peers=(
             Peer(NUMPY, numpy_call),
             Peer(TORCH, torch_call),

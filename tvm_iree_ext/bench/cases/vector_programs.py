@@ -56,7 +56,6 @@ def _case(
         op=last.program,
         operands=normal_operands(shapes),
         check=check,
-        compute_dtype="float32",
         peers=(Peer(NUMPY, numpy_call), Peer(TORCH, torch_call), iree_peer(last.program, mlir)),
     )
 

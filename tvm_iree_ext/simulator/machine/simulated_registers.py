@@ -23,16 +23,8 @@ class SimulatedRegisters(list):
 
     def at(self, state: WorkgroupState, index: int, count: int, mask: Any, statement: int) -> int:
         """The index, or that of the last element where it is out of bounds."""
-        if 0 <= index <= self.size - count:
+        if _is_inside(self, state, index, count, mask, statement):
             return index
-        state.found(
-            BOUNDS,
-            statement,
-            np.flatnonzero(state.active(mask)),
-            f"element {index} of {self.name}, which has {self.size} in each lane",
-            self.name,
-            int(index),
-        )
         return 0 if count > 1 else self.size
 
     def gather(self, state: WorkgroupState, index: Value, mask: Any, statement: int) -> Value:
@@ -47,6 +39,23 @@ class SimulatedRegisters(list):
         for element in np.unique(where[state.active(mask)]):
             here = (where == element) & state.active(mask)
             self[element] = state.merged(here, value, self[element])
+
+
+def _is_inside(
+    buffer: "SimulatedRegisters | LaneView",
+    state: WorkgroupState,
+    index: int,
+    count: int,
+    mask: Any,
+    statement: int,
+) -> bool:
+    """Whether ``count`` elements from an index on are a buffer's; it is a finding if not."""
+    if 0 <= index <= buffer.size - count:
+        return True
+    what = f"element {index} of {buffer.name}, which has {buffer.size} in each lane"
+    lanes = np.flatnonzero(state.active(mask))
+    state.found(BOUNDS, statement, lanes, what, buffer.name, int(index))
+    return False
 
 
 class LaneBytes:
@@ -78,17 +87,7 @@ class LaneView:
 
     def at(self, state: WorkgroupState, index: int, count: int, mask: Any, statement: int) -> int:
         """The index, or 0 where it is out of bounds."""
-        if 0 <= index <= self.size - count:
-            return index
-        state.found(
-            BOUNDS,
-            statement,
-            np.flatnonzero(state.active(mask)),
-            f"element {index} of {self.name}, which has {self.size} in each lane",
-            self.name,
-            int(index),
-        )
-        return 0
+        return index if _is_inside(self, state, index, count, mask, statement) else 0
 
     def get(self, index: int) -> Value:
         """One element of every lane."""
