@@ -25,7 +25,7 @@ _MOST_RADIX = 16
 
 
 @dataclass(frozen=True)
-class FftTransformConfig(LaneConfig):
+class GpuFftTransformConfig(LaneConfig):
     """Elements in shared memory, and the largest radix."""
 
     elements: int = number("workgroup_tile.elements", least=_MOST_RADIX, power_of_two=True)
@@ -69,7 +69,7 @@ class GpuFftTransform(GpuRule):
         item = item_bytes(op.compute_dtype)
         elements = _SHARED_BYTES // (4 * item)
         lanes = min(_LANES, max(subgroup_size(target), elements // _RADIX))
-        return FftTransformConfig(
+        return GpuFftTransformConfig(
             "stockham", lanes=lanes, elements=elements, radix=_RADIX
         ).lowering()
 
@@ -77,9 +77,9 @@ class GpuFftTransform(GpuRule):
         """The largest radix, what lies in shared memory, the lanes."""
         lanes = powers_of_two(subgroup_size(target), gpu_chip(target).max_lanes)
         choices = (
-            FftTransformConfig.choice("elements", powers_of_two(128, 4096)),
-            FftTransformConfig.choice("lanes", lanes),
-            FftTransformConfig.choice("radix", powers_of_two(2, _MOST_RADIX)),
+            GpuFftTransformConfig.choice("elements", powers_of_two(128, 4096)),
+            GpuFftTransformConfig.choice("lanes", lanes),
+            GpuFftTransformConfig.choice("radix", powers_of_two(2, _MOST_RADIX)),
         )
         usual = self.heuristic(op, target)
 
@@ -99,7 +99,7 @@ class GpuFftTransform(GpuRule):
 
     @staticmethod
     def _shape(op: FftTransform, target: Target, check: ConfigCheck) -> TransformShape:
-        config = FftTransformConfig.parse(check, "stockham")
+        config = GpuFftTransformConfig.parse(check, "stockham")
         taken = 4 * config.elements * item_bytes(op.compute_dtype)
         most = gpu_chip(target).declared_shared_memory_bytes
         check.need(taken <= most, f"{config.elements} elements are {taken} bytes; there are {most}")
