@@ -179,7 +179,7 @@ def test_an_image_in_zeros_is_convolved_without_them(built, sizes, taps, first, 
         f + (n - 1) * s + 1 + b for n, f, s, b in zip(sizes, first, strides, behind, strict=True)
     ]
     rows, columns = (e - k + 1 for e, k in zip(wide, taps, strict=True))
-    names = ("h w kh kw oh ow sh sw ph pw y z").split()
+    names = ["h", "w", "kh", "kw", "oh", "ow", "sh", "sw", "ph", "pw", "y", "z"]
     numbers = (*sizes, *taps, *first, *strides, *wide, rows, columns)
     program = built(TRANSPOSED.format(**dict(zip(names, numbers, strict=True))))
     (op,) = [op for op in program.program.ops.values() if op.name == "tvm_iree_ext.conv_2d"]
