@@ -7,7 +7,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.fft.fft_lanes import Load, Store, TransformVectors
+from tvm_iree_ext.schedules.cpu.fft.fft_lanes import TransformVectors, run_loads, run_stores
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of
 from tvm_iree_ext.schedules.cpu.fft.fft_row import FftRow
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table
@@ -55,25 +55,7 @@ class BluesteinTransform:
             for place in (j, back):
                 I.buffer_store(around, self.chirp.real[j] * scale, [i64(0), place])
                 I.buffer_store(around, (zero - self.chirp.imag[j]) * scale, [i64(1), place])
-        self.inner.emit(self.reader(around), self.writer(self.filter))
-
-    def reader(self, buffer: Any) -> Load:
-        """Loads of runs."""
-
-        def load(at: Expr) -> Point:
-            place = emit.run(at, self.lanes)
-            return buffer[0, place], buffer[1, place]
-
-        return load
-
-    def writer(self, buffer: Any) -> Store:
-        """Stores of runs."""
-
-        def store(at: Expr, value: Point) -> None:
-            for part in range(2):
-                I.buffer_store(buffer, value[part], [i64(part), emit.run(at, self.lanes)])
-
-        return store
+        self.inner.emit(run_loads(around, self.lanes), run_stores(self.filter, self.lanes))
 
     def emit_elements(
         self,
@@ -93,16 +75,16 @@ class BluesteinTransform:
             for part in range(2):
                 I.buffer_store(work, tirx.const(0.0, self.dtype), [i64(part), j])
         spectrum = emit.scratch([2, self.size], self.dtype)
-        self.inner.emit(self.reader(work), self.writer(spectrum))
+        self.inner.emit(run_loads(work, self.lanes), run_stores(spectrum, self.lanes))
 
         def product(at: Expr) -> Point:
             """Real and imaginary parts in each other's place: then forward is inverse."""
             registers = CodeletRegisters(self.lanes, self.dtype)
-            point = registers.point(self.reader(spectrum)(at))
-            real, imag = registers.multiply(point, self.reader(self.filter)(at))
+            point = registers.point(run_loads(spectrum, self.lanes)(at))
+            real, imag = registers.multiply(point, run_loads(self.filter, self.lanes)(at))
             return imag, real
 
-        self.inner.emit(product, lambda at, v: self.writer(work)(at, (v[1], v[0])))
+        self.inner.emit(product, lambda at, v: run_stores(work, self.lanes)(at, (v[1], v[0])))
         with serial(results) as k:
             registers = CodeletRegisters(1, self.dtype)
             point = registers.point((work[0, k], work[1, k]))

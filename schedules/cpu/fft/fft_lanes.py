@@ -332,3 +332,23 @@ class LanesTransform:
         if self.turns_in_butterflies(radix):
             return turned_roots(radix)
         return [(power, 0, 1) for power in range(1, radix)]
+
+
+def run_loads(buffer: Any, lanes: int) -> Load:
+    """Loads of runs of ``lanes`` points from scratch memory."""
+
+    def load(at: Expr) -> Point:
+        place = emit.run(at, lanes)
+        return buffer[0, place], buffer[1, place]
+
+    return load
+
+
+def run_stores(buffer: Any, lanes: int) -> Store:
+    """Stores of runs of ``lanes`` points to scratch memory."""
+
+    def store(at: Expr, value: Point) -> None:
+        for part in range(2):
+            I.buffer_store(buffer, value[part], [i64(part), emit.run(at, lanes)])
+
+    return store

@@ -14,7 +14,7 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
 from tvm_iree_ext.schedules.cpu.fft.fft_bluestein import BluesteinTransform
 from tvm_iree_ext.schedules.cpu.fft.fft_config import FftTransformConfig
-from tvm_iree_ext.schedules.cpu.fft.fft_lanes import TransformVectors
+from tvm_iree_ext.schedules.cpu.fft.fft_lanes import TransformVectors, run_loads, run_stores
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import has_few_registers
 from tvm_iree_ext.schedules.cpu.fft.fft_real import packed_spectrum, spectrum_of_real
 from tvm_iree_ext.schedules.cpu.fft.fft_row import FftRow
@@ -163,12 +163,12 @@ class _Rows:
             result = emit.scratch([2, self.count + 1], self.dtype)
             load = self.load_packed if self.packed else self.load_run
             finish = self.unpack if self.packed else self.copy_half
-            return load, self.writer(result), lambda: finish(result)
+            return load, run_stores(result, self.lanes), lambda: finish(result)
         if self.op.kind == "complex_to_real":
             spectrum = emit.scratch([2, self.count], self.dtype)
             (self.pack if self.packed else self.mirror)(spectrum)
             store = self.store_packed if self.packed else self.store_run
-            return self.reader(spectrum), store, lambda: None
+            return run_loads(spectrum, self.lanes), store, lambda: None
         return self.load_run, self.store_run, lambda: None
 
     def load_run(self, at: Expr) -> Point:
@@ -192,24 +192,6 @@ class _Rows:
     def store_part(self, part: int, at: Expr, vector: Expr) -> None:
         """A run of one part of the result."""
         self.operands.store(part, emit.run(self.target + at, self.lanes), vector, self.lanes)
-
-    def reader(self, buffer: Any) -> Callable[[Expr], Point]:
-        """Loads of runs from scratch memory."""
-
-        def load(at: Expr) -> Point:
-            place = emit.run(at, self.lanes)
-            return buffer[0, place], buffer[1, place]
-
-        return load
-
-    def writer(self, buffer: Any) -> Callable[[Expr, Point], None]:
-        """Stores of runs to scratch memory."""
-
-        def store(at: Expr, value: Point) -> None:
-            for part in range(2):
-                I.buffer_store(buffer, value[part], [i64(part), emit.run(at, self.lanes)])
-
-        return store
 
     def load_packed(self, at: Expr) -> Point:
         """Pairs of a real row as complex numbers."""
@@ -250,7 +232,7 @@ class _Rows:
         with self.runs(count + 1) as run:
             k = self.first(run, count + 1)
             registers = CodeletRegisters(self.lanes, self.dtype)
-            read = self.reader(result)
+            read = run_loads(result, self.lanes)
             z = registers.point(read(k))
             back = read(i64(count - self.lanes + 1) - k)
             mirrored = registers.point((self.reverse(back[0]), self.reverse(back[1])))
@@ -271,7 +253,7 @@ class _Rows:
             )
             w = self.twiddles.vector(k, self.lanes)
             real, imag = packed_spectrum(registers, x, mirrored, w)
-            self.writer(spectrum)(k, (imag, real))
+            run_stores(spectrum, self.lanes)(k, (imag, real))
         first, last = (operands.load(1, self.source + k) for k in (0, count))
         I.buffer_store(spectrum, first - last, [i64(0), i64(0)])
         I.buffer_store(spectrum, first + last, [i64(1), i64(0)])

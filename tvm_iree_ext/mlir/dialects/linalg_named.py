@@ -24,26 +24,20 @@ def _fill(scope: Scope, op: form.ParsedOperation) -> Value:
 
 
 def _transpose(scope: Scope, op: form.ParsedOperation) -> Value:
-    value, into = (scope.any_tensor(one) for one in op.operands)
     order = [int(axis) for axis in op.attributes["permutation"]]
-    value = as_shape(scope, value, tuple(into.shape[order.index(a)] for a in range(len(order))))
-    if isinstance(value, Splat):
-        return Splat(into.shape, value.element, value.scalar)
-    return moved(
-        scope,
-        op.name,
-        [value],
-        into.shape,
-        into.element,
-        lambda kernel, at: kernel.copied(value, [at[order.index(a)] for a in range(len(order))]),
-    )
+    return _at_axes(scope, op, [order.index(axis) for axis in range(len(order))])
 
 
 def _broadcast(scope: Scope, op: form.ParsedOperation) -> Value:
-    value, into = (scope.any_tensor(one) for one in op.operands)
     added = {int(axis) for axis in op.attributes["dimensions"]}
-    own = [axis for axis in range(len(into.shape)) if axis not in added]
-    value = as_shape(scope, value, tuple(into.shape[axis] for axis in own))
+    rank = len(scope.any_tensor(op.operands[1]).shape)
+    return _at_axes(scope, op, [axis for axis in range(rank) if axis not in added], BROADCAST)
+
+
+def _at_axes(scope: Scope, op: form.ParsedOperation, axes: list[int], *kind: int) -> Value:
+    """The first operand, whose dims are these axes of the result."""
+    value, into = (scope.any_tensor(one) for one in op.operands)
+    value = as_shape(scope, value, tuple(into.shape[axis] for axis in axes))
     if isinstance(value, Splat):
         return Splat(into.shape, value.element, value.scalar)
     return moved(
@@ -52,8 +46,8 @@ def _broadcast(scope: Scope, op: form.ParsedOperation) -> Value:
         [value],
         into.shape,
         into.element,
-        lambda kernel, at: kernel.copied(value, [at[axis] for axis in own]),
-        BROADCAST,
+        lambda kernel, at: kernel.copied(value, [at[axis] for axis in axes]),
+        *kind,
     )
 
 

@@ -168,7 +168,7 @@ class PrimFuncBuilder:
             return run
 
         first = bounded(init) if init is not None else None
-        block_over(name, own, dims, list(reduced), bounded(body), first)
+        block_over(own, name, dims, list(reduced), bounded(body), first)
 
     def know(self, at: Mapping[int, Any], extents: Sequence[Any]) -> None:
         """Tell the analyzer where the variables of a block lie; forget the scalars of others."""

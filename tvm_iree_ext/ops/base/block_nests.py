@@ -48,8 +48,8 @@ class BlockNest(AbstractContextManager[list[ir.Expr]]):
 
 
 def block_over(
-    name: str,
     all_extents: Sequence[ir.Expr],
+    name: str,
     dims: Sequence[int],
     reduced: Sequence[int],
     body: Callable[[At], None],

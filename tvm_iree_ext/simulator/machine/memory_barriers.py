@@ -5,6 +5,7 @@ Copies are made when they are started; who may use them is a question of order: 
 :mod:`.happens_before`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -143,31 +144,30 @@ class Barriers:
     def _where(self, view: MemoryView, word: int) -> str:
         return f"the barrier at element {word} of {view.name}"
 
+    def _reached(
+        self, view: MemoryView, index: Value, mask: Any, statement: int
+    ) -> Iterator[tuple[_Barrier, int, np.ndarray]]:
+        """The barriers that active lanes name, each with its element and those lanes."""
+        if mask is NOBODY:
+            return
+        for word, lanes in uniform(index, self._state.active(mask), self._state.lanes):
+            barrier = self._at(view, word, lanes, statement)
+            if barrier is not None:
+                yield barrier, word, lanes
+
     def arrive(
         self, view: MemoryView, index: Value, nbytes: Value, mask: Any, statement: int
     ) -> None:
         """An arrival of each lane, after which ``nbytes`` of copies are expected for each."""
-        if mask is NOBODY:
-            return
-        state = self._state
-        for word, lanes in uniform(index, state.active(mask), state.lanes):
-            barrier = self._at(view, word, lanes, statement)
-            if barrier is None:
-                continue
-            expected = np.broadcast_to(np.asarray(nbytes), (state.lanes,))[lanes]
+        for barrier, word, lanes in self._reached(view, index, mask, statement):
+            expected = np.broadcast_to(np.asarray(nbytes), (self._state.lanes,))[lanes]
             barrier.expected += int(expected.sum())
             self._order.release(lanes, barrier.clock)
             self._arrived(barrier, view, word, lanes, statement)
 
     def arrive_with_copies(self, view: MemoryView, index: Value, mask: Any, statement: int) -> None:
         """An arrival of each lane when its ``cp.async`` so far have ended."""
-        if mask is NOBODY:
-            return
-        state = self._state
-        for word, lanes in uniform(index, state.active(mask), state.lanes):
-            barrier = self._at(view, word, lanes, statement)
-            if barrier is None:
-                continue
+        for barrier, word, lanes in self._reached(view, index, mask, statement):
             self._order.arriving = (barrier.party, barrier.ended + 1)
             self._copies.end(lanes, statement)
             self._order.arriving = None
@@ -203,10 +203,7 @@ class Barriers:
         state = self._state
         index = state.decided("the address of a barrier", index, mask, statement)
         parity = state.decided("the parity of a phase", parity, mask, statement)
-        for word, lanes in uniform(index, state.active(mask), state.lanes):
-            barrier = self._at(view, word, lanes, statement)
-            if barrier is None:
-                continue
+        for barrier, word, lanes in self._reached(view, index, mask, statement):
             for wanted, who in uniform(parity, lanes, state.lanes):
                 self._wait(barrier, wanted & 1, self._where(view, word), who, statement)
             state.counts["mbarrier wait"] += len(self._order.subgroups_in(lanes))

@@ -6,16 +6,15 @@ equal, and what a schedule that keeps the algorithm starts from.  It is not mean
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
 from tvm_iree_ext.ops.base.maps import IndexingMap
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
@@ -23,23 +22,21 @@ Value = Callable[[At], ir.Expr]
 """What is computed at a point."""
 
 
-@canonical.register
-def canonical_attention(op: Attention) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_attention(op: Attention, parameters: Parameters) -> None:
     """The PrimFunc: blocks ``products, scores, maximum, weights, total, result`` and a few more."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _AttentionFunction(op).emit()
-    return builder.get()
+    _AttentionFunction(op, parameters).emit()
 
 
 class _AttentionFunction:
     """The PrimFunc of an attention under construction."""
 
-    def __init__(self, op: Attention) -> None:
+    def __init__(self, op: Attention, parameters: Parameters) -> None:
         self.op = op
         self.dtype = op.compute_dtype
-        parameters = Parameters.declare(op)
         self.buffers = parameters.buffers
         self.extents = [i64(parameters.extent(extent)) for extent in op.extents]
+        self.block = partial(block_over, self.extents)
         if op.scale is None:
             self.scale = convert(parameters["scale"], self.dtype)
         else:
@@ -68,17 +65,6 @@ class _AttentionFunction:
         """An operand's element, in the compute type."""
         load = self.load(name)
         return lambda at: convert(load(at), self.dtype)
-
-    def block(
-        self,
-        name: str,
-        dims: Sequence[int],
-        reduced: Sequence[int],
-        body: Callable[[At], None],
-        init: Callable[[At], None] | None = None,
-    ) -> None:
-        """A block over spatial ``dims`` and ``reduced`` ones."""
-        block_over(name, self.extents, dims, reduced, body, init)
 
     def temporary(self, dims: Sequence[int]) -> tuple[Any, Callable[[At], list[Any]]]:
         """A buffer over some dims, and its indices at a point."""

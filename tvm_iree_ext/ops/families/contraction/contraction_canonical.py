@@ -48,9 +48,9 @@ def canonical_contraction(op: Contraction, parameters: Parameters) -> None:
                 value = element("init", at, held) + value if op.has_init else value
                 I.buffer_store(sums, value, place(at))
 
-            block_over("sums", extents, dims, (), single)
+            block_over(extents, "sums", dims, (), single)
         else:
-            block_over("sums", extents, dims, reduced, step, start)
+            block_over(extents, "sums", dims, reduced, step, start)
 
         def finish(at: At) -> None:
             value = sums[tuple(place(at))]
@@ -61,4 +61,4 @@ def canonical_contraction(op: Contraction, parameters: Parameters) -> None:
             target = parameters.buffers["result"]
             I.buffer_store(target, convert(value, str(target.dtype)), [at[dim] for dim in dims])
 
-        block_over("result", extents, dims, (), finish)
+        block_over(extents, "result", dims, (), finish)

@@ -1,15 +1,14 @@
 """The canonical PrimFunc of exp_reduction: one block for each line of its formula."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.block_nests import At, block_over
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.base.regions import maximum
 from tvm_iree_ext.ops.families.exp_reduction.exp_reduction import ExpReduction
 from tvm_iree_ext.tir.tir_expressions import convert, i64
@@ -17,37 +16,25 @@ from tvm_iree_ext.tir.tir_expressions import convert, i64
 Value: TypeAlias = Callable[[At], ir.Expr]
 
 
-@canonical.register
-def canonical_exp_reduction(op: ExpReduction) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_exp_reduction(op: ExpReduction, parameters: Parameters) -> None:
     """Blocks ``maximum``, ``weights``, ``norm``, then ``output1`` and so on, and the results."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _ExpReductionFunction(op).emit()
-    return builder.get()
+    _ExpReductionFunction(op, parameters).emit()
 
 
 class _ExpReductionFunction:
     """The PrimFunc of an exp_reduction under construction."""
 
-    def __init__(self, op: ExpReduction) -> None:
+    def __init__(self, op: ExpReduction, parameters: Parameters) -> None:
         self.op = op
-        self.parameters = Parameters.declare(op)
+        self.parameters = parameters
         self.extents = [i64(self.parameters.extent(extent)) for extent in op.extents]
+        self.block = partial(block_over, self.extents)
 
     def element(self, name: str, operand: str, dtype: str) -> Value:
         """An operand's element, in a type."""
         buffer, dims = self.parameters.buffers[operand], self.op.maps[name].dims
         return lambda at: convert(buffer[tuple(at[dim] for dim in dims)], dtype)
-
-    def block(
-        self,
-        name: str,
-        dims: Sequence[int],
-        reduced: Sequence[int],
-        body: Callable[[At], None],
-        init: Callable[[At], None] | None = None,
-    ) -> None:
-        """A block over spatial dims and reduced ones, each in the order given."""
-        block_over(name, self.extents, dims, reduced, body, init)
 
     def reduce(
         self,

@@ -114,7 +114,9 @@ def fft(
         name: as_tensor(_NAME, name, operand, dtype, dtypes.FLOATS, least=0)
         for name, operand in zip(_PARTS, (real, imag), strict=True)
     }
-    shape = _common_shape(types)
+    if not types["real"].shape:
+        raise OpError(f"{_NAME}: real has rank 0; expected at least the dim to transform")
+    shape = named(common_shape(_NAME, types["real"], types["imag"]))
     dtype = types["real"].dtype
     length = shape[-1]
     if isinstance(length, int) and length & (length - 1):
@@ -132,24 +134,21 @@ def fft(
     return Fft(shape, dtype, stage, coefficients)
 
 
-def _common_shape(types: Mapping[str, TensorType]) -> tuple[Extent, ...]:
+def common_shape(op: str, real: TensorType, imag: TensorType) -> tuple[Extent, ...]:
     """The shape of both parts; a number and a name on one axis make the number."""
-    real, imag = types["real"], types["imag"]
-    if not real.shape:
-        raise OpError(f"{_NAME}: real has rank 0; expected at least the dim to transform")
     if real.dtype != imag.dtype:
-        raise OpError(f"{_NAME}: imag has dtype {imag.dtype}; expected {real.dtype} as for real")
+        raise OpError(f"{op}: imag has dtype {imag.dtype}; expected {real.dtype} as for real")
     fits = len(real.shape) == len(imag.shape) and all(
         isinstance(a, str) or isinstance(b, str) or a == b
         for a, b in zip(real.shape, imag.shape, strict=True)
     )
     if not fits:
         raise OpError(
-            f"{_NAME}: imag has shape {shape_text(imag.shape)};"
+            f"{op}: imag has shape {shape_text(imag.shape)};"
             f" expected {shape_text(real.shape)} as for real"
         )
     pairs = zip(real.shape, imag.shape, strict=True)
-    return named(tuple(b if isinstance(b, int) or a == "?" else a for a, b in pairs))
+    return tuple(b if isinstance(b, int) or a == "?" else a for a, b in pairs)
 
 
 def _check_stage(stage: object, length: Extent) -> None:

@@ -17,10 +17,11 @@ from typing import Any, Literal, get_args
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.base.signature import Extent, Operand, Signature, TensorType, shape_text
+from tvm_iree_ext.base.signature import Extent, Operand, Signature, shape_text
 from tvm_iree_ext.ops.base.op import Op, resolve
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor
 from tvm_iree_ext.ops.base.shapes import named
+from tvm_iree_ext.ops.families.fft.fft import common_shape
 
 _NAME = "tvm_iree_ext.fft_transform"
 
@@ -130,7 +131,8 @@ def fft_transform(
     if imag is not None:
         if kind == "real_to_complex":
             raise OpError(f"{_NAME}: imag came for real_to_complex; its input is real alone")
-        shape = _common_shape(first, as_tensor(_NAME, "imag", imag, dtype, dtypes.FLOATS, least=0))
+        second = as_tensor(_NAME, "imag", imag, dtype, dtypes.FLOATS, least=0)
+        shape = common_shape(_NAME, first, second)
     rank = len(shape)
     if not isinstance(axis, int) or isinstance(axis, bool) or not -rank <= axis < rank:
         raise OpError(f"{_NAME}: axis is {axis!r}; expected one of real {shape_text(shape)}")
@@ -144,22 +146,6 @@ def fft_transform(
     if extent == 0:
         raise OpError(f"{_NAME}: real axis {axis} has extent 0; there is no transform of no points")
     return FftTransform(shape, first.dtype, kind, axis, _length(kind, axis, extent, length), norm)
-
-
-def _common_shape(real: TensorType, imag: TensorType) -> tuple[Extent, ...]:
-    if real.dtype != imag.dtype:
-        raise OpError(f"{_NAME}: imag has dtype {imag.dtype}; expected {real.dtype} as for real")
-    same = len(real.shape) == len(imag.shape) and all(
-        isinstance(a, str) or isinstance(b, str) or a == b
-        for a, b in zip(real.shape, imag.shape, strict=True)
-    )
-    if not same:
-        raise OpError(
-            f"{_NAME}: imag has shape {shape_text(imag.shape)};"
-            f" expected {shape_text(real.shape)} as for real"
-        )
-    pairs = zip(real.shape, imag.shape, strict=True)
-    return tuple(b if isinstance(b, int) or a == "?" else a for a, b in pairs)
 
 
 def _length(kind: Kind, axis: int, extent: int, length: object) -> int:

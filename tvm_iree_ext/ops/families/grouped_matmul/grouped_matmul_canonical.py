@@ -33,7 +33,7 @@ def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
             ended = convert(parameters.buffers["offsets"][at[g]], "int64") <= at[m]
             I.buffer_store(group, group[at[m]] + tirx.Cast("int64", ended), [at[m]])
 
-        block_over("group", extents, (m,), (g,), count, none)
+        block_over(extents, "group", (m,), (g,), count, none)
 
         def own(at: At) -> At:
             """With the row's group; of a row that has none, any."""
@@ -46,7 +46,7 @@ def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
             product = element("lhs", at, held) * element("rhs", own(at), held)
             I.buffer_store(sums, sums[at[m], at[n]] + product, [at[m], at[n]])
 
-        block_over("sums", extents, (m, n), (k,), step, start)
+        block_over(extents, "sums", (m, n), (k,), step, start)
 
         def finish(at: At) -> None:
             value = sums[at[m], at[n]]
@@ -60,4 +60,4 @@ def canonical_grouped_matmul(op: GroupedMatmul, parameters: Parameters) -> None:
             zero = tirx.const(0, str(target.dtype))
             I.buffer_store(target, tirx.Select(there, value, zero), [at[m], at[n]])
 
-        block_over("result", extents, (m, n), (), finish)
+        block_over(extents, "result", (m, n), (), finish)

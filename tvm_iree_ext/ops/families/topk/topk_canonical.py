@@ -4,24 +4,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.ops.base.comparators import as_seen, as_stored, is_nan, region_dtype
-from tvm_iree_ext.ops.base.op import canonical
-from tvm_iree_ext.ops.base.parameters import Parameters
+from tvm_iree_ext.ops.base.parameters import Parameters, emits_canonical
 from tvm_iree_ext.ops.families.topk.topk import Topk
 from tvm_iree_ext.tir.tir_expressions import i64
 
 At = Sequence[ir.Expr]
 
 
-@canonical.register
-def canonical_topk(op: Topk) -> tirx.PrimFunc:
+@emits_canonical
+def canonical_topk(op: Topk, parameters: Parameters) -> None:
     """The dialect's loops, for each position of the other dims."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _TopkFunction(op).emit()
-    return builder.get()
+    _TopkFunction(op, parameters).emit()
 
 
 class _TopkFunction:
@@ -30,9 +26,8 @@ class _TopkFunction:
     All of an insertion is one block, its carry inside, and so is the order of a line.
     """
 
-    def __init__(self, op: Topk) -> None:
+    def __init__(self, op: Topk, parameters: Parameters) -> None:
         self.op = op
-        parameters = Parameters.declare(op)
         self.buffers = parameters.buffers
         extents = [
             [i64(parameters.extent(extent)) for extent in op.types[name].shape]
