@@ -8,10 +8,10 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_arrays import lines_of_sizes, pick, some_dynamic
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.arg_compare.arg_compare import ArgCompare
@@ -21,8 +21,6 @@ Generator = np.random.Generator
 _COMPARATORS = (">", ">=", "<", "<=", ">", "arg1 < arg0")
 # In the order of the loop only; the last is no order at all.
 _OTHERS = ("max(arg0, arg1) == arg0", "abs(arg0) > abs(arg1)", "arg0 != arg1")
-_LENGTHS = (1, 2, 3, 5, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 129, 200)
-_COUNTS = (1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 40)
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -46,18 +44,8 @@ def random_case(
     make: Callable[..., ArgCompare], rng: Generator, *, dynamic: bool
 ) -> tuple[ArgCompare, dict[str, Any]]:
     """Any rank, dimension, dtypes, comparator and kind of index; some extents may be symbols."""
-
-    rank = int(rng.integers(1, 5))
-    dimension = int(rng.integers(rank))
-    sizes = [pick(rng, _COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
-    sizes[dimension] = (
-        pick(rng, _LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 100_000))
-    )
-    if sizes[dimension] >= 1000:
-        sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
-    shape: tuple[Extent, ...] = tuple(
-        f"n{axis}" if rng.random() < 0.15 and dynamic else size for axis, size in enumerate(sizes)
-    )
+    sizes, dimension = lines_of_sizes(rng, 100_000)
+    shape = some_dynamic(rng, sizes, 0.15 if dynamic else 0)
     dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.6 else pick(rng, dtypes.INTEGERS)
     comparator = (
         pick(rng, _COMPARATORS) if rng.random() < 0.7 or dtype == "bool" else pick(rng, _OTHERS)

@@ -11,7 +11,7 @@ from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Tolerance, Values, no_examples
-from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick
+from tvm_iree_ext.catalog.base.random_arrays import finite_array, pick, some_dynamic
 from tvm_iree_ext.catalog.base.random_epilogues import random_epilogue
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
@@ -103,10 +103,7 @@ def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
         image = (n, *sizes, channels) if last else (n, channels, *sizes)
         seen = channels // groups
         taps = (*kernel, seen, filters) if last else (filters, seen, *kernel)
-        named: tuple[Extent, ...] = tuple(
-            f"n{axis}" if axis != (3 if last else 1) and rng.random() < 0.25 else extent
-            for axis, extent in enumerate(image)
-        )
+        named = some_dynamic(rng, image, 0.25, static=[3 if last else 1])
         attributes: dict[str, Any] = {
             "layout": "NHWC" if last else "NCHW",
             "strides": tuple(strides),

@@ -9,9 +9,9 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick, random_array
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, some_dynamic
 from tvm_iree_ext.layout import NestedLayout
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.distribution.distribution import Distribution
@@ -92,10 +92,7 @@ def random_to_layout(rng: Generator) -> tuple[ToLayout, dict[str, Any]]:
     layout, dtype = random_layout(rng), str(pick(rng, dtypes.FLOATS + dtypes.INTEGERS))
     kind = str(pick(rng, ("tensor", "vector", "buffer")))
     shape = _smaller(rng, layout) if kind == "tensor" else layout.undistributed_shape
-    extents: tuple[Extent, ...] = tuple(
-        f"n{axis}" if kind != "vector" and rng.random() < 0.3 else extent
-        for axis, extent in enumerate(shape)
-    )
+    extents = shape if kind == "vector" else some_dynamic(rng, shape, 0.3)
     op = ops.vector_ext.to_layout(
         TensorType(extents, dtype),
         layout,

@@ -8,9 +8,9 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick, random_array
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, some_dynamic
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.im2col import Im2col
 
@@ -61,9 +61,7 @@ def random_case(rng: Generator) -> tuple[Im2col, dict[str, Any]]:
         whole = ops.im2col(tuple(shape), **attributes)
         if prod(map(int, whole.output.shape)) <= _MOST_ELEMENTS:
             break
-    named: tuple[Extent, ...] = tuple(
-        f"n{dim}" if rng.random() < 0.2 else extent for dim, extent in enumerate(shape)
-    )
+    named = some_dynamic(rng, shape, 0.2)
     operands: dict[str, Any] = {"input": random_array(rng, tuple(shape), dtype)}
     source = TensorType(named, dtype)
     if rng.random() < 0.4:

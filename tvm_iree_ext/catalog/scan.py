@@ -7,10 +7,10 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.array_regions import numpy_region
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_arrays import lines_of_sizes, pick, some_dynamic
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.scan import Scan
 
@@ -26,8 +26,6 @@ _REGIONS = {
 }
 # Associative, but neither commutative nor with an identity that TVM knows: the last above 0.
 _LAST = "select(arg1 > 0, arg1, arg0)"
-_LENGTHS = (1, 2, 3, 5, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 129, 200)
-_COUNTS = (1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 40)
 
 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
@@ -89,18 +87,8 @@ def _finite(array: np.ndarray) -> np.ndarray:
 
 def random_case(rng: Generator) -> tuple[Scan, dict[str, Any]]:
     """Any rank, dimension, dtype and region; some extents are symbols."""
-
-    rank = int(rng.integers(1, 5))
-    dimension = int(rng.integers(rank))
-    sizes = [pick(rng, _COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
-    sizes[dimension] = (
-        pick(rng, _LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, 300_000))
-    )
-    if sizes[dimension] >= 1000:
-        sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
-    shape: list[Extent] = [
-        f"n{axis}" if rng.random() < 0.15 else size for axis, size in enumerate(sizes)
-    ]
+    sizes, dimension = lines_of_sizes(rng, 300_000)
+    shape = some_dynamic(rng, sizes, 0.15)
     dtype = pick(rng, dtypes.FLOATS) if rng.random() < 0.5 else pick(rng, dtypes.INTEGERS)
     kind = "float" if dtype in dtypes.FLOATS else "bool" if dtype == "bool" else "integer"
     region = _LAST if kind != "bool" and rng.random() < 0.1 else pick(rng, _REGIONS[kind])

@@ -7,9 +7,9 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_arrays import pick, some_dynamic
 from tvm_iree_ext.catalog.base.random_comparators import (
     comparator,
     random_elements,
@@ -61,9 +61,7 @@ def random_case(rng: np.random.Generator) -> tuple[Sort, dict[str, Any]]:
     if rng.random() < 0.2:
         sizes[(dimension + 1) % rank] = 37  # more lines than a cache line has elements
         sizes[dimension] = min(sizes[dimension], 40) if rank > 1 else sizes[dimension]
-    shape: tuple[Extent, ...] = tuple(
-        f"n{axis}" if rng.random() < 0.25 else size for axis, size in enumerate(sizes)
-    )
+    shape = some_dynamic(rng, sizes, 0.25)
     kinds = [pick(rng, _DTYPES) for _ in range(pick(rng, (1, 1, 2, 3)))]
     regions = _PLAIN if rng.random() < 0.6 else _WEAK_ORDERS
     if len(kinds) > 1 and rng.random() < 0.4:

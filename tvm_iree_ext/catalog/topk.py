@@ -10,7 +10,7 @@ from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_arrays import pick, some_dynamic
 from tvm_iree_ext.catalog.base.random_comparators import (
     comparator,
     random_elements,
@@ -97,9 +97,7 @@ def _random_sizes(rng: np.random.Generator, *, beyond: bool) -> _Sizes:
     sizes[dimension] = pick(rng, _CANDIDATES)
     kept = pick(rng, (*_KEPT, sizes[dimension]))
     kept = kept if beyond else min(kept, sizes[dimension])
-    shape: list[Extent] = [
-        f"n{axis}" if rng.random() < 0.25 else size for axis, size in enumerate(sizes)
-    ]
+    shape = some_dynamic(rng, sizes, 0.25)
     outputs = list(shape)
     outputs[dimension] = "k" if rng.random() < 0.2 else kept
     out_sizes = list(sizes)

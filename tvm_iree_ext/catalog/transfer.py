@@ -8,9 +8,9 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Values, exact
-from tvm_iree_ext.catalog.base.random_arrays import pick, random_array
+from tvm_iree_ext.catalog.base.random_arrays import pick, random_array, some_dynamic
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.base.operands import INDEX_DTYPES
 from tvm_iree_ext.ops.families.transfer.transfer import Transfer
@@ -200,9 +200,7 @@ def _finish(
     for t, one in enumerate(draft.indices):
         operands[f"index{t}"] = one if one.shape else min(int(one), 2**63 - 1)
     keywords["offsets"] = given
-    extents: tuple[Extent, ...] = tuple(
-        f"n{axis}" if rng.random() < 0.2 else extent for axis, extent in enumerate(shape)
-    )
+    extents = some_dynamic(rng, shape, 0.2)
     return operands, maps, keywords, TensorType(extents, dtype)
 
 

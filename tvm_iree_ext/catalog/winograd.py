@@ -7,9 +7,9 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
-from tvm_iree_ext.base.signature import Extent, TensorType
+from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.base.entry import OpEntry, Run, Tolerance, Values
-from tvm_iree_ext.catalog.base.random_arrays import pick
+from tvm_iree_ext.catalog.base.random_arrays import pick, some_dynamic
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 
@@ -75,10 +75,7 @@ def random_case(rng: Generator, *, make: Make, kind: str) -> tuple[Winograd, dic
     fixed: tuple[int, ...] = {"input": (), "filter": (0, 1) if last else (2, 3), "output": (0, 1)}[
         kind
     ]
-    named: tuple[Extent, ...] = tuple(
-        f"n{axis}" if not is_tile and axis not in fixed and rng.random() < 0.2 else extent
-        for axis, extent in enumerate(shape)
-    )
+    named = some_dynamic(rng, shape, 0.2, static=range(len(shape)) if is_tile else fixed)
     op = make(TensorType(named, dtype), output_tile_size=r, **dims)
     return op, {"input": rng.standard_normal(shape).astype(dtypes.numpy_dtype(dtype))}
 

@@ -1,16 +1,44 @@
-"""Random operands of any element type."""
+"""Random shapes, and operands of any element type."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.signature import Extent
+
+# 1, primes, and one below and above vectors and blocks of them.
+_LENGTHS = (1, 2, 3, 5, 15, 16, 17, 31, 33, 63, 64, 65, 97, 127, 129, 200)
+_COUNTS = (1, 1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 33, 40)
 
 
 def pick(rng: np.random.Generator, options: Sequence[Any]) -> Any:
     """One of ``options``."""
     return options[int(rng.integers(len(options)))]
+
+
+def some_dynamic(
+    rng: np.random.Generator, shape: Sequence[int], share: float, static: Collection[int] = ()
+) -> tuple[Extent, ...]:
+    """A shape of which a share of the extents, but for those of ``static`` axes, has names."""
+    return tuple(
+        f"n{axis}" if axis not in static and rng.random() < share else extent
+        for axis, extent in enumerate(shape)
+    )
+
+
+def lines_of_sizes(rng: np.random.Generator, longest: int) -> tuple[list[int], int]:
+    """A shape and the dimension of its lines; where these are long, they are few."""
+    rank = int(rng.integers(1, 5))
+    dimension = int(rng.integers(rank))
+    sizes = [pick(rng, _COUNTS) if rank < 4 else int(rng.integers(1, 6)) for _ in range(rank)]
+    sizes[dimension] = (
+        pick(rng, _LENGTHS) if rng.random() < 0.95 else int(rng.integers(1000, longest))
+    )
+    if sizes[dimension] >= 1000:
+        sizes = [size if axis == dimension else 1 + size % 3 for axis, size in enumerate(sizes)]
+    return sizes, dimension
 
 
 def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
