@@ -49,8 +49,25 @@ def padded(levels):
     return te.create_prim_func([x, places, value])
 
 
+def smoothed(levels):
+    """Levels of sums of three neighbours, each of the last."""
+
+    def above(value):
+        return te.compute(SHAPE, lambda v: sum(value[(v + k) % LENGTH] for k in range(3)))
+
+    x, unused = te.placeholder(SHAPE, "float32"), te.placeholder(SHAPE, "int64")
+    value = x
+    for _ in range(levels):
+        value = above(value)
+    return te.create_prim_func([x, unused, value])
+
+
 def in_numpy(kind, levels, x, places):
     at = np.arange(LENGTH)
+    if kind is smoothed:
+        for _ in range(levels):
+            x = x[at] + x[(at + 1) % LENGTH] + x[(at + 2) % LENGTH]
+        return x
     if kind is chained:
         index = places
         for _ in range(levels):
@@ -62,9 +79,9 @@ def in_numpy(kind, levels, x, places):
     return x
 
 
-@pytest.mark.parametrize("kind", [chained, padded])
+@pytest.mark.parametrize("kind", [chained, padded, smoothed])
 @pytest.mark.parametrize("levels", [1, 8])
-def test_an_index_of_many_loads_is_read_from_memory(tmp_path, kind, levels):
+def test_what_would_be_computed_many_times_over_is_memory(tmp_path, kind, levels):
     target = make_target("llvm")
     scheduled = schedule_loops(kind(levels), target, "places")
     loads = []
