@@ -21,7 +21,7 @@ _PHASES = {
 
 @contextlib.contextmanager
 def shown(stream: TextIO | None = None, *, quiet: bool = False) -> Iterator[Update]:
-    """What shows a session that it is told about."""
+    """Progress display of a session: yields its update function."""
     stream = stream or sys.stdout
     if quiet:
         yield lambda _: None
@@ -37,7 +37,7 @@ def shown(stream: TextIO | None = None, *, quiet: bool = False) -> Iterator[Upda
 
 
 def status_line(session: Session) -> str:
-    """What a session does now, in one line."""
+    """Status of a session in one line."""
     left = max(0.0, session.limit_s - session.elapsed_s)
     trials = sum(tuner.trials for tuner in session.tuners)
     text = f"{_PHASES[session.phase]}; {trials} trials"
@@ -90,7 +90,7 @@ def _cells(tuner: Tuner) -> tuple[str, ...]:
 
 
 def _best_us(tuner: Tuner) -> float | None:
-    """What was found in turns at the end; before that, in trials."""
+    """Best time, from the final turns if there were any, else from trials."""
     if tuner.confirmed is not None:
         return tuner.confirmed[0]
     return tuner.best[0] if tuner.best else None

@@ -1,4 +1,4 @@
-"""What a session found: as text, as JSON, and as a curve."""
+"""Report of a session: as text, as JSON, and as a curve."""
 
 import importlib.util
 import json
@@ -69,7 +69,7 @@ def result_text(tuner: Tuner) -> str:
 
 
 def report_lines(session: Session) -> list[str]:
-    """What a reader wants to know at the end."""
+    """Report lines for a reader at the end."""
     lines = [result_text(tuner) for tuner in session.tuners]
     totals = [
         (tuner.task.calls * tuner.confirmed[1], tuner.task.calls * tuner.confirmed[0])

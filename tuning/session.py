@@ -44,7 +44,7 @@ Ended = Literal["trials", "time", "stopped"]
 
 
 class Measured(Protocol):
-    """What a measurer gives: see :class:`tvm_iree_ext.tuning.measuring.measurer.Measurement`."""
+    """Result of a measurer: see :class:`tvm_iree_ext.tuning.measuring.measurer.Measurement`."""
 
     candidate_id: Any
     status: Any
@@ -53,7 +53,7 @@ class Measured(Protocol):
 
 
 class Measures(Protocol):
-    """What a session needs of a measurer."""
+    """Measurer as a session needs it."""
 
     def submit(
         self,
@@ -108,7 +108,7 @@ class Session:
 
     @property
     def reserve_s(self) -> float:
-        """What the turns at the end will take, by what trials took so far."""
+        """Seconds that the final turns will take, by what trials took so far."""
         if not self.fresh:
             return _PATIENCE_S
         count = sum(

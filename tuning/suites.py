@@ -1,4 +1,4 @@
-"""What is tuned together: named suites of ops, and the kernels of a program."""
+"""Suites tuned together: named suites of ops, and the kernels of a program."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -30,7 +30,7 @@ _BATCH = 8
 
 @dataclass(frozen=True)
 class Point:
-    """Where the curve of a search goes: a trial, when it ended, how long its kernel takes."""
+    """A point of a search's curve: trial, when it ended, how long its kernel takes."""
 
     trial: int
     seconds: float
@@ -172,7 +172,7 @@ class Tuner:
     def confirm(
         self, config: LoweringConfig, times_us: Sequence[float], baseline_us: float
     ) -> None:
-        """What won at the end, the heuristic's config perhaps: the record that ``build`` takes."""
+        """Record the winner at the end, the heuristic's config perhaps: what ``build`` takes."""
         method = "measured" if self.method == "trial" else self.method
         self.confirmed = statistics.median(times_us), baseline_us, config
         self._write(config, {}, "ok", times_us, "", method=method, baseline_us=baseline_us)

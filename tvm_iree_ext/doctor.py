@@ -1,4 +1,4 @@
-"""What this installation has, and what to do about what it lacks.
+"""Check an installation: the parts it has, and remedies for those it lacks.
 
 Nothing here raises, whatever is missing or broken: that is what it is for.
 """
@@ -196,7 +196,7 @@ def _installed(name: str, packages: tuple[str, ...], advice: str) -> Installatio
 
 
 def _cuda() -> InstallationFinding:
-    """What compiles GPU kernels here, which needs no GPU, and whether there is one."""
+    """Compilers of GPU kernels found here, which need no GPU, and whether there is one."""
     from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 
     tools = {"NVRTC": not nvrtc_obstacle()}

@@ -1,4 +1,4 @@
-"""Which op runs on which kind of target: asked of the schedule rules, not written down."""
+"""Ops and the kinds of target they run on: asked of the schedule rules, not written down."""
 
 from typing import Literal
 

@@ -31,7 +31,7 @@ _Typed = TypeVar("_Typed", bound="RuleConfig")
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a field stands in a lowering config.
+    """Place of a field in a lowering config.
 
     Attributes:
         key: the config's field; that of a role as in ``register_tile.rows``.
@@ -141,7 +141,7 @@ class RuleConfig:
 
     @classmethod
     def choice(cls, name: str, values: tuple[Value, ...], times: tuple[str, ...] = ()) -> Choice:
-        """What tuning may choose for a field, as multiples of the product of others."""
+        """Tuning choices of a field, as multiples of the product of others."""
         places = cls._places()
         place = places[name]
         units = tuple(places[unit].key for unit in times)

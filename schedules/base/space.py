@@ -210,7 +210,7 @@ def powers_of_two(least: int, most: int) -> tuple[int, ...]:
 
 
 def around(config: LoweringConfig) -> TuningSpace:
-    """What lies around a config: its tiles and shares in powers of two, its vectors halved.
+    """The tuning space around a config: its tiles and shares in powers of two, its vectors halved.
 
     For rules whose numbers are free of one another.
     """

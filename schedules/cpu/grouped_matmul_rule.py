@@ -55,11 +55,11 @@ class GroupedPlan(ContractionPlan):
 
     @property
     def maps(self) -> dict[str, IndexingMap]:
-        """Those of the op."""
+        """Maps of the op."""
         return dict(self.op.maps)
 
     def extent(self, dim: int | None) -> int | None:
-        """Of rows not known."""
+        """Extent of a dim; None for rows."""
         return None if dim == M else super().extent(dim)
 
 

@@ -181,7 +181,7 @@ class _Loops:
             self._copy(corner, s, low - s * size, high - low, where + (low - start))
 
     def _k_terms(self) -> list[tuple[Extent, Extent]]:
-        """What a row's first K is made of: offsets with strides, and strides of the outer dims."""
+        """Terms of a row's first K: offsets with strides, and strides of the outer dims."""
         op = self.op
         terms = list(zip(op.k_offset, op.k_strides, strict=True))
         return [*terms, *((1, stride) for stride in op.k_strides[:-1])]

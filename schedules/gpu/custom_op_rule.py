@@ -143,7 +143,7 @@ class _Workgroup:
             yield wide[0]
 
     def barrier(self) -> None:
-        """What any lane wrote, to whatever memory, is seen by all of the workgroup."""
+        """TOO LONG"""
         if self.kind == "cuda":
             I.evaluate(tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared"))
         else:

@@ -202,7 +202,7 @@ class GroupedBlocks(MatmulBlocks):
             self.multiply(place, store)
 
     def _places(self, tiles: GroupedRows, count: Any, steps: Any) -> Any:
-        """Of each tile the group, the first row, the row before which the group ends, the steps."""
+        """Table of tiles: group, first row, the row before which the group ends, and steps."""
         places = I.sblock_alloc_buffer((count, 4), "int32")
         IRBuilder.name("places", places)
         with I.serial(self.const(0), count) as loop, I.sblock("places"):

@@ -27,7 +27,7 @@ _LOG2E = math.log2(math.e)
 
 
 def dynamic_columns(op: Attention) -> str | None:
-    """Which extent of k1 or n is known at call time only; None where both are numbers."""
+    """Name the extent of k1 or n that is dynamic; None where both are numbers."""
     for role in ("k1", "n"):
         for dim in op.dims[role]:
             if isinstance(op.extents[dim], str):
@@ -112,7 +112,7 @@ class AttentionOperands:
 
     @property
     def query_factor(self) -> Expr:
-        """What the query is multiplied by, so that products are scaled scores."""
+        """Factor of the query, by which products are scaled scores."""
         return self.scale * self.const(self.scaling.query)
 
     def weight(self, difference: Expr) -> Expr:
@@ -130,7 +130,7 @@ class AttentionOperands:
         return self.space.spread(key, self.op.dims["k2"])
 
     def mask_value(self, loaded: Expr) -> Expr:
-        """What an element, or vector of elements, of the mask adds to a score."""
+        """Addend of a score: an element, or vector of elements, of the mask."""
         came, _, text = str(loaded.ty.dtype).partition("x")
         lanes = int(text or 1)
         if came.startswith(("float", "bfloat")):

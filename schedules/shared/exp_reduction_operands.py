@@ -86,7 +86,7 @@ class ReductionOperands:
         weight: Expr | None = None,
         own: tuple[int, Expr] | None = None,
     ) -> Expr:
-        """What a region yields at a point, for a weight and the element of output ``own[0]``."""
+        """TOO LONG"""
         arguments: list[Any] = list(region.parameters)
         for i in self.plan.reads(region):
             dtype = str(region.parameters[i].ty.dtype)

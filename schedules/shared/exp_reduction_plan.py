@@ -108,7 +108,7 @@ class ReductionPlan(FusedDims):
 
     @property
     def tiled(self) -> tuple[Accumulation, ...]:
-        """Those that are reduced over the keys of their row: they can follow its tiles."""
+        """Accumulations over the keys of their row: they can follow its tiles."""
         rows, keys = set(self.rows), set(self.fused(self.op.key_dims))
         return tuple(
             one
@@ -215,7 +215,7 @@ def _factors(body: ir.Expr) -> list[ir.Expr]:
 
 
 def _terms(body: ir.Expr, positive: bool = True) -> list[tuple[bool, ir.Expr]]:
-    """What a sum consists of, each with its sign."""
+    """Terms of a sum, each with its sign."""
     if isinstance(body, tirx.Add):
         return [*_terms(body.a, positive), *_terms(body.b, positive)]
     if isinstance(body, tirx.Sub):
@@ -224,7 +224,7 @@ def _terms(body: ir.Expr, positive: bool = True) -> list[tuple[bool, ir.Expr]]:
 
 
 def _addend(region: Region, own: int) -> Region | None:
-    """What is added to the output's element, where that is all that happens to it."""
+    """Addend of the output's element, where that is all that happens to it."""
     accumulator = region.parameters[own]
     terms = _terms(region.body)
     carried = [one for one in terms if _mentions(one[1], accumulator)]

@@ -96,7 +96,7 @@ class SliceOperands:
         return emit.product(self.full[self.slices.depth :])
 
     def run_offset(self, run: Expr) -> Index:
-        """Where a slice's run begins in the tensor, from where its first one does."""
+        """Offset in the tensor of a slice's run from its first one."""
         covered, depth = self.slices.covered, self.slices.depth
         if covered < 2:
             return 0

@@ -1,1 +1,1 @@
-"""What is tuned, and the file of what was measured."""
+"""Tuning tasks, and the file of measured records."""

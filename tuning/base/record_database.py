@@ -54,7 +54,7 @@ class Database:
         return read(self.path)
 
     def of_task(self, described: dict[str, Any], target: dict[str, Any]) -> list[Record]:
-        """Those of an op, as it describes itself, on a target as JSON; of any status."""
+        """Records of an op, as it describes itself, on a target as JSON; of any status."""
         task = task_key(described["op"], described["operands"], described["attributes"], target)
         return [record for record in self.records() if record.task == task]
 

@@ -1,4 +1,4 @@
-"""What is tuned: an op, how much it counts and, where they cannot be made up, its operands."""
+"""A tuning task: an op, its weight and, where they cannot be made up, its operands."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Where a fleet is, and what one must know to use it."""
+"""Address of a fleet, and what one must know to use it."""
 
 import contextlib
 import ipaddress

@@ -1,4 +1,4 @@
-"""What a machine of a fleet does: keeps servers of TVM's RPC up, each of which runs candidates.
+"""Servers of TVM's RPC on a machine of a fleet, each of which runs candidates.
 
 A server serves one session at a time, in a process of its own, so that a kernel that crashes ends
 its session; TVM's server ends with it, and is started again here.  What a session calls are the

@@ -34,7 +34,7 @@ Address = tuple[str, int]
 
 
 def secret() -> bytes | None:
-    """What the file holds that ``$TVM_IREE_EXT_FLEET_SECRET`` names; None where it names none.
+    """Read the secret in the file that ``$TVM_IREE_EXT_FLEET_SECRET`` names; None without a name.
 
     Raises:
         TuningError: for a file that cannot be read, that others can read, or that holds too little.
@@ -94,7 +94,7 @@ def _received(connection: socket.socket, count: int) -> bytes:
 
 
 def connector() -> Callable[..., socket.socket]:
-    """What connects to a tracker as TVM does, and proves the secret where there is one.
+    """A function that connects to a tracker as TVM does, and proves the secret where there is one.
 
     It raises OSError or RuntimeError where there is nothing, or it does not prove the secret.
     """
@@ -157,7 +157,7 @@ def listening(host: str, ports: range) -> tuple[Any, int]:
 
 
 class Gate:
-    """What TVM takes for a listening socket: it hands on the connections that are proven.
+    """A listening socket for TVM that hands on only connections that are proven.
 
     Each is proven by a thread of its own, so that a stranger who says nothing delays nobody.
     """
@@ -171,7 +171,7 @@ class Gate:
         threading.Thread(target=self._listen, daemon=True).start()
 
     def fileno(self) -> int:
-        """What is readable when there is a connection to be accepted."""
+        """File descriptor, readable when there is a connection to be accepted."""
         return self._woken.fileno()
 
     def setblocking(self, flag: bool) -> None:

@@ -50,7 +50,7 @@ class Resident:
         self.wait = lambda: None
 
     def results(self) -> dict[str, np.ndarray]:
-        """What the last call computed."""
+        """Results of the last call."""
         self._read()
         return self._results
 

@@ -1,4 +1,4 @@
-"""What the results of a trial must be: by the op's reference, or, where it would take hours, NumPy.
+"""Expected results of a trial: by the op's reference, or, where it would take hours, by NumPy.
 
 The reference of sort compares every pair of a line, that of top-k offers each element to each kept
 one, and that of a transform multiplies by its whole matrix: a line of a million would never end.

@@ -154,7 +154,7 @@ class Measurer:
             raise TargetError(f"{why}; measure there, by a fleet, or tune without the device")
 
     def _make_runners(self) -> list[Runner]:
-        """What runs candidates, one at a time each."""
+        """Runners of candidates, one at a time each."""
         return [Runner(self._folder, self._limit_s, self._memory)]
 
     def __enter__(self) -> "Measurer":
@@ -278,7 +278,7 @@ class Measurer:
             start()
 
     def _prepare(self, runner: Runner, task: Path) -> str:
-        """What is wrong with a task, whose reference runs at its first candidate."""
+        """The error of a task, whose reference runs at its first candidate."""
         with self._preparing:
             if task not in self._prepared:
                 try:

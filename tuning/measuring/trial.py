@@ -1,4 +1,4 @@
-"""What a worker does for a trial: builds a candidate, checks its results, times it.
+"""A worker's trial: build a candidate, check its results, time it.
 
 Everything goes through files: a *task* folder has the op with its operands and, once it is
 prepared, what the reference makes of them; a candidate's folder is its artifact.

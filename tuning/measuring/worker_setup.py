@@ -1,4 +1,4 @@
-"""What a worker's process is before its first trial: warm, limited, and never an orphan."""
+"""Set up a worker's process before its first trial: warm, limited, and never an orphan."""
 
 import ctypes
 import importlib

@@ -1,4 +1,4 @@
-"""What foretells how fast a candidate is: gradient-boosted trees over the numbers of its config."""
+"""Cost model of candidates: gradient-boosted trees over the numbers of their configs."""
 
 import importlib.util
 import math

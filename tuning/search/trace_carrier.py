@@ -32,7 +32,7 @@ class Carrier:
 
     @cached_property
     def module(self) -> IRModule:
-        """What is scheduled: one block, in a loop that a block under the root must have."""
+        """The module to schedule: one block, in a loop that a block under the root must have."""
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             I.func_name("main")
             at = I.arg("at", I.Buffer((1,), "int32", align=4))

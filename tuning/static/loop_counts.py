@@ -16,7 +16,7 @@ _NO_MMA = ("fence", "noop", "commit_group", "wait_group", "encode")
 
 @dataclass
 class LoopCounts:
-    """What a lane executes: in all, and as it stands in the code.
+    """Operations of a lane: in all, and as it stands in the code.
 
     Attributes:
         mma: matrix instructions.

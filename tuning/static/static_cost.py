@@ -58,7 +58,7 @@ class StaticCost:
 
 
 def static_cost(op: Op, target: TargetLike, config: LoweringConfig | None = None) -> StaticCost:
-    """What an op takes on a chip.
+    """Cost of an op on a chip.
 
     Args:
         op: all of whose extents are known.
@@ -132,7 +132,7 @@ class _KernelRun:
 
     @property
     def subgroups(self) -> int:
-        """Of a workgroup."""
+        """Subgroups of a workgroup."""
         return max(1, ceil(self.launch.lanes / self.lanes))
 
     @property
@@ -162,7 +162,7 @@ class _KernelRun:
 
     @property
     def passes(self) -> float:
-        """Of the hot loop."""
+        """Passes of the hot loop."""
         hot = self.counted.hot_loop
         return max(1.0, self.loops.mma / hot.mma) if hot else 1.0
 

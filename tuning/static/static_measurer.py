@@ -36,7 +36,7 @@ class StaticMeasurer(Measurer):
     """
 
     def _check_is_here(self) -> None:
-        """What is counted for a chip needs its compilers alone."""
+        """Check that the target is a GPU; its compilers are all that counting needs."""
         gpu_chip(make_target(self._target))
 
     def _make_runners(self) -> list[Runner]:

@@ -17,7 +17,7 @@ from tvm_iree_ext.targets.names import TargetLike
 
 
 def first_wrong(check: Callable[[str], str]) -> str:
-    """What ``check(stage)`` says of the first stage that is wrong; empty when none is."""
+    """The message that ``check(stage)`` gives for the first wrong stage; empty when none is."""
     if wrong := check(SCHEDULED):
         return f"after {SCHEDULED}: {wrong}"
     if not (wrong := check(LAST)):
@@ -30,7 +30,7 @@ def first_wrong(check: Callable[[str], str]) -> str:
 
 @contextmanager
 def checks_after(stage: str) -> Iterator[None]:
-    """What is built here is checked as it is after a stage."""
+    """Check kernels built in this context in the form they have after a stage."""
     check_library.load()
     with pass_seam.edited(cut_after(stage)):
         yield

@@ -1,4 +1,4 @@
-"""Where the pipeline is cut to put checks in: after the schedule, or after a pass.
+"""Stages at which the pipeline is cut to insert checks: after the schedule, or after a pass.
 
 What comes before the cut is the pipeline's own.  After it storage is neither moved nor shared any
 more, so that what is wrong was wrong at the cut.  Checks are put in where loops are vectors
@@ -47,7 +47,7 @@ def _serial(
 
 
 def cut_after(stage: str) -> Callable[[Passes], Passes]:
-    """What puts the checks after a stage, for :func:`tvm_iree_ext.codegen.cpu.cpu_pipeline.edited`.
+    """A pass-list edit for :func:`pass_seam.edited` that inserts checks after a stage.
 
     Raises:
         OpError: for a stage that is none of :data:`STAGES`.

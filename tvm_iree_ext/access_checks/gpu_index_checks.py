@@ -1,4 +1,4 @@
-"""What the simulator does where a checked GPU kernel asks whether a dimension has an index."""
+"""The simulator's check that a dimension has an index, called from checked GPU kernels."""
 
 from typing import Any
 

@@ -12,7 +12,7 @@ from tvm_iree_ext.codegen import pass_seam
 
 
 def first_wrong_on_device(check: Callable[[], str]) -> str:
-    """What is wrong after the first stage at which something is; empty when nothing is.
+    """The error after the first wrong stage; empty when no stage is wrong.
 
     A pass that changes nothing of these kernels is no stage of theirs.
 
@@ -33,7 +33,7 @@ def first_wrong_on_device(check: Callable[[], str]) -> str:
 
 
 def _recording(changing: set[str]) -> Callable[[pass_seam.Passes], pass_seam.Passes]:
-    """What notes the stages whose passes change anything."""
+    """A pass-list edit that records the stages whose passes change anything."""
 
     def noting(one: Any, stage: str) -> Any:
         def apply(mod: ir.IRModule, _context: Any) -> ir.IRModule:

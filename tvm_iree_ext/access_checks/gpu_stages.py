@@ -1,4 +1,4 @@
-"""Where the pipeline of GPU kernels is cut, so that the simulator runs what is there by then.
+"""Stages at which the pipeline of GPU kernels is cut, so that the simulator runs their output.
 
 What comes before the cut is the pipeline's own.  After it passes that move, share or retype storage
 are left out, and all others lower what is left to what the simulator takes: narrow floats are
@@ -67,7 +67,7 @@ def stage_of(name: str) -> str | None:
 
 
 def device_cut_after(stage: str) -> Callable[[Passes], Passes]:
-    """What leaves out the passes after a stage, for :func:`tvm_iree_ext.codegen.pass_seam.edited`.
+    """A pass-list edit for :func:`pass_seam.edited` that drops the passes after a stage.
 
     Raises:
         OpError: for a stage that is none of :data:`DEVICE_STAGES`.

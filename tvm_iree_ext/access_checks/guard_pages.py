@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 
 Side = Literal["end", "beginning", "within"]
-"""Where nothing but the array's own bytes can be touched; ``within`` is neither."""
+"""Side of the array that a guard page touches; ``within`` is neither."""
 
 _GUARD_BYTES = 1 << 20  # on both sides: also a step of a row or a tile too far ends there
 _MARGIN_BYTES = 1 << 16  # on the other side: what ends the process is on the side that was meant

@@ -28,7 +28,7 @@ _OUTSIDE = {"end": "behind the end of", "beginning": "before the beginning of"}
 
 @dataclass(frozen=True)
 class Guard:
-    """Which operands are guarded, and on which sides; all, where none is named.
+    """The operands that are guarded, and the sides; all, where none is named.
 
     Where the pages around are ``readable``, only writing them is caught.
     """
@@ -97,7 +97,7 @@ def _into(
 
 
 def culprit(signature: Signature, ends: Callable[[Guard], bool]) -> str:
-    """Which array is accessed where it must not be; empty where that cannot be told.
+    """Name the array that is accessed out of bounds; empty where that cannot be told.
 
     Args:
         signature: of the kernel.

@@ -26,7 +26,7 @@ from tvm_iree_ext.runtime.program import Program
 
 _BUFFER_DATA = ir.Op.get("tirx.buffer_data")
 Use = Literal["input", "result", "either"]
-"""What a kernel's parameter is for."""
+"""Role of a kernel's parameter."""
 
 _SIDES: tuple[Side, ...] = ("end", "beginning")
 
@@ -76,7 +76,7 @@ def _noting(uses: dict[str, list[Use]]) -> Any:
 
 
 def _uses(func: tirx.PrimFunc) -> list[Use]:
-    """What each parameter is for; one whose address goes somewhere may be stored into there."""
+    """Role of each parameter; one whose address escapes may be stored into there."""
     owners: dict[int, int] = {}  # of views
     results: set[int] = set()
     addressed: set[int] = set()

@@ -1,1 +1,1 @@
-"""What all others speak: errors, element types, signatures, comparisons, files and limits."""
+"""Foundations of all folders: errors, element types, signatures, comparisons, files and limits."""

@@ -1,4 +1,4 @@
-"""What it means that an array is right: the one rule by which kernels are judged."""
+"""The comparison by which every kernel's results are judged."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tvm_iree_ext.base.tolerance import EXACT, Tolerance
 
 
 def first_difference(name: str, got: Any, want: np.ndarray, tolerance: Tolerance) -> str:
-    """What is wrong with ``got``, for a message; empty when it is right.
+    """The difference between ``got`` and ``want``, for a message; empty when ``got`` is right.
 
     An element is right when ``abs(got - want) <= absolute + relative * abs(want)``, or when both
     are NaN or the same infinity.  Finite numbers are never near an infinity, and what the type of

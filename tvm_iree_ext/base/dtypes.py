@@ -39,7 +39,7 @@ COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 FLOATS8 = tuple(name for name in _MLIR if name.startswith("float8"))
-"""Of 8 bits: operands of contractions."""
+"""8-bit float types: operands of contractions."""
 INTEGERS = tuple(name for name in _MLIR if name not in FLOATS + FLOATS8)
 _OTHERS = ("bfloat16", *FLOATS8)
 

@@ -1,4 +1,4 @@
-"""What the package raises for a request that cannot be met.
+"""Exceptions for requests that cannot be met.
 
 Each message names the op, the operand or the file, what was expected, and what came.
 """

@@ -1,4 +1,4 @@
-"""What comes from outside, read within limits: files that are files, JSON of bounded depth.
+"""Bounded reading of foreign input: files that are files, JSON of bounded depth.
 
 A FIFO keeps whoever opens it waiting, a device may never end, JSON that is nested deeply ends what
 walks over it, and half a character what writes it.  All of these are refused here, before anything
@@ -61,7 +61,7 @@ def content(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def json_value(text: str | bytes) -> Any:
-    """What a JSON text holds: finite numbers, integers of 64 bits, nothing nested too deeply.
+    """Parse a JSON text: finite numbers, integers of 64 bits, nothing nested too deeply.
 
     Texts hold whole characters: JSON can write one half of a pair.
 

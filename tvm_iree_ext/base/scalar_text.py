@@ -13,7 +13,7 @@ from typing import Any
 from tvm_iree_ext.base.errors import OpError
 
 MOST_PARTS = 1000
-"""Of an expression, operations and operands together: compilers take time by their square."""
+"""Most operations and operands of an expression: compilers take time by their square."""
 
 _BINARY: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

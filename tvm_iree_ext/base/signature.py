@@ -37,7 +37,7 @@ _OF_NUMBERS: Calls = {"ceildiv": lambda a, b: -(-a // b), "max": max, "min": min
 
 
 def evaluate(extent: Extent, values: Mapping[str, Any], calls: Calls = _OF_NUMBERS) -> Any:
-    """What an extent stands for, by the values of names: numbers, or a compiler's expressions.
+    """Evaluate an extent, given the values of names: numbers, or a compiler's expressions.
 
     ``calls`` are the functions of such: ``ceildiv``, ``max`` and ``min``.
 
@@ -106,12 +106,12 @@ class Signature:
 
     @property
     def arguments(self) -> tuple[Operand, ...]:
-        """What a caller passes, in order."""
+        """Operands that a caller passes, in order."""
         return tuple(o for o in self.operands if o.role != "result")
 
     @property
     def results(self) -> tuple[Operand, ...]:
-        """What the kernel writes, in order."""
+        """Operands that the kernel writes, in order."""
         return tuple(o for o in self.operands if o.role == "result")
 
     @property
@@ -121,7 +121,7 @@ class Signature:
 
     @property
     def result_symbols(self) -> tuple[str, ...]:
-        """Those that only the results have: their values come with the caller's ``out`` arrays."""
+        """TOO LONG"""
         known = _names(self.arguments)
         return tuple(name for name in _names(self.results) if name not in known)
 
@@ -316,7 +316,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
 
 
 def _numbers(extents: Shape, bound: Mapping[str, int]) -> list[int]:
-    """What extents stand for; 1 for one that is not known."""
+    """Values of extents; 1 for one that is not known."""
     known = [e for e in extents if isinstance(e, int) or bound]
     return [extent_value(extent, bound) for extent in known] or [1]
 

@@ -45,7 +45,7 @@ def digits(dtype: str) -> int:
 
 
 def rounding(dtype: str) -> tuple[float, float]:
-    """What one rounding adds to an error: relative, and absolute where numbers are subnormal."""
+    """Error that one rounding adds: relative, and absolute where numbers are subnormal."""
     return 2.0 ** (1 - _DIGITS[dtype]), _SMALLEST_NORMAL.get(dtype, 2.0**-126)
 
 

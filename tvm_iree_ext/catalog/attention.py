@@ -26,7 +26,7 @@ def _extents(op: Attention, operands: Values) -> dict[str, int]:
 
 
 def visible(op: Attention, extents: Mapping[str, int]) -> np.ndarray | None:
-    """Which keys each row sees, with an axis for the last row dim and one for the key dim."""
+    """Mask of the keys each row sees, with an axis for the last row dim and one for the key dim."""
     if op.band is None:
         return None
     rows, keys = (

@@ -53,7 +53,7 @@ def _axes(op: Contraction, name: str) -> list[int | None]:
 
 
 def _factors(op: Contraction, operands: Values) -> np.ndarray:
-    """What elements of lhs are multiplied by, with rhs' axes."""
+    """Factors of lhs' elements, with rhs' axes."""
     if op.prologue is None:
         return operands["rhs"]
     return reference.prologue_factors(
@@ -76,7 +76,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
 
 
 def sums_tolerance(op: Contraction, operands: Values) -> Tolerance:
-    """As :func:`tolerance` says; for a part of a contraction, too.
+    """Tolerance of a contraction's sums, or of a part of it; see :func:`tolerance`.
 
     What a prologue yields is rounded to lhs' type at most.
     """

@@ -124,7 +124,7 @@ def random_to_simt(rng: Generator) -> tuple[Distribution, dict[str, Any]]:
 
 
 def random_to_simd(rng: Generator) -> tuple[Distribution, dict[str, Any]]:
-    """As for to_simt, with parts of which only the owners of one element agree."""
+    """A random to_simd case, drawn like to_simt's; only the owners of an element agree on parts."""
     made, operands = random_to_simt(rng)
     operands.setdefault("padding", made.padding)
     parts = run_distribution(made, operands)["result"]

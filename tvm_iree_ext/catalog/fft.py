@@ -30,7 +30,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
 
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    """Of one butterfly: a rounded factor, two products, two sums, and the result's own rounding."""
+    """TOO LONG"""
     assert isinstance(op, Fft)
     largest = max(
         float(np.max(np.abs(np.asarray(operands[f"{part}_init"], np.float64)), initial=0.0))

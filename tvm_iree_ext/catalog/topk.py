@@ -48,7 +48,7 @@ def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
 
 
 def run_reference_v2(op: Op, operands: Values) -> dict[str, np.ndarray]:
-    """As :func:`run_reference`, for the second form."""
+    """Run the second form's reference; see :func:`run_reference`."""
     assert isinstance(op, TopkV2)
     values, indices = reference.topk_v2(
         operands["values"],

@@ -114,7 +114,7 @@ def _add_programs(kinds: argparse._SubParsersAction) -> None:
 
 
 def _add_setting(parser: argparse.ArgumentParser) -> None:
-    """Where programs run, and what is checked there."""
+    """Options for the target that programs run on, and for the checks made there."""
     parser.add_argument(
         "--target",
         default="llvm",

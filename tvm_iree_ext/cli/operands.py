@@ -38,7 +38,7 @@ def op_function(op: str) -> Callable[..., Any]:
 
 
 def explained(op: str) -> str:
-    """What an op is, its operands and attributes.
+    """Describe an op, its operands and attributes.
 
     Raises:
         OpError: for an unknown name.

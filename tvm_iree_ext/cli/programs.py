@@ -10,7 +10,7 @@ from tvm_iree_ext.base.errors import CallError, RecordError
 from tvm_iree_ext.cli.verify import count_from
 
 SUFFIXES = (".mlir", ".mlirbc")
-"""What a file of MLIR is called, by which it is told from an op and from an artifact."""
+"""Suffixes of MLIR files, which tell them from ops and artifacts."""
 
 _ARRAYS = "an .npz with in0, in1, ... or arrays by the names of the arguments"
 

@@ -138,7 +138,7 @@ def run_tune(args: argparse.Namespace) -> None:
 
 
 def _measurer(args: argparse.Namespace) -> Any:
-    """What makes the measurer; None for the one of this machine.
+    """A factory of the measurer; None for the one of this machine.
 
     Raises:
         TuningError: for a key without a fleet.

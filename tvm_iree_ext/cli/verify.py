@@ -88,7 +88,7 @@ def _add_checks(parser: argparse.ArgumentParser) -> None:
 
 
 def count_from(least: int) -> Any:
-    """What argparse calls for a whole number from ``least``."""
+    """An argparse type for a whole number from ``least``."""
 
     def parse(text: str) -> int:
         if not text.isdecimal() or int(text) < least:

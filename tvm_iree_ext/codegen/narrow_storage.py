@@ -170,7 +170,7 @@ def _vector(dtype: str, lanes: int) -> str:
 
 
 def _as_words(value: Any, rounds: bool) -> Any:
-    """What is stored for a value; with ``rounds`` TVM is not left to round what is computed."""
+    """Words to store for a value; with ``rounds`` TVM is not left to round what is computed."""
     dtype = DataType(str(value.ty.dtype))
     name = _vector(f"uint{dtype.bits}", dtype.lanes)
     if isinstance(value, ir.Call) and value.op.same_as(_REINTERPRET):

@@ -104,7 +104,7 @@ class _Span:
 
 @dataclass(eq=False)
 class _Lifetime:
-    """What memory lasts for; ``depth`` counts the compound statements up to and with it."""
+    """TOO LONG"""
 
     depth: int
     memories: list["_Allocation"] = field(default_factory=list)
@@ -112,7 +112,7 @@ class _Lifetime:
 
 @dataclass(eq=False)
 class _Allocation:
-    """What is allocated, and by which spans it is used."""
+    """An allocation, and the spans in which it is used."""
 
     alloc: Any
     region: _Lifetime
@@ -135,7 +135,7 @@ class _Allocation:
 
     @property
     def scope(self) -> str:
-        """Where it is."""
+        """Storage scope."""
         return str(self.alloc.buffer.scope())
 
     @property
@@ -207,7 +207,7 @@ class _Lifetimes:
             memory.spans.append(span)
 
     def _call(self, call: Any) -> None:
-        """What is not known to be pure may take an operand's address."""
+        """Pin buffers whose address a call may take: one of an op that is not known to be pure."""
         loads = [arg.source for arg in call.args if isinstance(arg, TensorLoad)]
         if loads and (call.op.same_as(_ADDRESS_OF) or not is_pure(call)):
             for memory in filter(None, (self.memories.get(hash(buffer)) for buffer in loads)):
@@ -293,7 +293,7 @@ class _Lifetimes:
         return any(unknown)
 
     def _view(self, view: Any) -> Any:
-        """What is done to a view is done to what it is of."""
+        """Record a view as an alias of its source buffer."""
         data = view.data
         if isinstance(data, ir.Call) and data.op.same_as(_BUFFER_DATA):
             if (memory := self.memories.get(hash(data.args[0]))) is not None:

@@ -207,7 +207,7 @@ Each exp2 is then :func:`exp2_of_negative`, or by the instructions that there ar
 """
 
 COARSE = "coarse"
-"""Of weights that are rounded to 8 bits, for which 13 are enough."""
+"""Accuracy for weights that are rounded to 8 bits, for which 13 are enough."""
 
 EXP2_OF_NEGATIVE = "tvm_iree_ext_exp2_of_negative"
 """A pure extern function of that, for kernels of AMD's GPUs: these lose a PrimFunc's attributes."""

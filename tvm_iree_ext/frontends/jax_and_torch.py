@@ -84,7 +84,7 @@ def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
 
 
 def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
-    """What callers of a lowered function give and get; None for what does not tell.
+    """Types at the boundary of a lowered function's calls; None for what does not tell.
 
     JAX leaves out of the IR the arguments that nothing reads.
     """
@@ -223,7 +223,7 @@ def _widened_by_signed(text: str) -> str:
 
 
 def _writes(text: str | bytes) -> Callable[[Path], Path]:
-    """What writes a text into a folder."""
+    """A function that writes a text into a folder."""
 
     def write(place: Path) -> Path:
         path = place / "module.mlir"

@@ -16,7 +16,7 @@ _FLOATS_OF_NUMPY = ("torch.float16", "torch.float32", "torch.float64")
 
 
 def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> Any:
-    """What ``torch.export`` makes of a module; options of tracing are taken out of ``options``."""
+    """Export a module with ``torch.export``; options of tracing are taken out of ``options``."""
     import torch
     from iree.turbine import aot
 
@@ -96,7 +96,7 @@ def _decompositions() -> Any:
 
 
 def boundary(program: Any) -> Boundary | None:
-    """What callers of an exported program give and get; None for what is no exported program."""
+    """Types at the boundary of an exported program's calls; None for any other program."""
     import torch
 
     if not isinstance(program, torch.export.ExportedProgram):

@@ -1,4 +1,4 @@
-"""What masks take of PyTorch's tensors, by the places where they hold.
+"""Indices and values selected by masks in PyTorch's tensors.
 
 How many these are, data says; left to itself, IREE's compiler does not end at some of them.
 """
@@ -18,7 +18,7 @@ def masked_select(x: Any, mask: Any) -> Any:
 
 
 def index(x: Any, indices: Sequence[Any]) -> Any:
-    """As many axes as a mask has become one, for it to tell places along."""
+    """Index with masks: as many axes as a mask has become one, along which it selects."""
     places = list(indices)
     for axis, one in enumerate(indices):
         if one is not None and one.dtype in (torch.bool, torch.uint8):

@@ -1,4 +1,4 @@
-"""What compilers make of GPU kernels: hot loops, spills, a kernel for a reader."""
+"""Compilers' output for GPU kernels: hot loops, spills, a kernel for a reader."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What the table of hot loops is of: products, convolutions, attention, scheduled for a chip."""
+"""Kernels in the table of hot loops: products, convolutions, attention, scheduled for a chip."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz")  # the second is what gfx942 mult
 
 @dataclass(frozen=True)
 class Bound:
-    """What a case takes at least on a part: the larger of the two times.
+    """Least time of a case on a part: the larger of the two times.
 
     Attributes:
         part: whose peaks are taken.
@@ -51,7 +51,7 @@ class Bound:
 
     @property
     def limit(self) -> str:
-        """Which of the two it is."""
+        """The resource that limits: ``operations`` or ``bytes``."""
         return "operations" if self.operations_us >= self.bytes_us else "bytes"
 
 
@@ -200,7 +200,7 @@ class HeadAttention:
 
 
 def _bound(chip: GpuChip, dtype: str, workgroups: int, operations: int, moved: int) -> Bound | None:
-    """Of workgroups with so many operations each, which move so many bytes together."""
+    """Roofline bound of workgroups with so many operations each, and so many bytes together."""
     dtype = "float8" if dtype.startswith("float8") else dtype
     part: GpuPart | None = next((p for p in chip.parts if dtype in p.peak_tflops), None)
     if part is None:

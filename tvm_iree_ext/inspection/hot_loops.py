@@ -1,4 +1,4 @@
-"""What generated GPU code does in its hot loop, chip by chip, beside what IREE's does.
+"""Instruction counts of generated hot loops on GPUs, chip by chip, beside IREE's.
 
 No GPU is needed: compilers' texts are counted.  IREE's figures are data (``gpu_bar.json``, with
 their source); the bar of a case on a chip is the better of IREE's two orders of B.

@@ -1,4 +1,4 @@
-"""What compilers make of a GPU kernel, for a reader: registers, memory, instructions.
+"""Compilers' output for a GPU kernel, for a reader: registers, memory, instructions.
 
 Names of kernels are those of :mod:`.simulated_ops`: ``mma:KIND`` and ``FILE.py:NAME``.  Of an op
 the kernels are those of the rule that builds it.

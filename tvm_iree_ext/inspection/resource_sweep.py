@@ -1,4 +1,4 @@
-"""What compilers report of ops' kernels on every chip: registers, spills, scratch.
+"""Compilers' resource reports of ops' kernels on every chip: registers, spills, scratch.
 
 No GPU is needed.
 

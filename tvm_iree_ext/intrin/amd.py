@@ -92,7 +92,7 @@ def call(mma: Mma, a: Any, b: Any, c: Any, scales: Sequence[Any] = ()) -> Any:
 
 
 def sparse_call(mma: Mma, a: Any, b: Any, c: Any, index: Any) -> Any:
-    """What a sparse instruction makes of its own operands; see :mod:`.amd_sparse`."""
+    """Call a sparse instruction on its own operands; see :mod:`.amd_sparse`."""
     a_type, b_type, c_type = map(_as_words, ir_types(mma))
     a, b = _as(a, a_type), _as(b, b_type)
     if _takes_bfloat(mma):

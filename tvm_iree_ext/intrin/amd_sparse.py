@@ -70,7 +70,7 @@ def multiply(mma: Mma, a: Load, b: Load, load: Load, store: Store, lane: Any, ca
 
 
 def _interleaved(mma: Mma, b: Load, number: int) -> Any:
-    """What a call takes of B: pairs from both halves of the lane's run, in turn."""
+    """B's operand of a call: pairs from both halves of the lane's run, in turn."""
     half = mma.operand("lhs").elements_per_lane // 2  # in pairs
     given = half // _calls(mma)
     pair = f"int{2 * dtype_bits(mma.b)}x{2 * half}"
@@ -85,7 +85,7 @@ def _calls(mma: Mma) -> int:
 
 
 def _index(mma: Mma, parity: str) -> Any:
-    """Which two of every four elements a lane gives: a nibble for each four, all alike."""
+    """Sparsity index: two of every four elements, as a nibble for each four, all alike."""
     assert mma.sparse_index is not None
     nibble = int(mma.sparse_index[f"{parity}_lane"].split()[0], 16)
     word = nibble * 0x11111111

@@ -34,7 +34,7 @@ def fragment_lanes(operand: MmaOperand) -> int:
 
 
 def fragment_lane(operand: MmaOperand, lane: Any) -> Any:
-    """Which of the fragment's parts a lane uses."""
+    """Index of the fragment's part that a lane uses."""
     strides = _part_strides(operand)
     if all(strides[dim] == operand.tstrides[dim] for dim in strides):
         return lane % fragment_lanes(operand)

@@ -371,7 +371,7 @@ def multiply(
 
 
 def product_accesses(buffers: Sequence[Any]) -> None:
-    """What a product of whole buffers reads and writes."""
+    """Declare the reads and writes of a product of whole buffers."""
     *inputs, acc = buffers
     I.reads(*map(_whole, (acc, *inputs)))
     I.writes(_whole(acc))

@@ -104,7 +104,7 @@ class TensorMapDescriptor:
 
     @property
     def nbytes(self) -> int:
-        """Of a box."""
+        """Bytes of a box."""
         return prod(self.box) * self.itemsize
 
     def encode(self, data: Any) -> Any:

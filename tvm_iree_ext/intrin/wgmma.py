@@ -85,7 +85,7 @@ class SharedOperand:
 
     @property
     def bits(self) -> int:
-        """Of an element."""
+        """Bits of an element."""
         return dtype_bits(self.dtype)
 
     @property
@@ -102,20 +102,20 @@ class SharedOperand:
 
     @property
     def shape(self) -> Ints:
-        """Of the buffer: ``[columns / width, rows, width]``, without a first extent of 1."""
+        """Shape of the buffer: ``[columns / width, rows, width]``, without a first extent of 1."""
         rows, columns = self.tile
         atoms = (columns // self.width,) if columns > self.width else ()
         return (*atoms, rows, self.width)
 
     @property
     def swizzle(self) -> Swizzle | None:
-        """What the buffer's accesses are swizzled by; see :mod:`.swizzle`."""
+        """Swizzle of the buffer's accesses; see :mod:`.swizzle`."""
         if self.swizzle_bytes == _UNIT_BYTES:
             return None
         return Swizzle(self.width, _UNIT_BYTES * 8 // self.bits, 128 // self.swizzle_bytes)
 
     def place(self, row: Any, column: Any) -> list[Any]:
-        """Where the element of a row and column of the tile is in the buffer."""
+        """Indices in the buffer of the tile's element at a row and column."""
         if self.tile[1] == self.width:
             return [row, column]
         return [column // self.width, row, column % self.width]

@@ -59,7 +59,7 @@ def simt_shape(
 def held_indices(
     layout: NestedLayout, num_subgroups: int, subgroup_size: int, *, packed: bool = False
 ) -> np.ndarray:
-    """As :func:`coordinates`, each coordinate as one row-major index into the whole vector."""
+    """Row-major indices into the whole vector of each lane's elements; see :func:`coordinates`."""
     held = coordinates(layout, num_subgroups, subgroup_size, packed=packed)
     indices = np.zeros(held.shape[:-1], int)
     for dim, extent in enumerate(layout.undistributed_shape):

@@ -135,7 +135,7 @@ def _room(step: Step, lane: int, giver: int, offer: int) -> bool:
 
 
 def perform(plan: Exchange, parts: np.ndarray) -> np.ndarray:
-    """What the steps give for source registers ``parts[subgroups, lanes, registers]``.
+    """Apply the steps to source registers ``parts[subgroups, lanes, registers]``.
 
     >>> from tvm_iree_ext.layout import NestedLayout, analyse_conversion, to_simt
     >>> rows = NestedLayout((1, 1), (1, 1), (1, 1), (4, 1), (1, 4), (0, 0), (1, 0))

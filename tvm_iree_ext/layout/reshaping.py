@@ -48,7 +48,7 @@ def reshape(layout: NestedLayout, new_shape: Sequence[int]) -> NestedLayout | No
 
 
 class _Digit:
-    """What is left of one digit of an old dimension."""
+    """The rest of one digit of an old dimension."""
 
     def __init__(self, level: str, count: int, stride: int) -> None:
         self.level, self.count, self.stride = level, count, stride

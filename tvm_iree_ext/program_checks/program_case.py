@@ -1,4 +1,4 @@
-"""What is wrong with a program by its recorded arrays, or with a function by its own checks."""
+"""Checks of a program by its recorded arrays, and of a function by its own."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -95,7 +95,7 @@ def _several(results: Any) -> Sequence[Any]:
 
 
 def _difference(check: Check, results: Sequence[np.ndarray]) -> str:
-    """What is wrong by a check, for a message; empty when nothing is."""
+    """The difference found by a check, for a message; empty when there is none."""
     got, allowed = results[check.got], EXACT
     match check.kind:
         case "true" | "all_true":

@@ -162,7 +162,7 @@ def _portable(target: "TargetLike") -> Portable:
 
 
 def _checked(task: _Program | _Function) -> ProgramOutcome:
-    """What becomes of a program or function; whatever goes wrong in it is its outcome."""
+    """Outcome of a program or function, whatever goes wrong in it."""
     limits.no_core_file()
     without_torch.import_tvm()
     limits.limit_memory(limits.machine_memory())  # so that the system need not end others

@@ -64,7 +64,7 @@ def write_arrays(path: Path | str, results: Sequence[Any]) -> None:
 
 
 def arguments(name: str, signature: Signature, arrays: Mapping[str, np.ndarray]) -> list[Any]:
-    """What a call of the function ``name`` takes, in order, of its element types.
+    """Arguments of a call of the function ``name``, in order, of its element types.
 
     Raises:
         RecordError: for arrays that are missing or too many, and where an element type does not
@@ -137,7 +137,7 @@ def _is_numeric(dtype: np.dtype) -> bool:
 
 
 def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """As ``astype``; by float64 where NumPy has no way between the two."""
+    """Cast like ``astype``; by float64 where NumPy has no way between the two."""
     if "c" in (array.dtype.kind, dtype.kind):
         array = array.astype(np.complex128)
         return array.astype(dtype) if dtype.kind == "c" else array.real.astype(dtype)
@@ -175,7 +175,7 @@ class Expectation:
 
 
 def read_expectation(path: Path | str) -> Expectation:
-    """What a JSON file says: ``{"rtol": 1e-3, "atol": 1e-5, "out1": {"skip": true}}``.
+    """Read an expectation from JSON: ``{"rtol": 1e-3, "atol": 1e-5, "out1": {"skip": true}}``.
 
     ``"skip": ["out1"]`` is short for the last. A ``comment`` is taken for what it is.
 
@@ -227,7 +227,7 @@ def differences(
     arrays: Mapping[str, np.ndarray],
     expectation: Expectation | None = None,
 ) -> list[str]:
-    """What is wrong with the results of a program, by the ``out0``, ... of a file.
+    """Differences of a program's results from the ``out0``, ... of a file. of a file.
 
     Each names the result, the first wrong element and its error; there is none where all is right.
 

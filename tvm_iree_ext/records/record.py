@@ -115,7 +115,7 @@ class Record:
 
     @cached_property
     def task(self) -> str:
-        """What it was tried for, as text: equal for equal tasks."""
+        """Key of what the record was tuned for: equal for equal tasks."""
         return task_key(self.op, self.operands, self.attributes, self.target)
 
     @cached_property
@@ -125,7 +125,7 @@ class Record:
 
     @cached_property
     def extents(self) -> tuple[int | str, ...]:
-        """What the shapes are made of."""
+        """Extents of the shapes."""
         return task_extents(self.operands, self.attributes)
 
     def to_line(self) -> str:
@@ -162,7 +162,7 @@ def task_key(
     attributes: Mapping[str, Any],
     target: Mapping[str, Any],
 ) -> str:
-    """What a config is tuned for, as text."""
+    """Key of what a config is tuned for."""
     return _text([op, operands, attributes, target])
 
 

@@ -126,7 +126,7 @@ def _paths(database: DatabaseLike) -> list[Path]:
 
 
 def _current(path: Path, records: list[Record]) -> list[Record]:
-    """Those of the versions that are installed; says that there are others."""
+    """Records of the installed versions; warns of others."""
     current = [record for record in records if record.is_current]
     if len(current) < len(records):
         stale = next(record for record in records if not record.is_current)

@@ -1,4 +1,4 @@
-"""Where records are: the user's own file, those that come with the package; and how one is read."""
+"""Files of records: the user's own, those that come with the package; and how one is read."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""What each op means, in NumPy: slow and obvious."""
+"""References of the ops in NumPy: slow and obvious."""
 
 from tvm_iree_ext.reference.arg_compare import arg_compare
 from tvm_iree_ext.reference.attention import attention, online_attention

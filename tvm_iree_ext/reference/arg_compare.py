@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.arg_compare`` means, in NumPy: one candidate after the other."""
+"""NumPy reference of ``iree_linalg_ext.arg_compare``: one candidate after the other."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.attention`` and ``online_attention`` mean, in NumPy.
+"""NumPy reference of ``iree_linalg_ext.attention`` and ``online_attention``.
 
 The formula of the dialect, line by line, in float64.  Operands are given with one tuple of
 iteration dims each (``maps``), and are read with ``einsum`` over letters for these dims.

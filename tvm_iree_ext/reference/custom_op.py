@@ -1,4 +1,4 @@
-"""What a ``custom_op`` means, in NumPy: its region on one tile that is everything."""
+"""NumPy reference of a ``custom_op``: its region on one tile that is everything."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ``iree_vector_ext.to_simt`` and ``to_simd`` mean: lane by lane, element by element."""
+"""Reference of ``iree_vector_ext.to_simt`` and ``to_simd``: lane by lane, element by element."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
@@ -20,7 +20,7 @@ def to_simt(
     packed: bool,
     padding: Any,
 ) -> np.ndarray:
-    """What every lane holds: ``[subgroup, lane, (part,) *local]``."""
+    """Elements that every lane holds: ``[subgroup, lane, (part,) *local]``."""
     held = list(places(layout, num_subgroups, subgroup_size, packed=packed))
     shape = tuple(max(axis) + 1 for axis in zip(*(place for place, _ in held), strict=True))
     parts = np.full(shape, padding, whole.dtype)

@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.exp_reduction`` means, in NumPy: the dialect's decomposition, in float64.
+"""NumPy reference of ``iree_linalg_ext.exp_reduction``: the dialect's decomposition, in float64.
 
 Operands come with the iteration dims of their axes.  An accumulator is taken through the region
 point by point over the dims that it is reduced over, in their order, and for all of its elements

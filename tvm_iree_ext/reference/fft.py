@@ -1,4 +1,4 @@
-"""What a butterfly stage and the whole discrete Fourier transforms mean, in NumPy."""
+"""NumPy references of a butterfly stage and the whole discrete Fourier transforms."""
 
 import cmath
 from typing import Literal

@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.map_load`` and ``map_store`` mean, in NumPy: one element at a time."""
+"""NumPy reference of ``iree_linalg_ext.map_load`` and ``map_store``: one element at a time."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

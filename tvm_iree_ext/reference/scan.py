@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.scan`` means, in NumPy: one position after the other."""
+"""NumPy reference of ``iree_linalg_ext.scan``: one position after the other."""
 
 from collections.abc import Callable
 from typing import Any

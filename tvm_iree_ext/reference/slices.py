@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.scatter`` and ``gather`` mean, in NumPy: one batch position at a time."""
+"""NumPy reference of ``iree_linalg_ext.scatter`` and ``gather``: one batch position at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.sort`` means: insertion, step by step, for all lines at once."""
+"""Reference of ``iree_linalg_ext.sort``: insertion, step by step, for all lines at once."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ``iree_linalg_ext.topk`` and ``topk_v2`` mean, for all lines at once."""
+"""Reference of ``iree_linalg_ext.topk`` and ``topk_v2``, for all lines at once."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ``iree_vector_ext.transfer_gather`` and ``transfer_scatter`` mean: position by position."""
+"""TOO LONG"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 Result = str
-"""Of an indexing map: ``d0``, ``s0`` or ``0``."""
+"""Result of an indexing map: ``d0``, ``s0`` or ``0``."""
 
 
 def transfer_gather(

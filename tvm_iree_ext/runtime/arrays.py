@@ -148,7 +148,7 @@ class Port:
 
     @property
     def _wanted(self) -> str:
-        """Where arrays are expected, for a message."""
+        """Devices on which arrays are expected, for a message."""
         if self.gpu is None:
             return "this kernel runs on the CPU"
         return "this kernel takes arrays of the CPU and of the GPU that it is for"
@@ -222,7 +222,7 @@ class Port:
         return array.clone() if address(self.name, array, torch) % alignment else array
 
     def read_dlpack(self, value: Any, read: Callable[[Any], Any]) -> Any:
-        """What ``read`` makes of an array of any library; CallError where it makes nothing."""
+        """Read an array of any library with ``read``; CallError where that fails."""
         if not hasattr(value, "__dlpack__"):
             raise CallError(
                 f"{self.name} is a {type(value).__name__};"
@@ -253,7 +253,7 @@ def _read(value: Any) -> tuple[Any, str]:
 
 
 def allocator(like: Any) -> Allocator:
-    """What makes the results of a call whose first array is ``like``, and what is taken for them.
+    """The allocator of results for a call whose first array is ``like``.
 
     NumPy for NumPy and for no array at all, PyTorch for PyTorch, else tensors of TVM, which any
     library takes by DLPack.

@@ -125,7 +125,7 @@ def _check_replaceable(folder: Path) -> None:
 
 
 def _not_of(manifest: Contents, folder: Path) -> list[str]:
-    """What stands in an artifact's folder, directly or below, and is none of its files."""
+    """Paths in an artifact's folder, directly or below, that are none of its files."""
     files = {PurePosixPath(name) for name in (*manifest.files, MANIFEST)}
     ours = files.union(*(file.parents for file in files))
     names = (PurePosixPath(path.relative_to(folder).as_posix()) for path in folder.rglob("*"))

@@ -129,7 +129,7 @@ class Caller:
         return found[0]
 
     def _plan(self, key: tuple[Any, ...]) -> tuple[Sequence[Any], Copies]:
-        """As :meth:`plan`; remembered for the next call."""
+        """Plan a call and remember the plan; see :meth:`plan`."""
         shapes = key[: len(self.arguments)]
         bound = self.signature.bind(self.op, shapes)
         self.signature.bind_results(self.op, bound, key[-1] if self._shaped_by_out else None)

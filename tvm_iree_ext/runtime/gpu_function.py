@@ -49,7 +49,7 @@ def _is_run_by(chip: str, found: tuple[int, int]) -> bool:
 
 
 class GpuFunction:
-    """What a kernel or a program's function calls; takes its operands in order.
+    """Launches of a kernel or a program's function on a GPU; takes its operands in order.
 
     Args:
         folder: of the artifact.
@@ -151,7 +151,7 @@ class GpuFunction:
 
 
 class _ArrayPlace:
-    """Where an array is; ``ordinal`` is that of a GPU, or None."""
+    """Address, shape and bytes of an array; ``ordinal`` is that of a GPU, or None."""
 
     def __init__(
         self, address: int, shape: tuple[int, ...], size: int, ordinal: int | None
@@ -160,7 +160,7 @@ class _ArrayPlace:
 
 
 def _place(value: Any) -> _ArrayPlace | None:
-    """Where an array is that :class:`~tvm_iree_ext.runtime.arrays.Port` took; None for a number."""
+    """Place of an array that :class:`~tvm_iree_ext.runtime.arrays.Port` took; None for a number."""
     if isinstance(value, np.ndarray):
         return _ArrayPlace(value.ctypes.data, value.shape, value.nbytes, None)
     if not hasattr(value, "data_ptr"):
@@ -191,7 +191,7 @@ def stream_ordered(values: Sequence[Any]) -> bool:
 def _memory(
     kernels: Kernels, values: Sequence[Any], ordinal: int
 ) -> AbstractContextManager[tuple[Allocate, int]]:
-    """What allocates on the GPU, and the stream: PyTorch's where it has tensors there."""
+    """An allocator on the GPU, and the stream: PyTorch's where it has tensors there."""
     return _of_torch(ordinal) if stream_ordered(values) else _of_driver(kernels)
 
 

@@ -38,7 +38,7 @@ class LoadedArtifact:
 
     @property
     def resources(self) -> Mapping[str, Any]:
-        """What it takes: bytes of code and library, and what else the builder found."""
+        """Resources: bytes of code and library, and what else the builder found."""
         return self.manifest.resources
 
     def export(self, folder: Path | str, *, runtime: bool = False) -> Path:
@@ -135,7 +135,7 @@ class Kernel(LoadedArtifact):
 
     @property
     def provenance(self) -> str:
-        """Where the lowering config comes from.
+        """Origin of the lowering config.
 
         ``heuristic``, ``given``, ``record exact``, ``record nearest SHAPE``; a record whose time
         was computed and not measured has ``, static`` behind it.

@@ -99,7 +99,7 @@ def check_library(library: Path, triple: str | None, features: Iterable[str]) ->
 
 
 def lacking(features: Iterable[str]) -> list[str]:
-    """Those of some features, by LLVM's names, that this processor lacks, as far as Linux says."""
+    """Features, by LLVM's names, that this processor lacks, as far as Linux says."""
     flags = cpu_flags()
     return [
         feature for feature in features if flags and CPU_FEATURES.get(feature, feature) not in flags
@@ -107,7 +107,7 @@ def lacking(features: Iterable[str]) -> list[str]:
 
 
 def why_lacking(missing: Iterable[str]) -> str:
-    """What keeps some features from this process, for a message."""
+    """The reason why this process cannot use some features, for a message."""
     if any(CPU_FEATURES.get(feature) in withheld_flags() for feature in missing):
         return "which the system does not let this process use"
     return "which this processor lacks"
@@ -119,7 +119,7 @@ def present() -> list[str]:
 
 
 def cpu_flags() -> frozenset[str]:
-    """What the first processor has and the system lets this process use; empty where unknown."""
+    """TOO LONG"""
     return _listed_flags() - withheld_flags()
 
 

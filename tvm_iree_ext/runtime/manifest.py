@@ -1,4 +1,4 @@
-"""What ``manifest.json`` says of an artifact: of a kernel's, and of a program's.
+"""Contents of ``manifest.json``, of a kernel's artifact and of a program's.
 
 It begins with the SHA-256 of all the rest: what is read is what was written.  That finds damage;
 it keeps nobody out who can write the folder, since anybody can compute it.
@@ -41,7 +41,7 @@ def installed_versions() -> Mapping[str, str]:
 
 
 class Contents:
-    """What every manifest says, a frozen dataclass for each kind of artifact.
+    """Fields of every manifest; a frozen dataclass for each kind of artifact extends it.
 
     Fields are JSON, or have ``to_json``.
     """
@@ -188,7 +188,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True)
 class Manifest(Contents):
-    """What the artifact of a kernel holds.
+    """Manifest of a kernel's artifact.
 
     ``attributes``, ``target``, ``config``, ``resources`` are JSON: what the op was made with, the
     TVM target, the lowering config, and what :func:`.compile_library` found.
@@ -289,7 +289,7 @@ def _signature(data: list[Any]) -> Signature:
 
 @dataclass(frozen=True)
 class ProgramManifest(Contents):
-    """What the artifact of a program holds: functions that share a library and constants.
+    """Manifest of a program's artifact: functions that share a library and constants.
 
     ``launch`` has, for a GPU, the plan of each function, by name.
     """
@@ -324,7 +324,7 @@ class ProgramManifest(Contents):
 
 @dataclass(frozen=True)
 class DeviceManifest(Contents):
-    """What the artifact of GPU kernels holds that are no op's.
+    """Manifest of an artifact of GPU kernels that are no op's.
 
     ``launch`` is the plan by which they are launched, ``resources`` the compiler's own figures.
     """

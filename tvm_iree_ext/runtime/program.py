@@ -287,7 +287,7 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         executable.import_module(library)
 
     def gpu_function(self, function: Function, inputs: int) -> GpuFunction:
-        """What runs a function on a GPU."""
+        """The launcher of a function on a GPU."""
         with self._lock:
             if function.name not in self._on_gpu:
                 artifact.check_unchanged(self.folder, self.manifest)
@@ -325,7 +325,7 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
 
 
 def _said(error: Exception) -> str:
-    """What the virtual machine complains of, in words; of extents that it compares itself."""
+    """The virtual machine's complaint in words, with the extents that it compares itself."""
     if (found := _EXTENTS.search(str(error))) is None:
         return str(error)
     came, expected, shape = found.groups()

@@ -41,7 +41,7 @@ def check_plain(name: str, tensor: Any, torch: Any) -> None:
 
 
 def address(name: str, tensor: Any, torch: Any) -> int:
-    """Where the first element of a tensor is.
+    """Address of the first element of a tensor.
 
     Raises:
         CallError: for one whose elements are not in memory.

@@ -9,7 +9,7 @@ from tvm_iree_ext.simulator.simulated_launch import Simulation
 
 
 def report_text(done: Simulation, *, pictures: Iterable[int] | None = ()) -> str:
-    """What was found, what was executed, and what memory traffic it took.
+    """Report of a simulation: faults found, counts executed, and memory traffic.
 
     Args:
         done: the simulation.

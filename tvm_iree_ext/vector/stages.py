@@ -56,7 +56,7 @@ class Stage:
 
     @property
     def thread(self) -> str:
-        """Of the text what one thread does; all of it before there are threads."""
+        """The part of the text for one thread; all of it before there are threads."""
         lines = self.text.splitlines()
         starts = [place for place, line in enumerate(lines) if line.endswith("mapping(thread) {")]
         if not starts:
@@ -73,7 +73,7 @@ class Stage:
 
     @property
     def carried(self) -> list[str]:
-        """What the innermost loops carry."""
+        """Types carried by the innermost loops."""
         return carried(self.program.body)
 
 
@@ -152,7 +152,7 @@ def stages(
 
 
 def lower(program: VectorProgram) -> VectorProgram:
-    """What is left of n-D vectors to ops on one register, and no op that has no use."""
+    """Lower n-D vectors to ops on one register, and drop ops that have no use."""
     for step in (
         patterns.lower_contracts,
         patterns.lower_outer_products,

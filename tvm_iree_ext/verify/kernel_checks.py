@@ -56,7 +56,7 @@ class CheckCase(Protocol):
         """The name of its op."""
 
     def check(self, run: Run) -> str:
-        """What is wrong, for a message, when ops are computed by ``run``; empty when nothing is."""
+        """The error, for a message, when ops are computed by ``run``; empty when there is none."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class RandomCase:
         return f"{self.op} --seed {self.seed} --case {self.index}"
 
     def check(self, run: Run) -> str:
-        """What is wrong with the results, and of what op."""
+        """The error in the results, with the op."""
         entry = ENTRIES[self.op]
         stream = zlib.crc32(self.op.encode())  # each op its own numbers, each case its own start
         op, operands = entry.random_case(np.random.default_rng([self.seed, stream, self.index]))
@@ -326,7 +326,7 @@ def _died(task: _CheckTask, error: workers.WorkerDied) -> CheckResult:
 
 
 def _culprit(task: _CheckTask) -> str:
-    """Which array the kernel of a case accesses where it must not; found in other processes."""
+    """The array that a case's kernel accesses out of bounds; found in other processes."""
     with scratch() as folder:
         worker = workers.Worker(_LIMIT_S, str(folder))
 

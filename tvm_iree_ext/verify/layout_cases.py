@@ -20,7 +20,7 @@ Result = np.ndarray | NestedLayout | None
 
 
 def run_case(case: Mapping[str, Any]) -> dict[str, Result]:
-    """What this package answers, under the names of the case's ``expected``.
+    """Answers of this package, under the names of the case's ``expected``.
 
     Returns:
         int32 arrays, or a layout; None for "no layout".

@@ -59,7 +59,7 @@ class ExampleCase:
     data: Mapping[str, Any]
 
     def check(self, run: Run) -> str:
-        """What is wrong with the results, for a message; empty when they are right.
+        """The error in the results, for a message; empty when they are right.
 
         Raises:
             NotSupported: for an op that is not registered.
@@ -99,7 +99,7 @@ class Rejection:
     data: Mapping[str, Any]
 
     def check(self, run: Run) -> str:
-        """What is wrong with the refusal; empty when its code is the one that is expected."""
+        """The error in the refusal; empty when its code is the one that is expected."""
         code, expected = vector_cases.refusal(self.data), self.data["error"]
         return "" if code == expected else f"refused with {code or 'nothing'}, expected {expected}"
 
@@ -113,7 +113,7 @@ class PatternCase:
     data: Mapping[str, Any]
 
     def check(self, run: Run) -> str:
-        """What is wrong with the counts; empty when they are right."""
+        """The error in the counts; empty when they are right."""
         try:
             return vector_pattern_cases.wrong(self.op, self.data)
         except (KeyError, TypeError, ValueError, IndexError) as error:

@@ -182,7 +182,7 @@ def _type_of(op: str, name: str, array: np.ndarray) -> Type:
 def results(
     case: Mapping[str, Any], expected: Mapping[str, np.ndarray], run: Run
 ) -> dict[str, np.ndarray]:
-    """What a case gives, computed by ``run``; lanes that have no defined value are as expected.
+    """Results of a case, computed by ``run``; lanes that have no defined value are as expected.
 
     Raises:
         VectorError: for attributes that break a rule of the op.
@@ -196,12 +196,12 @@ def results(
 
 
 def meaning(program: VectorProgram, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """What a program gives in NumPy: a way to run it."""
+    """Evaluate a program in NumPy: a way to run it."""
     return program.evaluate(**inputs)
 
 
 def _ignored(case: Mapping[str, Any], expected: np.ndarray) -> np.ndarray:
-    """Which lanes of a case's result have no defined value."""
+    """Mask of the lanes of a case's result that have no defined value."""
     if case["attrs"].get("dont_care") == "lanes whose expected value is -1":
         return expected == -1
     return np.zeros(expected.shape, bool)

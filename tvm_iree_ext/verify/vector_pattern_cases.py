@@ -43,7 +43,7 @@ SECTIONS = ("stage_counts", "unroll_counts", "lowering_counts", "cast_costs")
 
 
 def name_of(section: str, case: Mapping[str, Any]) -> str:
-    """What a case is called: ``stage/matmul/hoisted``, ``unroll/4x4x4/1x4x1``."""
+    """Name of a case: ``stage/matmul/hoisted``, ``unroll/4x4x4/1x4x1``."""
     if section == "stage_counts":
         return f"stage/{case['example']}/{case['stage']}"
     if section == "unroll_counts":
@@ -56,7 +56,7 @@ def name_of(section: str, case: Mapping[str, Any]) -> str:
 
 
 def wrong(section: str, case: Mapping[str, Any]) -> str:
-    """What is wrong with the counts, for a message; empty when they are right.
+    """The error in the counts, for a message; empty when they are right.
 
     Raises:
         VectorError: when a pattern refuses the program.
@@ -182,7 +182,7 @@ def _contract(lhs: tuple[int, ...], rhs: tuple[int, ...], acc: tuple[int, ...]) 
 
 
 def _difference(before: VectorProgram, after: VectorProgram) -> str:
-    """Where two programs differ on small whole numbers, of which sums are exact."""
+    """The difference of two programs on small whole numbers, of which sums are exact."""
     rng = np.random.default_rng(0)
     arrays = [rng.integers(-8, 9, one.shape).astype(numpy_type(one.dtype)) for one in before.inputs]
     pairs = zip(before.evaluate(*arrays).values(), after.evaluate(*arrays).values(), strict=True)

@@ -1,4 +1,4 @@
-"""What the CPU rule for arg_compare takes from a lowering config."""
+"""Config of the CPU rule for arg_compare."""
 
 from dataclasses import dataclass
 

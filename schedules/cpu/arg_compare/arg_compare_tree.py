@@ -103,7 +103,7 @@ class _Tree:
                 self.walk_elements(first, stop)
 
     def walk_elements(self, first: Index, stop: Index) -> None:
-        """Of a part that is shorter than a block."""
+        """Walk the elements of a part that is shorter than a block."""
         with serial(stop, first) as position:
             self.merge(self.load(position), position)
 
@@ -113,7 +113,7 @@ class _Tree:
         exact = isinstance(count, int) and count % block == 0
 
         def start(step: Expr, dtype: str = "int64") -> Expr:
-            """Where a block begins."""
+            """Start of a block."""
             place = emit.cast(i64(first), dtype) + emit.cast(step, dtype) * block
             return place if exact else tirx.min(place, emit.cast(i64(stop) - block, dtype))
 

@@ -141,7 +141,7 @@ class _Tiles(Pairs):
         return (i64(block) * self.tiles_k2 + place) * TILE
 
     def key_place(self, key: Expr, word: Expr) -> tuple[Expr, Expr]:
-        """Where a word of a tile of keys is, in tiles of [k2, k1]."""
+        """Index of a word of a tile of keys, in tiles of [k2, k1]."""
         (block, own), (step, column) = emit.divide(key, TILE), emit.divide(word, TILE)
         return self.key_line(block, step) + own, column
 

@@ -55,7 +55,7 @@ def pairs_product(op: Attention, features: CpuFeatures) -> DotProduct | None:
 
 
 def copied_operands(op: Attention) -> set[str]:
-    """Which of key and value this form cannot read in place."""
+    """Those of key and value that this form cannot read in place."""
     return {"key", "value"} if op.count("k1") % 2 else {"value"}
 
 
@@ -151,7 +151,7 @@ class Pairs(LanesForm):
             self.copy_row(self.key, "key", at, lambda word: self.key_place(key, word))
 
     def key_place(self, key: Expr, word: Expr) -> tuple[Expr, Expr]:
-        """Where a word of a tile of keys is."""
+        """Index of a word of a tile of keys."""
         return key, word
 
     def key_scalar(self, own: Expr, key: Expr, k: Expr) -> Expr:
@@ -238,7 +238,7 @@ class Pairs(LanesForm):
         self.each_pair(keys, both_keys, last)
 
     def beside(self, pair: Expr, own: Expr) -> None:
-        """What goes on beside the weights of a pair of keys, of a part's rows from one on."""
+        """Emit work beside the weights of a pair of keys, of a part's rows from one on."""
 
     def each_pair(
         self, keys: Index, full: Callable[[Expr], None], last: Callable[[Expr], None]

@@ -1,4 +1,4 @@
-"""What the CPU rule for attention takes from a lowering config."""
+"""Config of the CPU rule for attention."""
 
 from dataclasses import dataclass
 

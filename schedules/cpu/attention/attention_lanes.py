@@ -367,7 +367,7 @@ class LanesForm:
                 I.buffer_store(self.maximum, maximum, [base + lane])
 
     def rescaled(self, first: Expr) -> None:
-        """What is done when the factors of a vector of rows, from one on, are known."""
+        """Called when the factors of a vector of rows, from one on, are known."""
 
     def weigh(self, keys: Index, own: Expr, newest: Any, sums: Any) -> None:
         """The weights of a vector of rows, the part's from ``own`` on, and their sums."""

@@ -239,7 +239,7 @@ _ORDER = (LANES, PAIRS, MATRIX, ROWS)
 
 
 def _check_many(op: Attention, check: ConfigCheck, typed: AttentionConfig) -> None:
-    """What the forms for many rows ask for."""
+    """Check a config of the forms for many rows."""
     form, promoted, sums = typed.algorithm, set(typed.promote), 1
     if form == PAIRS:
         copied = copied_operands(op)
@@ -260,7 +260,7 @@ def _check_many(op: Attention, check: ConfigCheck, typed: AttentionConfig) -> No
 
 
 def _check_rows(op: Attention, check: ConfigCheck, typed: AttentionConfig) -> None:
-    """What the form for few rows asks for."""
+    """Check a config of the form for few rows."""
     lanes, rows = typed.lanes, op.count("m")
     typed.multiple(check, "keys", lanes, "lanes")
     check.need(_static_count(op, "m") is not None, "'rows' needs a static number of rows")

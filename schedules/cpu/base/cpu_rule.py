@@ -89,7 +89,7 @@ class CpuRule:
         return 0
 
     def space(self, op: Any, target: Target) -> TuningSpace:
-        """What lies around the heuristic's config; rules that know more say more."""
+        """The space around the heuristic's config; rules that know more say more."""
         return around(self.heuristic(op, target))
 
     def is_large(self, op: Op) -> bool:

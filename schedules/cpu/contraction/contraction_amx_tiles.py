@@ -51,7 +51,7 @@ class TileLoops(PanelLoops):
         return False
 
     def row_place(self, i: Expr, k: Expr) -> Expr:
-        """Where a word of a row is packed: in tiles, one for each step of depth."""
+        """Index of a packed word of a row: in tiles, one for each step of depth."""
         tile, line = emit.divide(i, TILE)
         step, word = emit.divide(k, TILE)
         return ((tile * (self.held_k // TILE) + step) * TILE + line) * TILE + word

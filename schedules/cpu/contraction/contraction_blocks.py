@@ -80,6 +80,6 @@ class Grid:
 
     @staticmethod
     def _part(extent: int, tile: int, parts: int) -> int:
-        """Of an extent: whole register tiles where there are several."""
+        """Extent of a part: whole register tiles where there are several."""
         part = -(-extent // parts)
         return -(-part // tile) * tile if parts > 1 else part

@@ -1,4 +1,4 @@
-"""What the CPU rules for contractions and grouped products take from a lowering config."""
+"""Config of the CPU rules for contractions and grouped products."""
 
 from dataclasses import dataclass
 

@@ -112,7 +112,7 @@ class VectorLoops:
 
     @contextmanager
     def if_there(self, row: int) -> Iterator[None]:
-        """What is done for a row, if there are so many."""
+        """Guard of a row's work: nothing is done where there are not so many rows."""
         high = self.operands.extent(self.plan.m)
         if row == 0 or known(high) is not None:
             yield

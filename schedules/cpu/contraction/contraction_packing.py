@@ -90,7 +90,7 @@ class Factor:
         )
 
     def partial(self, at: At, k: Expr, depth: Index, lanes: int = 1) -> Expr:
-        """As :meth:`across`, of a place that ends behind the last of ``depth`` elements: zeros."""
+        """TOO LONG"""
         found = []
         for i in range(self.group):
             element = i64(k * self.group + i)
@@ -148,7 +148,7 @@ class PanelPacking:
     factor: Factor
     lanes: int
     elements: Index
-    """Those of all of depth."""
+    """Elements of all of depth."""
     overlap: bool = True
     """Whether runs of a row may begin at any place of depth, not at multiples of lanes alone."""
 

@@ -226,14 +226,14 @@ class PanelLoops:
         sums.clear(rows, vectors)
 
     def start(self, i: Expr, j: Expr) -> Expr:
-        """What a vector of sums of a block of depth begins with."""
+        """Initial vector of sums of a block of depth."""
         if self.a.flipped:
             return self.offsets[emit.run(j, self.lanes)]
         return zeros(self.dtype, self.lanes)
 
     @property
     def add(self) -> MultiplyAdd | None:
-        """What adds products of neighbours; None for those of numbers."""
+        """Accumulation of neighbours' products; None for those of numbers."""
         dot, lanes = self.dot, self.lanes
         if not isinstance(dot, DotProduct):
             return None
@@ -276,7 +276,7 @@ class PanelLoops:
         return self.panels[emit.run(self.line(start, vectors, k, j), self.lanes)]
 
     def line(self, start: Expr, vectors: int, k: Expr, j: int) -> Expr:
-        """Where that vector begins."""
+        """Start of vector ``j`` of a line."""
         return start * self.held_k + (k * vectors + j) * self.lanes
 
     def pack_rows(self, slab: At, rows: Part, depth: Part) -> None:
@@ -290,7 +290,7 @@ class PanelLoops:
                 I.buffer_store(self.rows, tirx.const(0, self.a.dtype), [self.row_place(i, k)])
 
     def row_place(self, i: Expr, k: Expr) -> Expr:
-        """Where a place of depth of a row is packed."""
+        """Index of a packed place of depth of a row."""
         return i * self.stride + k
 
     def pack_panels(self, slab: At, column: Expr, columns: Index, depth: Part) -> None:

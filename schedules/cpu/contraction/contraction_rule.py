@@ -102,7 +102,7 @@ class CpuContraction(CpuRule):
 
 
 def _few_rows(op: Contraction, features: CpuFeatures) -> dict[ContractionPlan, ContractionConfig]:
-    """Where rows are not known: how so many at most are multiplied, by their number."""
+    """Plans for few rows where their number is not known, with configs."""
     if ContractionPlan(op).extent(ContractionPlan(op).m) is not None:
         return {}
     plans = [ContractionPlan(op, rows) for rows in _FEW_UNKNOWN]

@@ -72,7 +72,7 @@ class DirectSums:
 
     @contextmanager
     def inside(self, i: Expr, j: Expr) -> Iterator[None]:
-        """What is done for vectors of the block only, not for those that fill a tile."""
+        """Guard of work for vectors of the block only, not for those that fill a tile."""
         held = []
         if known(self.rows) is None:
             held.append(i < i64(self.rows))
@@ -95,7 +95,7 @@ class DirectSums:
         return self.operands.views["result"].load(self.at(i, j), self.held, self.lanes)
 
     def ways(self, block: Expr, blocks: Index) -> Finish:
-        """What becomes of a vector of sums of a block of depth."""
+        """Finish for sums of a block of depth: keep, add or store vectors."""
         if known(blocks) == 1:
             return self.finish
 

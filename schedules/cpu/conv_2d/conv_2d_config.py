@@ -1,4 +1,4 @@
-"""What the CPU rule for convolutions takes from a lowering config."""
+"""Config of the CPU rule for convolutions."""
 
 from dataclasses import dataclass
 

@@ -72,7 +72,7 @@ class DepthwiseLoops(conv_2d_operands.ConvLoops):
                     edge(x)
 
     def taps_inside(self, axis: int, start: Expr, extent: Index) -> tuple[Index, Index]:
-        """Which taps of a window that begins at ``start`` lie in the image: from, to."""
+        """TOO LONG"""
         count, dilation = self.op.kernel[axis], self.op.dilations[axis]
         if self.op.padding[axis] == (0, 0):
             return 0, count
@@ -82,7 +82,7 @@ class DepthwiseLoops(conv_2d_operands.ConvLoops):
         return low, I.Bind(tirx.max(tirx.min(high, i64(count)), low))
 
     def element(self, n: Expr, row: Expr, column: Expr, f: Expr) -> Expr:
-        """What a vector of filters sees at a pixel."""
+        """Input of a vector of filters at a pixel."""
         pixel = self.pixel(n, row, column, 0)
         if self.group_filters == 1:
             return self.load(self.source, pixel + f, self.lanes, self.dtype)
@@ -163,7 +163,7 @@ class DepthwiseLoops(conv_2d_operands.ConvLoops):
 
 @dataclass(frozen=True)
 class _Pixel:
-    """Where in the result: the first of some pixels side by side."""
+    """Place in the result: the first of some pixels side by side."""
 
     n: Expr
     y: Expr

@@ -170,7 +170,7 @@ class DirectLoops(FilterLoops):
         return emit.flat_index(k, self.depth_loops)
 
     def factor(self, start: Expr) -> Callable[[int, tuple[Expr, ...]], Expr]:
-        """What a filter's element is multiplied with, for pixels from one on."""
+        """Factor of a filter's element, for pixels from one on."""
         source: Any = self.source if self.in_place else self.band
         across = self.op.strides[1] * self.pixel_stride
         tap = 0 if self.joined else self.op.dilations[1] * self.pixel_stride
@@ -206,7 +206,7 @@ def reads_in_place(op: Conv2d) -> bool:
 
 
 def band_elements(op: Conv2d) -> int:
-    """Those of the band of a line."""
+    """Elements of the band of a line."""
     return 0 if reads_in_place(op) else op.kernel[0] * _band_row(op)
 
 

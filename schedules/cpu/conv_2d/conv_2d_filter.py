@@ -40,12 +40,12 @@ class FilterLoops(ConvLoops):
         self.over_tasks(self.op.groups, high, self.out_columns, self.parts, self.task)
 
     def panel_start(self, block: ConvBlock) -> Index:
-        """Where the panels of a task begin."""
+        """Start of the panels of a task."""
         held = self.held // self.parts
         return held_index((i64(block.group) * self.held + i64(block.part) * held) * self.depth)
 
     def panels_of(self, held: int) -> list[tuple[int, int, int]]:
-        """As :func:`.panels`; one whose last vector is not whole is by itself."""
+        """Panels, as :func:`.panels`; one whose last vector is not whole is by itself."""
         *found, (first, count, vectors) = panels(held, self.tile)
         if self.group_filters % self.lanes and count > 1:
             found.append((first, count - 1, vectors))

@@ -59,7 +59,7 @@ _LINES = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 24, 28, 32)  # of a task, for 
 
 @dataclass(frozen=True)
 class _Grid:
-    """What tasks are blocks of: ``lines`` of ``wide`` columns, and vectors of filters."""
+    """Grid of tasks' blocks: ``lines`` of ``wide`` columns, and vectors of filters."""
 
     groups: int
     lines: int
@@ -142,7 +142,7 @@ class CpuConv2d(CpuRule):
     def _config(
         self, op: Conv2d, features: CpuFeatures, algorithm: str, tile: RegisterTile
     ) -> ConvConfig:
-        """Of a form, with blocks that fit a tile."""
+        """Config of a form, with blocks that fit a tile."""
         depth = depth_tile(tile, item_bytes(product_dtype(op)))
         pixels, columns, parts = _block(op, tile, features)
         if algorithm == "winograd" and parts == 1:
@@ -310,7 +310,7 @@ def _divides(op: Conv2d, tile: RegisterTile, parts: int) -> bool:
 
 
 def _scratch_elements(op: Conv2d, config: ConvConfig) -> int:
-    """What a task holds for each pixel."""
+    """Scratch elements of a task for each pixel."""
     if config.algorithm == DIRECT:
         return band_elements(op) // config.columns + 1
     if op.algorithm == "winograd":

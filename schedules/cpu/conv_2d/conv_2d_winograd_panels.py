@@ -65,7 +65,7 @@ class FilterPanels:
         self.memory = emit.scratch([groups * places * self.stride], dtype)
 
     def start(self, group: Index, place: Index) -> Expr:
-        """Where a place begins."""
+        """Start of a place."""
         return (i64(group) * self.places + i64(place)) * self.stride
 
     def runs(self) -> list[FilterRun]:
@@ -110,7 +110,7 @@ class FilterPanels:
             I.buffer_store(self.memory, zero, [start + self._rest_at(i64(whole), f) + twice])
 
     def _at(self, channel: Expr, f: Expr) -> Expr:
-        """Where a filter is that is in a panel."""
+        """Index of a filter that is in a panel."""
         panel = tirx.floordiv(f, i64(self.tile.width)) * self.tile.width
         return panel * self.channels + channel * self._width_of(f) + (f - panel)
 
@@ -124,7 +124,7 @@ class FilterPanels:
         return tirx.Select(f >= first, i64(vectors * self.lanes), i64(self.tile.width))
 
     def _in_rest(self, channel: Expr, f: Expr) -> Expr:
-        """Where a filter of the rest is at a channel."""
+        """Index of a filter of the rest at a channel."""
         block = tirx.floordiv(channel, i64(self.neighbours))
         return self._rest_at(block, f) + (channel - self._first_channel(block))
 
@@ -132,7 +132,7 @@ class FilterPanels:
         return self.whole * self.channels + block * self.lanes + i64(f) * self.neighbours
 
     def _first_channel(self, block: Expr) -> Expr:
-        """Where a block of channels of the rest begins."""
+        """First channel of a block of the rest."""
         first = i64(block) * self.neighbours
         if self.channels % self.neighbours == 0:
             return first
@@ -173,7 +173,7 @@ class FilterPanels:
             return
 
         def channels(at: Expr, k: Expr) -> Expr:
-            """Those of a block side by side, once for each filter."""
+            """Channels of a block side by side, once for each filter."""
             block = I.Bind(a(at, self._first_channel(k), self.neighbours))
             return tirx.Shuffle([block] * self.padded, list(range(self.lanes)))
 

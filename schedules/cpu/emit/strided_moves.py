@@ -151,7 +151,7 @@ class _Mover:
             self.inner({**at, loops[0]: index}, loops[1:], low, high)
 
     def place(self, name: str, at: At) -> Expr:
-        """Where an operand is, but for the loops that are not in ``at``."""
+        """Offset of an operand, but for the loops that are not in ``at``."""
         place = i64(self.walk.starts.get(name, 0))
         for loop, index in at.items():
             if self.loops.moves(name, loop):
@@ -169,7 +169,7 @@ class _Mover:
         return self.number(symbol, self.place(symbol.name, at))
 
     def number(self, symbol: TableNumber, place: Expr) -> Expr:
-        """What a symbol's table has at a place."""
+        """A symbol's number in its table."""
         assert self.memory.tables is not None
         number = signed(self.memory.tables[symbol.name][place])
         return summable(number) if symbol.is_summed else number
@@ -268,7 +268,7 @@ class _Mover:
             gather(j)
 
     def ahead(self, at: At) -> Expr | None:
-        """Where far's row after the next begins; None where rows are short, or no table says it."""
+        """Start of far's row after the next; None where rows are short, or no table says it."""
         last, memory = self.last, self.memory
         row = self.chunk * item_bytes(str(memory.near.dtype))
         straight = all(known(self.loops.step(name, last)) == 1 for name in ("near", "far"))
@@ -292,7 +292,7 @@ class _Mover:
         return lines if straight and whole and near else None
 
     def live_in_row(self, at: At, j: Expr) -> Expr | None:
-        """What the last loop's position ``j`` decides on its own, beyond :meth:`within`."""
+        """Condition of the last loop's position ``j`` on its own, beyond :meth:`within`."""
         here = {**at, self.last: j}
         tests = []
         if self.walk.has_mask and self.loops.moves("mask", self.last):
@@ -326,7 +326,7 @@ class _Mover:
     def within(
         self, growing: Sequence[StridedBound], at: At, low: Expr, high: Index
     ) -> tuple[Expr, Expr]:
-        """Where the part of a row begins and ends that is in bounds whose coordinates only grow."""
+        """Range of the part of a row that is in bounds whose coordinates only grow."""
         first, stop = low, i64(high)
         for one in growing:
             step, start = i64(self.loops.step(one.name, self.last)), self.place(one.name, at)

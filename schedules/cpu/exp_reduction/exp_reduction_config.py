@@ -1,4 +1,4 @@
-"""What the CPU rule for exp_reduction takes from a lowering config."""
+"""Config of the CPU rule for exp_reduction."""
 
 from dataclasses import dataclass
 

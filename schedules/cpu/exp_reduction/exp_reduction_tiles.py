@@ -180,7 +180,7 @@ class Tiles:
         self.raise_maximum(row, tile, emit.larger_or_nan)
 
     def shift(self, row: Expr) -> Expr:
-        """What scores are taken less of: while there are none above -inf, any number will do."""
+        """Subtrahend of scores: while there are none above -inf, any number will do."""
         maximum, lowest = self.maximum[row], self.operands.lowest
         return tirx.Select(maximum < lowest, lowest, maximum) if self.online else maximum
 

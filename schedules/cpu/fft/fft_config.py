@@ -1,4 +1,4 @@
-"""What the CPU rules for butterfly stages and whole transforms take from a lowering config."""
+"""Config of the CPU rules for butterfly stages and whole transforms."""
 
 from dataclasses import dataclass
 

@@ -62,7 +62,7 @@ class VectorRegisters(CodeletRegisters):
         return [self.point((settled(real), settled(imag))) for real, imag in points]
 
     def turned(self, a: Point, turn: Fraction) -> tuple[float, Point]:
-        """As one of the sums that the point goes to, or, not in butterflies, by a product."""
+        """TOO LONG"""
         if self.in_butterflies or not turn:
             return super().turned(a, turn)
         w = root(turn.numerator, turn.denominator)
@@ -208,7 +208,7 @@ class LanesTransform:
             self.emit_pass(number, memory.load if number else load, memory.store)
 
     def result_place(self, index: Expr) -> Expr:
-        """Where a result is after all passes in place."""
+        """Index of a result after all passes in place."""
         if self.count < 2:
             return index
         if self.places is not None:
@@ -243,7 +243,7 @@ class LanesTransform:
         self.each(number, along)
 
     def work_ahead(self, number: int, codelet: Expr) -> None:
-        """What is to be done beside a codelet of a pass."""
+        """Emit the work to be done beside a codelet of a pass."""
         if self.ahead is not None:
             radix = self.radices[number]
             self.ahead(codelet * radix + number * self.length, radix)
@@ -276,7 +276,7 @@ class LanesTransform:
         return self.vectors.in_butterflies and radix in _ODD_POWERS
 
     def place(self, k: Expr, number: int) -> Expr:
-        """Where the elements of transform k are before a pass."""
+        """Start of the elements of transform k before a pass."""
         left, start = self.length, i64(0)
         for position, radix in enumerate(self.radices[:number]):
             left //= radix

@@ -67,7 +67,7 @@ def _work_of(radices: tuple[int, ...], largest: int) -> float:
 
 
 def _far_trip(points: int, largest: int) -> float:
-    """What a trip to memory costs beyond one to the first cache, for passes over so many points."""
+    """Cost of a trip to memory beyond one to the first cache, for passes over so many points."""
     if not has_few_registers(largest):
         return _FAR_TRIP if points > _CACHED_POINTS else 0.0
     share = (points - _CACHED_POINTS) / (_FAR_POINTS - _CACHED_POINTS)

@@ -219,7 +219,7 @@ class FftRow:
                 self.emit_results(I.Bind(i64(row)), self.store_part, between)
 
     def column(self) -> fft_lanes.LanesMemory | _Column:
-        """Where the results of a group of columns are until they are transposed."""
+        """Memory of a group of columns' results until they are transposed."""
         if self.order is None or self.columns.count > 1 or self.n1 > self.lanes:
             return self.columns.memory(self.n1)
         return _Column(None if self.n1 <= _HELD_COLUMN else self.columns.memory(self.n1))
@@ -361,7 +361,7 @@ class FftRow:
         self.rows.emit(load, lambda k2, v: store(k2 * self.n1 + first, v), found)
 
     def rows_memory(self, group: Expr, between: Any) -> fft_lanes.LanesMemory:
-        """Where a group of k1 has its points."""
+        """Memory of the points of a group of k1."""
         return fft_lanes.LanesMemory(between, self.lanes, I.Bind(group * (self.n2 * self.lanes)))
 
     def emit_results(self, k2: Expr, store_part: PartStore, between: Any) -> None:

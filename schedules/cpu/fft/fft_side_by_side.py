@@ -91,7 +91,7 @@ class SideBySide:
         return self.operands.contiguous and count is not None and count >= self.lanes
 
     def starts(self, first: Expr, extent: int) -> list[Expr]:
-        """Where the rows of a group begin; some of the last group's are those before, or the last.
+        """Starts of the rows of a group; some of the last group's are those before, or the last.
 
         A constant apart where that is possible: then addresses of all need one register.
         """
@@ -210,7 +210,7 @@ class SideBySide:
                     emit.prefetch(buffer, *self.operands.flat(first + place), nearest=True)
 
     def result_place(self, k: Expr) -> Expr:
-        """Where the lanes of element k of the results begin."""
+        """Start of the lanes of element k of the results."""
         return (k if self.real else self.transform.result_place(k)) * self.lanes
 
     def along(self, count: int, block: Any, element: Any) -> None:

@@ -83,7 +83,7 @@ class _Stage:
                     self.emit_stage(I.Bind(i64(1) << (self.stage - i64(1))))
 
     def check_length(self) -> None:
-        """What can only be known when the kernel is called: a length that the stage fits."""
+        """Check at the call, where it can only be known, that the length fits the stage."""
         if known(self.length) is None:
             length = i64(self.length)
             power = tirx.all(length > i64(0), (length & (length - i64(1))) == i64(0))

@@ -100,7 +100,7 @@ class _Reduction:
         return lanes
 
     def _first(self, at: At, lane: Expr | None) -> list[Expr]:
-        """What the results are before anything is added."""
+        """Initial results, before anything is added."""
         if not self.nest.init:
             return [self._load(store, at) for store in self.nest.stores]
         point = NestPoint(self.memory, at, self.nest, self.first_cells, lane)
@@ -126,7 +126,7 @@ class _Reduction:
         return [point.value(store.value) for store in self.nest.stores]
 
     def _gathered(self, at: At, lanes: int) -> Mapping[int, Any]:
-        """What strided accesses read, the first lane of which is at a point."""
+        """Values of strided accesses whose first lane is at a point."""
         first = noted(self.nest, self.memory, Cells(), at, self.stand_ins)
         return self.strided.gather(self.memory, first.accesses, lanes)
 

@@ -51,7 +51,7 @@ class RadixDigits:
 
     @property
     def shifts(self) -> range:
-        """Where the digits begin, the least significant one first."""
+        """Shifts of the digits, the least significant one first."""
         return range(0, item_bytes(self.dtypes[self.operand]) * 8, self.bits)
 
     def digit(self, value: Expr, shift: int) -> Expr:

@@ -110,7 +110,7 @@ class Keys:
         return (word & self.number((1 << (self.width - 1)) - 1)) == self.number(0)
 
     def _place_of(self, line: SortLine, length: Index, least: int) -> Expr:
-        """Where the first element of a sorted line is whose key is ``least`` or more."""
+        """Position in a sorted line of the first element whose key is ``least`` or more."""
         search = emit.registers(2, "int64")
         low, high = search[0], search[1]
         I.buffer_store(search, i64(0), [0])
@@ -139,12 +139,12 @@ class KeyPlace:
 
     @staticmethod
     def of_keys(keys: Keys, buffer: Any, base: Index = 0) -> "KeyPlace":
-        """Where the words are the keys."""
+        """A place whose words are the keys."""
         return KeyPlace(buffer, base, lambda word: word, keys.ones)
 
     @staticmethod
     def of_words(keys: Keys, line: SortLine) -> "KeyPlace":
-        """Where the words are elements as they lie in memory."""
+        """A place whose words are elements as they lie in memory."""
         words = line.buffers[keys.operand]
         return KeyPlace(words, line.base, keys.key, keys.element(keys.ones))
 

@@ -56,7 +56,7 @@ class RegisterSort:
         self.vectors = [_Vector(tile, frozenset()) for tile in tiles]
         self.vectors += [_Vector(None, self.all) for _ in range((1 << first) - len(tiles))]
         self.bits = list(range(first))
-        """Which bit of the rank each bit of a vector's number is."""
+        """Bit of the rank that each bit of a vector's number is."""
         self.lane_bits = list(range(first, first + lanes.bit_length() - 1))
         """The same of a lane."""
 

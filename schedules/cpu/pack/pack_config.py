@@ -1,4 +1,4 @@
-"""What the CPU rule for pack and unpack takes from a lowering config."""
+"""Config of the CPU rule for pack and unpack."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 
 @dataclass(frozen=True)
 class PackConfig(RuleConfig):
-    """What one task takes.
+    """Work of one task.
 
     Attributes:
         run: positions of a dim that both operands walk without tiles.

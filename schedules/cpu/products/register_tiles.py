@@ -265,7 +265,7 @@ class Sums:
             )
 
     def start(self, row: Expr, column: Expr) -> Expr:
-        """What a vector of products is added to in registers."""
+        """Initial vector of products in registers."""
         return zeros(self.dtype, self.lanes)
 
     def finish(self, row: Expr, column: Expr, value: Expr) -> None:

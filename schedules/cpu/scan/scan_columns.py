@@ -80,7 +80,7 @@ def _emit_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 
 
 def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
-    """As :func:`_emit_tile`, with the row that was written last in scratch of its own."""
+    """Emit a tile with the row written last in scratch of its own; see :func:`_emit_tile`."""
     last = FlatOperand(emit.scratch([tile.size], operands.output.dtype))
 
     def each(position: Index, _read: Index, value: Callable[[Expr], Expr]) -> None:
@@ -96,7 +96,7 @@ def _stream_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
 
 
 def _fetching_tile(operands: ScanOperands, lanes: int, tile: ColumnTile) -> None:
-    """As :func:`_stream_tile`, each vector stored past the caches as soon as it is computed.
+    """Emit a tile like :func:`_stream_tile`, with a non-temporal store of each vector at once.
 
     Where all rows begin alike, vectors may go in parts, and are those of whole lines that are read:
     one across two lines waits for both.  Else they are those of whole lines that are written.

@@ -1,4 +1,4 @@
-"""What the CPU rule for scans takes from a lowering config."""
+"""Config of the CPU rule for scans."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 
 @dataclass(frozen=True)
 class ScanConfig(RuleConfig):
-    """What each form reads.
+    """Config of each form.
 
     Attributes:
         columns: of a tile of neighbouring lines.

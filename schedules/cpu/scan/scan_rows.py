@@ -110,7 +110,7 @@ class _Lanes:
         return emit.larger(begun, blocks * lanes)
 
     def stream_tiles(self) -> Index:
-        """As :meth:`tiles`, past the caches, in runs of some tiles.
+        """Scan tiles like :meth:`tiles`, with non-temporal stores, in runs of some tiles.
 
         Columns before a line of the cache begins are done one by one: rows that lie a power of 2
         apart would push out of the first cache what a tile has begun of their lines.

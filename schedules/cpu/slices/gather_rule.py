@@ -26,7 +26,7 @@ _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 
 @dataclass(frozen=True)
 class GatherConfig(RuleConfig):
-    """Who takes what: ``batch`` shares the slices, ``columns`` the runs of one."""
+    """Sharing of work: ``batch`` shares the slices, ``columns`` the runs of one."""
 
     splits: int = number("splits")
     parallel: bool = flag("parallel")

@@ -78,7 +78,7 @@ class _Columns:
         keys.settle_zeros(source, target, self.length)
 
     def row(self, number: Expr) -> Expr:
-        """Where a vector of a tile lies."""
+        """Index of a vector of a tile."""
         return emit.run(number * self.lanes, self.lanes)
 
     def rows_of(self, tile: Any, block: int) -> RowSort:

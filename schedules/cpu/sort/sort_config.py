@@ -1,4 +1,4 @@
-"""What the CPU rule for sort takes from a lowering config."""
+"""Config of the CPU rule for sort."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 
 @dataclass(frozen=True)
 class SortConfig(RuleConfig):
-    """What each algorithm reads; ``splits`` are the parts of a line.
+    """Config of each algorithm; ``splits`` are the parts of a line.
 
     Attributes:
         run: the length of a merge's first runs, even.

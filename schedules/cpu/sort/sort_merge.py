@@ -216,7 +216,7 @@ class _Merge:
         parts: tuple[int, int],
         ranges: tuple[Expr, Expr, Expr, Expr],
     ) -> None:
-        """Where each of some parts of a merge begins, in both of its ranges."""
+        """Find the start of each part of a merge, in both of its ranges."""
         first, end = parts
         i0, i1, j0, j1 = ranges
         I.buffer_store(cuts, i0, [i64(first), 0])

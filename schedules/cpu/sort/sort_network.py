@@ -124,7 +124,7 @@ class _Network:
                     I.buffer_store(target, value, [start + i * step + c * stride])
 
     def key(self, value: Expr) -> Expr:
-        """What is sorted for an element, or a vector of them."""
+        """Sort key of an element, or of a vector of them."""
         return self.keys.key(I.Bind(value)) if self.keys else value
 
     def element(self, value: Expr) -> Expr:

@@ -49,7 +49,7 @@ class Partition:
         return RegisterSort(tiles, width, self.keys.ones).emit()[_SAMPLED // 2][0]
 
     def middle(self, place: KeyPlace, size: Expr) -> Expr:
-        """What lies between the smallest and the largest key; above the one if they differ."""
+        """A key between the smallest and the largest key; above the one if they differ."""
         lanes = self.vectors.lanes
         whole = emit.run(0, lanes)
         tiles = [emit.registers(lanes, self.keys.unsigned) for _ in range(2)]

@@ -197,7 +197,7 @@ class _Quick:
             self.keys.settle_zeros(given, words, length)
 
     def scratch(self, length: Index) -> tuple[KeyPlace, KeyPlace | None]:
-        """Where parts are put off to, and where the places of a line in order are."""
+        """Scratch for parts that are put off, and for the places of a line in order."""
 
         def line() -> KeyPlace:
             buffer = emit.scratch([length], self.keys.unsigned)
@@ -209,7 +209,7 @@ class _Quick:
     def places(
         self, given: SortLine, words: SortLine, spare: KeyPlace, order: KeyPlace | None
     ) -> tuple[KeyPlace, KeyPlace]:
-        """Where a line is, and where it will be in order, with what goes with the keys."""
+        """Places of a line before and after sorting, with what goes with the keys."""
         operand = self.keys.operand
         here = KeyPlace.of_words(self.keys, given)
         goal = KeyPlace.of_keys(self.keys, words.buffers[operand], words.base)

@@ -65,7 +65,7 @@ class RowSort:
             I.buffer_store(half, half[0] * 2, [0])
 
     def chunk(self, chunk: Expr) -> tuple[Expr, Expr]:
-        """Where a chunk begins, and how many rows it has."""
+        """Start of a chunk, and its number of rows."""
         base = I.Bind(chunk * CHUNK)
         return base, I.Bind(i64(emit.smaller(CHUNK, self.rows - base)))
 

@@ -116,7 +116,7 @@ class _Batches(TopkLines):
                     self.hand_out_line()
 
     def begin_line(self, line: Expr) -> None:
-        """Where a line's operands and results are."""
+        """Set the offsets of a line's operands and results."""
         self.inputs_at = I.Bind(line * i64(self.candidates))
         self.outputs_at = I.Bind(line * i64(self.k))
 
@@ -270,7 +270,7 @@ class _Batches(TopkLines):
         _put(self.put_by, i64(0))
 
     def take_bound(self, worst: Expr, place: Expr) -> None:
-        """What candidates from a place on have to reach, by the worst that is kept.
+        """Set the bound that candidates from a place on have to reach, by the worst that is kept.
 
         One as good wins where its index is the smaller.  So a key may have to be smaller, and where
         there is none ``is_open`` is 0.

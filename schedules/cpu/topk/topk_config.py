@@ -1,4 +1,4 @@
-"""What the CPU rule for top-k takes from a lowering config."""
+"""Config of the CPU rule for top-k."""
 
 from dataclasses import dataclass
 

@@ -223,7 +223,7 @@ class _Select(TopkLines):
         I.buffer_store(length, start, [0])
 
         def append(key: Expr, number: Expr) -> None:
-            """What is not listed is overwritten by the next."""
+            """Append a candidate; one not listed is overwritten by the next."""
             at = I.Bind(length[0])
             listed.store(_KEY, at, key)
             listed.store(_NUMBER, at, tirx.Cast(self.number_dtype, number))

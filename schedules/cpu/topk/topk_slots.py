@@ -41,7 +41,7 @@ class Slots:
     op: Topk
 
     def pair(self, k: Index) -> Pair:
-        """What a slot holds."""
+        """Value and index in a slot."""
         return self.values[self.base + k], self.indices[self.base + k]
 
     def put(self, k: Index, pair: Pair) -> None:

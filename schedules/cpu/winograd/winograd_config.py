@@ -1,4 +1,4 @@
-"""What the CPU rule for the Winograd transforms takes from a lowering config."""
+"""Config of the CPU rule for the Winograd transforms."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 
 @dataclass(frozen=True)
 class WinogradConfig(RuleConfig):
-    """What a task takes: input channels of a filter, or tiles of a row; channels of a vector."""
+    """Work of a task: input channels of a filter, or tiles of a row; channels of a vector."""
 
     channels: int = number("workgroup_tile.channels", least=0)
     tiles: int = number("workgroup_tile.tiles", least=0)

@@ -69,7 +69,7 @@ def emit_filters(op: Winograd, config: WinogradConfig) -> None:
 
 
 def _aligned(result: Any, count: int, lanes: int) -> Callable[[Index], Expr]:
-    """Where vectors of ``count`` elements begin such that all but the first and last are aligned.
+    """Starts of vectors of ``count`` elements such that all but the first and last are aligned.
 
     Places of a tile that are apart by whole vectors lie in one set of the first cache if they are
     apart by a power of two.  Lines that two vectors share would then be fetched for each of them.

@@ -90,7 +90,7 @@ def over_channels(count: Index, lanes: int, body: Callable[[int, Index], None]) 
 
 
 def first_channel(block: Index, count: Index, lanes: int) -> Expr:
-    """Where a block of channels begins."""
+    """First channel of a block."""
     exact = known(count)
     if lanes == 1 or (exact is not None and exact % lanes == 0):
         return i64(block) * lanes

@@ -37,7 +37,7 @@ class GpuRule:
         raise NotImplementedError
 
     def space(self, op: Any, target: Target) -> TuningSpace:
-        """What lies around the heuristic's config; rules that know more say more."""
+        """The space around the heuristic's config; rules that know more say more."""
         return around(self.heuristic(op, target))
 
     def check(self, config: LoweringConfig) -> ConfigCheck:

@@ -151,7 +151,7 @@ class _InsideSubgroups:
 
 
 def shuffled(value: Any, lane: Any, workgroup: WorkgroupIds) -> Any:
-    """What ``lane`` of the subgroup has for ``value``, of at most 64 bits in all."""
+    """Lane shuffle: ``lane``'s ``value``, of at most 64 bits in all."""
     dtype = DataType(str(value.ty.dtype))
     bits = dtype.bits * dtype.lanes
     word = value if str(dtype) == f"uint{bits}" else tirx.reinterpret(f"uint{bits}", value)

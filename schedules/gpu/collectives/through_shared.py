@@ -40,7 +40,7 @@ class Staging:
 
     @property
     def elements(self) -> int:
-        """Of shared memory."""
+        """Elements of shared memory."""
         return prod(self.box[:-1]) * self.pitch
 
     @property
@@ -50,14 +50,14 @@ class Staging:
         return list(product(*steps))
 
     def addresses(self, held: np.ndarray) -> np.ndarray:
-        """Where elements of coordinates ``[..., rank]`` lie in their box."""
+        """Addresses in their box of elements of coordinates ``[..., rank]``."""
         inside = held % np.array(self.box, int)
         extents = (*self.box[1:-1], self.pitch) if len(self.box) > 1 else ()
         pitches = [*(prod(extents[dim:]) for dim in range(len(extents))), 1][: len(self.box)]
         return (inside * np.array(pitches, int)).sum(axis=-1)
 
     def holds(self, box: Ints, held: np.ndarray) -> np.ndarray:
-        """Which coordinates ``[..., rank]`` are in the box that begins at ``box``."""
+        """Mask of the coordinates ``[..., rank]`` in the box that begins at ``box``."""
         return (held // np.array(self.box, int) == np.array(box) // np.array(self.box, int)).all(-1)
 
 

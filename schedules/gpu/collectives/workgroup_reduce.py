@@ -26,7 +26,7 @@ from tvm_iree_ext.tir.tir_expressions import Expr
 
 Values: TypeAlias = tuple[Expr, ...]
 Combine: TypeAlias = Callable[[Values, Values], Values]
-"""What two neighbouring parts are together: of the earlier, and of the later one."""
+"""Combination of two neighbouring parts: the earlier and the later one."""
 
 
 def digits(layout: NestedLayout, workgroup: WorkgroupIds) -> tuple[list[Expr], list[Expr]]:
@@ -87,7 +87,7 @@ class Across:
             ]
 
     def reduce(self, values: Sequence[Values], combine: Combine) -> list[Values]:
-        """What the dimension has in all, for each slot, in each of its lanes."""
+        """Reduce the whole dimension, for each slot, in each of its lanes."""
         found = [self._reduced(each, combine) for each in values]
         if self.parts == 1:
             return found
@@ -115,7 +115,7 @@ class Across:
         return values
 
     def scan_lanes(self, values: Values, combine: Combine) -> Values:
-        """Of the lanes of a subgroup: what lies in those up to each one, itself included."""
+        """Inclusive scan over the lanes of a subgroup."""
         values, step = _held(values), 1
         while step < self.lanes:
             before = self.taken(values, self._lane(-step))
@@ -158,7 +158,7 @@ class Across:
                         I.buffer_store(memory, value, place)
 
     def left(self, slot: int, part: int) -> Values:
-        """What a subgroup has left."""
+        """Values that a subgroup has left in shared memory."""
         return _held(tuple(memory[self._place(slot, part)] for memory in self.shared))
 
     def _place(self, slot: int, part: Any) -> Expr:

@@ -110,7 +110,7 @@ def warpgroup_numbers(check: ConfigCheck) -> WarpgroupConfig:
 
 
 def warpgroup_forms(shape: MatmulShape, target: Target) -> list[ConfigForm]:
-    """What may be chosen by warpgroups: a form for each instruction, with its own columns."""
+    """Tuning forms of warpgroups: one for each instruction, with its own columns."""
     kinds = warpgroup_kinds(shape, target)
     try:
         usual = _lowering(warpgroup_config(shape, target)) if kinds else None

@@ -61,7 +61,7 @@ class GpuConv2d(GpuRule):
         return lowering_config(matmul_config(_shape(op, target), target))
 
     def space(self, op: Conv2d, target: Target) -> TuningSpace:
-        """Those of a product on matrix instructions; and each lane an element."""
+        """The space of a product on matrix instructions; and each lane an element."""
         usual, size = self.heuristic(op, target), subgroup_size(target)
         lanes = Choice("workgroup_tile.lanes", tuple(size * many for many in (1, 2, 4, 8)))
         base = LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": _SUBGROUPS * size})

@@ -70,7 +70,7 @@ class LaneRegisters:
 
     @property
     def dtype(self) -> str:
-        """Of an element."""
+        """Element type."""
         return str(self.buffer.dtype)
 
     def load(self, start: int, count: int = 1) -> Any:

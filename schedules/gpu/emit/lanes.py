@@ -15,7 +15,7 @@ from tvm_iree_ext.tir.tir_expressions import i64
 
 @contextmanager
 def where(condition: Any) -> Iterator[None]:
-    """What follows is done where the condition holds; always, where it is None."""
+    """Guard of what follows by a condition; none, where it is None."""
     with ExitStack() as stack:
         if condition is not None:
             stack.enter_context(I.If(condition))
@@ -33,7 +33,7 @@ class WorkgroupLanes:
 
     @property
     def scope(self) -> str:
-        """Of shared memory."""
+        """Storage scope of shared memory."""
         return "shared.dyn" if self.kind == "cuda" else "shared"
 
     def table(self, values: np.ndarray) -> Any:

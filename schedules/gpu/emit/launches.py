@@ -28,7 +28,7 @@ class WorkgroupShape:
 
     @property
     def lanes(self) -> int:
-        """Of a workgroup."""
+        """Lanes of a workgroup."""
         return self.subgroups * self.size
 
 

@@ -47,7 +47,7 @@ class Shape:
     columns: int
 
     def layout(self, shared: bool, along: bool) -> NestedLayout:
-        """Of ``[elements, keys]``, where keys are shared at all, and by lanes, too."""
+        """Layout of ``[elements, keys]``, where keys are shared at all, and by lanes, too."""
         apart, parts = self.subgroups
         apart, parts = (apart, parts) if shared else (apart * parts, 1)
         lanes = self.lanes if shared and along else 1

@@ -42,7 +42,7 @@ class Roots:
                 I.buffer_store(part, value, [turn])
 
     def at(self, turn: Expr, order: int) -> Point:
-        """Of a divisor of the order."""
+        """Root of unity of a divisor of the order."""
         place = I.Bind(i64(turn) * (self.order // order))
         return held(self._parts[0][place]), held(self._parts[1][place])
 

@@ -114,7 +114,7 @@ class _Transform:
     def _transform(
         self, lines: Index, length: int, roots: Roots | None, load: Load, store: Store, beside: bool
     ) -> None:
-        """Of all lines, in passes."""
+        """Transform all lines, in passes."""
         first, *rest = factors(length, self.shape.elements, self.shape.radix)
         if not rest:
             self._pass(lines, length, roots, load, store, beside)

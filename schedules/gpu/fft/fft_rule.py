@@ -39,7 +39,7 @@ class GpuFft(GpuRule):
     lowers = Fft
 
     def heuristic(self, op: Fft, target: Target) -> LoweringConfig:
-        """As many lanes as hide the way to memory."""
+        """A config of as many lanes as hide the latency of memory."""
         return LaneConfig("butterflies", lanes=_LANES).lowering()
 
     def space(self, op: Fft, target: Target) -> TuningSpace:

@@ -78,7 +78,7 @@ class Runs:
 
     @staticmethod
     def of(look: NestPoint, line: Axis | None, axes: Sequence[Axis], length: int) -> "Runs":
-        """Those of a point that notes what is read."""
+        """Runs of accesses at a point that notes what is read."""
         found = {}
         if line is not None and length > 1:
             for place, access in enumerate(look.accesses):
@@ -103,7 +103,7 @@ class Runs:
 
 
 def _registers(count: int, buffer: ir.Var) -> Any:
-    """As the buffer's memory holds its elements."""
+    """Registers of the type that the buffer's elements have in memory."""
     dtype = str(buffer.ty.dtype)
     held = emit.registers(count, "int8" if dtype == "bool" else dtype)
     IRBuilder.name("run", held)

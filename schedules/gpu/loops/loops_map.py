@@ -69,7 +69,7 @@ def _values(
     tiles: Mapping[int, Any],
     place: int,
 ) -> list[Any]:
-    """What is stored at a point, in registers."""
+    """Values stored at a point, in registers."""
     cells.rewind()
     point = NestPoint(memory, at, nest, cells, i64(place) if tiles else None, gathered=tiles)
     values = [point.value(store.value) for store in nest.stores]

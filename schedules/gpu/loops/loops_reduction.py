@@ -52,7 +52,7 @@ class _Share:
     parts: int
 
     def layout(self, size: int) -> NestedLayout:
-        """Of ``[results, elements]``."""
+        """Layout of ``[results, elements]``."""
         apart = max(1, _SUBGROUPS // self.subgroups)
         return NestedLayout(
             subgroup_tile=(apart, self.subgroups), batch_tile=(1, 1), outer_tile=(1, 1),
@@ -99,7 +99,7 @@ class _Reduction:
             self._shared(share, combiner)
 
     def _share(self) -> _Share:
-        """As many lanes as have something to do, as are needed to keep the chip busy."""
+        """Shares with as many lanes as have work, and as are needed to keep the chip busy."""
         columns, rows = self.side_by_side
         many = known(self.elements)
         elements = 1 << 20 if many is None else many
@@ -192,7 +192,7 @@ class _Reduction:
     def _gather(
         self, combiner: Combiner, total: Any, at: At, place: "_Place", part: Expr, share: _Share
     ) -> None:
-        """What a lane finds of its part of a result's elements."""
+        """Accumulate a lane's part of a result's elements."""
         elements = i64(self.elements)
         stride = share.lanes * share.subgroups
         start, stop = place.along, elements
@@ -279,7 +279,7 @@ class _Reduction:
         self.first_cells.make(1)
 
     def _first(self, at: At) -> list[Expr]:
-        """What the results are before anything is added."""
+        """Initial results, before anything is added."""
         self.first_cells.rewind()
         if not self.nest.init:
             return [self.memory.load(s.buffer, self._place(s, at)) for s in self.nest.stores]

@@ -79,7 +79,7 @@ class _Merge:
         self._merge_tiles(run, source)
 
     def _place(self, side: Expr, line: Expr, position: Expr) -> Expr:
-        """Where an element is in the memory of a side."""
+        """Index of an element in the memory of a side."""
         return side * i64(self.total) + line * i64(self.length) + position
 
     def _sort_tiles(self) -> None:
@@ -99,7 +99,7 @@ class _Merge:
             self._write(tile, i64(0), line, first)
 
     def _write(self, tile: SortTile, side: Expr, line: Expr, first: Expr) -> None:
-        """What a tile has, to a line of a side."""
+        """Write a tile to a line of a side."""
         with tile.each() as (_, position, at):
             whole = I.Bind(first + wide(position))
             with I.If(whole < i64(self.length)), I.Then():
@@ -132,7 +132,7 @@ class _Merge:
             I.buffer_store(self.cuts, tirx.Cast("int32", low[0]), [number])
 
     def _pair(self, part: Expr, run: Expr) -> tuple[Expr, Expr, Expr, Expr]:
-        """Of a tile: where its pair of runs begins, elements before it there, both lengths."""
+        """Pair of runs of a tile: its start, elements before the tile in it, both lengths."""
         position = I.Bind(part * self.tile)
         span = wide(run) * 2
         pair = I.Bind((position // span) * span)

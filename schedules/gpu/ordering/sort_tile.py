@@ -60,7 +60,7 @@ class SortOrder:
 
     @property
     def word_types(self) -> list[str]:
-        """Of the words that are compared."""
+        """Types of the words that are compared."""
         return [word_type(self.dtypes[operand]) for operand in self.operands]
 
     def after(self, left: Sequence[Expr], right: Sequence[Expr]) -> Expr:
@@ -218,7 +218,7 @@ class SortTile:
         return number // pairs, I.Bind(number % pairs)
 
     def at(self, line: Expr, position: Expr) -> Expr:
-        """Where an element is."""
+        """Index of an element."""
         if self.side_by_side:
             return position * self.lines + line
         return line * self.length + position
@@ -234,7 +234,7 @@ class SortTile:
 
 
 def line_position(line: Index, position: Index, length: Index, inner: Index) -> Expr:
-    """Where an element of a line is in an operand: lines are counted through all other dims."""
+    """Index in an operand of an element of a line: lines are counted through all other dims."""
     if emit.known(inner) == 1:
         return i64(line) * i64(length) + i64(position)
     outer, beside = emit.divide(line, inner)

@@ -82,7 +82,7 @@ def some_steps(steps: Any, taken: Any, depth: int) -> Any | None:
 
 
 def shared_name(side: str) -> str:
-    """What the tile of ``lhs`` or ``rhs`` that is multiplied is called."""
+    """Name of the tile of ``lhs`` or ``rhs`` that is multiplied."""
     return f"{side}_shared"
 
 
@@ -217,7 +217,7 @@ class MatmulBlocks:
         return element
 
     def _factor(self, side: str, place: BlockPlace, sources: Mapping[str, Source]) -> Source:
-        """What is multiplied of an operand, by the places of its elements; 0 beyond K."""
+        """Factors of an operand, by the places of its elements; 0 beyond K."""
         prologue, kind = self.shape.prologue(side), self.shape.dtype(side)
         if prologue is None:
             return lambda at: _widened(sources[side](at), kind)
@@ -231,7 +231,7 @@ class MatmulBlocks:
         return factor
 
     def _own(self, side: str, place: BlockPlace, at: Sequence[Any]) -> tuple[dict[str, Any], Any]:
-        """Where an element of a place is, by role, and whether it is there; None: all are."""
+        """Position of a place's element, by role, and whether it is there; None: all are."""
         order, run = self.shape.order(side), self.plan.runs[side]
         roles = "mk" if side == "lhs" else "kn"
         own = {roles[dim]: x for dim, x in zip(order, at, strict=True)}
@@ -287,7 +287,7 @@ class MatmulBlocks:
 
 
 def _cast(value: Any, dtype: str) -> Any:
-    """As TensorIntrins have it."""
+    """Cast for TensorIntrins: none where the type is the same."""
     return value if str(value.ty.dtype) == dtype else tirx.Cast(dtype, value)
 
 

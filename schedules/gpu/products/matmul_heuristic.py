@@ -96,7 +96,7 @@ def by_lanes(types: tuple[str, str, str], target: Target) -> bool:
 
 
 def _lanes_kind(shape: MatmulShape, size: int) -> Mma:
-    """As many rows and columns of a lane as the product has for it."""
+    """The kind of lane tile with as many rows and columns as the product has for a lane."""
     dtype = next(one for one in FMA_TYPES if tvm_dtype(one) == shape.result_dtype)
     most = _LANE_ROWS * 32 // dtype_bits(dtype)
     rows, columns = (
@@ -144,7 +144,7 @@ class _Search:
         self.column_major = _column_major(self.mma)
 
     def costs(self) -> Costs:
-        """Of each tile, with K in parts."""
+        """Cost of each tile, with K in parts."""
         depth, k = self.k_tiles * self.mma.k, self.k
         most = max(1, k // (_LEAST_STEPS * depth)) if _known(self.shape) else 1
         splits = [
@@ -158,7 +158,7 @@ class _Search:
         }
 
     def costs_of_shares(self, below: float) -> Costs:
-        """Of each tile, with all tiles and steps shared out to the workgroups that are resident.
+        """Cost of each tile, with all tiles and steps shared out to the resident workgroups.
 
         Those that cost no less than ``below`` even with one workgroup for each core are left out.
         """

@@ -82,12 +82,12 @@ class MatmulPlan:
 
     @property
     def scope(self) -> str:
-        """Of shared memory."""
+        """Storage scope of shared memory."""
         return "shared.dyn" if self.chip.kind == "cuda" else "shared"
 
     @property
     def shared_memory_bytes(self) -> int:
-        """Of a workgroup."""
+        """Bytes of shared memory of a workgroup."""
         return self.stages * sum(placement.bytes for placement in self.placements.values())
 
     @property
@@ -101,11 +101,11 @@ class MatmulPlan:
         return self.config.stages if self.asynchronous else 1
 
     def tile_bytes(self, side: str) -> int:
-        """Of an operand's tile in shared memory, without padding."""
+        """Bytes of an operand's tile in shared memory, without padding."""
         return prod(self.tile_shape(side)) * self.element_bytes(side)
 
     def row_bytes(self, side: str) -> int:
-        """Of a row of it, as it lies there."""
+        """Bytes of a row of an operand's tile in shared memory."""
         return self.tile_shape(side, self.orders[side])[-1] * self.element_bytes(side)
 
     def tile_shape(self, side: str, order: Ints | None = None) -> Ints:
@@ -115,11 +115,11 @@ class MatmulPlan:
         return tuple(own[dim] for dim in order or self.shape.order(side))
 
     def element_bytes(self, side: str) -> int:
-        """Of an element of ``lhs`` or ``rhs``."""
+        """Bytes of an element of ``lhs`` or ``rhs``."""
         return dtype_bits(getattr(self.mma, side).dtype) // 8
 
     def memory_bits(self, side: str) -> int:
-        """Of an element of ``lhs``, ``rhs`` or ``result`` in memory."""
+        """Bits of an element of ``lhs``, ``rhs`` or ``result`` in memory."""
         return DataType(self.shape.memory_dtype(side)).bits
 
     def shared_run(self, side: str) -> int:

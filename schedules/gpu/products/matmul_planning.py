@@ -107,7 +107,7 @@ def _interleaved(plan: MatmulPlan) -> MatmulPlan:
 
 
 def _side_by_side(layout: NestedLayout, dim: int, run: int) -> NestedLayout:
-    """Of each ``run`` batches along a dim, an element each, with neighbours in a lane."""
+    """A layout with each ``run`` batches along a dim, an element each, side by side in a lane."""
 
     def scaled(tile: Ints, to: int) -> Ints:
         return (*tile[:dim], to, *tile[dim + 1 :])
@@ -190,7 +190,7 @@ def _written(plan: MatmulPlan, side: str) -> NestedLayout:
 
 
 def _written_bytes(plan: MatmulPlan, side: str) -> int:
-    """What a lane writes at once."""
+    """Bytes that a lane writes at once."""
     run = min(_written(plan, side).element_tile[-1], plan.shared_run(side))
     return run * plan.element_bytes(side)
 
@@ -213,6 +213,6 @@ def _rows_read_together(plan: MatmulPlan, side: str) -> int:
 
 
 def _matrix_rows(shape: Ints, run: int) -> NestedLayout:
-    """What ``ldmatrix`` reads at once: 8 rows of 16 bytes, by 8 lanes."""
+    """Layout of one ``ldmatrix``: 8 rows of 16 bytes, by 8 lanes."""
     steps = (shape[0] // 8, shape[1] // run)
     return NestedLayout((1, 1), steps, (1, 1), (8, 1), (1, run), (0, 0), (1, 0))

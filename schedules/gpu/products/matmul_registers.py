@@ -63,7 +63,7 @@ class MatmulRegisters:
 
     @property
     def occupancy(self) -> Occupancy:
-        """Of a core.
+        """Occupancy of a core.
 
         Raises:
             TargetError: where not even one workgroup would fit.
@@ -79,12 +79,12 @@ class MatmulRegisters:
 
     @property
     def total(self) -> int:
-        """Of a lane."""
+        """Registers of a lane."""
         return self.fragments + self.others
 
     @property
     def fragments(self) -> int:
-        """Of a lane, for fragments, and for what waits to be multiplied."""
+        """Registers of a lane for fragments, and for what waits to be multiplied."""
         plan, mma = self.plan, self.plan.mma
         m, n = plan.config.tiles
         lhs, rhs, acc = mma.lhs, mma.rhs, mma.acc
@@ -106,7 +106,7 @@ class MatmulRegisters:
 
     @property
     def others(self) -> int:
-        """Of a lane, for addresses and the like, and for what conversions have on the way."""
+        """Registers of a lane for addresses and the like, and for values in conversion."""
         plan, shape = self.plan, self.plan.shape
         converting = sum(map(plan.converts, SIDES)) * _CONVERTING[plan.chip.kind]
         for side in set(SIDES) - plan.through_registers:
@@ -130,7 +130,7 @@ class MatmulRegisters:
 
     @property
     def scalars(self) -> int:
-        """Of a subgroup, for addresses of rows that are at no known distance from each other.
+        """Scalar registers of a subgroup for addresses of rows at no known distance from others.
 
         Where a subgroup reads a part of one row at a time: else they are in the lanes' registers.
         """

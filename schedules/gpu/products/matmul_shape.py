@@ -65,7 +65,7 @@ class MatmulShape:
     prologues: Mapping[str, Prologue] | None = None
 
     def prologue(self, side: str) -> Prologue | None:
-        """What makes the factors of ``lhs`` or ``rhs``; None where they are its elements."""
+        """TOO LONG"""
         return (self.prologues or {}).get(side)
 
     def read(self, side: str) -> dict[str, str]:

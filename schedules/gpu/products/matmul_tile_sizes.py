@@ -53,7 +53,7 @@ class MatmulConfig:
 
     @property
     def num_subgroups(self) -> int:
-        """Of a workgroup."""
+        """Subgroups of a workgroup."""
         return prod(self.subgroups)
 
 

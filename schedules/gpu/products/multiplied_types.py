@@ -7,7 +7,7 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import by_lanes, multiplying_kinds
 
 Types = tuple[str, str, str]
-"""Of lhs and rhs as they are multiplied, and of sums."""
+"""Types of lhs and rhs as they are multiplied, and of sums."""
 
 _HOLDING = {
     **dict.fromkeys(FLOATS8, ("float16", "bfloat16", "float32")),

@@ -47,7 +47,7 @@ class Shares:
 
     @cached_property
     def rounds(self) -> Any:
-        """Of whole tiles."""
+        """Rounds of whole tiles."""
         return self.tiles // self.workgroups
 
     @cached_property

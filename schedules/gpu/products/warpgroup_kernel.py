@@ -136,7 +136,7 @@ class _Kernel:
         return self._full(self.config.stages + slot)
 
     def _make_barriers(self) -> None:
-        """Of each slot: full after the copies, free after all subgroups that multiply."""
+        """Initialize each slot's barriers: full after the copies, free after all that multiply."""
         filling = 1 if self.config.copies == "tma" else WARPGROUP
         with I.If(self.lane == 0), I.Then():
             for slot in range(self.config.stages):
@@ -249,7 +249,7 @@ class _Kernel:
             self._store(acc, row + (group * self.config.tiles + tile) * self.mma.m, column)
 
     def _descriptor(self, side: str, group: Any) -> Any:
-        """Of the first instruction in the first slot, for this warpgroup's rows."""
+        """TOO LONG"""
         shared = self.plan.shared[side]
         words = I.alloc_buffer((1,), "uint64", scope="local")
         mine = group * self.config.tiles * shared.bytes_each if side == "lhs" else 0
@@ -271,7 +271,7 @@ class _Kernel:
         I.evaluate(T.ptx[self.mma.ptx](*registers, *descriptors, True, *immediates))
 
     def _store(self, acc: Any, row: Any, column: Any) -> None:
-        """What a lane holds of a tile, in accesses as wide as its runs where the result allows."""
+        """TOO LONG"""
         operand = self.mma.operand("acc")
         values = self._as_elements(acc)
         shape = self.shape
@@ -292,7 +292,7 @@ class _Kernel:
                 self.operands.store(self.group, i, j + at, values[start + at])
 
     def _wide(self, index: Any) -> Any:
-        """As the operands' arrays are indexed."""
+        """Cast an index to the type by which the operands' arrays are indexed."""
         dtype = self.operands.index_dtype
         return index if dtype == "int32" else tirx.Cast(dtype, index)
 

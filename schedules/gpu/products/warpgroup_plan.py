@@ -79,17 +79,17 @@ class WarpgroupTile:
 
     @property
     def bytes_each(self) -> int:
-        """Of an instruction's tile."""
+        """Bytes of an instruction's tile."""
         return prod(self.operand.tile) * self.operand.bits // 8
 
     @property
     def nbytes(self) -> int:
-        """Of all."""
+        """Bytes of all."""
         return self.count * self.bytes_each
 
     @property
     def boxes(self) -> list[tuple[Ints, Ints, int]]:
-        """What is copied at once: its first row and column, its extents, its first byte.
+        """Boxes that are copied at once: first row and column, extents, first byte.
 
         Rows and columns are those of the operand in memory, from the tile's first on.
         """
@@ -139,12 +139,12 @@ class WarpgroupPlan:
 
     @property
     def slot_bytes(self) -> int:
-        """Of a step's tiles."""
+        """Bytes of a step's tiles."""
         return sum(tile.nbytes for tile in self.shared.values())
 
     @property
     def lanes(self) -> int:
-        """Of a workgroup."""
+        """Lanes of a workgroup."""
         return WARPGROUP * (1 + self.config.consumers)
 
     @property
@@ -171,7 +171,7 @@ class WarpgroupPlan:
         return (self.groups,) if self.groups > 1 else ()
 
     def tensor_map(self, side: str, rows: Any) -> mbarrier.TensorMapDescriptor:
-        """Of ``lhs`` or ``rhs``; ``rows`` as of :meth:`matrix`.
+        """Tensor map of ``lhs`` or ``rhs``; ``rows`` as of :meth:`matrix`.
 
         Raises:
             TargetError: where the tensor memory unit cannot copy it.
@@ -259,7 +259,7 @@ def slot_stride(plan: WarpgroupPlan) -> int:
 
 
 def shared_bytes(plan: WarpgroupPlan) -> int:
-    """Of a workgroup: the slots, and two barriers for each."""
+    """Bytes of shared memory of a workgroup: the slots, and two barriers for each."""
     return plan.config.stages * (slot_stride(plan) + 2 * mbarrier.BYTES)
 
 

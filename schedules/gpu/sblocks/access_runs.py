@@ -71,7 +71,7 @@ def _length(variable: Any) -> int:
 
 
 class _Accesses:
-    """What a block reads, writes and decides by."""
+    """Addresses and conditions of a block's accesses."""
 
     def __init__(self, part: Any) -> None:
         self.addresses: list[Expr] = []
@@ -95,7 +95,7 @@ class _Accesses:
         )
 
     def _chosen(self, value: Expr) -> Iterator[Expr]:
-        """What a value is one of, by conditions."""
+        """Choices of a value, by conditions."""
         if isinstance(value, ir.Call) and is_guard(value):
             condition, yes, no = value.args
             self.conditions.append(condition)
@@ -138,7 +138,7 @@ class _Accesses:
     def _places(
         self, run: int, variables: Any, last: Any
     ) -> tuple[sym.Analyzer, Any, Callable[[Expr, Expr], Expr]]:
-        """What simplifies, a place in a run, and an expression at such a place of any run."""
+        """An analyzer, a place in a run, and an expression at such a place of any run."""
         analyzer = sym.Analyzer()
         outer, lane = tirx.Var("outer", "int64"), tirx.Var("lane", "int64")
         for one in variables:

@@ -191,7 +191,7 @@ class TileAccess:
     narrower: bool = False
 
     def cost(self, placement: Placement, banks: int) -> "AccessCost":
-        """Of all that a subgroup moves.
+        """Cost of all that a subgroup moves.
 
         Raises:
             LayoutError: where the placement breaks the access.

@@ -31,7 +31,7 @@ class ScanKernels:
         self.totals: Any = None  # of each line and part; then of all parts up to it
 
     def combine(self, earlier: Values, later: Values) -> Values:
-        """What two neighbouring parts come to."""
+        """Combine two neighbouring parts."""
         return (wrapped(self.operands.combine(earlier[0], later[0])),)
 
     def emit(self) -> None:
@@ -145,7 +145,7 @@ class _Walk:
                 operands.accumulator.store(line, operands.init.load(line))
 
     def _start(self, slot: int) -> Expr:
-        """What lies before the first tile; whatever, where nothing does."""
+        """Value before the first tile; any, where nothing lies there."""
         line = self.operands.lines.line(*self.tile.line(slot))
         nothing = tirx.const(0, self.held)
         if self.sums_only:
@@ -290,7 +290,7 @@ class _Walk:
         return None if started is None else tirx.Or(started, across.part > 0)
 
     def _runs(self, batch: int, slot: int) -> list[Expr]:
-        """What the first elements of a lane's run come to: of one, of two and so on."""
+        """Prefixes of the first elements of a lane's run: of one, of two and so on."""
         found: list[Expr] = []
         for at in range(self.tile.held):
             element = self._element(batch, at, slot)

@@ -50,7 +50,7 @@ _BYTES_PER_POSITION = 17  # of shared memory: its start, its place, and its part
 
 @dataclass(frozen=True)
 class GpuScatterConfig(MovesConfig):
-    """Of updates in order: positions that a workgroup looks at, and owners of the result."""
+    """Config of ordered updates: positions that a workgroup looks at, and owners of the result."""
 
     batch: int = number("workgroup_tile.batch", forms=("ordered",))
     owners: int = number("splits", forms=("ordered",))

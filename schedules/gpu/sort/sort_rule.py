@@ -62,5 +62,5 @@ class GpuSort(TileRule):
 
 
 def _bytes(op: Sort) -> int:
-    """Of shared memory, for an element."""
+    """Bytes of shared memory for an element."""
     return PLACE_BYTES + sum(item_bytes(op.dtypes[at]) for at in compared(op.region))

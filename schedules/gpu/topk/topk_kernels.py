@@ -94,7 +94,7 @@ def _round(
 
 
 class _Left:
-    """What a round has left of each line, in memory."""
+    """Candidates left of each line after a round, in memory."""
 
     def __init__(self, operands: TopkOperands, length: int) -> None:
         self.lines, self.kept, self.order = operands.lines, operands.kept, operands.order
@@ -108,7 +108,7 @@ class _Left:
         self.places = global_memory(f"best_places_of_{length}", count, "int32")
 
     def at(self, line: Expr, position: Expr) -> Expr:
-        """Where a candidate is."""
+        """Index of a candidate."""
         return line * i64(self.length) + position
 
     def load(self, line: Expr, position: Expr) -> tuple[list[Expr], Expr]:

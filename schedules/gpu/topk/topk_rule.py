@@ -73,12 +73,12 @@ class GpuTopk(TileRule):
 
 
 def _length(op: Topk) -> int | None:
-    """Of a line with its inits, where it is known."""
+    """Length of a line with its inits, where it is known."""
     sizes = [extent for extent in (op.k, op.candidates) if isinstance(extent, int)]
     return sum(sizes) if len(sizes) == 2 else None
 
 
 def _bytes(op: Topk) -> int:
-    """Of shared memory, for a candidate."""
+    """Bytes of shared memory for a candidate."""
     index = item_bytes(op.index_dtype) if op.has_output_indices else 0
     return PLACE_BYTES + item_bytes(op.types["values"].dtype) + index

@@ -265,7 +265,7 @@ def operations(count: int) -> int:
 
 
 def _first_factor(count: int) -> int:
-    """Of a number that is no power of two: an odd prime, or its power where something is left."""
+    """A factor of a count that is no power of two: an odd prime, or its power if one is left."""
     prime = next(one for one in range(3, count + 1, 2) if count % one == 0)
     power = prime
     while count % (power * prime) == 0:
@@ -276,7 +276,7 @@ def _first_factor(count: int) -> int:
 def _halves(
     registers: CodeletRegisters, point: Callable[[int], Point], count: int, turn: Fraction
 ) -> Iterator[tuple[int, Point]]:
-    """Of a power of two: transforms of the even and of the odd points, and butterflies."""
+    """A power of two: transforms of the even and of the odd points, and butterflies."""
     half = count // 2
     even = _step(registers, lambda j: point(2 * j), half, 2 * turn)
     odd = _step(registers, lambda j: point(2 * j + 1), half, 2 * turn)
@@ -289,7 +289,7 @@ def _halves(
 def _coprime(
     registers: CodeletRegisters, point: Callable[[int], Point], count: int, first: int
 ) -> Iterator[tuple[int, Point]]:
-    """Of factors that have no divisor in common: no turns, in Good's order.
+    """Coprime factors: no twiddle factors, in Good's order.
 
     With the remainders of j and k for indices, j k / count is the sum of the fractions of both.
     """

@@ -1,4 +1,4 @@
-"""What a kernel refuses by itself: a caller's arrays that TVM's own checks let through.
+"""Checks inside a kernel of a caller's arrays, for faults that TVM's own checks let through.
 
 TVM's entry code looks at dtypes, ranks, extents, strides and the device.  A guarded kernel asks
 besides that no array is misaligned or empty, and that no result shares memory with another array.

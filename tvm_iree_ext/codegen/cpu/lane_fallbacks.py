@@ -1,4 +1,4 @@
-"""What TVM's vectorization leaves out: expressions that it would compute one lane after another."""
+"""Expressions that TVM's vectorization would compute lane by lane, rewritten."""
 
 from typing import Any
 

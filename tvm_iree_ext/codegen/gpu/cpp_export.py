@@ -43,7 +43,7 @@ def export_device(code: DeviceCode, folder: Path | str, *, name: str = "kernel")
 
 
 def device_resources(code: DeviceCode) -> dict[str, Any]:
-    """What the kernels take, for a manifest: the compiler's figures by kernel."""
+    """Resources of the kernels, for a manifest: the compiler's figures by kernel."""
     figures = {name: dataclasses.asdict(one) for name, one in code.resources.items()}
     missing = {"missing": code.missing} if code.missing else {}
     return {"binary_bytes": len(code.binary or b""), "kernels": figures, **missing}

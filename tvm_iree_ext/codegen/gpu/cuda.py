@@ -41,7 +41,7 @@ typedef struct CUtensorMap_st CUtensorMap;
 
 @dataclass(frozen=True)
 class Assembled:
-    """What ``ptxas`` made and said: of each kernel registers, spilled bytes, shared memory."""
+    """Output of ``ptxas``: the cubin, and each kernel's registers, spilled bytes, shared memory."""
 
     cubin: bytes
     usage: dict[str, dict[str, int]]
@@ -70,7 +70,7 @@ def find_tool(name: str) -> str | None:
 
 
 def include_folders() -> list[Path]:
-    """Where ``cuda_runtime.h`` and CCCL's headers are."""
+    """Folders of ``cuda_runtime.h`` and CCCL's headers."""
     folders = [folder / "include" for folder in _toolkits()]
     folders += [folder / "targets" / "x86_64-linux" / "include" for folder in _toolkits()]
     runtime = [folder for folder in folders if (folder / "cuda_runtime.h").is_file()]
@@ -181,7 +181,7 @@ _LANES = re.compile(r"\.maxntid (\d+)(?:, (\d+), (\d+))?")
 
 
 def kernel_reports(ptx: str, usage: Mapping[str, Mapping[str, int]]) -> dict[str, KernelReport]:
-    """What PTX, and ``ptxas``, say of each kernel that must agree with a launch."""
+    """Figures of each kernel in PTX, and from ``ptxas``, that must agree with a launch."""
     reports = {}
     for name, parameters, directives in _ENTRY.findall(ptx):
         limit = _LANES.search(directives)
@@ -208,7 +208,7 @@ _FIGURES = {
 
 
 def _usage(said: str) -> dict[str, dict[str, int]]:
-    """What ``ptxas -v`` says of each kernel; what it does not mention is 0."""
+    """Figures of each kernel that ``ptxas -v`` prints; 0 for those it does not mention."""
     usage: dict[str, dict[str, int]] = {}
     figures: dict[str, int] = {}
     for line in said.splitlines():

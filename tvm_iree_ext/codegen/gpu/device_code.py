@@ -30,7 +30,7 @@ from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 
 @dataclass(frozen=True)
 class KernelResources:
-    """What one kernel takes, by the compiler's own report.
+    """Resources of one kernel, by the compiler's own report.
 
     Attributes:
         registers: 32-bit vector registers of a lane, those for accumulators included.
@@ -65,14 +65,14 @@ class Launch:
 
     @property
     def lanes(self) -> int:
-        """Of one workgroup."""
+        """Lanes of one workgroup."""
         count = 1
         for name, extent in self.extents.items():
             count *= extent if name.startswith("threadIdx") else 1
         return count
 
     def lanes_at_most(self, chip: GpuChip) -> int:
-        """Of one workgroup, whatever the arguments are."""
+        """Most lanes of one workgroup, whatever the arguments are."""
         is_open = any(name.startswith("threadIdx") for name in self.dynamic)
         return chip.max_lanes if is_open else self.lanes
 
@@ -122,7 +122,7 @@ class DeviceCode:
         return plans
 
     def instructions(self, kernel: str) -> KernelInstructions | None:
-        """What a kernel's code does; None where there is no assembly."""
+        """Instruction counts of a kernel; None where there is no assembly."""
         if self.assembly is None:
             return None
         return count_instructions(self.assembly, self.target.kind.name, kernel)
@@ -171,7 +171,7 @@ def compile_device(mod: ir.IRModule | tirx.PrimFunc, target: Target) -> DeviceCo
 
 
 def device_tools(target: Target) -> list[str]:
-    """Which of the tools that are not always there :func:`compile_device` finds."""
+    """The optional tools that :func:`compile_device` finds."""
     if target.kind.name == "rocm":
         return []
     found = [] if cuda.nvrtc_obstacle() else ["nvrtc"]

@@ -133,7 +133,7 @@ def lower_with_host(
 
 
 def _last(target: Target) -> list[Any]:
-    """What stands right before code generation."""
+    """Passes right before code generation."""
     rocm = target.kind.name == "rocm"
     memory = tirx.transform.prim_func_pass(
         lambda func, _mod, _ctx: rewrite_memory(func, target),

@@ -59,7 +59,7 @@ class InstructionCounts:
 
     @property
     def flops_per_instruction(self) -> float:
-        """Of a subgroup, by matrix instructions, for each instruction of any kind."""
+        """Flops of a subgroup, by matrix instructions, for each instruction of any kind."""
         return self.flops / self.total if self.total else 0.0
 
     def narrowest(self, memory: str) -> int:

@@ -1,4 +1,4 @@
-"""What a binary, a launch plan and a chip say of a kernel, and that they agree.
+"""Agreement of a binary, a launch plan and a chip about a kernel.
 
                 binary            plan                 chip
     lanes       at most           of a workgroup       at most, also of each dim
@@ -28,7 +28,7 @@ _POINTER_BYTES, _MAP_BYTES = 8, 128
 
 @dataclass(frozen=True)
 class Argument:
-    """Of a kernel: its bytes, and its name where one is told."""
+    """An argument of a kernel: its bytes, and its name where one is told."""
 
     size: int
     name: str = ""
@@ -36,7 +36,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """What a binary says of a kernel.
+    """A binary's figures of a kernel.
 
     Attributes:
         lanes: the most of a workgroup; 0 where it is not said.
@@ -185,7 +185,7 @@ def _arguments(
 
 
 def _given_bytes(argument: Mapping[str, Any]) -> int:
-    """Of what launchers pass."""
+    """Bytes of an argument that launchers pass."""
     if "value" in argument:
         return _scalar_bytes(argument["dtype"])
     return _POINTER_BYTES if "array" in argument else _MAP_BYTES

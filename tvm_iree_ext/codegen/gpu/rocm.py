@@ -167,7 +167,7 @@ _FIGURES = {
 
 
 def _usage(assembly: str) -> dict[str, dict[str, int]]:
-    """What the metadata at the end of the assembly says of each kernel."""
+    """Figures of each kernel in the metadata at the end of the assembly."""
     return {
         values["name"]: {name: int(values.get(key, 0)) for name, key in _FIGURES.items()}
         for values, _ in _entries(assembly)
@@ -175,7 +175,7 @@ def _usage(assembly: str) -> dict[str, dict[str, int]]:
 
 
 def _reports(assembly: str) -> dict[str, KernelReport]:
-    """What of it must agree with a launch."""
+    """Figures of each kernel in the metadata that must agree with a launch."""
     usage = _usage(assembly)
     reports = {}
     for values, arguments in _entries(assembly):
@@ -191,7 +191,7 @@ def _reports(assembly: str) -> dict[str, KernelReport]:
 
 
 def _entries(assembly: str) -> Iterator[tuple[dict[str, str], list[Argument]]]:
-    """Of each kernel in the metadata, its values by their keys, and its arguments."""
+    """Values by key, and arguments, of each kernel in the metadata."""
     _, _, rest = assembly.partition("amdhsa.kernels:")
     metadata = rest.partition("amdhsa.target:")[0]
     for entry in re.split(r"^  - (?=\.\w+:)", metadata, flags=re.MULTILINE)[1:]:
@@ -211,5 +211,5 @@ def _entries(assembly: str) -> Iterator[tuple[dict[str, str], list[Argument]]]:
 
 
 def _values(text: str, indent: int) -> dict[str, str]:
-    """What stands so deep, or at the beginning."""
+    """Key-value pairs at an indent, or at the beginning."""
     return dict(re.findall(rf"^(?: {{{indent}}})?\.(\w+):\s+'?([\w.]+)", text, flags=re.MULTILINE))

@@ -128,7 +128,7 @@ class Picture:
 
     @property
     def holding(self) -> str:
-        """What each lane holds, and how often each element is held."""
+        """Describe what each lane holds, and how often each element is held."""
         local = "x".join(map(str, self.layout.distributed_unpacked_shape)) or "1"
         tiles = prod(self.layout.subgroup_tile)
         parts = max(1, tiles // self.num_subgroups)
@@ -144,7 +144,7 @@ class Picture:
 
     @property
     def lane_note(self) -> str:
-        """Which lanes a lane's number stands for; empty without replicas among lanes."""
+        """Name the lanes that a lane's number stands for; empty without replicas among lanes."""
         if self.lane_replicas == 1:
             return ""
         lanes = replica_groups(representative_lanes(self.layout, self.subgroup_size))[0].tolist()

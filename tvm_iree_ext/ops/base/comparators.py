@@ -98,7 +98,7 @@ def is_nan(value: ir.Expr) -> ir.Expr:
 
 
 def _position(region: Region, value: ir.Expr) -> int | None:
-    """Which parameter a value is."""
+    """Index of the parameter that a value is."""
     return next((i for i, p in enumerate(region.parameters) if value.same_as(p)), None)
 
 

@@ -33,7 +33,7 @@ class OfNothing(UncountedOp):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Those of the op."""
+        """Attributes of the op."""
         return self.of.attributes
 
     @property

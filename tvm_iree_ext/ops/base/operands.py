@@ -62,7 +62,7 @@ def as_tensor(
 def as_vector(
     op: str, name: str, operand: OperandLike, dtype: str, allowed: Sequence[str]
 ) -> TensorType:
-    """As :func:`as_tensor`, the type of a vector, whose extents are numbers.
+    """Type of a vector operand, whose extents are numbers; see :func:`as_tensor`.
 
     Raises:
         OpError: as there, and for an extent that is a name.

@@ -142,7 +142,7 @@ def trace(op: str, region: RegionLike, dtypes: Sequence[str], yields: str) -> Re
 def trace_several(
     op: str, region: RegionsLike, dtypes: Sequence[str], yields: Sequence[str]
 ) -> tuple[Region, ...]:
-    """As :func:`trace`, for a region that yields a scalar of each type of ``yields``.
+    """Trace a region that yields a scalar of each type of ``yields``; see :func:`trace`.
 
     It is a callable that returns a tuple, a text with commas, or a text for each value.  What
     comes is one region for each, all with the same parameters.
@@ -174,7 +174,7 @@ def _parameters(dtypes: Sequence[str]) -> tuple[tirx.Var, ...]:
 
 
 def _traced(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
-    """What a region yields for its parameters; its own errors as an OpError."""
+    """Value that a region yields for its parameters; its own errors as an OpError."""
     if not isinstance(region, str) and not callable(region):
         raise OpError(f"{op}: region is {region!r}; expected a text or a callable")
     try:
@@ -209,7 +209,7 @@ def _region(
 
 
 def _body(op: str, region: RegionLike, parameters: Sequence[tirx.Var]) -> Any:
-    """What a region yields for its parameters."""
+    """Value that a region yields for its parameters."""
     if isinstance(region, str):
         names = {parameter.name: parameter for parameter in parameters}
         dtypes = {str(parameter.ty.dtype) for parameter in parameters}
@@ -243,6 +243,6 @@ def _number(value: int | float, dtypes: Collection[str]) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong, without the condition in the source of TVM that found it."""
+    """The error's message, without the condition in the source of TVM that found it."""
     first = str(error).strip().partition("\n")[0]
     return first.rpartition(" is false: ")[2] or type(error).__name__

@@ -84,7 +84,7 @@ class Im2col(UncountedOp):
         )
 
     def _least(self) -> Shape:
-        """What the input's extents must be at least, where they are not known before."""
+        """Least extents of the input, where they are not known before."""
         if all(isinstance(self.input.shape[dim], int) for dim in self.m_pos):
             return ()
         spans = dict(zip(self.m_pos, self.kernel_size, strict=True))

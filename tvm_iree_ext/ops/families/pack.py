@@ -97,7 +97,7 @@ class Packing(UncountedOp):
         return Signature(tuple(operands))
 
     def _least(self) -> Shape:
-        """What the outer extents of the packed operand must be at least, if that is not plain."""
+        """Least outer extents of the packed operand, if that is not plain."""
         rank = len(self.unpacked.shape)
         wanted = tuple(
             ceildiv(self.unpacked.shape[dim], self.tile(dim)) for dim in self.outer_dims_perm
@@ -285,7 +285,7 @@ def _packed_shape(op: str, what: str, shape: Shape, outer: Shape, tiles: Shape) 
 
 
 def padding_value(op: Packing, parameters: Parameters) -> ir.Expr:
-    """What fills positions past the end, in the element type: zero where nothing is said."""
+    """Value of positions past the end, in the element type: zero where nothing is said."""
     passed = parameters.scalars.get("padding_value")
     return padding_expr(op.padding, passed, op.unpacked.dtype)
 

@@ -118,7 +118,7 @@ _WRITE: dict[str, Write] = {
 
 
 def _takes(node: Node, types: Sequence[Type]) -> bool:
-    """What Relax has; its integers overflow as C's do, so that none is multiplied or wraps."""
+    """TOO LONG"""
     held, dtype = node.attributes, node.type.dtype
     match node.op:
         case "pad":

@@ -156,7 +156,7 @@ def _region(
 
 
 def _start(kind: str, dtype: str) -> Any:
-    """What a reduction begins with."""
+    """Start value of a reduction."""
     if kind in ("add", "or"):
         return 0
     if kind == "and":
@@ -207,7 +207,7 @@ def _reduce(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[
 
 
 def _arg_extreme(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
-    """As JAX writes it: the first of the largest, with its place."""
+    """Arg-max or arg-min in JAX's form: the first of the largest, with its place."""
     (type,), axis, kind = types, node.attributes["axis"], node.attributes["kind"]
     places = iota(lines, Type("int32", type.shape), axis)
     value, place = Type(type.dtype, ()), _COUNTER
@@ -275,7 +275,7 @@ def _window(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[
 
 
 def _scan(lines: MlirLines, node: Node, names: Sequence[str], types: Sequence[Type]) -> str:
-    """As JAX writes it for a CPU: a window over all that comes before."""
+    """Scan in the form JAX uses for a CPU: a window over all that comes before."""
     (type,), axis = types, node.attributes["axis"]
     size, more = [1] * type.rank, [[0, 0] for _ in type.shape]
     size[axis] = type.shape[axis]

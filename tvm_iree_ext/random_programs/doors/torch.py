@@ -150,7 +150,7 @@ _WRITE: dict[str, Write] = {
 
 
 def _takes(node: Node, types: Sequence[Type]) -> bool:
-    """What PyTorch has for a CPU: no steps between elements in pads, no products of bools."""
+    """Whether PyTorch has it for a CPU: no steps between elements in pads, no products of bools."""
     held = node.attributes
     if node.op == "pad":
         return not any(held["interior"])

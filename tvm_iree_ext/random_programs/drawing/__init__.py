@@ -1,1 +1,1 @@
-"""What random programs are drawn of, and what they mean in NumPy."""
+"""Drawing of random programs, and their meaning in NumPy."""

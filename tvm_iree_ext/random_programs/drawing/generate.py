@@ -17,7 +17,7 @@ from tvm_iree_ext.random_programs.drawing.vocabulary import TABLE
 from tvm_iree_ext.random_programs.drawing.web import Input, Node, Type, Web, pruned
 
 TYPES = ("float32", "bfloat16", "float16", "float64", "int32", "int8", "uint8", "bool", "mixed")
-"""What the arrays of a program are mostly of."""
+"""Main element types of a program's arrays."""
 
 Takes = Callable[[Node, Sequence[Type]], bool]
 """Whether a language has an operation, of operands of these types."""
@@ -99,7 +99,7 @@ class WebDraft:
         return self._values[number].type
 
     def value(self, number: int) -> BoundedArray:
-        """What it holds."""
+        """Value of a node."""
         return self._values[number]
 
     def chance(self, of: float) -> bool:
@@ -228,7 +228,7 @@ class WebDraft:
         return number
 
     def web(self, notes: Attributes) -> Web:
-        """What was drafted, with what nothing reads as its results, and some of what is read."""
+        """The drafted web, with what nothing reads as its results, and some of what is read."""
         count = len(self._inputs)
         order = [n for n, place in enumerate(self._places) if place < 0]
         order += [n for n, place in enumerate(self._places) if place >= 0]

@@ -1,4 +1,4 @@
-"""What neural networks are made of, by the simpler operations."""
+"""Layers of neural networks, by the simpler operations."""
 
 from collections.abc import Sequence
 
@@ -87,7 +87,7 @@ def _draw_conv(draft: Draft) -> Drawn:
 
 
 def _conv(values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
-    """Of images NCHW with weights OIHW: windows, then one product."""
+    """Convolve images NCHW with weights OIHW: windows, then one product."""
     image, weight = values
     if image.dtype not in FLOATS or image.data.ndim != 4 or weight.data.ndim != 4:
         raise Unsuited("a convolution of other ranks")

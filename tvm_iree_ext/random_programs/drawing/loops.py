@@ -33,7 +33,7 @@ def _body(draft: Draft, operands: Sequence[int]) -> dict[str, Any]:
 
 
 def run_body(body: Mapping[str, Any], operands: Sequence[BoundedArray]) -> BoundedArray:
-    """What a body gives."""
+    """Evaluate a body."""
     values = list(operands)
     for node in body_nodes(body):
         values.append(apply(node.op, [values[one] for one in node.operands], node.attributes))

@@ -1,4 +1,4 @@
-"""What a web must give, and what is wrong with what was given."""
+"""Expected results of a web, and the difference of given ones from them."""
 
 from collections.abc import Sequence
 

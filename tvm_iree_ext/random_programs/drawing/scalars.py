@@ -6,14 +6,14 @@ from tvm_iree_ext.base.dtypes import FLOATS, numpy_dtype
 
 
 def least(dtype: str) -> float | int:
-    """What no element is below."""
+    """Lower bound of all elements."""
     if dtype in FLOATS:
         return float("-inf")
     return 0 if dtype == "bool" else int(np.iinfo(numpy_dtype(dtype)).min)
 
 
 def largest(dtype: str) -> float | int:
-    """What no element is above."""
+    """Upper bound of all elements."""
     if dtype in FLOATS:
         return float("inf")
     return 1 if dtype == "bool" else int(np.iinfo(numpy_dtype(dtype)).max)

@@ -1,4 +1,4 @@
-"""What an operation of a web is: how one is drawn, and what it means."""
+"""Operations of a web: how one is drawn, and what it means."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Draft(Protocol):
         """The type of an array."""
 
     def value(self, number: int) -> BoundedArray:
-        """What it holds."""
+        """Value of a node."""
 
     def fresh(self, type: Type, fill: str, low: float, high: float) -> int:
         """One more input."""
@@ -38,7 +38,7 @@ class Draft(Protocol):
 
     @property
     def nodes(self) -> Sequence[Node]:
-        """What was added."""
+        """Nodes added so far."""
 
     def add(self, op: str, operands: Sequence[int], attributes: Attributes) -> int:
         """One more operation; the number of what it gives."""
@@ -72,7 +72,7 @@ TABLE: dict[str, WebOp] = {}
 
 
 def apply(name: str, values: Sequence[BoundedArray], attributes: Attributes) -> BoundedArray:
-    """What an operation gives.
+    """Apply an operation.
 
     Raises:
         Unsuited: for what is not asked of a program, and for operands that do not fit.

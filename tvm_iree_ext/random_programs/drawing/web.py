@@ -100,7 +100,7 @@ class Web:
         return [one.type for one in self.inputs] + [node.type for node in self.nodes]
 
     def arrays(self) -> list[np.ndarray]:
-        """What it is called with."""
+        """Arrays that the program is called with."""
         return [one.array() for one in self.inputs]
 
     def ops(self) -> list[str]:
@@ -108,7 +108,7 @@ class Web:
         return [node.op for node in self.nodes]
 
     def to_json(self) -> str:
-        """As one line."""
+        """JSON of one line."""
         return json.dumps(asdict(self), separators=(",", ":"))
 
 

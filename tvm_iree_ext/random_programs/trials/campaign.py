@@ -35,7 +35,7 @@ Call: TypeAlias = Callable[[Callable[[ProgramTask], Any], ProgramTask], Any]
 
 @dataclass(frozen=True)
 class CampaignResult:
-    """What became of a program; of a fault the smallest program that has it, as Python, too."""
+    """Outcome of a program; of a fault the smallest program that has it, as Python, too."""
 
     setting: Setting
     recipe: Recipe
@@ -52,7 +52,7 @@ class CampaignResult:
         )
 
     def to_json(self) -> str:
-        """As one line."""
+        """JSON of one line."""
         return json.dumps(asdict(self))
 
 
@@ -84,7 +84,7 @@ def run(
     log: Path | None = None,
     smaller: bool = True,
 ) -> Iterator[CampaignResult]:
-    """What becomes of each program, in order.
+    """Try each program and yield its outcome, in order.
 
     Args:
         setting: where they are tried.

@@ -1,4 +1,4 @@
-"""What is tried, and what becomes of it, as they go between processes."""
+"""Tasks and outcomes of trials, as they go between processes."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from tvm_iree_ext.random_programs.drawing.web import Web
 
 Kind = Literal["right", "refused", "wrong", "disputed", "foreign", "crashed", "slow"]
-"""What becomes of a program.
+"""Outcome of a program.
 
 ``refused``: an error of ours that says why; ``foreign``: one that is not; ``disputed``: one of
 these or a wrong result, and the framework itself gives no right one either.
@@ -15,7 +15,7 @@ these or a wrong result, and the framework itself gives no right one either.
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FAULTS: tuple[Kind, ...] = ("wrong", "foreign", "crashed", "slow")
-"""What is looked for."""
+"""Outcomes that trials look for."""
 
 _VARIES = re.compile(r"/\S*|0x[0-9a-f]+|%\w+|-?\d+(\.\d+)?(e-?\d+)?|\[[\d, ]*\]")
 
@@ -31,7 +31,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Setting:
-    """Where programs are tried: a door, and a target, which may be simulated.
+    """Setting in which programs are tried: a door, and a target, which may be simulated.
 
     ``passes``: stage by stage of the passes; ``guard``: with arrays beside pages that cannot be
     touched.
@@ -54,7 +54,7 @@ class ProgramTask:
 
 @dataclass(frozen=True)
 class TrialOutcome:
-    """What became of a program, what was said, and the program where the process did not end."""
+    """Outcome of a program, its message, and the program where the process did not end."""
 
     kind: Kind
     message: str = ""
@@ -67,7 +67,7 @@ class TrialOutcome:
 
     @property
     def cause(self) -> str:
-        """What was said without the numbers and names of one program."""
+        """The message without the numbers and names of one program."""
         if self.kind == "wrong" and "result" in self.message:
             return "wrong"
         lines = [line for line in self.message.splitlines() if line.strip()]

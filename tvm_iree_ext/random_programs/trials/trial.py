@@ -45,7 +45,7 @@ def web_of(task: ProgramTask) -> Web:
 
 
 def tried(task: ProgramTask) -> TrialOutcome:
-    """What becomes of a task, unless it ends the process."""
+    """Outcome of a task, unless it ends the process."""
     web, door = web_of(task), find_door(task.setting.door)
     wanted = oracle.expected(web)
     try:
@@ -62,7 +62,7 @@ def tried(task: ProgramTask) -> TrialOutcome:
 
 
 def _wrong(imported: Imported, web: Web, setting: Setting, wanted: Any) -> str:
-    """What is wrong with an imported program's results, by all that a setting asks for."""
+    """The first error in an imported program's results, by all checks that a setting asks for."""
 
     def checked(call: Callable[[], Sequence[np.ndarray]]) -> str:
         try:
@@ -93,7 +93,7 @@ def _wrong(imported: Imported, web: Web, setting: Setting, wanted: Any) -> str:
 
 
 def beside(task: ProgramTask) -> str:
-    """What is wrong with the framework's own results; empty where it agrees, or has none."""
+    """The error in the framework's own results; empty where it agrees, or has none."""
     web, door = web_of(task), find_door(task.setting.door)
     if door.beside is None:
         return ""

@@ -27,7 +27,7 @@ import numpy as np
 from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, Step, afterwards
 
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
-"""What a driver loads; PTX where the cubin is for another chip."""
+"""Binaries that a driver loads; PTX where the cubin is for another chip."""
 
 _PARAMETERS = "parameters.bin"  # a program's constants
 
@@ -60,7 +60,7 @@ def _compiled(text: str) -> Any:
 
 
 def number(value: int | str, names: Mapping[str, Any]) -> Any:
-    """What a number of a plan stands for, by the values of names."""
+    """Evaluate a number of a plan, given the values of names."""
     if not isinstance(value, str):
         return value
     return eval(_compiled(value), {"__builtins__": {}, **_FUNCTIONS}, names)
@@ -164,7 +164,7 @@ class Kernels:
         self._lock = threading.Lock()
 
     def _constant_addresses(self) -> dict[str, int]:
-        """Where a program's constants are on the GPU; they stay there from the first call on."""
+        """Addresses of a program's constants on the GPU; they stay there from the first call on."""
         with self._lock:
             if self._constants is None:
                 found: dict[str, int] = {}
@@ -246,7 +246,7 @@ class Kernels:
 
     @contextlib.contextmanager
     def memory(self) -> Iterator[Callable[[int], int]]:
-        """What allocates on the GPU; all of it is freed at the end."""
+        """An allocator on the GPU; all of its memory is freed at the end."""
         taken: list[Callable[[], None]] = []
 
         def allocate(size: int) -> int:

@@ -118,7 +118,7 @@ def decoded(raw: np.ndarray, operand: MmaOperand) -> np.ndarray:
 
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
-    """What an instruction makes of 32-bit floats that it takes for fewer bits."""
+    """Round 32-bit floats as an instruction does that takes fewer bits."""
     if dtype == "tf32":  # the low 13 bits are ignored
         return (values.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
     if dtype == "xf32":  # rounded to as many bits

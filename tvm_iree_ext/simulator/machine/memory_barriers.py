@@ -41,7 +41,7 @@ class TensorMap:
 
     @property
     def nbytes(self) -> int:
-        """Of a box."""
+        """Bytes of a box."""
         return int(np.prod(self.box)) * self.array.itemsize
 
     def take(self, first: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

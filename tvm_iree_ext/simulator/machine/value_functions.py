@@ -38,7 +38,7 @@ def _nearest(x: Any) -> Any:
 
 
 def _flushed_exp2(x: Any) -> Any:
-    """As NVIDIA's and AMD's instructions: subnormal results are 0."""
+    """``exp2`` of NVIDIA's and AMD's instructions: subnormal results are 0."""
     result = np.exp2(x)
     return np.where(result < np.finfo(np.float32).tiny, np.zeros_like(result), result)
 
@@ -253,4 +253,4 @@ NAMES: dict[str, Any] = {
     "register_of": register_of,
     "vector_of": vector_of,
 }
-"""What the source of a kernel may name."""
+"""Names that the source of a kernel may use."""

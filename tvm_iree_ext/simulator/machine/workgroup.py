@@ -84,7 +84,7 @@ class SimulatedWorkgroup(WorkgroupState):
         return memory
 
     def fence_proxy(self, mask: Any) -> None:
-        """What was stored is there for asynchronous readers, too."""
+        """Proxy fence: make what was stored visible to asynchronous readers."""
         if mask is not NOBODY:
             for memory in self.memories:
                 if memory.unfenced is not None:

@@ -45,7 +45,7 @@ class HappensBefore:
         return self._parties - 1
 
     def subgroups_in(self, active: np.ndarray) -> np.ndarray:
-        """Those with active lanes."""
+        """Subgroups with active lanes."""
         return np.unique(np.flatnonzero(active) // self._state.subgroup_size)
 
     def join(self, active: np.ndarray) -> None:

@@ -168,7 +168,7 @@ class _Replay:
         return units, np.where(low == high, low, several).astype(np.int32)
 
     def _subgroup(self, code: np.ndarray) -> np.ndarray:
-        """Of one lane, or of several; -1 for several subgroups."""
+        """Subgroup of one lane, or of several; -1 for several subgroups."""
         return np.where(code >= 0, code // self.subgroup_size, -3 - code)
 
     def _report(

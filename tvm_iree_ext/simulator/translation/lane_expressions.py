@@ -19,7 +19,7 @@ def dtype_of(node: Any) -> str:
 
 
 def operator_name(node: Any) -> str:
-    """What a call calls, as ``if_then_else`` or ``ptx.mma``; empty for what is no call."""
+    """TOO LONG"""
     name = str(getattr(getattr(node, "op", None), "name", ""))
     return name.removeprefix("tirx.").removeprefix("prim.")
 

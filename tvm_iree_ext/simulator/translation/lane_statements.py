@@ -59,7 +59,7 @@ class KernelParameter:
 
     @property
     def short_name(self) -> str:
-        """Of the buffer that the parameter points to."""
+        """Name of the buffer that the parameter points to."""
         return self.name.removesuffix("_ptr")
 
 

@@ -120,7 +120,7 @@ def base_of(data: Any) -> Any:
 
 
 WAIT = "cuda.mbarrier_wait"
-"""What ends when another lane has done something."""
+"""The wait for another lane's action."""
 
 _EXITS = ("break_loop", "continue_loop", "thread_return")
 

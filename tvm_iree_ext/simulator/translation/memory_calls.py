@@ -64,7 +64,7 @@ def _atomic_add(tr: Expressions, node: Any) -> Code:
 
 
 def _update(combine: str, tr: Expressions, node: Any) -> Code:
-    """Of a function of ours over base, position and value."""
+    """Translate one of our atomic functions over base, position and value."""
     base, position, value = node.args[:3]
     there = pointer(tr, base)
     return atomic_at(tr, combine, retyped(tr, there, there.dtype, tr(position)), value)

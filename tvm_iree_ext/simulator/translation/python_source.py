@@ -47,7 +47,7 @@ class PythonEmitter:
 
     @property
     def depth(self) -> int:
-        """Of the innermost scope."""
+        """Depth of the innermost scope."""
         return len(self._scopes) - 1
 
     def line(self, text: str, depth: int | None = None) -> None:

@@ -109,7 +109,7 @@ def tokens_of(node: Any) -> tuple[list[Any], list[str]]:
 
 
 def pointer(tr: Expressions, node: Any) -> Pointer:
-    """Where an address expression points to."""
+    """Translate an address expression to a pointer."""
     kind = type(node).__name__
     name = operator_name(node)
     if kind == "Var" and node in tr.pointers:

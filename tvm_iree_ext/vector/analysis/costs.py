@@ -14,7 +14,7 @@ from tvm_iree_ext.vector.ir.vector_errors import VectorError
 from tvm_iree_ext.vector.ir.vector_types import element_type, extents, short
 
 DYNAMIC_EXTRACT = 2.0
-"""Of a lane that is known at run time."""
+"""Cost of extracting a lane that is known at run time."""
 
 _DETOUR = 4.0  # of a register that is written to memory, or read from there
 
@@ -32,11 +32,11 @@ class VectorProcessor(Protocol):
 
     @property
     def bits(self) -> int:
-        """Of a vector register."""
+        """Bits of a vector register."""
 
     @property
     def memory_bits(self) -> int:
-        """What one instruction loads or stores."""
+        """Bits that one instruction loads or stores."""
 
     def lanes(self, dtype: str) -> int:
         """How many elements one instruction computes; 0 for a type without arithmetic."""
@@ -59,12 +59,12 @@ def shuffle_cost(shape: Sequence[int], native: int) -> float:
 
 
 def detour_cost(written: int, read: int) -> float:
-    """Of going through memory, which is never done unasked (rule R7): registers in and out."""
+    """Cost of going through memory, never done unasked (rule R7): registers in and out."""
     return _DETOUR * (written + read)
 
 
 def cast_cost(came: Sequence[int], made: Sequence[int], native: int) -> float:
-    """Of flattening minor dims (rule R9); infinity for any other change of shape.
+    """Cost of flattening minor dims (rule R9); infinity for any other change of shape.
 
     Free where rows are whole registers, one where the borders of registers move.
 

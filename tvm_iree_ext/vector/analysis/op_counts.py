@@ -77,7 +77,7 @@ def _has_loop(op: Operation) -> bool:
 
 
 def carried(body: Block) -> list[str]:
-    """What the innermost loops carry, in order: ``tensor 4x4``, or ``4 x vector 4``."""
+    """Types carried by the innermost loops, in order: ``tensor 4x4``, or ``4 x vector 4``."""
     found = []
     for op in body.walk():
         if op.name == "scf.for" and not _has_loop(op):

@@ -13,7 +13,7 @@ Told: TypeAlias = int | Value | tuple[Value, int]
 
 
 def told_by(value: Value, axis: int) -> Told:
-    """What tells an extent of a tensor or buffer.
+    """Source of an extent of a tensor or buffer.
 
     Raises:
         VectorError: for a padded tensor whose type does not say it.

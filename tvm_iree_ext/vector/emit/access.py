@@ -63,7 +63,7 @@ def inside(start: Index, extent: Index, lanes: int) -> LaneCondition:
 
 
 def masked(mask: Callable[[Sequence[int]], Expr], lanes: int) -> LaneCondition:
-    """What a mask says; ``mask`` takes numbers of lanes."""
+    """The condition of a mask; ``mask`` takes numbers of lanes."""
     return LaneCondition(lambda lane: mask([lane]), lambda: mask(range(lanes)))
 
 

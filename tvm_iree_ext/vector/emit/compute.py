@@ -90,7 +90,7 @@ _BOOL: dict[str, Compute] = {
 
 
 def compute(name: str, dtype: str, *values: Expr) -> Expr:
-    """What an elementwise op without attributes gives."""
+    """Value of an elementwise op without attributes."""
     if name in _FLOAT:
         return narrowed(_FLOAT[name](*map(widened, values)), dtype)
     if dtype == "bool":
@@ -114,7 +114,7 @@ def widened(value: Expr) -> Expr:
 
 
 def narrowed(value: Expr, dtype: str) -> Expr:
-    """What was computed, rounded to an element type."""
+    """Round a computed value to an element type."""
     if dtype == "bfloat16":
         return _from_bfloat16(bits(value, dtype))
     return cast(value, dtype)

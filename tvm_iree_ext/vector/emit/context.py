@@ -24,7 +24,7 @@ _ALIGN = 64  # bytes; of temporaries
 
 Emit = Callable[["Emitter", Operation], None]
 EMIT: dict[str, Emit] = {}
-"""What emits an op, by the op's name."""
+"""Emitters by the op's name."""
 
 
 def emits(*names: str) -> Callable[[Emit], Emit]:
@@ -135,7 +135,7 @@ class Emitter:
         return LocalVector((), value.dtype).fill(lambda _: what)
 
     def place(self, value: Value) -> BufferBox:
-        """Where a tensor or buffer is."""
+        """Memory of a tensor or buffer."""
         return self._values[value]
 
     def define(self, value: Value) -> LocalVector:
@@ -164,7 +164,7 @@ class Emitter:
         return temporary(shape, value.dtype)
 
     def destination(self, op: Operation, dest: Value, result: Value, *, is_read: bool) -> BufferBox:
-        """Where a result is written: dest's own memory, or other memory with its content."""
+        """Memory a result is written to: dest's own, or other memory with its content."""
         source = self.place(dest)
         if result in self.aliases.in_place:
             return source

@@ -17,7 +17,7 @@ from tvm_iree_ext.vector.ir.core import Operation
 def _lanes(
     indices: Sequence[Index], mask: Vector | None, vector: Vector, number: int
 ) -> LanesInMemory:
-    """Where a register of a block of the minor dims is."""
+    """Place in memory of a register of a block of the minor dims."""
     index = list(indices)
     lead = len(index) - len(vector.shape)
     for dim, step in enumerate(vector.index(number)):

@@ -59,7 +59,7 @@ class Definition(ABC):
         return op.group(self.written) if self.written else ()
 
     def text(self, op: Any, names: Any) -> str:
-        """What stands after the name when it is printed."""
+        """Text printed after the op's name."""
         return names.plain(op)
 
     def spelling(self, op: Any) -> str | None:

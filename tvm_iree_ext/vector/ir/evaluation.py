@@ -25,5 +25,5 @@ class _Interpreter:
 
 
 def evaluate(block: Block, arguments: Mapping[Value, np.ndarray]) -> list[np.ndarray]:
-    """What leaves a program's body for its arguments, of which buffers are written in place."""
+    """Results of a program's body for its arguments, of which buffers are written in place."""
     return _Interpreter().run(block, [arguments[one] for one in block.arguments])

@@ -32,7 +32,7 @@ REMEDIES = {
     "E_NO_LEGAL_SHAPE": "tile to smaller or divisible extents",
     "E_STRUCTURE": "build the op through the builder",
 }
-"""What to do, by code."""
+"""Remedies by code."""
 
 
 class VectorError(ExtError, ValueError):

@@ -82,7 +82,7 @@ class ScalarType:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a scalar: empty."""
+        """Shape of a scalar: empty."""
         return ()
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class VectorType:
 
 @dataclass(frozen=True)
 class MemoryType:
-    """What tensors and buffers have in common: extents may be known at run time only."""
+    """Base of tensor and buffer types: extents may be known at run time only."""
 
     shape: tuple[Extent, ...]
     dtype: str

@@ -257,7 +257,7 @@ class ControlOps(Insertion):
         then: Callable[[], Value | Sequence[Value] | None],
         otherwise: Callable[[], Value | Sequence[Value] | None] | None = None,
     ) -> list[Value]:
-        """What one of two functions builds and returns, by a condition at run time."""
+        """Build a conditional at run time: the results of one of two functions."""
         blocks = []
         for build in (then, otherwise):
             block = Block()

@@ -125,7 +125,7 @@ def with_dtype(type: VectorType | ScalarType, dtype: str) -> VectorType | Scalar
 
 
 class _Elementwise(Definition):
-    """What is printed with one type, and counted when it is of vectors."""
+    """An op printed with one type, and counted when it is of vectors."""
 
     def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.result.type}"
@@ -394,7 +394,7 @@ class ElementwiseOps(Insertion):
         return self.create(f"arith.{name}", {"operand": operand}, {"dtype": to}).result
 
     def arithmetic(self, name: str, lhs: Any, rhs: Any) -> Value:
-        """What Python's operators build: add, sub, mul, div; of positions, folded where known."""
+        """Build Python's operators add, sub, mul, div; of positions, folded where known."""
         lhs, rhs = self._pair(lhs, rhs)
         if is_index(lhs) and is_index(rhs):
             folded = self._folded(name, lhs, rhs)

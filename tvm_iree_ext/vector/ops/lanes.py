@@ -18,7 +18,7 @@ from tvm_iree_ext.vector.ops import checks
 
 
 def sub_type(type: VectorType, count: int) -> VectorType | ScalarType:
-    """What is left of a type behind ``count`` indices."""
+    """Type of an element behind ``count`` indices."""
     shape = type.shape[count:]
     return VectorType(shape, type.dtype) if shape else ScalarType(type.dtype)
 

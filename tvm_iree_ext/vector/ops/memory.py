@@ -25,7 +25,7 @@ from tvm_iree_ext.vector.ops import checks
 
 
 def _check_minor(op: Operation, base: BufferType, vector: VectorType) -> None:
-    """What is read or written is a contiguous block of the minor dims."""
+    """Check that a contiguous block of the minor dims is read or written."""
     if base.strides is not None and base.strides and base.strides[-1] != 1:
         raise op.error(
             "E_INNER_STRIDE", f"base {base} has the stride {base.strides[-1]}; expected 1"
@@ -317,7 +317,7 @@ class MemoryOps(Insertion):
     def maskedload(
         self, base: Value, indices: Sequence[IndexLike], mask: Value, pass_thru: Value
     ) -> Value:
-        """As :meth:`load`; lanes that are masked off are ``pass_thru``'s, and not touched."""
+        """Load with a mask; lanes that are masked off are ``pass_thru``'s, and not touched."""
         operands = {
             "base": base,
             "indices": self.indices(indices),
@@ -329,7 +329,7 @@ class MemoryOps(Insertion):
     def maskedstore(
         self, value: Value, base: Value, indices: Sequence[IndexLike], mask: Value
     ) -> None:
-        """As :meth:`store`; lanes that are masked off are not touched."""
+        """Store with a mask: lanes that are masked off are not touched; see :meth:`store`."""
         operands = {"value": value, "base": base, "indices": self.indices(indices), "mask": mask}
         self.create("vector.maskedstore", operands)
 

@@ -16,7 +16,7 @@ from tvm_iree_ext.vector.ops import checks
 
 
 class _FromTo(Definition):
-    """What is printed with its operand's and its result's type."""
+    """An op printed with its operand's and its result's type."""
 
     def text(self, op: Operation, names: ValueNames) -> str:
         return f"{names.list(op.operands)} : {op.operands[0].type} to {op.result.type}"
@@ -214,7 +214,7 @@ def blocked(shape: Sequence[int], fixed: Sequence[int]) -> tuple[int, ...]:
 
 
 def block_place(index: Sequence[int], fixed: Sequence[int]) -> tuple[int, ...]:
-    """Where an element of the array is in the blocked vector."""
+    """Index in the blocked vector of an element of the array."""
     lead = len(index) - len(fixed)
     pairs = [divmod(i, f) for i, f in zip(index[lead:], fixed, strict=True)]
     return (*index[:lead], *(block for block, _ in pairs), *(lane for _, lane in pairs))

@@ -18,7 +18,7 @@ FOLDS: tuple[Pattern, ...] = (
     folding.fold_extracts,
     folding.fold_shapes,
 )
-"""Of slices, extracts and shapes: where pieces that were cut meet those that were put together."""
+"""Folds of slices, extracts and shapes: pieces that were cut meet those that were put together."""
 
 
 _POSITIONS = (

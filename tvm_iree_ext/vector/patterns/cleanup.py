@@ -111,7 +111,7 @@ def drop_unchanged_carries(op: Operation, b: Builder) -> bool:
 
 
 def _needed(op: Operation) -> set[Value]:
-    """What a loop carries that its results, or what is written in it, depend on."""
+    """Carried values of a loop on which its results, or what is written in it, depend."""
     block = op.body
     yielded = dict(zip(block.carried, block.terminator.operands, strict=True))
     passed = dict(zip(block.carried, op.results, strict=True))

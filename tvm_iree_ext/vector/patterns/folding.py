@@ -171,7 +171,7 @@ def fold_slices(op: Operation, b: Builder) -> bool:
 
 
 def fold_inserts(op: Operation, b: Builder) -> bool:
-    """What is inserted over the whole of a vector is the result."""
+    """Fold an insert over the whole of a vector to the inserted value."""
     if op.name not in _INSERTS:
         return False
     value, dest = op.operands
@@ -269,7 +269,7 @@ def _extracted_from_insert(
 def _extracted_from_cast(
     inside: Value, source: Value, position: list[int], b: Builder
 ) -> Value | None:
-    """Where the rest of the shape is there before the cast, too, a register is only named anew."""
+    """Extract from before the cast where the rest of the shape is there, too: only names change."""
     rest = source.shape[len(position) :]
     lead = inside.rank - len(rest)
     if lead < 1 or inside.shape[lead:] != rest:

@@ -62,7 +62,7 @@ def _last_write(read: AccessedBox) -> AccessedBox | None:
 
 
 def _value_of(read: AccessedBox, write: AccessedBox, b: Builder) -> Value | None:
-    """What is read, as a part of what was written; None where it is not sure to be that."""
+    """The value read, as a part of the value written; None where it is not sure to be that."""
     if not write.is_whole or not read.is_inside(write):
         return None
     came, wanted = write.map.dims, read.map.dims

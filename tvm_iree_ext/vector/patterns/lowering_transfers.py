@@ -58,7 +58,7 @@ def _is_register(op: Operation, memory: Value, masks: str) -> bool:
 
 
 def _lane_mask(op: Operation, b: Builder, memory: Value, lanes: int) -> Value | None:
-    """Which lanes of a 1-D transfer are live; None where all are."""
+    """Mask of the live lanes of a 1-D transfer; None where all are."""
     mask = op.optional("mask")
     if op.attributes["in_bounds"][0]:
         return mask

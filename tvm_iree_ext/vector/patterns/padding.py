@@ -42,7 +42,7 @@ def slice_of_pad(b: Builder, op: Operation, at: Sequence[Value], sizes: Sequence
 def _inside(
     b: Builder, o: Value, t: int, low: IndexLike, high: IndexLike, extent: Value
 ) -> tuple[IndexLike, ...]:
-    """Of a box from o of size t: offset and size of what lies in the source, low and high pad."""
+    """Offset and size of the part of a box from o of size t in the source, low and high pad."""
     if _is_zero(low) and isinstance(high, int) and high <= t:
         # The last box starts at extent + high - t, so inside: nothing needs to be clamped below.
         size = _least(b, t, b.arithmetic("sub", extent, o))

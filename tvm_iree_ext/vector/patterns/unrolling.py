@@ -150,7 +150,7 @@ def _multi_reduction(
 
 
 def _indices(b: Builder, op: Operation, map: AffineMap, offsets: Sequence[int]) -> list[Value]:
-    """Where the piece of a transfer starts: broadcast dims move nothing."""
+    """Start indices of the piece of a transfer: broadcast dims move nothing."""
     at = op.group("indices")
     for dim, offset in zip(map.dims, offsets, strict=True):
         if dim is not None:

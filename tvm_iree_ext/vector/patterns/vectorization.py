@@ -148,7 +148,7 @@ def _unextended(value: Value) -> Value:
 
 
 def _fold_of(op: Operation, number: int) -> tuple[str, Value] | None:
-    """Where a body yields ``kind(out, x)`` with x free of out: the kind and x."""
+    """Kind and x of a body that yields ``kind(out, x)`` with x free of out; None for any other."""
     out = op.body.arguments[len(op.group("ins")) + number]
     value = op.body.terminator.operands[number]
     made = value.op

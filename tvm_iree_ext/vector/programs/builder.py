@@ -109,7 +109,7 @@ class ProgramBuilder(Builder):
 
     @property
     def program(self) -> VectorProgram:
-        """What was built."""
+        """The built program."""
         if self._program is None:
             raise VectorError("E_STRUCTURE", f"program {self._name!r} is not complete")
         return self._program

@@ -127,7 +127,7 @@ class VectorProgram(Op):
         return count_regions(self.body)
 
     def evaluate(self, *arguments: Any, **named: Any) -> dict[str, np.ndarray]:
-        """What the program means, in NumPy: slow and literal.
+        """Evaluate the program in NumPy: slow and literal.
 
         Args:
             arguments: arrays or numbers in the order of the inputs.

@@ -1,1 +1,1 @@
-"""What the host does for a GPU kernel, as data, and as C++."""
+"""Host side of a GPU kernel's launch, as data and as C++."""

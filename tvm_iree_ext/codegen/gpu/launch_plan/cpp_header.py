@@ -70,7 +70,7 @@ def header(name: str, plan: Mapping[str, Any], kind: str, binaries: Sequence[str
 
 
 def _enqueue(plan: Mapping[str, Any]) -> list[str]:
-    """What launches the kernels, by parameters and by their places."""
+    """C++ functions that launch the kernels, by parameters and by their places."""
     parameters = plan["parameters"]
     taken = [_parameter(one) for one in parameters] + [f"Int {one}" for one in plan["symbols"]]
     given = [

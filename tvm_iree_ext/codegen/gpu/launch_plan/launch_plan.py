@@ -129,7 +129,7 @@ class _HostPlanner(Names):
         return {"allocate": self.name(buffer), "bytes": self.number(size)}
 
     def tensor_map(self, call: Any) -> dict[str, Any]:
-        """As cuTensorMapEncodeTiled takes it: the fastest dim first, strides in bytes."""
+        """A tensor map for cuTensorMapEncodeTiled: the fastest dim first, strides in bytes."""
         made, data, *numbers = call.args
         rank, attrs = int(call.attrs.rank), call.attrs
         values = [self.number(one) for one in numbers]

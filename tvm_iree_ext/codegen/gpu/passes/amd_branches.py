@@ -16,7 +16,7 @@ from tvm_iree_ext.tir.purity import is_pure
 
 
 def scheduler_fence() -> tirx.Stmt:
-    """What LLVM's scheduler moves nothing over."""
+    """A fence that LLVM's scheduler moves nothing over."""
     fence = tirx.call_llvm_intrin("void", "llvm.amdgcn.sched.barrier", tirx.const(0, "int32"))
     return tirx.Evaluate(fence)
 

@@ -128,7 +128,7 @@ class _Places:
         return mutator.default_mutate(node)
 
     def _pointed_at(self, data: Any) -> int | None:
-        """Where what ``buffer.data`` is of lies, of a buffer that lies in the whole."""
+        """Offset of the merged buffer whose ``buffer.data`` is ``data``; None for any other."""
         if not isinstance(data, ir.Call) or not data.op.same_as(_BUFFER_DATA):
             return None
         return self.places.get(hash(data.args[0]))

@@ -163,7 +163,7 @@ class _Swizzler:
         return [*outer, column]
 
     def _phase(self, row: Any, swizzle: Swizzle) -> Any:
-        """What columns of a row are permuted by."""
+        """XOR mask of a row's columns."""
         columns = swizzle.row_elements // swizzle.access_elements
         return self.analyzer.simplify(row // swizzle.per_phase % columns)
 

@@ -124,7 +124,7 @@ class ArgCompare(Op):
         return math.prod(resolve(extent, extents) for extent in self.type.shape)
 
     def bytes(self, extents: Mapping[str, int] | None = None) -> int:
-        """As for any op, less the indices of elements that are not selected."""
+        """Bytes moved, as for any op, less the indices of elements that are not selected."""
         total = super().bytes(extents)
         if self.explicit:
             lines = math.prod(resolve(extent, extents) for extent in self.line_shape)

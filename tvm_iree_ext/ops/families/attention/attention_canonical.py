@@ -19,7 +19,7 @@ from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.tir.tir_expressions import convert, i64
 
 Value = Callable[[At], ir.Expr]
-"""What is computed at a point."""
+"""Value computed at a point."""
 
 
 @emits_canonical

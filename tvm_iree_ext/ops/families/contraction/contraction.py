@@ -40,7 +40,7 @@ _NAME = "tvm_iree_ext.contraction"
 Dims = tuple[int, ...]
 
 FACTORS = (*dtypes.FLOATS, *dtypes.FLOATS8, "int8")
-"""What is multiplied."""
+"""Element types of a product's operands."""
 
 _OF_INT8 = ("int32", "int8", *dtypes.FLOATS)
 
@@ -276,7 +276,7 @@ def matmul(
     used = sorted({*result, k})
 
     def axes(shape: Sequence[Extent], dims: Sequence[int], against: Sequence[Extent]) -> Any:
-        """Those of a shape that broadcasts to the last extents of another."""
+        """Axes of a shape that broadcasts to the last extents of another."""
         first = len(dims) - len(shape)
         return tuple(
             () if extent == 1 and wide != 1 else (used.index(dim),)

@@ -20,7 +20,7 @@ Spans: TypeAlias = Mapping[str, tuple[Expr, Expr]]
 """Start and extent of the current tile along each dim and symbol."""
 
 Builder: TypeAlias = Callable[[Sequence[Expr], Mapping[Expr, int]], TileBuilder]
-"""Of the tiles of a region: by where they start, and the most that extents of theirs may be."""
+"""Builder of a region's tiles, by where they start, and the most that their extents may be."""
 
 
 @canonical.register
@@ -156,7 +156,7 @@ class _CustomOpFunction:
                 self.write(builder, output, tile, spans)
 
     def starts(self, spans: Spans) -> list[Expr]:
-        """Where the current tile starts along each dim."""
+        """Start of the current tile along each dim."""
         return [spans[f"d{dim}"][0] for dim in range(len(self.op.iterator_types))]
 
     def check(self, tiles: list[Any]) -> None:

@@ -235,7 +235,7 @@ def in_memory(buffer: Any, extents: Sequence[Expr], dtype: str) -> Tile:
 
 
 def _buffer(tile: Tile) -> Any:
-    """What a tile in memory is in."""
+    """Buffer of a tile in memory."""
     assert tile.source is not None
     return tile.source[0]
 

@@ -107,7 +107,7 @@ def to_simt(
     result: OperandLike | None = None,
     dtype: str = "float32",
 ) -> Distribution:
-    """What every lane holds of a vector.
+    """Distribute a vector over lanes.
 
     Args:
         input: the whole: a shape (of ``dtype``), a :class:`TensorType`, or anything with ``shape``

@@ -81,7 +81,7 @@ def _split(value: ir.Expr, extents: Sequence[int]) -> list[ir.Expr]:
 
 
 def _coordinate(op: Distribution, at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
-    """Where the element at ``[g, t, (p,) *local]`` is in the whole."""
+    """Coordinates in the whole of the element at ``[g, t, (p,) *local]``."""
     layout, rank = op.layout, op.layout.rank
     subgroup, lane, *local = at
     if table is not None:
@@ -112,7 +112,7 @@ def _virtual(number: ir.Expr, tiles: Sequence[int], strides: Sequence[int]) -> l
 
 
 def _owner(op: Distribution, at: Sequence[ir.Expr], table: Any) -> list[ir.Expr]:
-    """Where the first owner of an element of the whole holds it."""
+    """Place of an element of the whole in its first owner."""
     layout = op.layout
     digits = []
     for dim, x in enumerate(at):

@@ -59,7 +59,7 @@ class ToLayout(UncountedOp):
         *,
         packed: bool = False,
     ) -> Conversion:
-        """What it takes to get here from a value that has another layout.
+        """Steps to convert a value of another layout to this one.
 
         Raises:
             LayoutError: for layouts of different shapes, or that do not fit the hardware.

@@ -134,14 +134,14 @@ class ExpReduction(Op):
         return math.prod(resolve(self.extents[dim], extents) for dim in dims)
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:
-        """Those of the region, at each point of each accumulator."""
+        """Flops of the region, at each point of each accumulator."""
         return sum(
             _operations(self.regions[j].body) * self.visits(j, extents) for j in self.accumulators()
         )
 
 
 def read_inputs(region: Region, count: int) -> tuple[int, ...]:
-    """Which of the first ``count`` parameters a region reads."""
+    """Indices of those of the first ``count`` parameters that a region reads."""
     names = _variables(region.body)
     return tuple(i for i in range(count) if region.parameters[i].name in names)
 

@@ -34,7 +34,7 @@ class FftTransform(Op):
     """A transform; made by :func:`fft_transform`, which checks it."""
 
     shape: tuple[Extent, ...]
-    """Of the inputs."""
+    """Shape of the inputs."""
     dtype: str
     kind: Kind
     axis: int
@@ -55,7 +55,7 @@ class FftTransform(Op):
 
     @property
     def scale(self) -> float:
-        """What the sum is multiplied by."""
+        """Factor of the sum."""
         if self.norm == "ortho":
             return 1.0 / math.sqrt(self.length)
         return 1.0 / self.length if (self.norm == "backward") == self.inverse else 1.0

@@ -64,7 +64,7 @@ class GroupedMatmul(Op):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Those of the contraction."""
+        """Attributes of the contraction."""
         return self.full.attributes
 
     def flops(self, extents: Mapping[str, int] | None = None) -> int:

@@ -48,7 +48,7 @@ class IndexRegion:
 
     @property
     def text(self) -> str:
-        """What it yields."""
+        """Text of the yielded values."""
         return ", ".join(map(str, (*self.place, self.value)))
 
     def __call__(

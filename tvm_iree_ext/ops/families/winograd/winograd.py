@@ -50,7 +50,7 @@ class Winograd(Op):
 
     @property
     def matrix(self) -> Matrix:
-        """What a tile is multiplied with: L, for L X L^T."""
+        """Factor of a tile: L, for L X L^T."""
         return MATRICES[self.output_tile_size][self.kind]
 
     @property
