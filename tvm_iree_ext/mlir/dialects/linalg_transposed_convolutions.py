@@ -1,13 +1,15 @@
 """Transposed convolutions: ``linalg``'s convolutions of images with zeros between the pixels.
 
 Front ends insert an image into zeros with strides and convolve that.  Of the products most have a
-factor 0.  Pixel ``s q + a`` of the result, where ``s`` is the stride, has those of
+factor 0.  Where the image begins at pixel ``o`` and its pixels are ``s`` apart, pixel ``s q + a``
+of the result is the sum of
 
     image[q - o // s + t] * taps[s t + o % s - a],  t = 0, 1, ...
 
-where the image begins at pixel ``o``.  So each of the ``s`` phases ``a`` is a convolution of the
-image itself with every ``s``-th tap, and all of them are one with ``s`` times as many filters,
-whose results are interleaved.
+So each of the ``s`` phases ``a`` is a convolution of the image itself with every ``s``-th tap, and
+all of them are one with ``s`` times as many filters, whose results are interleaved.  Pixels are
+counted from some before the first, such that ``o % s`` is ``s - 1``: then each phase has
+``ceil(taps / s)`` taps, from the same pixel on.
 """
 
 from collections.abc import Sequence
@@ -38,21 +40,21 @@ class SpreadAxis:
     stride: int = 1
 
     @property
-    def taps_of_phase(self) -> int:
-        """The taps of the phase that has most."""
-        return (self.taps - 1 - self.first % self.stride + self.stride - 1) // self.stride + 1
+    def skipped(self) -> int:
+        """The pixels that are counted before the first of the result."""
+        return (self.stride - 1 - self.first) % self.stride
 
     @property
-    def pixels_of_phase(self) -> int:
-        """The pixels of the phase that has most."""
-        return -(-self.result // self.stride)
+    def taps_of_phase(self) -> int:
+        """The taps of the phase that has most."""
+        return -(-self.taps // self.stride)
 
     @property
     def padding(self) -> tuple[int, int]:
         """Zeros before and behind the image."""
-        before = self.first // self.stride
-        behind = self.pixels_of_phase + self.taps_of_phase - 1 - self.image - before
-        return before, max(behind, 0)
+        before = (self.first + self.skipped) // self.stride
+        pixels = -(-(self.result + self.skipped) // self.stride)
+        return before, max(pixels + self.taps_of_phase - 1 - self.image - before, 0)
 
 
 def transposed_convolution(
@@ -111,7 +113,7 @@ def _taps_of_phases(
         inside: Expr = tirx.const(True, "bool")
         places = []
         for axis, phase, tap in ((rows, a, t), (columns, b, u)):
-            number = tap * axis.stride + axis.first % axis.stride - phase
+            number = tap * axis.stride + axis.stride - 1 - phase
             inside = tirx.all(inside, number >= 0, number < axis.taps)
             places.append(tirx.max(tirx.min(number, axis.taps - 1), 0))
         found = kernel.copied(taps, [*places, c, f] if last else [f, c, *places])
@@ -142,8 +144,13 @@ def _interleaved(
 
     def part(kernel: PrimFuncBuilder, at: Sequence[Expr]) -> list[Expr]:
         n, y, x, f = at if last else (at[0], at[2], at[3], at[1])
-        q, a = tirx.floordiv(y, rows.stride), tirx.floormod(y, rows.stride)
-        r, b = tirx.floordiv(x, columns.stride), tirx.floormod(x, columns.stride)
+        (q, a), (r, b) = (
+            (
+                tirx.floordiv(p + axis.skipped, axis.stride),
+                tirx.floormod(p + axis.skipped, axis.stride),
+            )
+            for p, axis in ((y, rows), (x, columns))
+        )
         found = kernel.copied(apart, [n, q, r, a, b, f] if last else [n, a, b, f, q, r])
         if is_zero(begun):
             return found
