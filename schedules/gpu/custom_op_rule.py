@@ -143,7 +143,7 @@ class _Workgroup:
             yield wide[0]
 
     def barrier(self) -> None:
-        """TOO LONG"""
+        """Barrier: all lanes see what any lane of the workgroup wrote, to whatever memory."""
         if self.kind == "cuda":
             I.evaluate(tirx.call_intrin("int32", "tirx.tvm_storage_sync", "shared"))
         else:

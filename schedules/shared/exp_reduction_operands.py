@@ -86,7 +86,7 @@ class ReductionOperands:
         weight: Expr | None = None,
         own: tuple[int, Expr] | None = None,
     ) -> Expr:
-        """TOO LONG"""
+        """Value of a region at a point, for a weight and the element of output ``own[0]``."""
         arguments: list[Any] = list(region.parameters)
         for i in self.plan.reads(region):
             dtype = str(region.parameters[i].ty.dtype)

@@ -121,7 +121,7 @@ class Signature:
 
     @property
     def result_symbols(self) -> tuple[str, ...]:
-        """TOO LONG"""
+        """Symbols that only the results have; their values come with ``out`` arrays."""
         known = _names(self.arguments)
         return tuple(name for name in _names(self.results) if name not in known)
 

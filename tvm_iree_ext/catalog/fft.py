@@ -30,7 +30,7 @@ def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
 
 
 def tolerance(op: Op, operands: Values, want: Values) -> dict[str, Tolerance]:
-    """TOO LONG"""
+    """Tolerance of a butterfly: a rounded factor, two products and sums, the result's rounding."""
     assert isinstance(op, Fft)
     largest = max(
         float(np.max(np.abs(np.asarray(operands[f"{part}_init"], np.float64)), initial=0.0))

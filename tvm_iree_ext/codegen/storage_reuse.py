@@ -104,7 +104,7 @@ class _Span:
 
 @dataclass(eq=False)
 class _Lifetime:
-    """TOO LONG"""
+    """Statement that memory lasts for; ``depth`` counts compound statements up to it."""
 
     depth: int
     memories: list["_Allocation"] = field(default_factory=list)

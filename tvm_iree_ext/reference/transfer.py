@@ -1,4 +1,4 @@
-"""TOO LONG"""
+"""Reference of ``iree_vector_ext.transfer_gather`` and ``transfer_scatter``."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

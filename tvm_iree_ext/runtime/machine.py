@@ -119,7 +119,7 @@ def present() -> list[str]:
 
 
 def cpu_flags() -> frozenset[str]:
-    """TOO LONG"""
+    """Flags the first processor has and the system lets this process use; empty if unknown."""
     return _listed_flags() - withheld_flags()
 
 

@@ -90,7 +90,7 @@ class Factor:
         )
 
     def partial(self, at: At, k: Expr, depth: Index, lanes: int = 1) -> Expr:
-        """TOO LONG"""
+        """Words as :meth:`across` packs them, with zeros behind the last of ``depth``."""
         found = []
         for i in range(self.group):
             element = i64(k * self.group + i)

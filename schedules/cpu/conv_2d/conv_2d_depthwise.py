@@ -72,7 +72,7 @@ class DepthwiseLoops(conv_2d_operands.ConvLoops):
                     edge(x)
 
     def taps_inside(self, axis: int, start: Expr, extent: Index) -> tuple[Index, Index]:
-        """TOO LONG"""
+        """Range of the taps in the image, of a window that begins at ``start``."""
         count, dilation = self.op.kernel[axis], self.op.dilations[axis]
         if self.op.padding[axis] == (0, 0):
             return 0, count

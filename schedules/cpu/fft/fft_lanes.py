@@ -62,7 +62,7 @@ class VectorRegisters(CodeletRegisters):
         return [self.point((settled(real), settled(imag))) for real, imag in points]
 
     def turned(self, a: Point, turn: Fraction) -> tuple[float, Point]:
-        """TOO LONG"""
+        """Multiply by a twiddle factor, in the sums that follow or, if not, by a product."""
         if self.in_butterflies or not turn:
             return super().turned(a, turn)
         w = root(turn.numerator, turn.denominator)

@@ -65,7 +65,7 @@ class MatmulShape:
     prologues: Mapping[str, Prologue] | None = None
 
     def prologue(self, side: str) -> Prologue | None:
-        """TOO LONG"""
+        """Prologue of ``lhs`` or ``rhs``; None where factors are its elements."""
         return (self.prologues or {}).get(side)
 
     def read(self, side: str) -> dict[str, str]:

@@ -249,7 +249,7 @@ class _Kernel:
             self._store(acc, row + (group * self.config.tiles + tile) * self.mma.m, column)
 
     def _descriptor(self, side: str, group: Any) -> Any:
-        """TOO LONG"""
+        """Descriptor of the first instruction in the first slot, for this warpgroup's rows."""
         shared = self.plan.shared[side]
         words = I.alloc_buffer((1,), "uint64", scope="local")
         mine = group * self.config.tiles * shared.bytes_each if side == "lhs" else 0
@@ -271,7 +271,7 @@ class _Kernel:
         I.evaluate(T.ptx[self.mma.ptx](*registers, *descriptors, True, *immediates))
 
     def _store(self, acc: Any, row: Any, column: Any) -> None:
-        """TOO LONG"""
+        """Store a lane's part of a tile, in accesses as wide as the result allows."""
         operand = self.mma.operand("acc")
         values = self._as_elements(acc)
         shape = self.shape

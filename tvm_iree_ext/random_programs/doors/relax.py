@@ -118,7 +118,7 @@ _WRITE: dict[str, Write] = {
 
 
 def _takes(node: Node, types: Sequence[Type]) -> bool:
-    """TOO LONG"""
+    """Whether Relax has it; its integers overflow as C's: none is multiplied or wraps."""
     held, dtype = node.attributes, node.type.dtype
     match node.op:
         case "pad":

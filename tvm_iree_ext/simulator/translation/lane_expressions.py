@@ -19,7 +19,7 @@ def dtype_of(node: Any) -> str:
 
 
 def operator_name(node: Any) -> str:
-    """TOO LONG"""
+    """Name of a call's operator, such as ``if_then_else``; empty for any other node."""
     name = str(getattr(getattr(node, "op", None), "name", ""))
     return name.removeprefix("tirx.").removeprefix("prim.")
 
