@@ -31,7 +31,7 @@ from tvm_iree_ext.schedules.cpu.emit.strided_moves import (
 )
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks
 from tvm_iree_ext.schedules.emit import Index, i64
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
 
@@ -50,9 +50,9 @@ class CpuDistribution(CpuRule):
         """The rule's numbers in a config."""
         return parse_strided(distribution_walk(op), self.check(config))
 
-    def emit(self, op: Distribution, config: StridedConfig) -> None:
+    def emit(self, op: Distribution, config: StridedConfig, features: CpuFeatures) -> None:
         """Emit the function of ``op``."""
-        _emit_distribution(op, config)
+        _emit_distribution(op, config, features)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class CpuToLayout(CpuRule):
         cores = cpu_features(target).cores if parallel else 1
         return CopyConfig("copy", splits=cores, parallel=parallel)
 
-    def emit(self, op: ToLayout, config: CopyConfig) -> None:
+    def emit(self, op: ToLayout, config: CopyConfig, features: CpuFeatures) -> None:
         """Emit the function of ``op``."""
         _emit_copy(op, config)
 
@@ -150,7 +150,7 @@ def distribution_walk(op: Distribution) -> Walk:
     return Walk(merged, {}, symbols, [StridedBound(f"x{dim}", extents[dim]) for dim in bounded])
 
 
-def _emit_distribution(op: Distribution, config: StridedConfig) -> None:
+def _emit_distribution(op: Distribution, config: StridedConfig, features: CpuFeatures) -> None:
     parameters = Parameters.declare(op)
     source, result = (emit.flat_words(parameters.buffers[name]) for name in ("input", "result"))
     near, far = (result, source) if op.distributes else (source, result)
@@ -167,7 +167,7 @@ def _emit_distribution(op: Distribution, config: StridedConfig) -> None:
             for place, tile in enumerate(held[:, dim]):
                 I.buffer_store(table, i64(int(tile)), [place])
     memory = StridedMemory(near, far, op.distributes, None, tables, padding)
-    move(distribution_walk(op), memory, config)
+    move(distribution_walk(op), memory, config, features)
 
 
 def _emit_copy(op: ToLayout, config: CopyConfig) -> None:

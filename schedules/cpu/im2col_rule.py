@@ -31,7 +31,7 @@ from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, stream_run, streams
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, i64, known, serial
 from tvm_iree_ext.schedules.shared.im2col_windows import segment_dims
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 _UNROLLED_SEGMENTS = 16
 
@@ -65,7 +65,7 @@ class CpuIm2col(CpuRule):
             streaming=streams(op, target, _longest_run(op)),
         )
 
-    def emit(self, op: Im2col, config: Im2colConfig) -> None:
+    def emit(self, op: Im2col, config: Im2colConfig, features: CpuFeatures) -> None:
         """Emit the function of ``op``."""
         _Loops(op, config).emit()
 

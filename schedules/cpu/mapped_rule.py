@@ -6,7 +6,7 @@ what is inside is a copy without tests, of neighbours in memory for a pad or a s
 region is evaluated for each element, and tested where it cannot be proved to lie inside.
 
 Where a dim before the last runs along the other tensor's memory instead (a transpose), rows are cut
-to tiles, so that a cache line is used up while it is in the L1 cache.  A tile that is whole, and
+to tiles, so that a cache line is used up while it is in the first cache.  A tile that is whole, and
 lies inside, is transposed in registers.
 """
 
@@ -28,7 +28,7 @@ from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.slice_operands import static_count
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
 _TILE = 32  # rows and columns of a tile: so many cache lines of either tensor
@@ -65,7 +65,7 @@ class CpuMapped(CpuRule):
             parallel=parallel,
         )
 
-    def emit(self, op: Mapped, config: MappedConfig) -> None:
+    def emit(self, op: Mapped, config: MappedConfig, features: CpuFeatures) -> None:
         """Emit the function of ``op``."""
         _Kernel(op, config).emit()
 

@@ -20,7 +20,7 @@ from tvm_iree_ext.schedules.cpu.emit import strided_moves
 from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, StridedLoops, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 from tvm_iree_ext.tir.tir_expressions import bits
 
 
@@ -43,9 +43,11 @@ class CpuTransfer(CpuRule):
         """The rule's numbers in a config."""
         return strided_moves.parse_strided(_static_walk(op), self.check(config))
 
-    def emit(self, op: Transfer, config: strided_moves.StridedConfig) -> None:
+    def emit(
+        self, op: Transfer, config: strided_moves.StridedConfig, features: CpuFeatures
+    ) -> None:
         """Emit the function of ``op``."""
-        _emit(op, config)
+        _emit(op, config, features)
 
 
 def _static_walk(op: Transfer) -> Walk:
@@ -117,7 +119,7 @@ def _restricted(op: Transfer, one: SymbolMap) -> list[list[Index]]:
     return steps
 
 
-def _emit(op: Transfer, config: strided_moves.StridedConfig) -> None:
+def _emit(op: Transfer, config: strided_moves.StridedConfig, features: CpuFeatures) -> None:
     parameters = Parameters.declare(op)
     buffers = parameters.buffers
     values: dict[str, Expr] = {**parameters.symbols, **parameters.scalars}
@@ -140,4 +142,4 @@ def _emit(op: Transfer, config: strided_moves.StridedConfig) -> None:
     mask = emit.flat_words(buffers["mask"]) if "mask" in buffers else None
     filled = all(isinstance(extent, int) for extent in op.base.shape)
     memory = strided_moves.StridedMemory(near, far, op.gathers, mask, tables, padding, filled)
-    strided_moves.move(transfer_walk(op, values), memory, config)
+    strided_moves.move(transfer_walk(op, values), memory, config, features)

@@ -12,7 +12,12 @@ from tvm_iree_ext.schedules.emit.index_arithmetic import product, smaller
 from tvm_iree_ext.schedules.emit.vector_loops import serial
 from tvm_iree_ext.tir.tir_expressions import Expr, Index, i64, known, run
 
-LINE_BYTES = 64  # of a cache of x86-64 and of most AArch64 CPUs
+LINE_BYTES = 64
+"""What a line of a CPU's cache has: of every x86-64 processor, and of Arm's own cores.
+
+A constant, not a field of a target: others are only Apple's, of 128, and A64FX's, of 256, for which
+kernels fetch a line several times.
+"""
 
 
 def scratch(shape: Sequence[Index], dtype: str) -> Any:

@@ -3,13 +3,18 @@
 Asked of LLVM for the target's CPU and features, never of the machine that compiles.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm.target import Target
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.base.errors import TargetError
-from tvm_iree_ext.targets.cpu_models import cpu_model
+from tvm_iree_ext.targets.cpu_models import (
+    FIRST_CACHE_BYTES,
+    SECOND_CACHE_BYTES,
+    CpuModel,
+    cpu_model,
+)
 
 _TILES = {"bfloat16": "amx-bf16", "int8": "amx-int8"}
 
@@ -24,11 +29,12 @@ class CpuFeatures:
     and more of them than multiply-adds do.  ``tile_dtypes`` are those of which an instruction
     multiplies whole tiles (AMX).  ``compressed_bytes`` are the sizes of elements of which some
     lanes of a whole vector are moved to its front by an instruction, or by a few.
-    ``last_cache_bytes`` is how much a kernel has of the last cache, which threads share, 0 where
-    the CPU's name does not tell.  ``fetches_second`` says that lines asked for ahead are best
-    fetched into the second cache, and that those of one run need not be asked for.  ``in_halves``
-    says that vectors are worked on in two halves, and ``adds_apart`` that sums of floats go beside
-    multiply-adds.
+    ``first_cache_bytes`` and ``second_cache_bytes`` are the data caches of a core, or what blocks
+    are chosen for where the model's were not timed; ``last_cache_bytes`` is how much a kernel has
+    of the last cache, which threads share, 0 where the CPU's name does not tell.
+    ``fetches_second`` says that lines asked for ahead are best fetched into the second cache, and
+    that those of one run need not be asked for.  ``in_halves`` says that vectors are worked on in
+    two halves, and ``adds_apart`` that sums of floats go beside multiply-adds.
     """
 
     name: str
@@ -38,6 +44,8 @@ class CpuFeatures:
     dot_dtypes: frozenset[str] = frozenset()
     tile_dtypes: frozenset[str] = frozenset()
     compressed_bytes: frozenset[int] = frozenset()
+    first_cache_bytes: int = FIRST_CACHE_BYTES
+    second_cache_bytes: int = SECOND_CACHE_BYTES
     last_cache_bytes: int = 0
     fetches_second: bool = False
     in_halves: bool = False
@@ -61,15 +69,22 @@ def cpu_features(target: Target) -> CpuFeatures:
     """
     if target.kind.name != "llvm":
         raise TargetError(f"{target.kind.name} is not a CPU target")
+    model = cpu_model(str(target.attrs.get("mcpu", "")))
+    return replace(
+        _vector_features(target, model),
+        first_cache_bytes=model.first_cache_bytes,
+        second_cache_bytes=model.second_cache_bytes,
+    )
+
+
+def _vector_features(target: Target, model: CpuModel) -> CpuFeatures:
+    """The features of a target's vectors, and what the model says of each kind of them."""
     cores = int(target.attrs.get("num-cores", 8))
 
     def has(feature: str) -> bool:
         return bool(llvm.llvm_cpu_has_features(feature, target))
 
-    mcpu, mtriple = (str(target.attrs.get(name, "")) for name in ("mcpu", "mtriple"))
-    model = cpu_model(mcpu)
-    arm = mtriple.startswith(("aarch64", "arm64"))
-    if arm:
+    if str(target.attrs.get("mtriple", "")).startswith(("aarch64", "arm64")):
         return CpuFeatures("NEON", 128, 32, cores)
     if has("avx512f"):
         features = {"bfloat16": "avx512bf16", "int8": "avx512vnni"} if has("avx512vl") else {}
@@ -88,10 +103,10 @@ def cpu_features(target: Target) -> CpuFeatures:
             dots,
             tiles,
             compressed,
-            model.last_cache_bytes,
-            model.fetches_second,
-            model.in_halves,
-            model.adds_apart,
+            last_cache_bytes=model.last_cache_bytes,
+            fetches_second=model.fetches_second,
+            in_halves=model.in_halves,
+            adds_apart=model.adds_apart,
         )
     if has("avx2") or has("avx"):
         dots = frozenset({"int8"}) if has("avxvnni") else frozenset()

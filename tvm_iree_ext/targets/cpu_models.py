@@ -6,6 +6,8 @@ with its ``cpu``; where several do, the longest name counts.
 ``fast_pairs``
     whether an instruction that multiplies pairs of bfloat16 adds up more products than
     multiply-adds of float32 do
+``first_cache_bytes``, ``second_cache_bytes``
+    the data caches of one core, by which blocks are chosen
 ``last_cache_bytes``
     how much a kernel has of the last cache, which threads share
 ``fetches_second``
@@ -16,6 +18,11 @@ with its ``cpu``; where several do, the longest name counts.
     half is done twice
 ``adds_apart``
     whether sums of floats have units of their own, beside those of multiply-adds
+
+Blocks were chosen for the sizes that are the defaults, those of Zen 4 and of Skylake servers.
+Models of other published sizes have no row yet, since a row changes their blocks, and these have
+not been timed: Zen to Zen 3 (32 and 512 KiB), Zen 5 (48 KiB, 1 MiB), Ice Lake servers (48 KiB, 1.25
+MiB), Sapphire and Granite Rapids (48 KiB, 2 MiB), Neoverse N1 and V1 (64 KiB, up to 1 MiB).
 """
 
 import functools
@@ -25,12 +32,18 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
+FIRST_CACHE_BYTES = 32 << 10
+SECOND_CACHE_BYTES = 1 << 20
+"""The caches of a core that nothing is known of."""
+
 
 @dataclass(frozen=True)
 class CpuModel:
     """What is known of a CPU by its name; see the module."""
 
     fast_pairs: bool = False
+    first_cache_bytes: int = FIRST_CACHE_BYTES
+    second_cache_bytes: int = SECOND_CACHE_BYTES
     last_cache_bytes: int = 0
     fetches_second: bool = False
     in_halves: bool = False

@@ -1,6 +1,6 @@
 """arg_compare along a dimension that is not the last: lines lie side by side, in vector lanes.
 
-A task owns a tile of neighbouring columns, whose best values and positions stay in the L1 cache,
+A task owns a tile of neighbouring columns, whose best values and positions stay in the first cache,
 and reads the rows of the tile front to back, a few at a time: each lane sees its elements in the
 order of the loop, so any comparator will do.
 """

@@ -14,9 +14,6 @@ from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.shared.lines import held_dtype, static_lines
 from tvm_iree_ext.targets.cpu import cpu_features
 
-# Of a tile of columns: a row, the best so far and their positions fit into the L1 cache.
-_ROW_BYTES = 8 * 1024
-
 # A part of a line that is worth a task of its own.
 _PART_BYTES = 128 * 1024
 
@@ -45,7 +42,8 @@ class CpuArgCompare(CpuRule):
         lanes = min(features.lanes(held * 8), _MOST_LANES)
         parallel = self.is_large(op)
         if inner != 1:
-            tile = max(_ROW_BYTES // held // lanes, 1) * lanes
+            # Rows of a step, the best so far and their positions fit the first cache.
+            tile = max(features.first_cache_bytes // 4 // held // lanes, 1) * lanes
             if outer is not None and inner is not None:
                 while tile > 4 * lanes and outer * -(-inner // tile) < features.cores:
                     tile = tile // 2 // lanes * lanes

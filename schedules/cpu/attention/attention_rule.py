@@ -39,10 +39,9 @@ from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 # others fit fewer rows.
 _REGISTER_TILES = {16: ((6, 2),), 32: ((6, 4), (8, 3), (8, 2))}
 
-# Rows of a task, which share a tile of keys, and numbers of their query and output that leave room
-# in the second cache; keys of a tile, and numbers of them that leave room in the first.
-_ROWS, _ROW_NUMBERS = 512, 512 * 256
-_KEYS, _KEY_NUMBERS = 96, 96 * 64
+# Rows of a task, which share a tile of keys; keys of a tile.
+_ROWS = 512
+_KEYS = 96
 
 # The tiles form: tiles of sums in registers; rows of a task; and vectors of rows and keys whose
 # scores are made at once.
@@ -67,7 +66,7 @@ class CpuAttention(CpuRule):
         return dynamic_columns(op)
 
     def usual(self, op: Attention, target: Target) -> AttentionConfig:
-        """Tiles that keep accumulators in registers and the tiles of a step in the L2 cache."""
+        """Tiles that keep accumulators in registers and the tiles of a step in the second cache."""
         features = cpu_features(target)
         lanes = features.lanes(item_bytes(op.compute_dtype) * 8)
         rows = _static_count(op, "m")
@@ -148,8 +147,12 @@ class CpuAttention(CpuRule):
         tiles = _REGISTER_TILES[features.vector_registers]
         m = _static_count(op, "m")
         rows, vectors = min(tiles, key=lambda tile: -(m or 0) % (tile[1] * lanes))
-        small = op.count("k1") * _KEYS <= _KEY_NUMBERS
-        tile_m = min(_ROWS, _ROW_NUMBERS // (op.count("k1") + op.count("n")))
+        # Keys leave room in the first cache, rows of query and output in the second: three quarters
+        # and half of them have so many numbers of 32 bits.
+        key_numbers = features.first_cache_bytes * 3 // 16
+        row_numbers = features.second_cache_bytes // 8
+        small = op.count("k1") * _KEYS <= key_numbers
+        tile_m = min(_ROWS, row_numbers // (op.count("k1") + op.count("n")))
         tile_k2 = _KEYS if small else _KEYS // 2
         if algorithm == PAIRS:
             promote = tuple(sorted(copied_operands(op)))

@@ -14,7 +14,7 @@ from tvm_iree_ext.schedules.base.rule import ConfigCheck
 from tvm_iree_ext.schedules.base.rule_config import RuleConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace, around, refusal
 from tvm_iree_ext.schedules.cpu.base.parallel import SERIAL_WORK, outweighs_launch
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 
 class CpuRule:
@@ -58,11 +58,11 @@ class CpuRule:
     def kernel(self, op: Any, target: Target, config: Any) -> tirx.PrimFunc:
         """The function of ``op`` with such numbers."""
         with IRBuilder() as builder, I.prim_func(s_tir=True):
-            self.emit(op, config)
+            self.emit(op, config, cpu_features(target))
         return builder.get()
 
-    def emit(self, op: Any, config: Any) -> None:
-        """Emit the whole function, with nothing of the target's but what the config says."""
+    def emit(self, op: Any, config: Any, features: CpuFeatures) -> None:
+        """Emit the whole function for a target with such features."""
         raise NotImplementedError
 
     def lower(self, op: Any, target: Target, config: LoweringConfig) -> ir.IRModule:

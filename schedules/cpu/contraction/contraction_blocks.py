@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 from tvm_iree_ext.schedules.cpu.products.register_tiles import LONGEST, RegisterTile
 
-# The most columns of a block, and the bytes of its part of b, which stays in the second cache
-# beside a few rows.
-_MOST_COLUMNS = 1024
-_PANELS_BYTES = 768 << 10
+_MOST_COLUMNS = 1024  # of a block
 
 # The most bytes of a block's sums where they are in scratch.
 _MOST_SUMS_BYTES = 2 << 20
@@ -27,9 +24,10 @@ _PARTS_PER_CORE = 8
 class Grid:
     """The grid that tasks are blocks of: so many slabs of ``m`` x ``n``, of ``depth`` places.
 
-    ``sum_bytes`` are those of a sum that is kept in scratch, 0 where none is; with ``direct`` none
-    is where a block has all of depth.  ``place_bytes`` are those of a place of depth, and
-    ``packed`` is what it costs to pack an element, in multiply-adds.
+    A block's part of b has ``panels_bytes`` at most.  ``sum_bytes`` are those of a sum that is kept
+    in scratch, 0 where none is; with ``direct`` none is where a block has all of depth.
+    ``place_bytes`` are those of a place of depth, and ``packed`` is what it costs to pack an
+    element, in multiply-adds.
     """
 
     slabs: int
@@ -38,6 +36,7 @@ class Grid:
     depth: int | None
     tile: RegisterTile
     cores: int
+    panels_bytes: int
     place_bytes: int
     sum_bytes: int
     direct: bool = False
@@ -63,7 +62,7 @@ class Grid:
     def _blocks(self) -> Iterator[tuple[int, int, int]]:
         tile = self.tile
         for n in sorted({self._part(self.n, tile.width, parts) for parts in self._column_parts()}):
-            k = max(min(self.most_depth, _PANELS_BYTES // (n * self.place_bytes)), 1)
+            k = max(min(self.most_depth, self.panels_bytes // (n * self.place_bytes)), 1)
             if self.depth:
                 k = -(-self.depth // -(-self.depth // k))
             most = self.most_rows or self.m

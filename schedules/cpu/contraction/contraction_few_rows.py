@@ -39,19 +39,14 @@ from tvm_iree_ext.schedules.emit import (
     known,
     serial,
 )
+from tvm_iree_ext.targets.cpu import CpuFeatures
 
 # Vectors that a matrix is multiplied with at once.
 _MOST_ROWS = 8
 
-# What the factors of a block of depth may have: they are read again for each line of b.
-_FACTOR_BYTES = 32 << 10
-
 # Elements of a line from which on the next lines are fetched ahead of their use: the processor
 # foresees a run of memory, and not which is next.
 _LONG = 512
-
-# Bytes of one; a vector that has fewer is not fetched ahead: the same line would be twice.
-_CACHE_LINE = 64
 
 # Sums in registers that hide the latency of one.
 _SUMS = 8
@@ -78,10 +73,16 @@ class VectorLoops:
     """A kernel under construction."""
 
     def __init__(
-        self, plan: ContractionPlan, operands: ContractionOperands, config: ContractionConfig
+        self,
+        plan: ContractionPlan,
+        operands: ContractionOperands,
+        config: ContractionConfig,
+        features: CpuFeatures,
     ) -> None:
         self.plan, self.operands, self.config = plan, operands, config
         self.lanes = config.lanes
+        # Those of a block of depth, which are read again for each line of b.
+        self.factor_bytes = features.first_cache_bytes
         self.together = config.rows
         self.dtype = plan.op.accumulator_dtype
         self.high = plan.extent(plan.m) or 1
@@ -165,7 +166,7 @@ class VectorLoops:
                 place = emit.run(n, lanes)
                 total = zeros(self.dtype, lanes)
                 for line, factor in enumerate(factors):
-                    if lanes * held >= _CACHE_LINE:
+                    if lanes * held >= emit.LINE_BYTES:  # else each line would be fetched twice
                         self.fetch(slab, column + n, i64(k) + line + count)
                     value = self.matrix(slab, column + n, i64(k) + line, lanes)
                     total = total + value * emit.splat(factor, lanes)
@@ -177,7 +178,7 @@ class VectorLoops:
 
     def over_rows(self, slab: At, column: Expr, columns: Index) -> None:
         """Sums over lines of b, a block of depth at a time."""
-        room = _FACTOR_BYTES // (self.high * item_bytes(self.dtype)) // self.lanes * self.lanes
+        room = self.factor_bytes // (self.high * item_bytes(self.dtype)) // self.lanes * self.lanes
         block = emit.smaller(room, self.depth)
         stride = odd_lines(known(block) or room, item_bytes(self.dtype))
         parts = emit.ceil_div(self.depth, room)

@@ -31,9 +31,8 @@ _UNKNOWN_ROWS = 2048
 # Rows up to which b is read where it is: packing it would take as long as the products.
 _FEW_ROWS = 16
 # Rows of a block up to which b is read where it is, by the panels that it has: wherever its vectors
-# begin, they cost less than packing.  And the bytes of a part of it that stays in the first cache.
+# begin, they cost less than packing.
 _PANEL_ROWS = {1: 256, 2: 96}
-_NEAR_BYTES = 32 << 10
 # Lines of b that are read side by side where it is read in place: each is a run of memory, and sums
 # are read and written once for all of them.
 _FEW_ROWS_DEPTH = 16
@@ -89,6 +88,8 @@ def panels_config(
         places,
         tile,
         cores,
+        # A block's part of b stays in the second cache beside a few rows.
+        panels_bytes=features.second_cache_bytes * 3 // 4,
         place_bytes=size,
         sum_bytes=0 if without_scratch(plan, lanes, single=False) else size,
         direct=without_scratch(plan, lanes, single=True),
@@ -107,7 +108,9 @@ def panels_config(
     m, n, k = grid.best()
     if in_place and promoted == (plan.b,) and m <= _rows_in_place(plan, tile, n):
         promoted = ()
-        k = replace(grid, most_depth=_NEAR_BYTES // (-(-n // lanes) * lanes * size)).best()[2]
+        # A part of b stays in the first cache.
+        most_depth = features.first_cache_bytes // (-(-n // lanes) * lanes * size)
+        k = replace(grid, most_depth=most_depth).best()[2]
     if rows is None and m == _TYPICAL and without_scratch(plan, lanes, k == places):
         m = _UNKNOWN_ROWS
     return ContractionConfig(

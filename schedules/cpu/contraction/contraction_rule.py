@@ -96,8 +96,9 @@ class CpuContraction(CpuRule):
         factors = neighbour_products(plan, features).get(config.algorithm)
         with IRBuilder() as builder, I.prim_func(s_tir=True):
             operands = ContractionOperands(plan)
-            loops = _loops(plan, operands, config, factors)
-            _emit(operands, [(one, _loops(one, operands, few[one])) for one in few], loops)
+            loops = _loops(plan, operands, config, features, factors)
+            others = [(one, _loops(one, operands, few[one], features)) for one in few]
+            _emit(operands, others, loops)
         return builder.get()
 
 
@@ -114,10 +115,11 @@ def _loops(
     plan: ContractionPlan,
     operands: ContractionOperands,
     config: ContractionConfig,
+    features: CpuFeatures,
     factors: Neighbours | None = None,
 ) -> Loops:
     if config.algorithm == vector_form(plan):
-        return VectorLoops(plan, operands, config)
+        return VectorLoops(plan, operands, config, features)
     return panel_loops(plan, operands, config, factors)
 
 

@@ -25,11 +25,8 @@ from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_config import ConvConfig
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_filter import FilterLoops
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_operands import ConvBlock, product_dtype
 from tvm_iree_ext.schedules.cpu.products.register_product import multiply_tile
-from tvm_iree_ext.schedules.cpu.products.register_tiles import odd_lines, zeros
+from tvm_iree_ext.schedules.cpu.products.register_tiles import SAME_SETS_BYTES, odd_lines, zeros
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
-
-# Pixels so far apart, or a multiple of it, share a few sets of the first cache.
-_SAME_SETS_BYTES = 1024
 
 
 class DirectLoops(FilterLoops):
@@ -202,7 +199,7 @@ def reads_in_place(op: Conv2d) -> bool:
     """Whether the image is its own band."""
     apart = op.strides[1] * op.image[3] * item_bytes(op.dtype)
     plain = op.padding == ((0, 0), (0, 0)) and op.dtype == product_dtype(op)
-    return plain and apart % _SAME_SETS_BYTES != 0
+    return plain and apart % SAME_SETS_BYTES != 0
 
 
 def band_elements(op: Conv2d) -> int:
@@ -214,7 +211,7 @@ def _band_pixel(op: Conv2d) -> int:
     """How far pixels of a band are apart."""
     size, channels = item_bytes(product_dtype(op)), op.group_channels
     apart = op.strides[1] * channels * size
-    return odd_lines(channels, size) if apart % _SAME_SETS_BYTES == 0 else channels
+    return odd_lines(channels, size) if apart % SAME_SETS_BYTES == 0 else channels
 
 
 def _band_width(op: Conv2d) -> int:

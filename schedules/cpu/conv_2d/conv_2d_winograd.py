@@ -33,6 +33,7 @@ from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
     over_channels,
 )
 from tvm_iree_ext.schedules.emit import Expr, Index, IterationSpace, held_index, i64, serial
+from tvm_iree_ext.targets.cpu import CpuFeatures
 
 # Channels of a filter that are transformed at once: where filters are innermost, and where they are
 # to be transposed.
@@ -42,8 +43,9 @@ _IN_PLACE, _TRANSPOSED = 4, 16
 class WinogradLoops(ConvLoops):
     """Either layout: tiles and products have channels last."""
 
-    def __init__(self, op: Conv2d, config: ConvConfig) -> None:
+    def __init__(self, op: Conv2d, config: ConvConfig, features: CpuFeatures) -> None:
         super().__init__(op, config)
+        self.features = features
         self.tile = config.tile
         self.dtype = op.compute_dtype
         self.transforms = op.transforms
@@ -195,7 +197,7 @@ class WinogradLoops(ConvLoops):
         if not self.op.channels_last:
             return self.across, vectors
         size = self.lanes * item_bytes(self.dtype)
-        return min(tiles_at_once(transform, vectors, size), self.across), vectors
+        return min(tiles_at_once(transform, vectors, size, self.features), self.across), vectors
 
     def each_piece(
         self, row: WinogradRow, n: Expr, h: Expr, block: ConvBlock, first: Expr, count: int

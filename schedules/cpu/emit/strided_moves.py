@@ -16,10 +16,10 @@ from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number
 from tvm_iree_ext.schedules.cpu.emit.strided import StridedBound, TableNumber, Walk
 from tvm_iree_ext.schedules.cpu.emit.tasks import FAR_ROW_BYTES, ROWS_AHEAD, Tasks
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.targets.cpu import CpuFeatures
 
 _UNIT = 4096  # elements that are worth finding their place by divisions
 _CHUNK = 4096  # elements of a row, at most, that belong to one task
-_MOST_SWEPT = 512  # lines of a row of which most are read: what the first cache holds
 _PIECE = 32  # elements between which lines are asked for
 
 
@@ -88,9 +88,9 @@ class StridedMemory:
     is_filled: bool = False
 
 
-def move(walk: Walk, memory: StridedMemory, config: StridedConfig) -> None:
+def move(walk: Walk, memory: StridedMemory, config: StridedConfig, features: CpuFeatures) -> None:
     """Emit the walk."""
-    _Mover(walk, memory, config).emit()
+    _Mover(walk, memory, config, features).emit()
 
 
 At = dict[int, Index]
@@ -99,10 +99,14 @@ At = dict[int, Index]
 class _Mover:
     """The kernel under construction."""
 
-    def __init__(self, walk: Walk, memory: StridedMemory, config: StridedConfig) -> None:
+    def __init__(
+        self, walk: Walk, memory: StridedMemory, config: StridedConfig, features: CpuFeatures
+    ) -> None:
         self.walk, self.memory, self.config = walk, memory, config
         self.loops, self.last = walk.loops, walk.last
         self.tasks = Tasks(config.splits, config.parallel)
+        self.most_swept = features.first_cache_bytes // emit.LINE_BYTES
+        """Lines of a row of which most are read."""
         self.chunk = min(config.columns, self.loops.extents[-1])
 
     def emit(self) -> None:
@@ -288,7 +292,7 @@ class _Mover:
         straight = all(known(one.moves.get("far", 0)) == 1 for one in varying)
         lines = step * item_bytes(str(self.memory.near.dtype)) // emit.LINE_BYTES
         whole = self.chunk == self.loops.extents[-1] and self.chunk >= _PIECE
-        near = 1 < lines <= min(_MOST_SWEPT, 2 * self.chunk)
+        near = 1 < lines <= min(self.most_swept, 2 * self.chunk)
         return lines if straight and whole and near else None
 
     def live_in_row(self, at: At, j: Expr) -> Expr | None:

@@ -20,10 +20,7 @@ from tvm_iree_ext.schedules.cpu.exp_reduction.exp_reduction_tiles import CHAINS,
 from tvm_iree_ext.schedules.emit import OperandView
 from tvm_iree_ext.schedules.shared.exp_reduction_operands import ReductionOperands
 from tvm_iree_ext.schedules.shared.exp_reduction_plan import ReductionPlan
-from tvm_iree_ext.targets.cpu import cpu_features
-
-# What the rows of a task accumulate in; more would not stay in the L2 cache.
-_STATE_BYTES = 256 * 1024
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 # Points of a part of the keys that is worth a task of its own.
 _PART_POINTS = 20_000
@@ -49,7 +46,7 @@ class CpuExpReduction(CpuRule):
         # Rows share the right side of a product; without one they go one by one.
         tile_m, tile_k = 1, 64 * wide
         if product:
-            tile_m, tile_k = _row_tile(plan, rows, features.cores), 2 * wide
+            tile_m, tile_k = _row_tile(plan, rows, features), 2 * wide
         keys = plan.count(plan.keys[-1:])
         if keys is not None:
             tile_k = min(tile_k, -(-keys // wide) * wide)
@@ -110,16 +107,17 @@ class CpuExpReduction(CpuRule):
         return _kernel(op, ReductionPlan(op), config)
 
 
-def _row_tile(plan: ReductionPlan, rows: int, cores: int) -> int:
+def _row_tile(plan: ReductionPlan, rows: int, features: CpuFeatures) -> int:
     """Rows of a task with a product: whole register tiles, and tasks for all cores."""
     columns = max(plan.count(one.columns) or 1 for one in plan.tiled)
-    fitting = _STATE_BYTES // (columns * item_bytes(plan.op.compute_dtype))
+    # More than a quarter of the second cache would not stay there beside the keys.
+    fitting = features.second_cache_bytes // 4 // (columns * item_bytes(plan.op.compute_dtype))
     most = max(1, min(8, fitting // rows))
     return next(
         (
             rows * many
             for many in range(most, 1, -1)
-            if _tasks(plan, rows * many, cores) >= 2 * cores
+            if _tasks(plan, rows * many, features.cores) >= 2 * features.cores
         ),
         rows,
     )

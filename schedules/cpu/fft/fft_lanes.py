@@ -83,7 +83,8 @@ class TransformVectors:
     butterflies need both again.  Products before plain sums need no copies, fewer registers, and go
     beside the sums where those have units of their own.
 
-    In the ``order`` in which they are written, codelets leave less on the stack.
+    In the ``order`` in which they are written, codelets leave less on the stack.  ``near_bytes`` of
+    points fit the first cache beside what else is in use.
     """
 
     lanes: int
@@ -91,6 +92,7 @@ class TransformVectors:
     radix: int
     in_butterflies: bool
     order: CodeOrder | None
+    near_bytes: int
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ _LARGEST_HELD = 12
 _SPILLS = 1.0
 # Codelets of up to so many points are chosen where there are 16 registers, not 32.
 _FEW_REGISTERS_RADIX = 8
-# Beyond this many points in lanes, passes leave their results in the second cache.
+# Beyond this many points in lanes, passes leave their results in the second cache: both parts of
+# them take 32 KiB in vectors of 64 bytes.
 _CACHED_POINTS = 256
 _FAR_TRIP = 4.0
 # The same where vectors are of half the size: from so many points on all of a trip is one to the

@@ -51,8 +51,6 @@ PartStore = Callable[[int, Expr, Expr], None]
 _ONE_TABLE = 4096
 # Transforms of more points are faster with the largest radix first; measured.
 _FEW_POINTS = 64
-# X up to half the first cache may be written in any order.
-_STREWN_BYTES = 24576
 # Columns of one codelet that stay in registers until they are transposed.
 _HELD_COLUMN = 12
 # Groups of columns that have code of their own, whose places are numbers.
@@ -107,11 +105,12 @@ class FftRow:
         self.n1, self.n2 = columns, length // columns
         self.columns = self.step(self.n1, vectors)
         self.rows = self.columns if self.n1 == self.n2 else self.step(self.n2, vectors)
-        is_long = self.n1 > lanes and 2 * length * item_bytes(dtype) > _STREWN_BYTES
+        # X that fits the first cache may be written in any order.
+        is_near = 2 * length * item_bytes(dtype) <= vectors.near_bytes
+        is_long = self.n1 > lanes and not is_near
         self.store_part = store_part if is_long else None
         if self.store_part is not None:
             self.rows.emit_places()
-        is_near = 2 * length * item_bytes(dtype) <= _STREWN_BYTES
         squares = self.n1 == lanes and self.n2 % lanes == 0
         self.in_squares = squares and is_near and has_few_registers(vectors.radix)
         self.above = self.lanes_above()

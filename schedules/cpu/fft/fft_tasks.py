@@ -25,9 +25,6 @@ from tvm_iree_ext.schedules.shared.fft.fft_codelets import CodeletRegisters, Poi
 from tvm_iree_ext.schedules.shared.fft.fft_operands import TransformOperands
 from tvm_iree_ext.targets.cpu import CpuFeatures
 
-# Of a row's results, which fit the first cache beside what lies between.
-_FETCHED_BYTES = 24576
-
 
 def transform_kernel(
     op: FftTransform, config: FftTransformConfig, features: CpuFeatures
@@ -36,7 +33,10 @@ def transform_kernel(
     radix = config.radix
     in_butterflies = not (has_few_registers(radix) or features.adds_apart)
     order = CodeOrder.of(features, config.lanes, op.compute_dtype)
-    vectors = TransformVectors(config.lanes, op.compute_dtype, radix, in_butterflies, order)
+    near_bytes = features.first_cache_bytes * 3 // 4
+    vectors = TransformVectors(
+        config.lanes, op.compute_dtype, radix, in_butterflies, order, near_bytes
+    )
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)
         with I.sblock("root"), order.declared() if order else nullcontext():
@@ -97,6 +97,7 @@ class _Rows:
         op = operands.op
         self.operands, self.op, self.config = operands, op, config
         self.lanes, self.dtype = vectors.lanes, vectors.dtype
+        self.near_bytes = vectors.near_bytes
         self.count = complex_length(op)
         columns = config.columns
         # Other kinds put both parts together, or have results in scratch memory first.
@@ -141,7 +142,9 @@ class _Rows:
         A store across two lines waits for both, and those of NumPy's arrays are such.
         """
         longest = max(self.operands.extent, self.op.result_length)
-        return self.config.splits == 1 and 2 * longest * item_bytes(self.op.dtype) <= _FETCHED_BYTES
+        return (
+            self.config.splits == 1 and 2 * longest * item_bytes(self.op.dtype) <= self.near_bytes
+        )
 
     def fetch_inputs(self, vector: Expr) -> None:
         """Have a vector of the next row fetched."""

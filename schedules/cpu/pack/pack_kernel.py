@@ -34,11 +34,11 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.emit.streaming_stores import fence, result, stream_run
 from tvm_iree_ext.schedules.cpu.pack.pack_config import PackConfig
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
+from tvm_iree_ext.targets.cpu import CpuFeatures
 from tvm_iree_ext.tir.tir_expressions import bits
 
-# What is gathered of a row of the result: it is in the first cache still when it is stored.  With
-# the next tiles fetched meanwhile, less, so that memory is read all the time that it is written.
-_RUN_BYTES = 16 * 1024
+# What is gathered of a row of the result with the next tiles fetched meanwhile: little, so that
+# memory is read all the time that it is written.
 _FETCHED_RUN_BYTES = 2 * 1024
 
 
@@ -64,18 +64,22 @@ def runs(op: Packing) -> tuple[PackedRun, PackedRun]:
     return PackedRun(op.outer_dims_perm[axis], False), unpacked
 
 
-def pack_kernel(op: Packing, config: PackConfig) -> tirx.PrimFunc:
+def pack_kernel(op: Packing, config: PackConfig, features: CpuFeatures) -> tirx.PrimFunc:
     """The PrimFunc of ``op``."""
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Loops(op, config).emit()
+        _Loops(op, config, features).emit()
     return builder.get()
 
 
 class _Loops:
     """The function under construction."""
 
-    def __init__(self, op: Packing, config: PackConfig) -> None:
+    def __init__(self, op: Packing, config: PackConfig, features: CpuFeatures) -> None:
         self.op, self.config = op, config
+        # What is gathered of a row of the result: it is in the first cache still when it is stored.
+        self.run_bytes = (
+            _FETCHED_RUN_BYTES if config.fetch_ahead else features.first_cache_bytes // 2
+        )
         self.lanes = config.lanes
         parameters = Parameters.declare(op)
         bits = item_bytes(op.unpacked.dtype) * 8
@@ -208,8 +212,7 @@ class _Loops:
         run = self.unpacked_run
         size = int(self.op.tile(run.dim))  # the rule refuses a name
         fetch_ahead = self.config.fetch_ahead
-        run_bytes = _FETCHED_RUN_BYTES if fetch_ahead else _RUN_BYTES
-        per = max(run_bytes // item_bytes(self.word) // size, 1)
+        per = max(self.run_bytes // item_bytes(self.word) // size, 1)
         scratch = emit.scratch([per * size], self.word)
         with serial(emit.ceil_div(count, per)) as part, ExitStack() as stack:
             first = I.Bind(part * per)

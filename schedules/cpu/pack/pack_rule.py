@@ -79,7 +79,7 @@ class CpuPack(CpuRule):
 
     def kernel(self, op: Packing, target: Target, config: PackConfig) -> tirx.PrimFunc:
         """The function of ``op``."""
-        return pack_kernel(op, config)
+        return pack_kernel(op, config, cpu_features(target))
 
 
 def _streams(op: Packing, run: PackedRun, target: Target) -> bool:

@@ -37,9 +37,12 @@ _MANY_VECTORS = 12
 _LATENCY = 4
 _ABOUT = 1.02
 
-# What a panel may have: it is read from the second cache, once for each block of rows, and shares
-# that with what the rows are packed to.
-_PANEL_BYTES = 64 << 10
+SAME_SETS_BYTES = 1 << 10
+"""Places so far apart, or a multiple, have 4 sets of the first cache at most.
+
+That has 64 sets of lines of 64 bytes on each model of ``cpu_models.json``: with 8 ways 32 KiB, with
+12 ways 48 KiB.
+"""
 
 LONGEST = 512
 """How many products are added up one after the other: a longer chain would lose more."""
@@ -127,9 +130,13 @@ def few_rows_tile(features: CpuFeatures, lanes: int, rows: int, columns: int) ->
     return RegisterTile(high, vectors, lanes)
 
 
-def depth_tile(tile: RegisterTile, item_bytes: int) -> int:
-    """How much of depth to multiply at once."""
-    return min(_PANEL_BYTES // (tile.width * item_bytes), LONGEST)
+def depth_tile(features: CpuFeatures, tile: RegisterTile, item_bytes: int) -> int:
+    """How much of depth to multiply at once.
+
+    A panel is read from the second cache, once for each block of rows, and shares that with what
+    the rows are packed to.
+    """
+    return min(features.second_cache_bytes // 16 // (tile.width * item_bytes), LONGEST)
 
 
 def panels(columns: int, tile: RegisterTile) -> list[tuple[int, int, int]]:

@@ -2,7 +2,7 @@
 
 A task owns a tile of neighbouring columns and walks along the dimension, in order: each step reads
 a row of the tile, combines it with the row of the output that it wrote before, which is still in
-the L1 cache, and writes the next one.  All traffic is whole rows of the tile, front to back.
+the first cache, and writes the next one.  All traffic is whole rows of the tile, front to back.
 An output that is stored past the caches cannot be read again: the last row is kept beside it, and
 copied from there; or, fetching ahead, vectors are stored as they are computed, from where a line of
 the cache begins in each row, and a later row is fetched meanwhile.

@@ -5,7 +5,7 @@ with the vector shifted by 1, 2, 4, ... lanes; the total of what lies before is 
 that only one operation per vector waits for the vector before.  Operands keep their order, so the
 region need not be commutative, nor have an identity.
 
-Many lines: a line per task.  Few long ones: each is cut into chunks that fit into the L2 cache,
+Many lines: a line per task.  Few long ones: each is cut into chunks that fit the second cache,
 and ``splits`` chunks make a round.  A task scans its chunk of a round from the total before it,
 then reduces its chunk of the next round, which leaves that chunk in the cache: memory is read once
 and written once.

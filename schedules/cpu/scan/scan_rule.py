@@ -19,14 +19,8 @@ from tvm_iree_ext.schedules.cpu.scan.scan_rows import lanes_kernel, rows_kernel
 from tvm_iree_ext.schedules.shared.lines import held_dtype, static_lines
 from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
-# A row of a tile of columns is read again one step later: it and the next fit into the L1 cache.
-_ROW_BYTES = 8 * 1024
-
 # What a tile has of a row at least, in vectors.
 _LEAST_VECTORS = 4
-
-# A chunk of a line, with its output, for two threads and one more chunk of each fits into L2.
-_CHUNK_BYTES = 256 * 1024
 
 # Wider vectors of small types would need shuffles across all of a register, which are slow.
 _MOST_LANES = 16
@@ -58,7 +52,8 @@ class CpuScan(CpuRule):
         parallel = self.is_large(op)
         if inner != 1:
             lanes = features.lanes(held_bits)
-            tile = max(_ROW_BYTES // item // lanes, 1) * lanes
+            # A row is read again one step later: it and the next fit the first cache.
+            tile = max(features.first_cache_bytes // 4 // item // lanes, 1) * lanes
             if outer is not None and inner is not None:
                 # Tiles alike, as many as cores share evenly.
                 share = features.cores // gcd(outer, features.cores)
@@ -91,7 +86,7 @@ class CpuScan(CpuRule):
                 fetch_ahead=streaming and _fetches_rows(features),
                 streaming=streaming,
             )
-        chunk = _CHUNK_BYTES // item
+        chunk = _chunk(features, item)
         splits = 1
         if outer is not None and outer < 2 * features.cores:
             splits = features.cores if length is None or length >= 2 * chunk else 1
@@ -107,7 +102,8 @@ class CpuScan(CpuRule):
 
     def space(self, op: Scan, target: Target) -> TuningSpace:
         """The forms that the op takes: chunks of a line, vectors of a step, who shares a line."""
-        usual, cores = self.usual(op, target), cpu_features(target).cores
+        usual, features = self.usual(op, target), cpu_features(target)
+        cores = features.cores
         choice = ScanConfig.choice
         lanes = choice("lanes", (usual.lanes // 2, usual.lanes))
         parallel = choice("parallel", (False, True))
@@ -119,7 +115,7 @@ class CpuScan(CpuRule):
             whole = replace(
                 usual,
                 algorithm="prefix",
-                length=_CHUNK_BYTES // item_bytes(op.type.dtype),
+                length=_chunk(features, item_bytes(op.type.dtype)),
                 vectors=4,
                 splits=1,
             )
@@ -157,6 +153,11 @@ class CpuScan(CpuRule):
     def kernel(self, op: Scan, target: Target, config: ScanConfig) -> tirx.PrimFunc:
         """The function of ``op`` in the config's form."""
         return _FORMS[config.algorithm](op, config)
+
+
+def _chunk(features: CpuFeatures, item: int) -> int:
+    """Elements of a chunk of a line: it, its output and the next ones fit the second cache."""
+    return features.second_cache_bytes // 4 // item
 
 
 def _fetches_rows(features: CpuFeatures) -> bool:

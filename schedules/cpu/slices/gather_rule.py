@@ -19,7 +19,7 @@ from tvm_iree_ext.schedules.cpu.emit.tasks import (
 )
 from tvm_iree_ext.schedules.emit import Expr, i64, known, serial
 from tvm_iree_ext.schedules.shared.slice_operands import SliceOperands, static_count
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 
@@ -51,7 +51,7 @@ class CpuGather(CpuRule):
             parallel=parallel,
         )
 
-    def emit(self, op: Gather, config: GatherConfig) -> None:
+    def emit(self, op: Gather, config: GatherConfig, features: CpuFeatures) -> None:
         """Emit the function of ``op``."""
         _emit(op, config)
 

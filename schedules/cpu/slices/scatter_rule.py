@@ -33,15 +33,13 @@ from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
 from tvm_iree_ext.schedules.cpu.emit.tasks import Tasks, refuse_out_of_range
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 from tvm_iree_ext.schedules.shared.slice_operands import SliceOperands, static_count
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 _ALGORITHMS = ("batch", "rows", "columns", "ranges")
-_TILE = 1024  # batch positions whose addresses are found at once; they stay in the L1 cache
+_PLACE_BYTES = 8  # of a batch position's address; a quarter of the first cache has those of a tile
 _COLUMN_BYTES = 64 * 1024  # a window of this size is worth sharing
 _BLOCK_BYTES = 4096  # rows owned in one piece: a page, or at least a cache line
-_L1_BYTES = 32 * 1024
-_NEAR_BYTES = 512 * 1024  # a tensor of this size stays in the L2 cache
-_LINES_FETCHED = 64  # at once, into the L2 cache: more than wait for the L1
+_LINES_FETCHED = 64  # at once, into the second cache: more than wait for the first
 
 
 @dataclass(frozen=True)
@@ -63,14 +61,15 @@ class CpuScatter(CpuRule):
     def usual(self, op: Scatter, target: Target) -> ScatterConfig:
         """Tasks for all cores, by the algorithm that shares the updates best."""
         parallel = self.is_large(op)
-        cores = cpu_features(target).cores if parallel else 1
+        features = cpu_features(target)
+        cores = features.cores if parallel else 1
         window = static_count(op.slices.window)
         item = item_bytes(op.dtype)
         if op.slices.covered == 0 and window is not None and window * item >= _COLUMN_BYTES:
             algorithm = "columns"
         elif op.unique_indices or cores == 1:
             algorithm = "batch"
-        elif self._is_cheap(op):
+        elif self._is_cheap(op, features):
             algorithm, cores, parallel = "batch", 1, False
         elif op.slices.covered:
             algorithm = "ranges"
@@ -78,18 +77,23 @@ class CpuScatter(CpuRule):
             algorithm = "rows"
             cores = 1 << (cores - 1).bit_length()
         return ScatterConfig(
-            algorithm, batch=_TILE, rows=_block_rows(op, cores), splits=cores, parallel=parallel
+            algorithm,
+            batch=features.first_cache_bytes // 4 // _PLACE_BYTES,
+            rows=_block_rows(op, cores),
+            splits=cores,
+            parallel=parallel,
         )
 
     @staticmethod
-    def _is_cheap(op: Scatter) -> bool:
+    def _is_cheap(op: Scatter, features: CpuFeatures) -> bool:
         """Whether applying the updates costs less than every task's search for its own.
 
-        So for single elements of a tensor that stays in the L1 cache, such as a histogram.
+        So for single elements of a tensor that stays in the first cache, such as a histogram.
         """
         shapes = (op.slices.full, op.slices.window)
         full, window = (static_count(shape) for shape in shapes)
-        return full is not None and full * item_bytes(op.dtype) <= _L1_BYTES and window == 1
+        near = full is not None and full * item_bytes(op.dtype) <= features.first_cache_bytes
+        return near and window == 1
 
     def parse(self, op: Scatter, target: Target, config: LoweringConfig) -> ScatterConfig:
         """The rule's numbers in a config."""
@@ -108,9 +112,9 @@ class CpuScatter(CpuRule):
             check.power_of_two("workgroup_tile['rows']", typed.rows)
         return typed
 
-    def emit(self, op: Scatter, config: ScatterConfig) -> None:
+    def emit(self, op: Scatter, config: ScatterConfig, features: CpuFeatures) -> None:
         """Emit the function of ``op``."""
-        _Kernel(op, config).emit()
+        _Kernel(op, config, features).emit()
 
 
 def _block_rows(op: Scatter, tasks: int) -> int:
@@ -132,8 +136,10 @@ def _block_rows(op: Scatter, tasks: int) -> int:
 class _Kernel:
     """The kernel under construction."""
 
-    def __init__(self, op: Scatter, config: ScatterConfig) -> None:
+    def __init__(self, op: Scatter, config: ScatterConfig, features: CpuFeatures) -> None:
         self.op, self.config = op, config
+        # Beside indices and updates.
+        self.near_bytes = features.second_cache_bytes // 2
         self.operands = SliceOperands(op)
         self.tasks = Tasks(config.splits, config.parallel)
         self.result = self.operands.flat["result"]
@@ -253,11 +259,11 @@ class _Kernel:
         """What is fetched of a slice that is to be changed soon: an element of each line.
 
         Nothing hints at where it lies, and a store waits for its line like a load.  Long runs are
-        foreseen once they have begun, and a small tensor stays in the cache.
+        foreseen once they have begun, and a small tensor stays in the second cache.
         """
         full, run = static_count(self.op.slices.full), known(self.operands.run)
         item = item_bytes(self.op.dtype)
-        if run is None or (full is not None and full * item <= _NEAR_BYTES):
+        if run is None or (full is not None and full * item <= self.near_bytes):
             return []
         lines = list(range(0, run, emit.LINE_BYTES // item))[:_LINES_FETCHED]
         # Runs that begin inside of a line reach into one more.

@@ -12,7 +12,7 @@ Among floats alone zeros of either sign are the one tie that can be told apart; 
 put back in their order afterwards.
 
 Work: length x log2(length)^2 / 4 exchanges for ``vector_lanes`` lines; it beats the other forms
-while a tile of that many lines stays in the L2 cache.  Scratch: the tile, and its places.
+while a tile of that many lines stays in the second cache.  Scratch: the tile, and its places.
 """
 
 from collections.abc import Sequence

@@ -49,17 +49,17 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, known, serial
 # Partitions that are put off: each leaves at most 7/8, or half of the range of keys.
 _DEPTH = 512
 
-# Parts of keys alone that are larger are moved within the line: no near cache holds them.
-_LONG_BYTES = 1 << 20
-
 # Pivots in turn that cut off little before one in the middle of the keys is taken.
 _PATIENCE = 2
 
 
-def quick_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
-    """The PrimFunc of ``op`` in this form, for a plain comparison."""
+def quick_kernel(op: Sort, config: SortConfig, near_bytes: int) -> tirx.PrimFunc:
+    """The PrimFunc of ``op`` in this form, for a plain comparison.
+
+    Parts of keys alone with more than ``near_bytes`` are moved within the line.
+    """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
-        _Quick(SortLines(op), config).emit()
+        _Quick(SortLines(op), config, near_bytes).emit()
     return builder.get()
 
 
@@ -141,7 +141,7 @@ class _Stack:
 class _Quick:
     """The kernel under construction."""
 
-    def __init__(self, lines: SortLines, config: SortConfig) -> None:
+    def __init__(self, lines: SortLines, config: SortConfig, near_bytes: int) -> None:
         order = lines.op.order
         assert order is not None
         self.lines, self.config = lines, config
@@ -154,7 +154,7 @@ class _Quick:
         sizes = [item_bytes(dtypes[n]) * 8 for n in self.others]
         self.by_place = bool(self.others) and sizes != [self.keys.width]
         """Whether places are moved with the keys, not an operand."""
-        length, self.long = known(lines.length), _LONG_BYTES // (self.keys.width // 8)
+        length, self.long = known(lines.length), near_bytes // (self.keys.width // 8)
         self.with_long = not self.others and (length is None or length > self.long)
         """Whether there are parts of keys alone that no near cache holds."""
         tiles = PairTiles if self.others else KeyTiles

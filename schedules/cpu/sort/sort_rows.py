@@ -6,7 +6,7 @@ odd-even merges.  Longer runs are merged two by two: the second is compared back
 first, then rows at ever smaller distances are compared, two distances in one pass, the last ones
 in registers.  Whatever lies beyond the last row counts as larger than all, and is left out.
 
-A chunk of rows that the L1 cache holds is sorted before the next; merges of chunks leave it only
+A chunk of rows that the first cache holds is sorted before the next; merges of chunks leave it only
 for distances that do.  Loops run over distances, so the code is as short for any number of rows.
 
 Not stable: whose ties can be told apart adds a buffer of places to what is compared.
@@ -25,7 +25,8 @@ from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.cpu.ordering.batcher_network import Pair, batcher, cleaner
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
-# Rows of a vector that the L1 cache holds beside what else is in use.
+# Rows of a vector that the first cache holds beside what else is in use: a power of two, and with
+# vectors of 64 bytes half of 32 KiB.
 CHUNK = 256
 
 

@@ -48,7 +48,6 @@ _KERNELS = {
     "merge": merge_kernel,
     "network": network_kernel,
     "columns": columns_kernel,
-    "quick": quick_kernel,
 }
 
 
@@ -149,7 +148,7 @@ class CpuSort(CpuRule):
     def parse(self, op: Sort, target: Target, config: LoweringConfig) -> SortConfig:
         """The rule's numbers in a config."""
         check, features = self.check(config), cpu_features(target)
-        typed = SortConfig.parse(check, *_KERNELS)
+        typed = SortConfig.parse(check, *_KERNELS, "quick")
         form, single = typed.algorithm, typed.splits == 1
         static = isinstance(op.shape[op.dimension], int)
         if form == "radix":
@@ -182,6 +181,8 @@ class CpuSort(CpuRule):
 
     def kernel(self, op: Sort, target: Target, config: SortConfig) -> tirx.PrimFunc:
         """The function of ``op`` by the config's algorithm."""
+        if config.algorithm == "quick":
+            return quick_kernel(op, config, cpu_features(target).second_cache_bytes)
         return _KERNELS[config.algorithm](op, config)
 
 

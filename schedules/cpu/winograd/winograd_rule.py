@@ -9,24 +9,20 @@ from tvm_iree_ext.ops.families.winograd.winograd import Winograd
 from tvm_iree_ext.schedules import emit
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.cpu.base.cpu_rule import CpuRule
+from tvm_iree_ext.schedules.cpu.products.register_tiles import SAME_SETS_BYTES
 from tvm_iree_ext.schedules.cpu.winograd.winograd_config import WinogradConfig
 from tvm_iree_ext.schedules.cpu.winograd.winograd_kernels import emit_filters, emit_images
 from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_row import (
     tiles_at_once,
     vectors_at_once,
 )
-from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 # Tiles of a row that one task transforms where columns are transposed: a vector of them at least.
 _TILES = 8
 
 # Input channels of a filter that one task takes where it has to be transposed.
 _CHANNELS = 16
-
-# Places so many bytes apart, or a multiple, share 4 sets of 8 lines of a first cache at most, and a
-# tile of filters has 64.  Measured with AVX2: at 1 KiB lines at once are 1.4 times as fast, at 2
-# and 4 1.6 to 2, at 512 bytes 0.8 to 1, where two vectors are only more than registers hold.
-_CROWDED_BYTES = 1024
 
 
 class CpuWinograd(CpuRule):
@@ -45,7 +41,7 @@ class CpuWinograd(CpuRule):
         return WinogradConfig(
             "channels",
             channels=_CHANNELS if filters else 0,
-            tiles=0 if filters else _tiles(op, lanes),
+            tiles=0 if filters else _tiles(op, lanes, features),
             lanes=lanes,
             parallel=self.is_large(op),
         )
@@ -57,7 +53,7 @@ class CpuWinograd(CpuRule):
         check.tile("workgroup_tile", "channels" if op.kind == "filter" else "tiles")
         return typed
 
-    def emit(self, op: Winograd, config: WinogradConfig) -> None:
+    def emit(self, op: Winograd, config: WinogradConfig, features: CpuFeatures) -> None:
         """Emit the function of ``op``."""
         (emit_filters if op.kind == "filter" else emit_images)(op, config)
 
@@ -65,19 +61,22 @@ class CpuWinograd(CpuRule):
 def _crowds(op: Winograd) -> bool:
     """Whether the places of a tile of filters drive each other out of the first cache.
 
-    Two vectors of half a line each then fetch it twice, so a task takes both at once.
+    Two vectors of half a line each then fetch it twice, so a task takes both at once.  Measured
+    with AVX2: at 1 KiB lines at once are 1.4 times as fast, at 2 and 4 1.6 to 2, at 512 bytes 0.8
+    to 1, where two vectors are only more than registers hold.
     """
     places = op.output.shape[2:]
     if not op.channels_last or not all(isinstance(extent, int) for extent in places):
         return False
-    return prod(places) * item_bytes(op.output.dtype) % _CROWDED_BYTES == 0
+    return prod(places) * item_bytes(op.output.dtype) % SAME_SETS_BYTES == 0
 
 
-def _tiles(op: Winograd, lanes: int) -> int:
+def _tiles(op: Winograd, lanes: int, features: CpuFeatures) -> int:
     """Tiles of a row that one task transforms."""
     if not op.channels_last:
         return _TILES
     tiled = op.output if op.kind == "input" else op.input
     channels = tiled.shape[-1]
     blocks = -(-channels // lanes) if isinstance(channels, int) else None
-    return tiles_at_once(op, vectors_at_once(op, blocks), lanes * item_bytes(op.compute_dtype))
+    size = lanes * item_bytes(op.compute_dtype)
+    return tiles_at_once(op, vectors_at_once(op, blocks), size, features)

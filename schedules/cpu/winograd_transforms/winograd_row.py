@@ -20,6 +20,7 @@ from tvm_iree_ext.schedules.cpu.winograd_transforms.winograd_tile import (
     store,
 )
 from tvm_iree_ext.schedules.emit import Expr, Index, i64
+from tvm_iree_ext.targets.cpu import CpuFeatures
 
 Place = Callable[[Index, Index, Expr, Expr, Index, Expr], Expr]
 
@@ -29,9 +30,6 @@ Write = Callable[[Expr, Expr, Expr, Expr, Expr, int], None]
 # Vectors of channels that are transformed at once, where channels are innermost.
 _VECTORS = 4
 
-# What scratch may have, so that it shares the first cache with what is read and written.
-_SCRATCH_BYTES = 28 << 10
-
 
 def vectors_at_once(op: Winograd, blocks: int | None) -> int:
     """How many vectors of channels are transformed at once, of so many, None for any number."""
@@ -40,10 +38,14 @@ def vectors_at_once(op: Winograd, blocks: int | None) -> int:
     return min(blocks or _VECTORS, _VECTORS)
 
 
-def tiles_at_once(op: Winograd, vectors: int, vector_bytes: int) -> int:
-    """How many tiles of a row have room in scratch."""
+def tiles_at_once(op: Winograd, vectors: int, vector_bytes: int, features: CpuFeatures) -> int:
+    """How many tiles of a row have room in scratch.
+
+    That shares the first cache with what is read and written.
+    """
     i, r = op.input_tile_size, op.output_tile_size
-    return max((_SCRATCH_BYTES // (i * vectors * vector_bytes) + r - i) // r, 1)
+    room = features.first_cache_bytes * 7 // 8
+    return max((room // (i * vectors * vector_bytes) + r - i) // r, 1)
 
 
 @dataclass(frozen=True)
