@@ -70,8 +70,9 @@ ALLOWED = {
     "random_programs.doors": f"{PROGRAMS} .frontends .random_programs.drawing numpy tvm jax torch",
     "random_programs": f"{PROGRAMS} {CHECK} .program_checks"
     " .random_programs.drawing .random_programs.doors numpy",
-    "bench": f"{BUILD} .schedules.cpu .schedules.emit .catalog .registry {TVM} ml_dtypes torch"
-    " threadpoolctl iree jax onnx onnxruntime scipy pyfftw matplotlib",
+    "bench": f"{BUILD} .schedules.cpu .schedules.emit .catalog .registry .processes .frontends"
+    f" {TVM} ml_dtypes torch threadpoolctl onnxscript iree jax onnx onnxruntime scipy pyfftw"
+    " matplotlib",
     "inspection": f"{BUILD} .schedules.base .schedules.gpu {CHECK} .bench tvm numpy",
     "tuning": f"{PROGRAMS} .schedules.base {CHECK} .inspection {TVM} xgboost matplotlib rich",
 }

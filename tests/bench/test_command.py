@@ -49,6 +49,34 @@ def test_the_command_times_odd_sizes(command, monkeypatch, tiny, tmp_path):
     assert f"| {tiny.name} | 1 | " in page.read_text()
 
 
+def test_the_command_times_programs(command, monkeypatch, tmp_path):
+    asked = {}
+    ours = bench.ContenderOutcome("tvm_iree_ext", "wrong", "off by 1")
+    row = bench.ProgramRow("gru", "torch", 1, ours)
+
+    def run(cases, **named):
+        asked.update(named, cases=[case.name for case in cases])
+        yield row
+
+    monkeypatch.setattr(bench, "run_programs", run)
+    page = tmp_path / "programs.md"
+    options = ("--threads", 1, "--peers", "iree,PyTorch", "--quick", "--markdown", page)
+    status, text = command("programs", "gru", "nms", *options)
+    assert status == 1
+    assert asked["cases"] == ["gru", "nms"]
+    assert asked["peers"] == ("IREE", "PyTorch")
+    assert (asked["threads"], asked["quick"], asked["log"]) == ([1], True, None)
+    assert "gru, 1 thread: wrong: off by 1" in text
+    assert "wrong: gru: tvm_iree_ext: off by 1" in text
+    assert "| gru | wrong |" in page.read_text()
+    with pytest.raises(ExtError, match="bench: no program 'gpt9'; there are gpt2_block"):
+        command("programs", "gpt9")
+    with pytest.raises(ExtError, match="bench: programs take --log, --markdown and --picture"):
+        command("programs", "--json", page)
+    with pytest.raises(ExtError, match="bench: names are for the suite programs, not attention"):
+        command("attention", "gru")
+
+
 def test_the_command_prints_growth(command, monkeypatch, tmp_path):
     monkeypatch.setattr("tvm_iree_ext.bench.measure.growth.DOUBLINGS", 1)
     file = tmp_path / "growth.md"

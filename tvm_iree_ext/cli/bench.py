@@ -10,6 +10,7 @@ from rich.table import Table
 
 import tvm_iree_ext as ext
 from tvm_iree_ext.base.errors import ExtError
+from tvm_iree_ext.cli.bench_programs import PROGRAMS_SUITE, add_programs_options, bench_programs
 
 _FILE_COLUMNS = 140
 
@@ -34,7 +35,8 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
         "suite",
         metavar="SUITE",
         help="which cases, such as attention, or all; peers: the listed cases of every op; growth"
-        " times every op at sizes that double; an unknown name lists what there is",
+        " times every op at sizes that double; programs: whole ones of PyTorch and JAX; an unknown"
+        " name lists what there is",
     )
     parser.add_argument(
         "--threads", type=numbers, metavar="N,...", help="default: 1, and all processors up to 2"
@@ -62,6 +64,7 @@ def add_bench(commands: argparse._SubParsersAction) -> None:
     )
     parser.add_argument("--json", metavar="FILE", help="write all figures, after each case")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables, after each case")
+    add_programs_options(parser)
     parser.set_defaults(run=run_bench)
 
 
@@ -71,6 +74,10 @@ def run_bench(args: argparse.Namespace) -> int:
     if not console.is_terminal:
         console.width = _FILE_COLUMNS
     threads = args.threads or [1, 2][: ext.available_processors()]
+    if args.suite == PROGRAMS_SUITE:
+        return bench_programs(args, console, threads, _shown(console, lambda text: None))
+    if args.operands:
+        raise ExtError(f"bench: names are for the suite programs, not {args.suite}; try --cases")
     if args.suite == "growth":
         return _growth(console, args, threads)
     if args.odd:
@@ -87,7 +94,7 @@ def run_bench(args: argparse.Namespace) -> int:
 
     try:
         if args.roofline is not None:
-            ext.bench.check_roofline(args.roofline)
+            ext.bench.check_picture(args.roofline)
         cases = ext.bench.select_cases(args.suite, args.cases, quick=args.quick)
         with console.status("start") as status:
             report = ext.bench.run(

@@ -29,7 +29,7 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
     tracing["strict"] = options.pop("strict_export", True)
     state = (*module.parameters(), *module.buffers())
     examples, tracing["kwargs"] = _distinct((tuple(examples), tracing.get("kwargs")), state)
-    with _slow_path():
+    with without_fast_path():
         traced = torch.export.export(module, args=examples, **tracing)
     if decompositions := aot.decompositions.current_aot_decompositions():
         traced = traced.run_decompositions(decompositions)
@@ -37,7 +37,7 @@ def exported(module: Any, examples: Sequence[Any], options: dict[str, Any]) -> A
 
 
 @contextmanager
-def _slow_path() -> Iterator[None]:
+def without_fast_path() -> Iterator[None]:
     """Transformer layers as their parts: without gradients they are one operator of PyTorch's."""
     import torch
 

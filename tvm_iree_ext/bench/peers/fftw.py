@@ -14,9 +14,9 @@ def _scipy_workers(count: int) -> Any:
     return scipy.fft.set_workers(count)
 
 
-_opening = Opening()
+opening = Opening()
 SCIPY = Library("SciPy", "scipy", _scipy_workers)
-FFTW = Library("FFTW", "pyfftw", _opening.limit)
+FFTW = Library("FFTW", "pyfftw", opening.limit)
 
 
 def scipy_call(signal: np.ndarray, axis: int) -> Call:
@@ -29,7 +29,7 @@ def scipy_call(signal: np.ndarray, axis: int) -> Call:
 
 def fftw_call(signal: np.ndarray, axis: int) -> Call:
     """A plan of FFTW's that was measured, into memory that stays."""
-    return _opening.call(lambda threads: _planned(signal, axis, threads))
+    return opening.call(lambda threads: _planned(signal, axis, threads))
 
 
 def _planned(signal: np.ndarray, axis: int, threads: int) -> Call:

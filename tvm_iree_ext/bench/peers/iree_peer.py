@@ -5,6 +5,7 @@ op's.  What is timed is the invocation: operands and results are device buffers 
 """
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ _FLAGS = (
 )
 DATA_TILING = "--iree-opt-data-tiling"
 """Packs the operands of contractions: beside a large one the time of that is nothing."""
+_LARGER_STACK = "--iree-llvmcpu-stack-allocation-limit=1048576"
 
-_opening = Opening()
-IREE = Library("IREE", "iree-base-runtime", _opening.limit, module="iree.runtime")
+opening = Opening()
+IREE = Library("IREE", "iree-base-runtime", opening.limit, module="iree.runtime")
 
 
 def iree_peer(op: Op, body: str, flags: Sequence[str] = ()) -> Peer:
@@ -70,7 +72,7 @@ def _call(op: Op, text: str, values: Values, flags: Sequence[str]) -> Call:
     for shape, home in zip(op.signature.result_shapes({}), homes, strict=True):
         if home not in arrays:
             arrays[home] = np.zeros(shape, dtypes.numpy_dtype(homes[home].dtype))
-    return _opening.call(lambda threads: _opened(library, arrays, list(homes), threads))
+    return opening.call(lambda threads: _opened(library, arrays, list(homes), threads))
 
 
 def _compiled(text: str, flags: Sequence[str]) -> bytes:
@@ -94,16 +96,8 @@ def _opened(
 ) -> Call:
     """The function on a device of some worker threads, or of the caller's alone."""
     import iree.runtime as iree
-    from iree.runtime import _binding  # iree.runtime has one device of a kind in a process
 
-    if threads > 1:
-        iree.flags.parse_flags(f"--task_topology_group_count={threads}")
-    driver = _binding.create_hal_driver("local-task" if threads > 1 else "local-sync")
-    device = driver.create_default_device()
-    instance = iree.VmInstance()
-    module = iree.VmModule.copy_buffer(instance, library)
-    context = iree.VmContext(instance, [iree.create_hal_module(instance, device), module])
-    main = module.lookup_function("main")
+    device, context, main = _loaded(library, threads)
     buffers = {name: iree.asdevicearray(device, array) for name, array in arrays.items()}
     given = iree.VmVariantList(len(buffers))
     for buffer in buffers.values():
@@ -113,6 +107,65 @@ def _opened(
     def call() -> Any:
         context.invoke(main, given, iree.VmVariantList(len(results)))
         return results if len(results) > 1 else results[0]
+
+    return call
+
+
+def _loaded(library: bytes, threads: int) -> tuple[Any, Any, Any]:
+    """A device of some threads, a context with the library in it, and the function ``main``."""
+    import iree.runtime as iree
+    from iree.runtime import _binding  # iree.runtime has one device of a kind in a process
+
+    if threads > 1:
+        iree.flags.parse_flags(f"--task_topology_group_count={threads}")
+    driver = _binding.create_hal_driver("local-task" if threads > 1 else "local-sync")
+    device = driver.create_default_device()
+    instance = iree.VmInstance()
+    module = iree.VmModule.copy_buffer(instance, library)
+    context = iree.VmContext(instance, [iree.create_hal_module(instance, device), module])
+    return device, context, module.lookup_function("main")
+
+
+def file_call(path: Path, dialect: str, arrays: Sequence[np.ndarray]) -> Call:
+    """The call of the function ``main`` of a file, with arrays; its results come as a list.
+
+    Args:
+        path: MLIR, as text or bytecode; it is compiled with data tiling, else without, else with
+            a larger stack.
+        dialect: what it is in: ``stablehlo`` or ``torch``.
+        arrays: given in this order; they become device buffers.
+    """
+    from iree.compiler import CompilerToolError, compile_file
+
+    *first, last = ([DATA_TILING], [], [_LARGER_STACK])
+    for flags in first:
+        try:
+            library = compile_file(str(path), input_type=dialect, extra_args=[*_FLAGS, *flags])
+            break
+        except CompilerToolError:
+            continue
+    else:
+        try:
+            library = compile_file(str(path), input_type=dialect, extra_args=[*_FLAGS, *last])
+        except CompilerToolError as error:
+            raise Skipped(f"does not compile: {_first_error(str(error))}") from error
+    return opening.call(lambda threads: _opened_main(library, arrays, threads))
+
+
+def _opened_main(library: bytes, arrays: Sequence[np.ndarray], threads: int) -> Call:
+    import iree.runtime as iree
+
+    device, context, main = _loaded(library, threads)
+    buffers = [iree.asdevicearray(device, array) for array in arrays]
+    given = iree.VmVariantList(len(buffers))
+    for buffer in buffers:
+        given.push_ref(buffer._buffer_view)
+
+    def call() -> Any:
+        found = iree.VmVariantList(1)
+        context.invoke(main, given, found)
+        views = (found.get_as_object(place, iree.HalBufferView) for place in range(len(found)))
+        return [_Result(device, view) for view in views]
 
     return call
 

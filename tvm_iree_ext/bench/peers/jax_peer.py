@@ -15,8 +15,8 @@ from tvm_iree_ext.bench.peers.thread_setup import Opening
 
 _THREADS_VARIABLE = "NPROC"  # XLA asks it for the size of the pool
 
-_opening = Opening()
-JAX = Library("JAX", "jax", _opening.limit)
+opening = Opening()
+JAX = Library("JAX", "jax", opening.limit)
 
 
 def jax_peer(function: Callable[..., Any], donated: int | None = None) -> Peer:
@@ -29,27 +29,16 @@ def jax_peer(function: Callable[..., Any], donated: int | None = None) -> Peer:
 
 def jax_call(function: Callable[..., Any], values: Values, donated: int | None = None) -> Call:
     """The call of a function of some arrays."""
-    return _opening.call(lambda threads: _opened(function, values, threads, donated))
+    return opening.call(lambda threads: _opened(function, values, threads, donated))
 
 
 def _opened(
     function: Callable[..., Any], values: Values, threads: int, donated: int | None
 ) -> Call:
     import jax
-    from jax.extend import backend
 
-    before = os.environ.get(_THREADS_VARIABLE)
-    os.environ[_THREADS_VARIABLE] = str(threads)
-    try:
-        jax.config.update("jax_enable_x64", True)
-        jax.config.update("jax_platforms", "cpu")
-        backend.clear_backends()
-        arrays = [jax.device_put(value) for value in values.values()]
-    finally:
-        if before is None:
-            del os.environ[_THREADS_VARIABLE]
-        else:
-            os.environ[_THREADS_VARIABLE] = before
+    jax.config.update("jax_enable_x64", True)
+    arrays = placed(list(values.values()), threads)
     if donated is not None:
         arrays[donated] = arrays[donated].copy()  # else it may be the caller's memory
     compiled = jax.jit(function, donate_argnums=donated).lower(*arrays).compile()
@@ -66,6 +55,24 @@ def _opened(
         return np.asarray(found)  # a view: they are in the host's memory
 
     return call if donated is None else in_place
+
+
+def placed(values: Any, threads: int) -> Any:
+    """A tree of arrays as those of a new client of some threads; the old one's are gone."""
+    import jax
+    from jax.extend import backend
+
+    before = os.environ.get(_THREADS_VARIABLE)
+    os.environ[_THREADS_VARIABLE] = str(threads)
+    try:
+        jax.config.update("jax_platforms", "cpu")
+        backend.clear_backends()
+        return jax.device_put(values)
+    finally:
+        if before is None:
+            del os.environ[_THREADS_VARIABLE]
+        else:
+            os.environ[_THREADS_VARIABLE] = before
 
 
 class _Copied:

@@ -4,6 +4,7 @@ A case gives the nodes of a graph whose inputs are the op's by name.  Operands a
 memory that is bound beforehand; what is timed is the run.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from tvm_iree_ext.ops.base.op import Op
 _HEAD = '<ir_version: 10, opset_import: ["" : 23]>'
 _TYPES = {"float32": "float"}
 
-_opening = Opening()
-ORT = Library("ONNX Runtime", "onnxruntime", _opening.limit)
+opening = Opening()
+ORT = Library("ONNX Runtime", "onnxruntime", opening.limit)
 
 
 def onnx_type(shape: Any, dtype: str = "float32") -> str:
@@ -56,19 +57,13 @@ def _call(text: str, values: Values) -> Call:
     except ImportError as error:
         raise Skipped("needs onnx") from error
     model = parser.parse_model(text).SerializeToString()
-    return _opening.call(lambda threads: _opened(model, values, threads))
+    return opening.call(lambda threads: _opened(model, values, threads))
 
 
 def _opened(model: bytes, values: Values, threads: int) -> Call:
     import onnxruntime
-    from onnxruntime.capi import onnxruntime_pybind11_state as states
 
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    try:
-        session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
-    except states.NotImplemented as error:
-        raise Skipped(f"does not run this: {str(error).splitlines()[0]}") from error
+    session = _session(model, threads)
     binding = session.io_binding()
     for one in session.get_inputs():
         value = onnxruntime.OrtValue.ortvalue_from_numpy(np.asarray(values[one.name], order="C"))
@@ -81,6 +76,41 @@ def _opened(model: bytes, values: Values, threads: int) -> Call:
     def call() -> Any:
         session.run_with_iobinding(binding)
         return results if len(results) > 1 else results[0]
+
+    return call
+
+
+def _session(model: bytes, threads: int) -> Any:
+    import onnxruntime
+    from onnxruntime.capi import onnxruntime_pybind11_state as states
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    try:
+        return onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])
+    except states.NotImplemented as error:
+        raise Skipped(f"does not run this: {str(error).splitlines()[0]}") from error
+
+
+def model_call(model: bytes, arrays: Sequence[np.ndarray]) -> Call:
+    """The call of a model with arrays, in the order of its inputs; it allocates its results."""
+    return opening.call(lambda threads: _opened_model(model, arrays, threads))
+
+
+def _opened_model(model: bytes, arrays: Sequence[np.ndarray], threads: int) -> Call:
+    import onnxruntime
+
+    session = _session(model, threads)
+    binding = session.io_binding()
+    given = [onnxruntime.OrtValue.ortvalue_from_numpy(array) for array in arrays]
+    for one, value in zip(session.get_inputs(), given, strict=True):
+        binding.bind_ortvalue_input(one.name, value)
+    for one in session.get_outputs():
+        binding.bind_output(one.name)
+
+    def call() -> Any:
+        session.run_with_iobinding(binding)
+        return binding.get_outputs()
 
     return call
 

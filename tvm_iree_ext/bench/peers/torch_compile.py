@@ -13,12 +13,12 @@ import numpy as np
 from tvm_iree_ext.bench.base.bench_case import TORCH, Call, Library, Peer, Skipped, Values
 from tvm_iree_ext.bench.peers.thread_setup import Opening
 
-_opening = Opening()
+opening = Opening()
 
 
 @contextmanager
 def _limit(count: int) -> Iterator[None]:
-    with TORCH.limit(count), _opening.limit(count):
+    with TORCH.limit(count), opening.limit(count):
         yield
 
 
@@ -31,18 +31,15 @@ def compiled_peer(function: Callable[..., Any]) -> Peer:
     def make(values: Values) -> Call:
         if shutil.which("c++") is None:
             raise Skipped("needs a C++ compiler")
-        return _opening.call(lambda _: _opened(function, values))
+        return opening.call(lambda _: _opened(function, values))
 
     return Peer(COMPILED, make)
 
 
 def _opened(function: Callable[..., Any], values: Values) -> Call:
     import torch
-    import torch._inductor.config
 
-    torch._inductor.config.compile_threads = 1  # no processes that stay
-    torch._dynamo.reset()
-    compiled = torch.compile(function, dynamic=False)
+    compiled = compiled_anew(function)
     tensors = [torch.from_numpy(value) for value in values.values()]
 
     def call() -> Any:
@@ -51,6 +48,16 @@ def _opened(function: Callable[..., Any], values: Values) -> Call:
         return tuple(map(_array, found)) if isinstance(found, list | tuple) else _array(found)
 
     return call
+
+
+def compiled_anew(function: Callable[..., Any], *, dynamic: bool = False) -> Callable[..., Any]:
+    """A function compiled when it is first called, for the number of threads at that time."""
+    import torch
+    import torch._inductor.config
+
+    torch._inductor.config.compile_threads = 1  # no processes that stay
+    torch._dynamo.reset()
+    return torch.compile(function, dynamic=dynamic)
 
 
 def _array(tensor: Any) -> np.ndarray:

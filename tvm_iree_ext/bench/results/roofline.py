@@ -27,7 +27,7 @@ def save_roofline(report: Report, path: Path | str) -> None:
         ValueError: where matplotlib is missing, or does not write such a file.
         OSError: where the file cannot be written.
     """
-    check_roofline(path)
+    check_picture(path)
     from matplotlib.figure import Figure
 
     columns = len(report.peaks)
@@ -48,22 +48,20 @@ def save_roofline(report: Report, path: Path | str) -> None:
     figure.savefig(path)
 
 
-def check_roofline(path: Path | str) -> None:
-    """Refuse, before anything is measured, what :func:`save_roofline` could not write.
+def check_picture(path: Path | str, what: str = "roofline") -> None:
+    """Refuse, before anything is measured, a picture that matplotlib could not write.
 
     Raises:
         ValueError: where matplotlib is missing, or does not write such a file.
     """
     if importlib.util.find_spec("matplotlib") is None:
-        raise ValueError("a roofline needs matplotlib: pip install 'tvm-iree-ext[bench]'")
+        raise ValueError(f"a {what} needs matplotlib: pip install 'tvm-iree-ext[bench]'")
     from matplotlib.backend_bases import FigureCanvasBase
 
     suffix = Path(path).suffix.lstrip(".")
     taken = FigureCanvasBase.get_supported_filetypes()
     if suffix not in taken:
-        raise ValueError(
-            f"roofline {path}: {suffix or 'no suffix'!r} is none of {', '.join(taken)}"
-        )
+        raise ValueError(f"{what} {path}: {suffix or 'no suffix'!r} is none of {', '.join(taken)}")
 
 
 def _draw_compute(axes: Any, rows: Sequence[Row], peak: Peaks, families: Sequence[str]) -> None:

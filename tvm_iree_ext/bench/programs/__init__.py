@@ -1,0 +1,1 @@
+"""Whole programs of PyTorch and JAX beside what else runs them."""

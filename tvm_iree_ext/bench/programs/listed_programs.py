@@ -1,0 +1,107 @@
+"""The list of programs.  Making one imports its framework; the list does not."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from tvm_iree_ext.bench.programs.program_case import Framework, ProgramCase
+
+_MODELS = "tvm_iree_ext.bench.programs.models"
+_F16 = "float16: 11 bits, rounded after each operation"
+_BF16 = "bfloat16: 8 bits, rounded after each operation"
+_CHOICE = "a choice or a rounding: float64 takes another where two are near"
+
+
+def _of(framework: Framework, domain: str) -> partial[ProgramCase]:
+    return partial(ProgramCase, framework=framework, module=f"{_MODELS}.{domain}")
+
+
+_language, _vision = _of("torch", "language"), _of("torch", "vision")
+_recurrent, _tables = _of("torch", "recurrent"), _of("torch", "tables")
+_mixtures, _scans = _of("jax", "mixtures"), _of("jax", "scans")
+_training, _choices, _arrays = _of("jax", "training"), _of("jax", "choices"), _of("jax", "arrays")
+
+_CASES = (
+    _language("gpt2_block"),
+    _language("gpt2_block_f16", relative=1e-2, absolute=1e-2, reason=_F16),
+    _language("gpt2_block_bf16", relative=3e-2, absolute=3e-2, reason=_BF16),
+    _language("gpt2_block_dynamic"),
+    _language("gpt2_small"),
+    _language("llama_prefill"),
+    _language("llama_decode"),
+    _language("llama_decode_f16", relative=1e-2, absolute=1e-2, reason=_F16),
+    _language("bert_layer"),
+    _language("bert_layer_dynamic", left_out="IREE's lowering makes the open batch 1"),
+    _language("cross_entropy"),
+    _vision("vit_block"),
+    _vision("resnet18"),
+    _vision("mobilenetv2_block"),
+    _vision("mobilenetv2"),
+    _vision("swin_block"),
+    _vision("unet_block"),
+    _vision("unet_bilinear_up"),
+    _vision("conv_transpose"),
+    _vision("timestep_mlp", relative=1e-3, absolute=1e-3, reason="sines of up to 999 in float32"),
+    _recurrent("lstm"),
+    _recurrent("gru"),
+    _tables("embedding_bag", left_out="EmbeddingBag is not lowered"),
+    _tables("torch_sort"),
+    _tables("int8_linear", reference="framework", reason=_CHOICE),
+    _mixtures("moe", reference="framework", reason=_CHOICE),
+    _mixtures("moe_ragged", reference="framework", reason=_CHOICE),
+    _scans("jax_rnn_scan"),
+    _scans("mamba_scan"),
+    _scans("mamba_assoc_scan"),
+    _training("mlp_train_step"),
+    _training("cnn_train_step"),
+    _training("cnn_train_step_strided"),
+    _training("transformer_train_step"),
+    _training("embedding_bag_grad"),
+    _choices("sample_token", reference="framework", reason=_CHOICE),
+    _choices("beam_search_step", reference="framework", reason=_CHOICE),
+    _choices("argsort"),
+    _choices("nms", left_out="views of a fused loop are wrong"),
+    _arrays("fft_conv", relative=1e-3, reason="sums of 2048 terms that cancel"),
+    _arrays("cumsum_cumprod", relative=1e-3, absolute=1e-3, reason="2048 steps, each rounded"),
+    _arrays(
+        "cg_while_loop",
+        relative=1e-2,
+        absolute=1e-2,
+        reference="framework",
+        reason="steps until a residual in float32 is small: one more or less",
+    ),
+    _arrays("linalg_solve", left_out="LAPACK's functions are not lowered"),
+    _arrays("cholesky", left_out="LAPACK's functions are not lowered"),
+    _arrays("segment_sum"),
+    _arrays("gnn_layer"),
+    _arrays("int8_matmul_jax", reference="framework", reason=_CHOICE),
+    _arrays(
+        "jax_attention_bf16",
+        relative=3e-2,
+        absolute=3e-2,
+        reason=_BF16,
+        reference="framework",
+        left_out="dot_algorithm of bfloat16 is not lowered",
+    ),
+)
+PROGRAMS = {case.name: case for case in _CASES}
+
+
+def select_programs(names: Sequence[str] = (), containing: str = "") -> list[ProgramCase]:
+    """Programs by name, or all whose name contains one of several texts with ``|`` between.
+
+    One that is asked for by its whole name is built, too, where it is otherwise left out.
+
+    Raises:
+        ValueError: for a name that there is not, and where no program is left.
+    """
+    for name in names:
+        if name not in PROGRAMS:
+            raise ValueError(f"no program {name!r}; there are {', '.join(PROGRAMS)}")
+    if names:
+        return [replace(PROGRAMS[name], left_out="") for name in dict.fromkeys(names)]
+    parts = containing.split("|")
+    chosen = [case for case in _CASES if any(part in case.name for part in parts)]
+    if not chosen:
+        raise ValueError(f"no program has {containing!r} in its name: {', '.join(PROGRAMS)}")
+    return chosen
