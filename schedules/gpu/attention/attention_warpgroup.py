@@ -48,7 +48,13 @@ _WARP_KINDS = {
 """What a warp's part of an instruction is made of."""
 _KEYS = (128, 64)
 _STAGES = 2
-_HELD = 200  # registers of a lane for scores, weights and outputs
+_HELD = 200
+"""Registers of a lane for scores, weights and outputs.
+
+A guess, fitted on no compiler's report: of 255, some 50 are left for addresses and the softmax.  Of
+tiles of 64 or 128 keys and of multiples of 64 columns, those that take most have 192; the next, of
+128 keys and 256 columns, would take 224.
+"""
 _FEW_ROWS = 64  # of which the other kernel leaves less idle
 
 

@@ -13,11 +13,13 @@ from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
 from tvm_iree_ext.schedules.gpu.products.stream_k import Shares
 from tvm_iree_ext.targets.gpu import GpuChip
 
-_CACHE_BYTES_PER_US = 115e3  # of a core: 64 bytes a cycle
-_ANSWER_US = 0.7  # of memory
-_LAUNCH_US = 3.0  # of another kernel
+# Guesses that rank tiles: they came with this model on 2026-11-20 and were fitted on no time of any
+# chip.  Each tells an order: it may be off by a factor of 2.
+_CACHE_BYTES_PER_US = 115e3  # of a core: 64 bytes a cycle, at 1.8 GHz
+_ANSWER_US = 0.7  # of memory: some hundred nanoseconds beyond the caches, and as much under load
+_LAUNCH_US = 3.0  # of another kernel: launches one after the other take 2 to 5
 _TFLOPS, _TBS = 100.0, 1.0  # of a chip of which nothing is known
-_RESIDENT = 128 * 128  # sums of the workgroups that a core holds at once
+_RESIDENT = 128 * 128  # sums of the workgroups that a core holds at once: 64 KiB of registers
 _MOST_RESIDENT = 8
 
 
