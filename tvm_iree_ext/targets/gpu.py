@@ -17,6 +17,13 @@ from tvm_iree_ext.base.errors import TargetError
 
 _DECLARED_BYTES = 48 << 10
 
+LINE_BYTES = 128
+"""A line of the second cache, of every chip here.
+
+NVIDIA: the CUDA C++ programming guide, with sectors of 32 bytes.  AMD: the white papers of CDNA 3
+and RDNA.
+"""
+
 
 @dataclass(frozen=True)
 class GpuPart:
@@ -51,6 +58,10 @@ class GpuChip:
             they are given in granules.  AMD's RDNA: for subgroups of 32; 64 halve it.
         compares_with_constants: whether a comparison whose result is a bit of each lane can hold a
             constant of 32 bits; else that takes a scalar register.
+        loads_matrices: whether an instruction loads 8x8 matrices from shared memory such that each
+            lane has what a matrix instruction takes (``ldmatrix``).
+        scalar_registers: of a subgroup, in which the compiler keeps addresses before it takes lanes
+            of vector registers for them; 0 where it does not.
         mma_by_conversion: types of which a subgroup's matrix instruction is made, by the compiler,
             of conversions to 16 bits, and of an instruction for these.
         async_copy_bits: widths of copies from global to shared memory past the registers, by kind.
@@ -76,6 +87,8 @@ class GpuChip:
     subgroups_per_simd: int
     workgroups_per_core: int
     compares_with_constants: bool
+    loads_matrices: bool
+    scalar_registers: int
     mma_by_conversion: tuple[str, ...]
     async_copy_bits: Mapping[str, tuple[int, ...]]
     parts: tuple[GpuPart, ...]

@@ -107,7 +107,9 @@ def _candidates(op: Attention, target: Target, chip: GpuChip) -> Iterator[Loweri
 
 def _shapes(kind: Mma, rows: int | None, op: Attention) -> list[tuple[int, int]]:
     """Subgroups, and instructions of each along the rows: no more than there are rows."""
-    double = kind.vendor == "nvidia" and max(op.count("k1"), op.count("n")) <= 64
+    # An instruction of 8 keys reads much for its work: two along the rows share what is read.
+    narrow = kind.n <= 8 and not is_multiply_add(kind)
+    double = narrow and max(op.count("k1"), op.count("n")) <= 64
     shapes = [(4, 2), (4, 1)] if double else [(4, 1)]
     if rows is not None:
         needed = -(-rows // kind.m)

@@ -79,7 +79,7 @@ class _Kernel(AttentionWorkgroup):
                 (tile.elements,), tile.dtype, scope=lanes.scope, align=ALIGNMENT_BYTES
             )
             reads = FragmentReads(
-                tile, hardware, lanes.kind, second.operand("lhs"), (0, 1),
+                tile, hardware, plan.chip, second.operand("lhs"), (0, 1),
                 subgroup_keys=plan.row_tiles * second.m,
             )  # fmt: skip
             self.shared_weights = FragmentLoad(lanes, self.weight_buffer, reads)
@@ -97,7 +97,7 @@ class _Kernel(AttentionWorkgroup):
         """The copy of key or value, and how it is read."""
         key_rows = self.plan.key_rows(name)
         run = source.run(key_rows, tile.columns if key_rows else tile.keys)
-        copy = TileCopy(self.lanes, source, self.plan.writes(name, tile, run))
+        copy = TileCopy(self.lanes, self.plan.chip, source, self.plan.writes(name, tile, run))
         reads = self.plan.reads(name, tile)
         return copy, FragmentLoad(self.lanes, copy.buffer, reads, once)
 
@@ -122,9 +122,9 @@ class _Kernel(AttentionWorkgroup):
             hardware = (plan.subgroups, plan.lanes)
             bits = 8 * max(item_bytes(shared.dtype), item_bytes(source.view.dtype))
             run = source.run(True, shared.columns)
-            copy = TileCopy(lanes, source, TileWrites(shared, hardware, True, run, bits))
+            copy = TileCopy(lanes, plan.chip, source, TileWrites(shared, hardware, True, run, bits))
             reads = FragmentReads(
-                shared, hardware, lanes.kind, operand, (0, 1),
+                shared, hardware, plan.chip, operand, (0, 1),
                 subgroup_keys=plan.row_tiles * plan.first.m,
             )  # fmt: skip
             self.queries = FragmentLoad(lanes, copy.buffer, reads, once=True)

@@ -245,11 +245,11 @@ class AttentionPlan:
 
     def reads(self, name: str, tile: SharedTile) -> FragmentReads:
         """How fragments of ``key`` or ``value`` are read."""
-        hardware, kind = (self.subgroups, self.lanes), self.chip.kind
+        hardware = (self.subgroups, self.lanes)
         if name == "value":
-            return FragmentReads(tile, hardware, kind, self.second.operand("rhs"), (0, 1))
+            return FragmentReads(tile, hardware, self.chip, self.second.operand("rhs"), (0, 1))
         return FragmentReads(
-            tile, hardware, kind, self.first.operand("rhs"), (1, 0), self.key_order
+            tile, hardware, self.chip, self.first.operand("rhs"), (1, 0), self.key_order
         )
 
     @cached_property
@@ -270,7 +270,7 @@ class AttentionPlan:
 
     def _tile(self, name: str, columns: int, dtype: str) -> SharedTile:
         key_rows = self.key_rows(name)
-        if item_bytes(dtype) == 2 and self.chip.kind == "rocm":
+        if item_bytes(dtype) == 2 and not self.chip.loads_matrices:
             key_rows = name == "key"  # a lane's run along the sum is contiguous
         plain = padded_tile(self.keys, columns, dtype, key_rows)
         # A loop over what is multiplied by lanes counts through the first product's columns, and

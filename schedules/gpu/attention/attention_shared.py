@@ -17,6 +17,7 @@ from tvm_iree_ext.layout.analysis import BANK_BYTES, WIDEST_ACCESS_BYTES, bank_p
 from tvm_iree_ext.layout.distribute import coordinates
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.schedules.gpu.sblocks.copies import copy_layout, transposing_layout
+from tvm_iree_ext.targets.gpu import GpuChip
 from tvm_iree_ext.targets.mma.mma_kinds import MmaOperand, tvm_dtype
 
 _MATRICES = 4  # of one ldmatrix
@@ -150,7 +151,7 @@ class FragmentReads:
     Args:
         tile: what is read.
         hardware: subgroups of the workgroup, and lanes of each.
-        kind: of the target.
+        chip: of the target.
         operand: of the instruction.
         dims: which of the operand's dims are the tile's keys and columns.
         order: for each place along the keys of fragments the key of the tile; by default the same.
@@ -161,7 +162,7 @@ class FragmentReads:
         self,
         tile: SharedTile,
         hardware: tuple[int, int],
-        kind: str,
+        chip: GpuChip,
         operand: MmaOperand,
         dims: tuple[int, int],
         order: np.ndarray | None = None,
@@ -172,7 +173,7 @@ class FragmentReads:
         self.subgroup_keys = subgroup_keys
         self.order = np.arange(tile.keys) if order is None else order
         fastest = dims[1] if tile.key_rows else dims[0]
-        form = ldmatrix_form(operand, (1 - fastest, fastest)) if kind == "cuda" else None
+        form = ldmatrix_form(operand, (1 - fastest, fastest)) if chip.loads_matrices else None
         self.transposed = form
         plain = (self.order == np.arange(len(self.order))).all()
         self.by_matrix = form is not None and plain and operand.dtype in ("f16", "bf16")

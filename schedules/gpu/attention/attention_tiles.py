@@ -21,6 +21,7 @@ from tvm_iree_ext.schedules.gpu.emit.chip_math import as_held, as_held_dtype
 from tvm_iree_ext.schedules.gpu.emit.lane_tables import lane_condition
 from tvm_iree_ext.schedules.gpu.emit.lanes import WorkgroupLanes, vector, where, wide
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
+from tvm_iree_ext.targets.gpu import GpuChip
 from tvm_iree_ext.tir.tir_expressions import i64, known
 
 
@@ -82,11 +83,14 @@ class TileCopy:
 
     Args:
         lanes: of the workgroup.
+        chip: of the target.
         source: what is copied.
         writes: who copies what, and where it lies.
     """
 
-    def __init__(self, lanes: WorkgroupLanes, source: Source, writes: TileWrites) -> None:
+    def __init__(
+        self, lanes: WorkgroupLanes, chip: GpuChip, source: Source, writes: TileWrites
+    ) -> None:
         self.lanes, self.source, self.writes, self.tile = lanes, source, writes, writes.tile
         tile = self.tile
         self.buffer = I.alloc_buffer(
@@ -94,9 +98,10 @@ class TileCopy:
         )
         same = as_held_dtype(source.view.dtype) == tile.dtype
         self.asynchronous = (
-            lanes.kind == "cuda" and same and not writes.transposes
-            and writes.run * item_bytes(tile.dtype) in (4, 8, 16)
-        )  # fmt: skip
+            same
+            and not writes.transposes
+            and 8 * writes.run * item_bytes(tile.dtype) in chip.async_copy_bits.get("cp.async", ())
+        )
         if not self.asynchronous:
             count = writes.count
             self.registers = I.alloc_buffer((count,), tile.dtype, scope="local", align=16)

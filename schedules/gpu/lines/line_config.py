@@ -13,13 +13,13 @@ from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_
 from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two, vector_elements
 from tvm_iree_ext.schedules.shared.lines import held_dtype
-from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+from tvm_iree_ext.targets.gpu import LINE_BYTES, gpu_chip, subgroup_size
 
 _SUBGROUPS = 4
 _MOST_SUBGROUPS = 8  # of one line: each combines what all others leave
 _HELD_BYTES = 64  # of elements that a lane has on their way at once: enough to wait for
 _FEW_BYTES = 256  # of a row that a lane has for itself, where few lanes have any
-_HANDED_BYTES = 128  # of a row that neighbouring lanes read for another one: whole lines of a cache
+_HANDED_BYTES = LINE_BYTES  # of a row that neighbouring lanes read for another one
 _MOST_HELD = 64  # elements of a lane, each in a register
 _MOST_SLOTS = 8  # lines of a lane: what it finds of each goes through shared memory
 _WORKGROUPS_PER_CORE = 4

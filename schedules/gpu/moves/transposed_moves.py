@@ -17,10 +17,9 @@ from tvm.target import Target
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules.gpu.sblocks.copies import TileAccess, choose_placement, copy_layout
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import distribute
-from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
+from tvm_iree_ext.targets.gpu import LINE_BYTES, gpu_chip, subgroup_size
 
 _ROWS = 32  # whose first elements are in banks of their own
-_LINE_BYTES = 128
 
 
 def spread_transposed(
@@ -41,7 +40,7 @@ def spread_transposed(
     subgroups = lanes // size
     copy = sch.cache_write(block, 0, "shared")
     loops = list(sch.get_loops(copy))
-    most = {read: _ROWS, written: max(_ROWS, _LINE_BYTES // item)}
+    most = {read: _ROWS, written: max(_ROWS, LINE_BYTES // item)}
     edges = {dim: _edge(sch.get(loops[dim]).extent, rows) for dim, rows in most.items()}
     outer, inner = list(loops), {}
     for dim, edge in edges.items():

@@ -15,7 +15,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_planning import plan_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_registers import MatmulRegisters
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig
-from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, subgroup_size
+from tvm_iree_ext.targets.gpu import LINE_BYTES, GpuChip, gpu_chip, subgroup_size
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.fma_kinds import FMA_TYPES, fma_kind, fma_lanes, fma_name
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits, tvm_dtype
@@ -38,7 +38,7 @@ _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 _MOST_SUMS = 256 * 128  # of a workgroup of four subgroups of 64 lanes
 _STAGES = 2  # for which costs are compared
 _LEAST_STEPS = 4  # tiles of K in each part of it
-_DEPTH_BYTES = 128  # of a row along k: a line of memory, and a pass over 32 banks
+_DEPTH_BYTES = LINE_BYTES  # of a row along k; also a pass over 32 banks
 _ACCESS_BITS = 128
 _LARGEST_SIDE = 16  # of an instruction, along m and n: smaller ones fit more shapes
 _LANE_ROWS = 8  # of 32-bit words, and columns, of a lane that multiplies by itself

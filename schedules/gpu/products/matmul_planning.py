@@ -17,7 +17,7 @@ from tvm_iree_ext.schedules.gpu.products.matmul_shape import SIDES, MatmulShape
 from tvm_iree_ext.schedules.gpu.products.matmul_tile_sizes import MatmulConfig, check_numbers
 from tvm_iree_ext.schedules.gpu.sblocks.copies import ChosenPlacement, TileAccess, choose_placement
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import vector_elements
-from tvm_iree_ext.targets.gpu import gpu_chip
+from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip
 from tvm_iree_ext.targets.mma.contraction_layouts import contraction_layouts
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, dtype_bits
 
@@ -54,7 +54,7 @@ def _laid_out(shape: MatmulShape, target: Target, config: MatmulConfig) -> Matmu
     check_numbers(shape, target, mma, config)
     (sm, sn), (tm, tn) = config.subgroups, config.tiles
     tile = (sm * tm * mma.m, sn * tn * mma.n, config.k_tiles * mma.k)
-    orders = {side: _shared_order(shape, mma, side) for side in SIDES}
+    orders = {side: _shared_order(shape, chip, mma, side) for side in SIDES}
     lhs, rhs = (
         tuple(loops[dim] for dim in orders[side])
         for side, loops in zip(SIDES, ((0, 2), (2, 1)), strict=True)
@@ -72,7 +72,7 @@ def _laid_out(shape: MatmulShape, target: Target, config: MatmulConfig) -> Matmu
         runs[side] = vector_elements(plan.memory_bits(side), row[-1], shape.row(side))
         if side in plan.direct:
             continue
-        if mma.vendor == "nvidia" and ldmatrix_form(operand, orders[side]) is not None:
+        if chip.loads_matrices and ldmatrix_form(operand, orders[side]) is not None:
             ldmatrix.add(side)
     widest = max(dtype_bits(mma.c), plan.memory_bits("result"), shape.epilogue_bits)
     runs["result"] = vector_elements(widest, plan.layouts.acc.element_tile[-1], shape.row("result"))
@@ -119,7 +119,7 @@ def _side_by_side(layout: NestedLayout, dim: int, run: int) -> NestedLayout:
     )
 
 
-def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
+def _shared_order(shape: MatmulShape, chip: GpuChip, mma: Mma, side: str) -> Ints:
     """The order in which a lane's run of K is contiguous.
 
     ``ldmatrix`` transposes elements of 16 bits itself.
@@ -128,7 +128,7 @@ def _shared_order(shape: MatmulShape, mma: Mma, side: str) -> Ints:
     along_k = operand.dims.index("K")
     if order[-1] == along_k or operand.element[along_k] == 1 or dtype_bits(operand.dtype) >= 32:
         return order
-    if mma.vendor == "nvidia" and dtype_bits(operand.dtype) > 8:
+    if chip.loads_matrices and mma.kind != "fma" and dtype_bits(operand.dtype) > 8:
         return order
     return order[::-1]
 

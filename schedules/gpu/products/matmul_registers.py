@@ -48,8 +48,6 @@ _MADE = {"cuda": 0.0, "rocm": 0.5}  # for each element that a lane makes by a pr
 _AT_ONCE = {"rocm": 64}  # elements that a lane converts in these registers; each other has its own
 _NARROW = 32  # for an operand that is read by single elements of less than 32 bits
 _ADDRESS = 2  # registers of an address in rows whose length is known at call time
-# AMD's subgroups have some hundred scalar registers; LLVM keeps rows' addresses in them.
-_SCALAR_REGISTERS = {"rocm": 100}
 _MORE_SCALARS = 20  # for extents that are known at call time, or for steps that are shared
 _SHARED = 3  # as many for a row where steps are shared: its number in each tile is kept, and sums
 _CONDITION = 3  # for one of a row: its limit, where no comparison has it, and its lanes
@@ -126,7 +124,8 @@ class MatmulRegisters:
     @property
     def scalars_suffice(self) -> bool:
         """Whether LLVM is reckoned not to keep addresses in lanes of vector registers."""
-        return self.scalars <= _SCALAR_REGISTERS.get(self.plan.chip.kind, self.scalars)
+        limit = self.plan.chip.scalar_registers
+        return not limit or self.scalars <= limit
 
     @property
     def scalars(self) -> int:
