@@ -62,12 +62,13 @@ def number(
     *,
     least: int = 1,
     power_of_two: bool = False,
+    optional: bool = False,
     forms: tuple[str, ...] = (),
 ) -> Any:
-    """A field for a number of ``least`` to ``most``; 0 for none where that is least."""
+    """A field for a number of ``least`` to ``most``; 0 for none where optional, or where least."""
 
     def read(check: ConfigCheck, what: str, value: Any) -> int:
-        if value is None and least == 0:
+        if value is None and (optional or least == 0):
             return 0
         if power_of_two:
             return check.power_of_two(what, value, least, most)
@@ -85,6 +86,11 @@ def flag(key: str, off: int | bool = False, on: int | bool = True) -> Any:
         return bool(value == on)
 
     return _placed(_USUAL.value(key) == on, key, (), read, lambda value: on if value else off)
+
+
+def text(key: str) -> Any:
+    """A field for a text, such as the name of an instruction."""
+    return _placed(_USUAL.value(key), key, (), lambda _, __, value: str(value))
 
 
 def operands(*names: str) -> Any:

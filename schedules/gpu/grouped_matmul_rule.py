@@ -71,11 +71,12 @@ class GpuGroupedMatmul(GpuRule):
         """
         check = self.check(config)
         check.algorithm(MMA)
-        check.expect(config.splits == 1, "splits", config.splits, "1")
-        check.expect(config.workgroups == 0, "workgroups", config.workgroups, "0")
+        numbers = matmul_numbers(check)
+        check.expect(numbers.splits == 1, "splits", numbers.splits, "1")
+        check.expect(numbers.workgroups == 0, "workgroups", numbers.workgroups, "0")
         shape = _shape(op, target)
         operands = GroupedOperands(op, shape, target)
-        sch = schedule_matmul(shape, target, matmul_numbers(check), operands, GroupedBlocks)
+        sch = schedule_matmul(shape, target, numbers, operands, GroupedBlocks)
         return ir.IRModule({op.entry: sch.mod["main"]})
 
 

@@ -15,10 +15,11 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form
+from tvm_iree_ext.schedules.base.space import TuningSpace, form
 from tvm_iree_ext.schedules.gpu.base.gpu_rule import GpuRule
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_direct import direct_conv_2d
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_operands import ConvOperands, conv_shape
+from tvm_iree_ext.schedules.gpu.emit.launches import LaneConfig
 from tvm_iree_ext.schedules.gpu.products.matmul import schedule_matmul
 from tvm_iree_ext.schedules.gpu.products.matmul_heuristic import matmul_config
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import MatmulShape
@@ -56,15 +57,14 @@ class GpuConv2d(GpuRule):
     def heuristic(self, op: Conv2d, target: Target) -> LoweringConfig:
         """Matrix instructions where groups have columns for them; the contraction's tiles."""
         if op.groups > 1 and op.group_filters < _FILTERS:
-            lanes = _SUBGROUPS * subgroup_size(target)
-            return LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": lanes})
+            return LaneConfig(_DIRECT, _SUBGROUPS * subgroup_size(target)).lowering()
         return lowering_config(matmul_config(_shape(op, target), target))
 
     def space(self, op: Conv2d, target: Target) -> TuningSpace:
         """The space of a product on matrix instructions; and each lane an element."""
         usual, size = self.heuristic(op, target), subgroup_size(target)
-        lanes = Choice("workgroup_tile.lanes", tuple(size * many for many in (1, 2, 4, 8)))
-        base = LoweringConfig(algorithm=_DIRECT, workgroup_tile={"lanes": _SUBGROUPS * size})
+        lanes = LaneConfig.choice("lanes", tuple(size * many for many in (1, 2, 4, 8)))
+        base = LaneConfig(_DIRECT, _SUBGROUPS * size).lowering()
         return matmul_space(_shape(op, target), target, usual, self.check, [form(base, lanes)])
 
     def lower(self, op: Conv2d, target: Target, config: LoweringConfig) -> ir.IRModule:
@@ -75,10 +75,8 @@ class GpuConv2d(GpuRule):
         """
         check = self.check(config)
         if check.algorithm(MMA, _DIRECT) == _DIRECT:
-            lanes, size = check.tile("workgroup_tile", "lanes"), subgroup_size(target)
-            what = "workgroup_tile['lanes']"
-            check.expect(lanes % size == 0, what, lanes, f"a multiple of {size}")
-            return ir.IRModule({op.entry: direct_conv_2d(op, target, lanes // size)})
+            workgroup = LaneConfig.parse(check, _DIRECT).workgroup(check, target)
+            return ir.IRModule({op.entry: direct_conv_2d(op, target, workgroup.subgroups)})
         shape = _shape(op, target)
         operands = ConvOperands(op, shape)
         sch = schedule_matmul(shape, target, matmul_numbers(check), operands)

@@ -9,8 +9,8 @@ from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, powers_of_two, refusal
-from tvm_iree_ext.schedules.gpu.lines.line_plan import LinePlan, LineShape
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, powers_of_two, refusal
+from tvm_iree_ext.schedules.gpu.lines.line_plan import LineConfig, LinePlan, LineShape
 from tvm_iree_ext.schedules.gpu.sblocks.layout_schedule import power_of_two, vector_elements
 from tvm_iree_ext.schedules.shared.lines import held_dtype
 from tvm_iree_ext.targets.gpu import LINE_BYTES, gpu_chip, subgroup_size
@@ -28,12 +28,16 @@ _LEAST_TILES = 4  # of a part that is worth a workgroup
 
 def line_config(shape: LineShape, target: Target) -> LoweringConfig:
     """Wide accesses, tiles that give every lane something, and workgroups for all cores."""
+    return _usual(shape, target).lowering()
+
+
+def _usual(shape: LineShape, target: Target) -> LineConfig:
     if shape.inner == 1 and not (shape.in_order and shape.length == 1):
         return _rows(shape, target)
     return _columns(shape, target)
 
 
-def _rows(shape: LineShape, target: Target) -> LoweringConfig:
+def _rows(shape: LineShape, target: Target) -> LineConfig:
     size = subgroup_size(target)
     run = WIDEST_ACCESS_BYTES // item_bytes(shape.dtype)
     length = 1 << 30 if shape.length is None else shape.length
@@ -45,7 +49,7 @@ def _rows(shape: LineShape, target: Target) -> LoweringConfig:
         item = item_bytes(shape.dtype)
         held = max(min((_FEW_BYTES if few else _HANDED_BYTES) // item, _MOST_HELD), run)
         batches = max(1, min(held, power_of_two(length)) // run)
-        config = _config("rows", size, run * batches, (1, 1), run, None)
+        config = LineConfig("rows", size, run * batches, 0, 1, 1, run)
         return config if few or batches == 1 else replace(config, promote=("input",))
     if shape.length is None and size > 32 and item_bytes(shape.dtype) > 4:
         # A line's end that the call tells is conditions for each access: of 64 lanes, two scalar
@@ -64,10 +68,10 @@ def _rows(shape: LineShape, target: Target) -> LoweringConfig:
         batches //= 2
     positions = along * batches * lanes * run
     part = _part(shape, target, positions, 1)
-    return _config("rows", apart * size // lanes, positions, (apart, along), run, part)
+    return LineConfig("rows", apart * size // lanes, positions, part, apart, along, run)
 
 
-def _columns(shape: LineShape, target: Target) -> LoweringConfig:
+def _columns(shape: LineShape, target: Target) -> LineConfig:
     size, cores = subgroup_size(target), gpu_chip(target).parts[0].cores
     item = item_bytes(shape.dtype)
     run = vector_elements(
@@ -94,59 +98,44 @@ def _columns(shape: LineShape, target: Target) -> LoweringConfig:
         lanes //= 2
     lines, positions = apart * size * run // lanes, along * lanes * held
     part = _part(shape, target, positions, lines)
-    return _config("columns", lines, positions, (apart, along), run, part)
+    return LineConfig("columns", lines, positions, part, apart, along, run)
 
 
-def _part(shape: LineShape, target: Target, positions: int, lines: int) -> int | None:
-    """Positions of a workgroup's part of a line; None where lines are enough, or short."""
+def _part(shape: LineShape, target: Target, positions: int, lines: int) -> int:
+    """Positions of a workgroup's part of a line; 0 for all where lines are enough, or short."""
     if shape.in_order:
-        return None
+        return 0
     wanted = _WORKGROUPS_PER_CORE * gpu_chip(target).parts[0].cores
     tasks = -(-shape.count // lines) if shape.count is not None else 1
     if tasks * 2 > wanted or (shape.count is None and shape.length is not None):
-        return None
+        return 0
     if shape.length is None:
         return 2 * _LEAST_TILES * positions
     tiles = -(-shape.length // positions)
     each = max(_LEAST_TILES, -(-tiles * tasks // wanted))
-    return each * positions if tiles > each else None
-
-
-def _config(
-    form: str, lines: int, positions: int, subgroups: tuple[int, int], run: int, part: int | None
-) -> LoweringConfig:
-    tile = {"lines": lines} | ({} if part is None else {"positions": part})
-    return LoweringConfig(
-        algorithm=form,
-        workgroup_tile=tile,
-        reduction_tile={"positions": positions},
-        subgroups={"lines": subgroups[0], "positions": subgroups[1]},
-        vector_lanes=run,
-    )
+    return each * positions if tiles > each else 0
 
 
 def line_space(
     shape: LineShape, target: Target, check: Callable[[LoweringConfig], ConfigCheck]
 ) -> TuningSpace:
     """Who shares a line, and how much of it is under way at once or a workgroup's."""
-    usual, size = line_config(shape, target), subgroup_size(target)
-    rows, run = usual.algorithm == "rows", ("vector_lanes",)
-    apart, along = ("subgroups.lines",), ("subgroups.positions",)
+    usual, size, choice = _usual(shape, target), subgroup_size(target), LineConfig.choice
+    rows = usual.algorithm == "rows"
     choices = [
-        Choice("vector_lanes", powers_of_two(1, usual.vector_lanes)),
-        Choice("workgroup_tile.lines", powers_of_two(1, size), apart if rows else apart + run),
-        Choice("subgroups.lines", powers_of_two(1, _MOST_SUBGROUPS)),
+        choice("run", powers_of_two(1, usual.run)),
+        choice("lines", powers_of_two(1, size), ("apart",) if rows else ("apart", "run")),
+        choice("apart", powers_of_two(1, _MOST_SUBGROUPS)),
     ]
     if not shape.in_order:
-        tile = along + run if rows else along
-        part = ("reduction_tile.positions",)
+        tile = ("along", "run") if rows else ("along",)
         choices += [
-            Choice("reduction_tile.positions", powers_of_two(1, 4 * size if rows else 16), tile),
-            Choice("subgroups.positions", powers_of_two(1, _MOST_SUBGROUPS)),
-            Choice("workgroup_tile.positions", powers_of_two(2, 64), part),
+            choice("positions", powers_of_two(1, 4 * size if rows else 16), tile),
+            choice("along", powers_of_two(1, _MOST_SUBGROUPS)),
+            choice("part", powers_of_two(2, 64), ("positions",)),
         ]
 
     def accept(config: LoweringConfig) -> str | None:
         return refusal(lambda: LinePlan.of(shape, target, check(config)))
 
-    return TuningSpace.of(usual, [form(usual, *choices)], accept)
+    return TuningSpace.of(usual.lowering(), [form(usual.lowering(), *choices)], accept)

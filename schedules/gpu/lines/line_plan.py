@@ -21,6 +21,7 @@ from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.nested import NestedLayout
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, number, operands
 from tvm_iree_ext.schedules.emit import Index, ceil_div
 from tvm_iree_ext.schedules.gpu.collectives.layout_conversion import shared_elements
 from tvm_iree_ext.schedules.shared.lines import static_lines
@@ -58,6 +59,27 @@ class LineShape:
     def count(self) -> int | None:
         """Of lines."""
         return None if self.outer is None or self.inner is None else self.outer * self.inner
+
+
+@dataclass(frozen=True)
+class LineConfig(RuleConfig):
+    """A workgroup's tile, as numbers.
+
+    Attributes:
+        lines, positions: of a tile.
+        part: positions that a workgroup takes of a line; 0 for all.
+        apart, along: subgroups that share the lines, and the positions.
+        run: elements of one access.
+        promote: ``input`` where neighbouring lanes read a row for another one.
+    """
+
+    lines: int = number("workgroup_tile.lines")
+    positions: int = number("reduction_tile.positions")
+    part: int = number("workgroup_tile.positions", optional=True)
+    apart: int = number("subgroups.lines")
+    along: int = number("subgroups.positions")
+    run: int = number("vector_lanes", power_of_two=True)
+    promote: tuple[str, ...] = operands("input")
 
 
 @dataclass(frozen=True)
@@ -122,28 +144,22 @@ class LinePlan:
         Raises:
             ScheduleError: for a config that does not fit, saying which number.
         """
-        config, size = check.config, subgroup_size(target)
-        form = check.algorithm(*(("rows", "columns") if shape.inner == 1 else ("columns",)))
-        lines = check.tile("workgroup_tile", "lines")
-        positions = check.tile("reduction_tile", "positions")
-        apart, along = (check.tile("subgroups", role) for role in ("lines", "positions"))
+        forms = ("rows", "columns") if shape.inner == 1 else ("columns",)
+        config, size = LineConfig.parse(check, *forms), subgroup_size(target)
+        form, lines, positions = config.algorithm, config.lines, config.positions
+        apart, along, run = config.apart, config.along, config.run
         chip = gpu_chip(target)
         most = chip.max_lanes // size
         check.expect(apart * along <= most, "subgroups", apart * along, f"at most {most}")
-        run = check.lanes(most=WIDEST_ACCESS_BYTES // item_bytes(shape.dtype))
+        check.power_of_two("vector_lanes", run, most=WIDEST_ACCESS_BYTES // item_bytes(shape.dtype))
         each = run if form == "columns" else 1  # lines of a lane
         lanes = size * apart * each // lines
         fits = 1 <= lanes <= size and lanes * lines == size * apart * each
         fits = fits and not lanes & (lanes - 1) and shape.inner_factor % each == 0
         tile = along * max(lanes, 1) * (run // each)
-        check.expect(fits, "workgroup_tile['lines']", lines, "what the subgroups' lanes divide")
-        divides = positions >= tile and positions % tile == 0
-        check.expect(divides, "reduction_tile['positions']", positions, f"a multiple of {tile}")
-        part = config.workgroup_tile.get("positions")
-        if part is not None:
-            check.tile("workgroup_tile", "positions")
-            expected = f"a multiple of {positions}"
-            check.expect(part % positions == 0, "workgroup_tile['positions']", part, expected)
+        config.expect(check, "lines", fits, "what the subgroups' lanes divide")
+        config.expect(check, "positions", positions % tile == 0, f"a multiple of {tile}")
+        config.expect(check, "part", config.part % positions == 0, f"a multiple of {positions}")
         count = positions // tile
         layout = NestedLayout(
             subgroup_tile=(apart, along),
@@ -159,14 +175,14 @@ class LinePlan:
         if config.promote:
             alone = form == "rows" and lanes == 1 and count <= size and not count & (count - 1)
             expected = "input, where a lane has a row for itself" if alone else "nothing"
-            check.expect(
-                alone and config.promote == ("input",), "promote", config.promote, expected
-            )
+            config.expect(check, "promote", alone and len(config.promote) == 1, expected)
             promoted = replace(
                 layout, batch_tile=(count, 1), thread_tile=(size // count, count),
                 thread_strides=(count, 1),
             )  # fmt: skip
-        plan = LinePlan(layout, size, target.kind.name, form == "rows", run, part, promoted)
+        plan = LinePlan(
+            layout, size, target.kind.name, form == "rows", run, config.part or None, promoted
+        )
         if shape.in_order:
             check.need(plan.serial, "lines are shared, but only their order gives the result")
         taken, most = plan.shared_bytes(shape), chip.declared_shared_memory_bytes

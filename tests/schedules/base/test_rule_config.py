@@ -7,7 +7,7 @@ import pytest
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number, operands
+from tvm_iree_ext.schedules.base.rule_config import RuleConfig, flag, number, operands, text
 from tvm_iree_ext.schedules.base.space import Choice
 
 
@@ -21,10 +21,19 @@ class SampleConfig(RuleConfig):
     fetch_ahead: bool = flag("stages", 1, 2)
     parallel: bool = flag("parallel")
     promote: tuple[str, ...] = operands("lhs", "rhs")
+    part: int = number("workgroup_tile.rows", optional=True)
+    mma_kind: str = text("mma_kind")
 
 
 SAMPLE = SampleConfig(
-    "radix", rows=4, digit_bits=8, lanes=8, fetch_ahead=True, parallel=False, promote=("rhs",)
+    "radix",
+    rows=4,
+    digit_bits=8,
+    lanes=8,
+    fetch_ahead=True,
+    parallel=False,
+    promote=("rhs",),
+    mma_kind="MFMA",
 )
 CONFIG = LoweringConfig(
     algorithm="radix",
@@ -33,6 +42,7 @@ CONFIG = LoweringConfig(
     stages=2,
     parallel=False,
     promote=("rhs",),
+    mma_kind="MFMA",
 )
 
 
@@ -49,6 +59,13 @@ def test_an_algorithm_has_only_the_numbers_that_it_reads():
     other = replace(CONFIG, algorithm="merge", register_tile={"rows": 4, "digit_bits": 99})
     assert parse(other).digit_bits == 0
     assert "digit_bits" not in parse(other).lowering().register_tile
+
+
+def test_an_optional_number_is_not_there_or_one_from_its_least():
+    assert parse(CONFIG).part == 0
+    assert parse(CONFIG.with_value("workgroup_tile.rows", 8)).part == 8
+    with pytest.raises(ScheduleError, match=r"workgroup_tile\['rows'\] is 0; expected a number"):
+        parse(CONFIG.with_value("workgroup_tile.rows", 0))
 
 
 def test_defaults_are_those_of_a_lowering_config():
