@@ -64,7 +64,7 @@ def test_a_peer_that_cannot_says_why(monkeypatch):
     assert row.ours.status == "timed"
     assert (row.peers[0].status, row.peers[0].reason) == (
         "skipped",
-        "NotImplementedError: no squares",
+        "NotImplementedError: no squares here",
     )
 
 

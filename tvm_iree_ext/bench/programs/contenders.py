@@ -22,6 +22,7 @@ from tvm_iree_ext.frontends import torch_export
 from tvm_iree_ext.runtime import cache
 from tvm_iree_ext.runtime.program import Program
 
+_MOST_CHARACTERS = 200  # of a reason
 _INDUCTOR_FOLDER = "TORCHINDUCTOR_CACHE_DIR"
 
 
@@ -122,7 +123,7 @@ def _onnx(subject: ProgramSubject) -> Call:
     except Exception as error:
         if not any(array.dtype == ml_dtypes.bfloat16 for array in arrays):
             raise
-        subject.notes[onnx_runtime.ORT.name] = f"float32; bfloat16 fails: {first_line(error)}"
+        subject.notes[onnx_runtime.ORT.name] = f"float32; bfloat16 fails: {in_short(error)}"
     import copy
 
     module: Any = copy.deepcopy(subject.model.function)
@@ -161,7 +162,7 @@ def _iree(subject: ProgramSubject) -> Call:
     except Exception as error:
         if subject.framework != "torch":
             raise
-        subject.notes[iree_peer.IREE.name] = f"core operators; as it is: {first_line(error)}"
+        subject.notes[iree_peer.IREE.name] = f"core operators; as it is: {in_short(error)}"
         return iree_peer.file_call(_iree_of_torch(subject, is_simpler=True), dialect, arrays)
 
 
@@ -198,11 +199,11 @@ def _jax(subject: ProgramSubject) -> Call:
     return jax_peer.opening.call(set_up)
 
 
-def first_line(error: BaseException) -> str:
-    """An exception's type and the first line of what it says, short enough for a table."""
-    said = str(error).strip().partition("\n")[0]
+def in_short(error: BaseException) -> str:
+    """An exception's type and what it says, on one line that is short enough for a table."""
+    said = " ".join(str(error).split())
     name = "" if isinstance(error, Skipped) else f"{type(error).__name__}: "
-    return f"{name}{said}"[:200]
+    return f"{name}{said}"[:_MOST_CHARACTERS]
 
 
 PEERS = {

@@ -12,6 +12,7 @@ from tvm_iree_ext.bench.results.summary import threads_text
 _INCHES_A_BAR = 0.19
 _INCHES_BESIDE = 1.6  # title, axis and legend
 _INCHES_WIDE = 6.5  # for one number of threads
+_ROOM = 1.4  # for a number beside the longest bar
 
 
 def save_bars(rows: Sequence[ProgramRow], path: Path | str) -> None:
@@ -53,14 +54,17 @@ def save_bars(rows: Sequence[ProgramRow], path: Path | str) -> None:
                 va="center",
                 fontsize=7,
             )
-        axes.set_xscale("log")
-        axes.margins(x=0.12, y=0.01)
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda factor, _: f"{factor:g}")
+        ratios = [0.5, 2.0, *(row.ratio for row in some)]
+        axes.set_xlim(min(ratios) / _ROOM, max(ratios) * _ROOM)
+        axes.margins(y=0.01)
         axes.axvline(1, color="black", linewidth=0.8)
         axes.set_yticks(range(len(some)), [row.program for row in some], fontsize=8)
         axes.set_xlabel("time of the fastest peer over ours")
         axes.set_title(threads_text(threads), fontsize=10)
         if some:
-            axes.legend(title="fastest peer", fontsize=8, loc="lower right")
+            axes.legend(title="fastest peer", fontsize=8, loc="lower left")
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.hashsalt": "programs"}):  # the same picture, the same file
         metadata = {"Date": None} if str(path).endswith(".svg") else None

@@ -21,7 +21,7 @@ from tvm_iree_ext.bench.measure.compare import ContenderOutcome, TimingEffort
 from tvm_iree_ext.bench.measure.footprint import peak_bytes, reset_peak
 from tvm_iree_ext.bench.measure.turns import Contender, Spread, speedup, take_turns
 from tvm_iree_ext.bench.programs import contenders
-from tvm_iree_ext.bench.programs.contenders import PEERS, ProgramSubject, first_line
+from tvm_iree_ext.bench.programs.contenders import PEERS, ProgramSubject, in_short
 from tvm_iree_ext.bench.programs.program_case import ProgramCase
 from tvm_iree_ext.bench.programs.program_rows import ProgramRow
 from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
@@ -104,7 +104,7 @@ def _giving_up(trial: ProgramTrial, found: _Found, name: str) -> Iterator[None]:
             raise Skipped(trial.skipped[name])
         yield
     except Exception as error:  # of any library: a row says what it is
-        found.settled[name] = ContenderOutcome(name, "skipped", first_line(error))
+        found.settled[name] = ContenderOutcome(name, "skipped", in_short(error))
         raise _GivenUp from error
 
 
@@ -264,7 +264,7 @@ def _timed(trial: ProgramTrial, found: _Found, threads: int) -> dict[str, Conten
                 call()
                 seconds = time.perf_counter() - start
         except Exception as error:
-            outcomes[name] = ContenderOutcome(name, "skipped", first_line(error))
+            outcomes[name] = ContenderOutcome(name, "skipped", in_short(error))
             continue
         if seconds > _LONG_SECONDS and name != OURS.name:
             once[name] = seconds
