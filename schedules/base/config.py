@@ -40,7 +40,7 @@ class LoweringConfig:
         column_major: whether lanes hold runs of the result's rows: A and B exchanged in the
             instruction.
         swizzle: whether rows in shared memory may be permuted; else they are padded alone.
-        streaming: whether results are stored past the caches of a CPU.
+        streaming: whether results are stored non-temporally on a CPU.
     """
 
     algorithm: str = ""

@@ -35,13 +35,13 @@ from tvm_iree_ext.targets.cpu import CpuFeatures, cpu_features
 
 _UNROLLED_SEGMENTS = 16
 
-# What a task stores past the caches, at least: it waits at its end until all of that is written.
+# What a task stores non-temporally, at least: it waits at its end until all of that is written.
 _STREAMED_BYTES = 1 << 18
 
 
 @dataclass(frozen=True)
 class Im2colConfig(RuleConfig):
-    """The vectors of a segment, and whether they are stored past the caches."""
+    """The vectors of a segment, and whether they are stored non-temporally."""
 
     lanes: int = number("vector_lanes", power_of_two=True)
     parallel: bool = flag("parallel")

@@ -1,4 +1,4 @@
-"""Stores past the caches, for results that with their operands are more than what a cache holds.
+"""Non-temporal stores, for results that with their operands are more than what a cache holds.
 
 Vectors go there at once where they fill lines one after the other.  Others are gathered in scratch,
 some kilobytes that stay in the first cache, and go from there in runs.
@@ -33,7 +33,7 @@ _STREAMED_BYTES = 64 << 20
 
 
 def streams(op: Op, target: Target, run: Extent | None = None) -> bool:
-    """Whether the results of an op are better stored past the caches of a target.
+    """Whether the results of an op are better stored non-temporally on a target.
 
     ``run`` is how many elements are stored one after the other, if not all that a task stores.
     """
@@ -47,12 +47,12 @@ def streams(op: Op, target: Target, run: Extent | None = None) -> bool:
 
 
 def begins_parts(count: Extent | None, dtype: str) -> bool:
-    """Whether runs of so many elements all begin where a vector may be stored past the caches."""
+    """Whether runs of so many elements all begin where a vector may be stored non-temporally."""
     return isinstance(count, int) and count * item_bytes(dtype) % PART_BYTES == 0
 
 
 def stream(buffer: Any, value: Expr, first: Index, lanes: int) -> None:
-    """Store a vector of words of a flat buffer from ``first`` on, past the caches.
+    """Store a vector of words of a flat buffer from ``first`` on, non-temporally.
 
     One that is too short goes the usual way.
     """
@@ -69,7 +69,7 @@ def stream(buffer: Any, value: Expr, first: Index, lanes: int) -> None:
 
 @dataclass(frozen=True)
 class Streamed(FlatOperand):
-    """A result whose vectors are stored past the caches."""
+    """A result whose vectors are stored non-temporally."""
 
     def store(self, position: Index, value: Expr, lanes: int = 1) -> None:
         """Write an element or run, given in the held type."""
@@ -77,12 +77,12 @@ class Streamed(FlatOperand):
 
 
 def result(buffer: Any, streaming: bool) -> FlatOperand:
-    """A result that is stored past the caches, or as usual."""
+    """A result that is stored non-temporally, or as usual."""
     return Streamed(buffer) if streaming else FlatOperand(buffer)
 
 
 def stream_run(target: Any, to: Index, source: Any, start: Index, count: Index) -> None:
-    """``count`` elements of one flat buffer to another of the same type, past the caches."""
+    """Copy ``count`` elements to a flat buffer of the same type, by non-temporal stores."""
     size = i64(count) * i64(item_bytes(str(target.dtype)))
     places = [tirx.address_of(b[i64(at)]) for b, at in ((target, to), (source, start))]
     I.evaluate(tirx.call_extern("void", COPY, *places, size))
@@ -95,5 +95,5 @@ def next_line(buffer: Any, first: Index, stop: Index) -> Expr:
 
 
 def fence() -> None:
-    """Let other tasks see what this one has stored past the caches."""
+    """Let other tasks see what this one has stored non-temporally."""
     I.evaluate(tirx.call_extern("void", FENCE))

@@ -23,7 +23,7 @@ from tvm import tirx
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
+from tvm_iree_ext.schedules.cpu.emit.compiler_barriers import CompilerBarriers
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import passes
 from tvm_iree_ext.schedules.cpu.fft.fft_tables import Table, integers
 from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
@@ -32,8 +32,8 @@ from tvm_iree_ext.schedules.shared.fft.fft_codelets import (
     Point,
     results,
     root,
-    turned_dft,
-    turned_roots,
+    twiddle_roots,
+    twiddled_dft,
 )
 
 _MOST_PLACES = 4096  # in a table of constants
@@ -45,27 +45,27 @@ Store = Callable[[Expr, Point], None]
 
 
 class VectorRegisters(CodeletRegisters):
-    """Registers of a target whose multiply-adds LLVM chooses, in the order of code or its own.
+    """Registers of a target whose multiply-adds LLVM chooses, with barriers or in its own order.
 
     Left to itself, it makes a product of its own of one that goes into two sums.
     """
 
     def __init__(self, vectors: "TransformVectors") -> None:
         super().__init__(vectors.lanes, vectors.dtype)
-        self.order, self.in_butterflies = vectors.order, vectors.in_butterflies
+        self.barriers, self.in_butterflies = vectors.barriers, vectors.in_butterflies
 
     def settled(self, points: Sequence[Point]) -> list[Point]:
         """Points that are computed before any that come later."""
-        if self.order is None:
+        if self.barriers is None:
             return super().settled(points)
-        settled = self.order.settled
+        settled = self.barriers.settled
         return [self.point((settled(real), settled(imag))) for real, imag in points]
 
-    def turned(self, a: Point, turn: Fraction) -> tuple[float, Point]:
+    def twiddled(self, a: Point, phase: Fraction) -> tuple[float, Point]:
         """Multiply by a twiddle factor, in the sums that follow or, if not, by a product."""
-        if self.in_butterflies or not turn:
-            return super().turned(a, turn)
-        w = root(turn.numerator, turn.denominator)
+        if self.in_butterflies or not phase:
+            return super().twiddled(a, phase)
+        w = root(phase.numerator, phase.denominator)
         return 1.0, self.multiply(a, (self.const(w.real), self.const(w.imag)))
 
     def multiply_add(self, a: Expr, b: Expr, c: Expr) -> Expr:
@@ -78,20 +78,20 @@ class VectorRegisters(CodeletRegisters):
 class TransformVectors:
     """The vectors that transforms are computed in, with codelets of ``radix`` points at most.
 
-    ``in_butterflies`` says that points are turned in the butterflies of powers of two, by fewer
+    ``in_butterflies`` says that twiddle factors are in the butterflies of powers of two, by fewer
     multiply-adds.  Not where registers are few: each multiply-add overwrites an operand, and
     butterflies need both again.  Products before plain sums need no copies, fewer registers, and go
     beside the sums where those have units of their own.
 
-    In the ``order`` in which they are written, codelets leave less on the stack.  ``near_bytes`` of
-    points fit the first cache beside what else is in use.
+    With compiler ``barriers`` codelets leave less on the stack.  ``near_bytes`` of points fit the
+    first cache beside what else is in use.
     """
 
     lanes: int
     dtype: str
     radix: int
     in_butterflies: bool
-    order: CodeOrder | None
+    barriers: CompilerBarriers | None
     near_bytes: int
 
 
@@ -153,7 +153,7 @@ class LanesTransform:
         roots = [(p, q * (order // m)) for p, q, m in self.roots(radix)]
         count = len(roots)
 
-        def turns(position: Any) -> Any:
+        def power_at(position: Any) -> Any:
             if isinstance(position, int):
                 power, offset = roots[position % count]
                 return position // count * power + offset
@@ -164,7 +164,7 @@ class LanesTransform:
                 value = tirx.Select(at == number, k * power + offset, value)
             return value
 
-        return Table(done * count, order, turns, self.dtype, self.lanes)
+        return Table(done * count, order, power_at, self.dtype, self.lanes)
 
     @property
     def count(self) -> int:
@@ -253,12 +253,12 @@ class LanesTransform:
     def each(self, number: int, body: Callable[[Index, Expr], None]) -> None:
         """``body(k, place(k))`` for the transforms done before a pass, with k = 0 by itself.
 
-        In a last pass a few have code of their own each, if known turns take less work.
+        In a last pass a few have code of their own each, if known twiddle factors take less work.
         """
         body(0, i64(0))
         done = self.done(number)
         few = number == self.count - 1 and done <= _UNROLLED
-        if few and self.folds_turns(self.radices[number]):
+        if few and self.folds_twiddles(self.radices[number]):
             for k in range(1, done):
                 body(k, I.Bind(self.place(i64(k), number)))
         elif done > 1:
@@ -269,11 +269,11 @@ class LanesTransform:
         """The length of the transforms that are done before a pass."""
         return math.prod(self.radices[:number])
 
-    def folds_turns(self, radix: int) -> bool:
-        """Whether known turns of a codelet's points are half the work of those of a table.
+    def folds_twiddles(self, radix: int) -> bool:
+        """Whether known twiddle factors of a codelet are half the work of those of a table.
 
-        So of powers of odd primes: factors without a common divisor need no turns between them but
-        where all points are turned, and powers of two have them in their butterflies anyway.
+        So of powers of odd primes: factors without a common divisor need none between them but
+        where all points have one, and powers of two have them in their butterflies anyway.
         """
         return self.vectors.in_butterflies and radix in _ODD_POWERS
 
@@ -301,38 +301,38 @@ class LanesTransform:
         radix, roots = self.radices[number], self.splat_roots(number, k)
         values: Iterable[tuple[int, Point]]
         if isinstance(k, int):
-            turn = Fraction(k, radix * self.done(number))
-            values = results(registers, lambda j: registers.point(load(j)), radix, turn)
-        elif roots and self.turns_in_butterflies(radix):
+            phase = Fraction(k, radix * self.done(number))
+            values = results(registers, lambda j: registers.point(load(j)), radix, phase)
+        elif roots and self.twiddles_in_butterflies(radix):
             points = [registers.point(load(j)) for j in range(radix)]
-            values = enumerate(turned_dft(registers, points, [registers.point(w) for w in roots]))
+            values = enumerate(twiddled_dft(registers, points, [registers.point(w) for w in roots]))
         else:
 
             def point(j: int) -> Point:
                 value = registers.point(load(j))
-                turned = j > 0 and roots
-                return registers.multiply(value, registers.point(roots[j - 1])) if turned else value
+                scaled = j > 0 and roots
+                return registers.multiply(value, registers.point(roots[j - 1])) if scaled else value
 
             values = results(registers, point, radix)
         for c, value in values:
             store(c, value)
 
     def splat_roots(self, number: int, k: Index) -> list[Point]:
-        """The roots that a codelet's points are turned by, if they are."""
+        """Twiddle factors of a codelet's points, if there are any."""
         table = self.tables[number]
         if isinstance(k, int) or table is None:
             return []
         count = len(self.roots(self.radices[number]))
         return [table.splat(i64(k) * count + at, self.lanes) for at in range(count)]
 
-    def turns_in_butterflies(self, radix: int) -> bool:
-        """Whether points are turned in the butterflies of a pass."""
+    def twiddles_in_butterflies(self, radix: int) -> bool:
+        """Whether twiddle factors are applied in the butterflies of a pass."""
         return self.vectors.in_butterflies and radix & (radix - 1) == 0
 
     def roots(self, radix: int) -> list[tuple[int, int, int]]:
-        """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :meth:`turned` takes."""
-        if self.turns_in_butterflies(radix):
-            return turned_roots(radix)
+        """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :meth:`twiddled` takes."""
+        if self.twiddles_in_butterflies(radix):
+            return twiddle_roots(radix)
         return [(power, 0, 1) for power in range(1, radix)]
 
 

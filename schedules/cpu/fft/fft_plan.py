@@ -10,7 +10,7 @@ from functools import cache
 
 from tvm_iree_ext.schedules.shared.fft.fft_codelets import LARGEST_PRIME, operations
 
-_TURN = 4.0
+_TWIDDLE = 4.0
 # Loads and stores go beside arithmetic, but not all of them.
 _TRIP = 3.0
 # A codelet of more points leaves some of them on the stack: half of them with few registers.
@@ -80,9 +80,9 @@ def _cached_work(radices: tuple[int, ...], largest: int) -> float:
     held = _LARGEST_HELD // 2 if has_few_registers(largest) else _LARGEST_HELD
     work = 0.0
     for number, radix in enumerate(radices):
-        turns = _TURN * (radix - 1) / radix if number else 0.0
+        twiddles = _TWIDDLE * (radix - 1) / radix if number else 0.0
         spills = _SPILLS if radix > held else 0.0
-        work += operations(radix) / radix + turns + spills + _TRIP
+        work += operations(radix) / radix + twiddles + spills + _TRIP
     return work
 
 
@@ -115,7 +115,7 @@ def _row_work(length: int, first: int, lanes: int, largest: int) -> float:
     # last one strews a single group's results.
     far_passes = len(rows) if first <= lanes else len(rows) - 1
     far_rows = _far_trip(length // first, largest) * far_passes
-    column_work = _cached_work(columns, largest) + far_columns + _TURN
+    column_work = _cached_work(columns, largest) + far_columns + _TWIDDLE
     return wide * column_work + high * (wide * exchanges + _cached_work(rows, largest) + far_rows)
 
 

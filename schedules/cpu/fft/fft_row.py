@@ -14,8 +14,8 @@ The rows of a group of k1 make vectors of X that lie n1 apart, parts of lines an
 page.  Where X is long, rows leave their results in place in Y, and X is written in order: a trip
 more, and faster.
 
-Columns are turned as they are computed.  The real parts of one codelet's stay in registers for
-their transpose, the imaginary ones wait in scratch memory: LLVM would leave more on the stack.
+Columns are multiplied by twiddle factors at once.  Of a codelet's the real parts stay in registers
+for their transpose, the imaginary ones wait in scratch memory: LLVM leaves more on the stack.
 
 A last group of less than a vector starts earlier and computes some transforms twice.  Rows X[k2]
 may be less than a vector: then lanes are left over, and what stores the rows masks them.  Of up to
@@ -100,7 +100,7 @@ class FftRow:
         store_part: PartStore | None = None,
     ) -> None:
         assert length % columns == 0, (length, columns)
-        lanes, dtype, self.order = vectors.lanes, vectors.dtype, vectors.order
+        lanes, dtype, self.barriers = vectors.lanes, vectors.dtype, vectors.barriers
         self.length, self.lanes, self.dtype = length, lanes, dtype
         self.n1, self.n2 = columns, length // columns
         self.columns = self.step(self.n1, vectors)
@@ -119,18 +119,18 @@ class FftRow:
         self.width = groups * lanes
         if length <= _ONE_TABLE:
             count = self.n1 * self.width
-            self.turns = Table(count, length, self.turn_at(self.width), dtype, lanes)
+            self.twiddles = Table(count, length, self.power_at(self.width), dtype, lanes)
         else:
-            self.turns = Table(self.n1 * lanes, length, self.turn_at(lanes), dtype, lanes)
-            self.base_turns = Table(groups * self.n1, length, self.base_turn, dtype, lanes)
+            self.twiddles = Table(self.n1 * lanes, length, self.power_at(lanes), dtype, lanes)
+            self.base_roots = Table(groups * self.n1, length, self.base_power, dtype, lanes)
 
     def lanes_above(self) -> int:
         """Lanes of Y's vectors above the lower half, a power of two, where that is stored apart.
 
-        Without an order LLVM would make one vector of both by shuffles again.
+        Without barriers LLVM would make one vector of both by shuffles again.
         """
         half, quarter = self.lanes // 2, self.lanes // 4
-        if self.order is None or not half < self.n1 <= half + quarter:
+        if self.barriers is None or not half < self.n1 <= half + quarter:
             return 0
         return 1 << (self.n1 - half - 1).bit_length()
 
@@ -139,8 +139,8 @@ class FftRow:
         few = count <= _FEW_POINTS
         return fft_lanes.LanesTransform(count, vectors, smallest_first=few)
 
-    def turn_at(self, width: int) -> Callable[[Any], Any]:
-        """Turns k1 * j2 at (k1, place) of a table of ``width`` places: of all groups, or of one."""
+    def power_at(self, width: int) -> Callable[[Any], Any]:
+        """Powers k1 * j2 at (k1, place) of a table, ``width`` wide: of all groups, or of one."""
 
         def column(place: Any) -> Any:
             if width == self.lanes or width == self.n2:
@@ -150,16 +150,16 @@ class FftRow:
                 return min(group * self.lanes, self.n2 - self.lanes) + place % self.lanes
             return self.first(group, self.n2) + place - group * self.lanes
 
-        def turn(position: Any) -> Any:
+        def power(position: Any) -> Any:
             if isinstance(position, int):
                 return position // width * column(position % width)
             k1 = I.Bind(tirx.floordiv(position, i64(width)))
             return k1 * column(I.Bind(position - k1 * width))
 
-        return turn
+        return power
 
-    def base_turn(self, position: Any) -> Any:
-        """Turns k1 * (first column of a group) at (group, k1)."""
+    def base_power(self, position: Any) -> Any:
+        """Powers k1 * (first column of a group) at (group, k1)."""
         if isinstance(position, int):
             return position % self.n1 * min(position // self.n1 * self.lanes, self.n2 - self.lanes)
         group = I.Bind(tirx.floordiv(position, i64(self.n1)))
@@ -197,8 +197,8 @@ class FftRow:
         ``fetch_inputs(vector)`` has a vector of the next inputs fetched, by its number, and
         ``fetch_results(part, vector)`` one of these results.
         """
-        if self.order is not None:
-            self.order.aligned()
+        if self.barriers is not None:
+            self.barriers.aligned()
         groups = -(-self.n2 // self.lanes)
         few = loop is serial and groups <= _UNROLLED_COLUMNS
         if loop is serial and self.in_squares:
@@ -209,8 +209,8 @@ class FftRow:
         else:
             with I.unroll(i64(0), i64(groups)) if few else loop(groups) as group:
                 self.emit_columns(I.Bind(i64(group)), load, between, fetch_results)
-        if self.above and self.order is not None:
-            self.order.stored()
+        if self.above and self.barriers is not None:
+            self.barriers.stored()
         with loop(-(-self.n1 // self.lanes)) as group:
             self.emit_rows(I.Bind(i64(group)), store, between, fetch_inputs)
         if self.store_part is not None:
@@ -219,7 +219,7 @@ class FftRow:
 
     def column(self) -> fft_lanes.LanesMemory | _Column:
         """Memory of a group of columns' results until they are transposed."""
-        if self.order is None or self.columns.count > 1 or self.n1 > self.lanes:
+        if self.barriers is None or self.columns.count > 1 or self.n1 > self.lanes:
             return self.columns.memory(self.n1)
         return _Column(None if self.n1 <= _HELD_COLUMN else self.columns.memory(self.n1))
 
@@ -235,11 +235,11 @@ class FftRow:
         column = self.column()
 
         def store(k1: Expr, value: Point) -> None:
-            column.store(k1, self.turned(value, k1, group))
+            column.store(k1, self.twiddled(value, k1, group))
 
         self.columns.emit(lambda j1: load(j1 * self.n2 + first), store)
-        if self.order is not None:
-            self.order.stored()
+        if self.barriers is not None:
+            self.barriers.stored()
 
         def transpose(block: Expr) -> None:
             start, count = self.first(block, self.n1), min(self.lanes, self.n1)
@@ -312,7 +312,7 @@ class FftRow:
         return load(0), load(1)
 
     def emit_square(self, first: Expr, load: fft_lanes.Load, between: Any) -> None:
-        """Columns of one group, not yet turned, where their square of Y will be."""
+        """Columns of one group, not yet twiddled, where their square of Y will be."""
         square = fft_lanes.LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
         self.columns.emit(lambda j1: load(j1 * self.n2 + first), square.store)
 
@@ -323,10 +323,10 @@ class FftRow:
         first = I.Bind(group * self.lanes)
         square = fft_lanes.LanesMemory(between, self.lanes, I.Bind(first * self.lanes))
         places = [i64(k1) for k1 in range(self.lanes)]
-        turned = [self.turned(square.load(k1), k1, group) for k1 in places]
-        self.store_transposed(turned, first, between, fetch_results)
+        twiddled = [self.twiddled(square.load(k1), k1, group) for k1 in places]
+        self.store_transposed(twiddled, first, between, fetch_results)
 
-    def turned(self, point: Point, k1: Expr, group: Expr) -> Point:
+    def twiddled(self, point: Point, k1: Expr, group: Expr) -> Point:
         """A vector of Y[k1] from the transforms of a group of columns."""
         if known(k1) == 0:
             return point
@@ -334,9 +334,9 @@ class FftRow:
         point = registers.point(point)
         if self.length <= _ONE_TABLE:
             place = k1 * self.width + group * self.lanes
-            return registers.multiply(point, self.turns.vector(place, self.lanes))
-        point = registers.multiply(point, self.base_turns.splat(group * self.n1 + k1, self.lanes))
-        return registers.multiply(point, self.turns.vector(k1 * self.lanes, self.lanes))
+            return registers.multiply(point, self.twiddles.vector(place, self.lanes))
+        point = registers.multiply(point, self.base_roots.splat(group * self.n1 + k1, self.lanes))
+        return registers.multiply(point, self.twiddles.vector(k1 * self.lanes, self.lanes))
 
     def emit_rows(
         self,

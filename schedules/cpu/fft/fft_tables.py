@@ -21,22 +21,22 @@ _MOST_CONSTANTS = 2048
 
 
 class Table:
-    """``exp(-2 pi i turns(p) / order)`` for p below ``count``: two arrays."""
+    """``exp(-2 pi i power_at(p) / order)`` for p below ``count``: two arrays."""
 
     def __init__(
         self,
         count: int,
         order: int,
-        turns: Callable[[Any], Any],
+        power_at: Callable[[Any], Any],
         dtype: str,
         lanes: int,
     ) -> None:
-        """Allocate and fill it; ``turns`` maps a position to turns, for ints and expressions."""
+        """Allocate and fill it; ``power_at`` takes a position, an int or expression."""
         self.count = count
         padded = -(-count // lanes) * lanes
         self.real, self.imag = emit.scratch([padded], dtype), emit.scratch([padded], dtype)
         if count <= _MOST_CONSTANTS:
-            w = np.array([root(turns(p), order) for p in range(padded)])
+            w = np.array([root(power_at(p), order) for p in range(padded)])
             for first in range(0, padded, lanes):
                 part = w[first : first + lanes]
                 I.buffer_store(self.real, constants(part.real, dtype), [emit.run(first, lanes)])
@@ -45,12 +45,12 @@ class Table:
         with serial(padded // lanes) as block:
             vector = emit.registers(lanes, "int64")
             for lane in range(lanes):
-                turn = turns(block * lanes + lane)
+                power = power_at(block * lanes + lane)
                 if order & (order - 1):
-                    turn = tirx.floormod(turn, i64(order))
+                    power = tirx.floormod(power, i64(order))
                 else:
-                    turn = turn & i64(order - 1)
-                I.buffer_store(vector, turn, [lane])
+                    power = power & i64(order - 1)
+                I.buffer_store(vector, power, [lane])
             real, imag = unit_roots(vector[emit.run(0, lanes)], order, dtype, lanes)
             I.buffer_store(self.real, real, [emit.run(block * lanes, lanes)])
             I.buffer_store(self.imag, imag, [emit.run(block * lanes, lanes)])

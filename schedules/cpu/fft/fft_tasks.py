@@ -11,7 +11,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform
 from tvm_iree_ext.schedules import emit
-from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
+from tvm_iree_ext.schedules.cpu.emit.compiler_barriers import CompilerBarriers
 from tvm_iree_ext.schedules.cpu.fft.fft_bluestein import BluesteinTransform
 from tvm_iree_ext.schedules.cpu.fft.fft_config import FftTransformConfig
 from tvm_iree_ext.schedules.cpu.fft.fft_lanes import TransformVectors, run_loads, run_stores
@@ -32,14 +32,14 @@ def transform_kernel(
     """The PrimFunc of ``op`` in the form ``config.algorithm``: row, lanes or bluestein."""
     radix = config.radix
     in_butterflies = not (has_few_registers(radix) or features.adds_apart)
-    order = CodeOrder.of(features, config.lanes, op.compute_dtype)
+    barriers = CompilerBarriers.of(features, config.lanes, op.compute_dtype)
     near_bytes = features.first_cache_bytes * 3 // 4
     vectors = TransformVectors(
-        config.lanes, op.compute_dtype, radix, in_butterflies, order, near_bytes
+        config.lanes, op.compute_dtype, radix, in_butterflies, barriers, near_bytes
     )
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         operands = TransformOperands(op)
-        with I.sblock("root"), order.declared() if order else nullcontext():
+        with I.sblock("root"), barriers.declared() if barriers else nullcontext():
             {"row": _emit_rows, "lanes": _emit_lanes, "bluestein": _emit_bluestein}[
                 config.algorithm
             ](operands, config, vectors)

@@ -12,7 +12,7 @@ class PackConfig(RuleConfig):
     Attributes:
         run: positions of a dim that both operands walk without tiles.
         tiles: along the last unpacked dim.
-        streaming: whether results are stored past the caches.
+        streaming: whether results are stored non-temporally.
         fetch_ahead: whether the next tiles are fetched meanwhile.
     """
 

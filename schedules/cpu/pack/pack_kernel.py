@@ -9,7 +9,7 @@ packed one at a time:
                 rows:       copy the run of the dim that is innermost in both operands
                 transpose:  squares of the two dims that are innermost in one and in the other
 
-Of an unpacked result that is stored past the caches, rows across a few tiles are gathered first:
+Of an unpacked result that is stored non-temporally, rows across a few tiles are gathered first:
 the two loops inside a task change places.  Each row then reads a little of every tile, which no
 hardware foresees: with ``fetch_ahead`` the next tiles are fetched meanwhile, in their order.
 
@@ -208,7 +208,7 @@ class _Loops:
         ]
 
     def _stream_rows(self, count: Index, outer_of: Callable[[Index], list[Index]]) -> None:
-        """So many tiles, as rows across some of them that are stored past the caches."""
+        """So many tiles, as rows across some of them that are stored non-temporally."""
         run = self.unpacked_run
         size = int(self.op.tile(run.dim))  # the rule refuses a name
         fetch_ahead = self.config.fetch_ahead

@@ -65,15 +65,15 @@ class CpuPack(CpuRule):
         typed = PackConfig.parse(check, "rows" if packed == unpacked else "transpose")
         if typed.algorithm == "transpose":
             check.lanes(most=_LARGEST_SQUARE)  # of a square that is transposed in registers
-            check.need(not typed.streaming, "squares are not stored past the caches")
+            check.need(not typed.streaming, "squares are not stored non-temporally")
         else:
             tile = op.tile(packed.dim)
             check.need(
                 isinstance(tile, int) or not typed.streaming,
-                f"tiles of {tile}, known when it is called, are not stored past the caches",
+                f"tiles of {tile}, known when it is called, are not stored non-temporally",
             )
         fits = typed.streaming and _walks_tiles_in_order(op, unpacked)
-        wanted = "two stages are for unpacked rows stored past the caches"
+        wanted = "two stages are for unpacked rows stored non-temporally"
         check.need(fits or not typed.fetch_ahead, wanted)
         return typed
 
@@ -83,7 +83,7 @@ class CpuPack(CpuRule):
 
 
 def _streams(op: Packing, run: PackedRun, target: Target) -> bool:
-    """Whether runs of the result are better stored past the caches."""
+    """Whether runs of the result are better stored non-temporally."""
     shape, tile = op.unpacked.shape, op.tile(run.dim)
     if op.packs and run.inner:
         return begins_parts(tile, op.unpacked.dtype) and streams(op, target)

@@ -3,7 +3,7 @@
 A task owns a tile of neighbouring columns and walks along the dimension, in order: each step reads
 a row of the tile, combines it with the row of the output that it wrote before, which is still in
 the first cache, and writes the next one.  All traffic is whole rows of the tile, front to back.
-An output that is stored past the caches cannot be read again: the last row is kept beside it, and
+An output that is stored non-temporally cannot be read again: the last row is kept beside it, and
 copied from there; or, fetching ahead, vectors are stored as they are computed, from where a line of
 the cache begins in each row, and a later row is fetched meanwhile.
 """
@@ -31,7 +31,7 @@ _AHEAD_BYTES = 8192
 
 
 def begin_in_parts(inner: Extent | None, columns: int, dtype: str) -> bool:
-    """Whether all rows of tiles of so many columns begin where a vector may go past the caches."""
+    """Whether rows of tiles of so many columns begin where non-temporal stores may."""
     return all(streaming_stores.begins_parts(count, dtype) for count in (inner, columns))
 
 
@@ -171,7 +171,7 @@ def _walk(
     last: FlatOperand,
     each: Callable[[Index, Index, Callable[[Expr], Expr]], None],
 ) -> None:
-    """All rows of a tile past the caches: ``each(position, read, value)`` keeps one in ``last``."""
+    """All rows of a tile, non-temporally: ``each(position, read, value)`` keeps one in ``last``."""
     lines, outer, source = operands.lines, tile.outer, operands.input
     inclusive = operands.op.inclusive
 

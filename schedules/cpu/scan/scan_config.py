@@ -12,7 +12,7 @@ class ScanConfig(RuleConfig):
     Attributes:
         columns: of a tile of neighbouring lines.
         length: of a line's chunks, whole blocks of ``vectors``, where several tasks share it.
-        streaming: whether outputs are stored past the caches.
+        streaming: whether outputs are stored non-temporally.
         fetch_ahead: whether rows that come later are fetched meanwhile.
     """
 

@@ -60,7 +60,7 @@ class CpuScan(CpuRule):
                 tiles = -(-inner // (tile * share)) * share
                 tile = max(-(-inner // (tiles * lanes)), _LEAST_VECTORS) * lanes
             streaming = _streams(op, target, min(tile, inner or 0))
-            # Unless a later row is fetched, reads and stores past the caches take turns.  Elements
+            # Unless a later row is fetched, reads and non-temporal stores take turns.  Elements
             # of rows that begin anywhere are computed one by one at the ends of a tile, which takes
             # long where they are converted.
             converted = held_dtype(op.type.dtype) != op.type.dtype
@@ -141,10 +141,10 @@ class CpuScan(CpuRule):
         check = self.check(config)
         typed = ScanConfig.parse(check, *forms)
         form, streaming, dtype = typed.algorithm, typed.streaming, op.type.dtype
-        check.need(form != "rows" or not streaming, "'rows' does not store past the caches")
-        check.need(dtype not in _LOWERED or not streaming, f"{dtype} is not stored past the caches")
+        check.need(form != "rows" or not streaming, "'rows' does not store non-temporally")
+        check.need(dtype not in _LOWERED or not streaming, f"{dtype} is not stored non-temporally")
         fits = not typed.fetch_ahead or (form in ("columns", "lanes") and streaming)
-        check.need(fits, "two stages are for columns or lanes stored past the caches")
+        check.need(fits, "two stages are for columns or lanes stored non-temporally")
         if form == "prefix" and typed.splits > 1:
             check.tile("workgroup_tile", "length")
             typed.multiple(check, "length", typed.lanes * typed.vectors, "vectors * lanes")
@@ -161,7 +161,7 @@ def _chunk(features: CpuFeatures, item: int) -> int:
 
 
 def _fetches_rows(features: CpuFeatures) -> bool:
-    """Whether rows that are read side by side are fetched while outputs go past the caches.
+    """Whether rows that are read side by side are fetched while outputs are streamed.
 
     On an Ice Lake, whose hardware foresees them, scans take 2 to 5 % longer with it.
     """
@@ -169,5 +169,5 @@ def _fetches_rows(features: CpuFeatures) -> bool:
 
 
 def _streams(op: Scan, target: Target, run: int | None) -> bool:
-    """Whether outputs, so many of them one after the other, are better stored past the caches."""
+    """Whether outputs, so many of them one after the other, are better stored non-temporally."""
     return op.type.dtype not in _LOWERED and streams(op, target, run)

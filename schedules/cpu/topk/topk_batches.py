@@ -1,9 +1,9 @@
 """CPU top-k in batches: plain comparisons, few kept, and a CPU that packs lanes.
 
-A line is walked in blocks, as by :mod:`.topk_scan`.  What is as good as the worst that is kept is
-not let in at once but put by: those of a vector are packed together, so that a block costs the same
-however many they are.  When no more can be put by they are sorted, with those that are kept, in
-registers (see :mod:`.ordering.sort_registers`), and the first K are kept.
+A line is walked in blocks, as by :mod:`.topk_scan`.  Elements as good as the worst that is kept go
+to a candidate buffer: those of a vector are packed together, so that a block costs the same however
+many they are.  When the buffer is full it is sorted, with those that are kept, in registers (see
+:mod:`.ordering.sort_registers`), and the first K are kept.
 
 An element is one number of 64 bits: its key (see :mod:`.topk_keys`) above its index.  So the order
 of numbers settles ties, and a number says which element it is, but for zeros, of which the sign is
@@ -12,7 +12,7 @@ not in the key, and NaN among the inits: these are read again.
 Where there are fewer lines than cores, a line is walked in ``splits`` parts, and what they keep is
 sorted at the end.
 
-Work: N, and log2(tile)^2 / 2 steps of a comparison for each vector of candidates that are let in.
+Work: N, and log2(tile)^2 / 2 steps of a comparison for each vector of buffered candidates.
 """
 
 from collections.abc import Sequence
@@ -45,8 +45,8 @@ def kept_rows(k: int, piece: int) -> int:
 def batches_kernel(op: Topk, config: TopkConfig, piece: int) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form: a plain comparison, along the innermost dim.
 
-    ``piece`` elements are looked at singly, for those to be put by: the words of 4 bytes of which
-    the target packs a vector.
+    ``piece`` elements are looked at singly for candidates: the words of 4 bytes of which the target
+    packs a vector.
     """
     with IRBuilder() as builder, I.prim_func(s_tir=True):
         _Batches(op, config, piece).emit()
@@ -186,14 +186,14 @@ class _Batches(TopkLines):
 
     def walk(self, begin: Expr, end: Expr) -> None:
         """Have the candidates ``begin .. end - 1`` compete with those that are kept."""
-        self.put_by = emit.registers(1, "int64")
+        self.buffered = emit.registers(1, "int64")
         self.bound, self.is_open = emit.registers(1, "uint32"), emit.registers(1, "int32")
         self.threshold = emit.registers(1, self.seen_dtype)
         room = self.room + self.piece
-        self.put_by_keys, self.put_by_places = (emit.scratch([room], "uint32") for _ in range(2))
+        self.buffer_keys, self.buffer_places = (emit.scratch([room], "uint32") for _ in range(2))
         size = self.config.vectors * self.lanes
         whole = I.Bind(tirx.floordiv(end - begin, i64(size)))
-        _put(self.put_by, i64(0))
+        _put(self.buffered, i64(0))
         worst = emit.registers(1, "uint64")
         _put(worst, self.kept[self.kept_at])
         with serial(self.k) as k:
@@ -215,22 +215,22 @@ class _Batches(TopkLines):
             gets_in = tirx.And(tirx.Not(self.loses(best, self.threshold[0])), self.is_open[0] == 1)
             is_asked = tirx.Or(gets_in, first + size >= end)
             with I.If(is_asked), I.Then(), serial(size // self.piece) as piece:
-                self.let_in(I.Bind(first + piece * self.piece), self.piece, end)
+                self.offer(I.Bind(first + piece * self.piece), self.piece, end)
         with serial(emit.ceil_div(end - stop, self.piece)) as piece:
             at = I.Bind(stop + piece * self.piece)
-            self.let_in(at, I.Bind(tirx.min(end - at, i64(self.piece))), end)
+            self.offer(at, I.Bind(tirx.min(end - at, i64(self.piece))), end)
 
-    def let_in(self, at: Expr, count: Index, end: Expr) -> None:
-        """Put elements by, and keep the first of all where there is no more room, or no element."""
-        self.put_piece_by(at, count)
+    def offer(self, at: Expr, count: Index, end: Expr) -> None:
+        """Buffer candidates; keep the first of all where there is no more room, or no element."""
+        self.buffer_piece(at, count)
         after = I.Bind(at + self.piece)
-        is_full = self.put_by[0] > self.room - self.piece
+        is_full = self.buffered[0] > self.room - self.piece
         with I.If(tirx.Or(is_full, after >= end)), I.Then():
             self.sort_batch()
             self.take_bound(I.Bind(self.kept[self.kept_at + (int(self.op.k) - 1)]), after)
 
-    def put_piece_by(self, at: Expr, count: Index) -> None:
-        """Put by those of ``count`` elements, a piece at most, that may be among the first."""
+    def buffer_piece(self, at: Expr, count: Index) -> None:
+        """Buffer those of ``count`` elements, a piece at most, that may be among the first."""
         keys = emit.registers(self.piece, "uint32")
         words = emit.scratch([self.piece], stored(self.dtype))
         if known(count) == self.piece:
@@ -248,26 +248,26 @@ class _Batches(TopkLines):
         places = emit.splat(first, self.piece) + emit.cast(
             tirx.Ramp(tirx.const(0, "int32"), tirx.const(1, "int32"), self.piece), "uint32"
         )
-        to = I.Bind(self.put_by[0])
-        for buffer, values in ((self.put_by_keys, found), (self.put_by_places, places)):
+        to = I.Bind(self.buffered[0])
+        for buffer, values in ((self.buffer_keys, found), (self.buffer_places, places)):
             packed = self.compress.packed(values, found, bound, count)
             I.buffer_store(buffer, packed, [emit.run(to, self.piece)])
-        _put(self.put_by, to + self.compress.count(found, bound, count))
+        _put(self.buffered, to + self.compress.count(found, bound, count))
 
     def sort_batch(self) -> None:
-        """Keep the first of those kept and those put by."""
+        """Keep the first of those kept and those in the candidate buffer."""
         rows = self.kept_rows_at(self.kept_at)
-        count = I.Bind(tirx.Cast("int32", self.put_by[0]))
+        count = I.Bind(tirx.Cast("int32", self.buffered[0]))
         for row in range(self.room // self.row):
             at = emit.run(row * self.row, self.row)
-            number = I.Bind(self.numbered(self.put_by_keys[at], self.put_by_places[at]))
+            number = I.Bind(self.numbered(self.buffer_keys[at], self.buffer_places[at]))
             lanes = tirx.Ramp(tirx.const(row * self.row, "int32"), tirx.const(1, "int32"), self.row)
             inside = lanes < emit.splat(count, self.row)
             rows.append(
                 I.Bind(tirx.Select(inside, number, emit.splat(self.numbers.ones, self.row)))
             )
         self.sort(rows)
-        _put(self.put_by, i64(0))
+        _put(self.buffered, i64(0))
 
     def take_bound(self, worst: Expr, place: Expr) -> None:
         """Set the bound that candidates from a place on have to reach, by the worst that is kept.

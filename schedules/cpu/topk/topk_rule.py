@@ -26,7 +26,7 @@ _LONG = 65536
 
 # Up to here, moving half the slots for a candidate is cheaper than a heap's jumps; measured.
 _FEW_SLOTS = 12
-# A heap is looked at for every candidate that is let in: narrow vectors let in fewer that lose.
+# A heap is looked at for every candidate: narrow vectors insert fewer that lose.
 _HEAP_VECTOR_BYTES = 32
 _MOST_SLOTS = 1024  # beyond, a tuner need not try
 
@@ -62,7 +62,7 @@ class CpuTopk(CpuRule):
         few = isinstance(op.k, int) and op.k <= _FEW_SLOTS
         batches = _suits_batches(op, features)
         selects = not batches and _suits_select(op) and _keeps_many(op)
-        # The more is let in, the smaller the blocks that are then walked singly.
+        # The more is inserted, the smaller the blocks that are then walked singly.
         vectors = _BLOCK if batches or (isinstance(op.k, int) and op.k <= 16) else _BLOCK // 2
         if selects and _lists_much(op):
             vectors = 1

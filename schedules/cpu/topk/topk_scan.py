@@ -1,4 +1,4 @@
-"""CPU top-k: walk along each line once, and let in what beats the worst that is kept.
+"""CPU top-k: walk along each line once, and insert what beats the worst that is kept.
 
 The best of a block of candidates is found in vectors, lane by lane, and compared with the worst
 element kept; most blocks end there, so a long line costs what reading it costs.  A block with a
@@ -8,7 +8,7 @@ Where the dim is not the innermost, the lines of some cache lines of elements ar
 together, a piece at a time.  Where there are fewer lines than cores, a line is walked in
 ``splits`` parts, each with slots of its own, which are offered to those of the first at the end.
 
-Work: N, and log2(K) or K / 2 moves for each candidate let in.  Scratch: the slots, and the tile.
+Work: N, and log2(K) or K / 2 moves for each candidate inserted.  Scratch: the slots, and the tile.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Transforms of lines that fit shared memory: several a workgroup, one pass over global memory.
 
 Stockham's form: before a stage of radix r, transforms of length m are done; butterfly j of n / r
-takes elements j + q n / r, turns them, transforms them in registers, and leaves results c at
+takes elements j + q n / r, twiddles them, transforms them in registers, and leaves results c at
 (j - j mod m) r + j mod m + c m.  The first stage reads what the caller loads, the last one gives
 the caller its results.  Those between alternate between two parts of shared memory; or one part is
 enough, where each lane has one butterfly and so can read all of it before any lane writes: another
@@ -37,13 +37,13 @@ class Roots:
         self.order = order
         names = (f"roots_real_{order}", f"roots_imag_{order}")
         self._parts = [launches.global_memory(name, i64(order), dtype) for name in names]
-        with launches.for_each(order, shape) as turn:
-            for part, value in zip(self._parts, unit_roots(turn, order, dtype, 1), strict=True):
-                I.buffer_store(part, value, [turn])
+        with launches.for_each(order, shape) as power:
+            for part, value in zip(self._parts, unit_roots(power, order, dtype, 1), strict=True):
+                I.buffer_store(part, value, [power])
 
-    def at(self, turn: Expr, order: int) -> Point:
+    def at(self, power: Expr, order: int) -> Point:
         """Root of unity of a divisor of the order."""
-        place = I.Bind(i64(turn) * (self.order // order))
+        place = I.Bind(i64(power) * (self.order // order))
         return held(self._parts[0][place]), held(self._parts[1][place])
 
 
@@ -117,9 +117,9 @@ class Pass:
         first, count, lane = place
         butterflies = self.length // radix
         total = butterflies * self.lines
-        turns = -(-total // self.shape.lanes)
-        with I.serial(0, turns) as turn:
-            number = I.Bind(turn * self.shape.lanes + lane)
+        rounds = -(-total // self.shape.lanes)
+        with I.serial(0, rounds) as round_number:
+            number = I.Bind(round_number * self.shape.lanes + lane)
             inside = None if total % self.shape.lanes == 0 else number < total
             with where(inside):
                 if self.beside:

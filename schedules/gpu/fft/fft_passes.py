@@ -1,7 +1,7 @@
 """Whole transforms on a GPU: one pass over memory for lines that fit shared memory, else several.
 
-A longer one of length n = a b is a pass over the a elements that lie b apart, a turn, and the
-transform of the b that are then left of each:
+A longer one of length n = a b is a pass over the a elements that lie b apart, twiddle factors, and
+the transform of the b that are then left of each:
 
     X[p + a q] = sum_s w(s q / b) w(s p / n) sum_r w(r p / a) x[r b + s],   w(t) = exp(-2 pi i t)
 
@@ -129,9 +129,9 @@ class _Transform:
 
         def leave(line: Expr, at: Expr, value: Point) -> None:
             whole, s = emit.divide(line, others)
-            turned = _product(value, roots.at(I.Bind(at * s), length))
+            twiddled = _product(value, roots.at(I.Bind(at * s), length))
             place = I.Bind((whole * first + at) * others + s)
-            for memory, part in zip(scratch, turned, strict=True):
+            for memory, part in zip(scratch, twiddled, strict=True):
                 I.buffer_store(memory, part, [place])
 
         def again(line: Expr, at: Expr) -> Point:
@@ -169,8 +169,8 @@ class _Transform:
         roots = Roots(padded, self.dtype, self.shape.workgroup)
         chirp, spectrum = self._scratch(length), self._scratch(padded)
         with for_each(length, self.shape.workgroup) as j:
-            turn = I.Bind(emit.divide(j * j, 2 * length)[1])
-            for part, value in zip(chirp, unit_roots(turn, 2 * length, self.dtype, 1), strict=True):
+            root = unit_roots(I.Bind(emit.divide(j * j, 2 * length)[1]), 2 * length, self.dtype, 1)
+            for part, value in zip(chirp, root, strict=True):
                 I.buffer_store(part, value, [j])
         zero = tirx.const(0.0, self.dtype)
 
@@ -199,10 +199,10 @@ class _Transform:
             return _where(at < length, _product(value, at_chirp(j, conjugate=False)), zero)
 
         def filtered(line: Expr, at: Expr, value: Point) -> None:
-            turned = _product(value, (held(spectrum[0][at]), held(spectrum[1][at])))
+            multiplied = _product(value, (held(spectrum[0][at]), held(spectrum[1][at])))
             place = I.Bind(line * padded + at)
             # Parts exchanged: the transform back is a forward one of that.
-            for memory, part in zip(product, (turned[1], turned[0]), strict=True):
+            for memory, part in zip(product, (multiplied[1], multiplied[0]), strict=True):
                 I.buffer_store(memory, part, [place])
 
         def back(line: Expr, at: Expr) -> Point:

@@ -20,7 +20,7 @@ from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 _LANES = 256
 _SHARED_BYTES = 32 << 10  # of a workgroup: enough for its lanes, and several fit a core
-_RADIX = 8  # points of a lane: with their turns within 64 registers
+_RADIX = 8  # points of a lane: with twiddle factors within 64 registers
 _MOST_RADIX = 16
 
 

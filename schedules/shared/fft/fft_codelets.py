@@ -19,15 +19,15 @@ from tvm_iree_ext.schedules.emit import Expr
 Point = tuple[Expr, Expr]
 """The real and the imaginary part, a vector each."""
 
-_NO_TURN = Fraction(0)
+_NO_PHASE = Fraction(0)
 
 LARGEST_PRIME = 13
 """Codelets of larger primes would not fit the registers; their product grows with the square."""
 
 
-def root(turn: int, order: int) -> complex:
-    """exp(-2 pi i turn / order), right to an ulp: by an angle of at most an eighth of a turn."""
-    eighths, rest = divmod(8 * (turn % order), order)
+def root(power: int, order: int) -> complex:
+    """exp(-2 pi i power / order), right to an ulp: by an angle of at most an eighth of a turn."""
+    eighths, rest = divmod(8 * (power % order), order)
     if eighths % 2:
         rest = order - rest
     angle = 2 * math.pi * rest / (8 * order)
@@ -129,65 +129,65 @@ class CodeletRegisters:
         """``-x``, which compilers make part of the sum it goes to; of ``0 - x`` they may not."""
         return self.const(-0.0) - x
 
-    def quarters(self, a: Point, turns: int) -> Point:
-        """``a * (-i) ** turns``."""
+    def quarters(self, a: Point, power: int) -> Point:
+        """``a * (-i) ** power``."""
         x, y = a
-        if turns % 4 == 0:
+        if power % 4 == 0:
             return a
-        if turns % 4 == 2:
+        if power % 4 == 2:
             return self.point((self.negative(x), self.negative(y)))
-        if turns % 4 == 1:
+        if power % 4 == 1:
             return y, self.keep(self.negative(x))
         return self.keep(self.negative(y)), x
 
-    def tilted(self, a: Point, turn: Fraction) -> tuple[float, Point]:
-        """A scale s and a point b with ``a * exp(-2 pi i turn) = s b``.
+    def tilted(self, a: Point, phase: Fraction) -> tuple[float, Point]:
+        """A scale s and a point b with ``a * exp(-2 pi i phase) = s b``.
 
         The root is s (1 + i t) or s (t + i), with t of at most 1: b takes two multiply-adds, and s
         goes into those of the sums that b goes to.  Quarters of a turn cost nothing.
         """
-        if (4 * turn).denominator == 1:
-            return 1.0, self.quarters(a, int(4 * turn))
-        w, (x, y) = root(turn.numerator, turn.denominator), a
+        if (4 * phase).denominator == 1:
+            return 1.0, self.quarters(a, int(4 * phase))
+        w, (x, y) = root(phase.numerator, phase.denominator), a
         if abs(w.real) >= abs(w.imag):
             t = self.const(w.imag / w.real)
             return w.real, self.point((x - y * t, y + x * t))
         t = self.const(w.real / w.imag)
         return w.imag, self.point((x * t - y, y * t + x))
 
-    def turned(self, a: Point, turn: Fraction) -> tuple[float, Point]:
+    def twiddled(self, a: Point, phase: Fraction) -> tuple[float, Point]:
         """The same, for a point of an odd number of points."""
-        return self.tilted(a, turn)
+        return self.tilted(a, phase)
 
-    def butterfly(self, a: Point, b: Point, turn: Fraction) -> tuple[Point, Point]:
-        """``a + w b`` and ``a - w b`` for w = exp(-2 pi i turn).
+    def butterfly(self, a: Point, b: Point, phase: Fraction) -> tuple[Point, Point]:
+        """``a + w b`` and ``a - w b`` for w = exp(-2 pi i phase).
 
         Six multiply-adds in all, where w b itself would be four and the sums another four.
         """
-        scale, b = self.tilted(b, turn)
+        scale, b = self.tilted(b, phase)
         return self.scaled_sum(a, b, scale), self.scaled_sum(a, b, -scale)
 
 
-def turned_roots(radix: int) -> list[tuple[int, int, int]]:
-    """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :func:`turned_dft` takes."""
-    half = [] if radix == 2 else turned_roots(radix // 2)
+def twiddle_roots(radix: int) -> list[tuple[int, int, int]]:
+    """Triples (p, q, m): the roots w^p exp(-2 pi i q / m) that :func:`twiddled_dft` takes."""
+    half = [] if radix == 2 else twiddle_roots(radix // 2)
     own = [(1, q, radix) for q in range(max(1, radix // 4))]
     return own + [(2 * p, q, m) for p, q, m in half]
 
 
-def turned_dft(
+def twiddled_dft(
     registers: CodeletRegisters, points: Sequence[Point], roots: Sequence[Point]
 ) -> list[Point]:
-    """The transform of a power of two of points, of which the j'th is first turned by w^j.
+    """The transform of a power of two of points, of which the j'th is first multiplied by w^j.
 
-    The turns are made in the butterflies, a + w b and 2 a - (a + w b): six multiply-adds, and half
-    as many roots as there are points.
+    The products are in the butterflies, a + w b and 2 a - (a + w b): six multiply-adds, and half as
+    many roots as there are points.
     """
     count = len(points)
     if count == 1:
         return list(points)
     quarter = max(1, count // 4)
-    even, odd = (turned_dft(registers, points[side::2], roots[quarter:]) for side in range(2))
+    even, odd = (twiddled_dft(registers, points[side::2], roots[quarter:]) for side in range(2))
     sums, differences = [], []
     for k, (a, b) in enumerate(zip(even, odd, strict=True)):
         w = roots[k % quarter]
@@ -198,13 +198,13 @@ def turned_dft(
 
 
 def dft(
-    registers: CodeletRegisters, points: Sequence[Point], turn: Fraction = _NO_TURN
+    registers: CodeletRegisters, points: Sequence[Point], phase: Fraction = _NO_PHASE
 ) -> list[Point]:
     """The transform of as many points as there are: a product of small primes.
 
-    Point j is first turned by j times ``turn``.
+    Point j is first multiplied by exp(-2 pi i j phase).
     """
-    found = results(registers, lambda j: points[j], len(points), turn)
+    found = results(registers, lambda j: points[j], len(points), phase)
     return _in_order(found, len(points))
 
 
@@ -212,11 +212,11 @@ def results(
     registers: CodeletRegisters,
     point: Callable[[int], Point],
     count: int,
-    turn: Fraction = _NO_TURN,
+    phase: Fraction = _NO_PHASE,
 ) -> Iterator[tuple[int, Point]]:
     """The points of a transform, each with its number, as they are computed.
 
-    Point j is first turned by j times ``turn``, in the butterflies that it goes to.
+    Point j is first multiplied by exp(-2 pi i j phase), in the butterflies that it goes to.
 
     What is loaded late, by ``point(j)``, and stored at once leaves registers to the others.  All
     points are asked for before the first is given: a transform may be in place.
@@ -225,17 +225,17 @@ def results(
     if count == 1:
         return iter([(0, point(0))])
     if count & (count - 1) == 0:
-        return _halves(registers, point, count, turn)
+        return _halves(registers, point, count, phase)
     first = _first_factor(count)
     if first == count:
-        return _odd(registers, point, count, turn)
-    if math.gcd(first, count // first) == 1 and not turn:
+        return _odd(registers, point, count, phase)
+    if math.gcd(first, count // first) == 1 and not phase:
         return _coprime(registers, point, count, first)
-    return _composite(registers, point, count, first, turn)
+    return _composite(registers, point, count, first, phase)
 
 
-def _in_order(found: Iterator[tuple[int, Point]], count: int) -> list[Point]:
-    by_number = dict(found)
+def _in_order(points: Iterator[tuple[int, Point]], count: int) -> list[Point]:
+    by_number = dict(points)
     return [by_number[number] for number in range(count)]
 
 
@@ -243,14 +243,14 @@ def _step(
     registers: CodeletRegisters,
     point: Callable[[int], Point],
     count: int,
-    turn: Fraction = _NO_TURN,
+    phase: Fraction = _NO_PHASE,
 ) -> list[Point]:
     """A transform that is part of a larger one."""
-    return registers.settled(_in_order(results(registers, point, count, turn), count))
+    return registers.settled(_in_order(results(registers, point, count, phase), count))
 
 
 def operations(count: int) -> int:
-    """How many sums and multiply-adds of vectors :func:`dft` makes, with products for turns."""
+    """How many sums and multiply-adds of vectors :func:`dft` makes, with twiddle factors."""
     if count == 1:
         return 0
     if count & (count - 1) == 0:
@@ -260,8 +260,8 @@ def operations(count: int) -> int:
     if first == count:
         return 4 * half * half + 8 * half
     second = count // first
-    turns = 0 if math.gcd(first, second) == 1 else 4 * (first - 1) * (second - 1)
-    return second * operations(first) + first * operations(second) + turns
+    twiddles = 0 if math.gcd(first, second) == 1 else 4 * (first - 1) * (second - 1)
+    return second * operations(first) + first * operations(second) + twiddles
 
 
 def _first_factor(count: int) -> int:
@@ -274,14 +274,14 @@ def _first_factor(count: int) -> int:
 
 
 def _halves(
-    registers: CodeletRegisters, point: Callable[[int], Point], count: int, turn: Fraction
+    registers: CodeletRegisters, point: Callable[[int], Point], count: int, phase: Fraction
 ) -> Iterator[tuple[int, Point]]:
     """A power of two: transforms of the even and of the odd points, and butterflies."""
     half = count // 2
-    even = _step(registers, lambda j: point(2 * j), half, 2 * turn)
-    odd = _step(registers, lambda j: point(2 * j + 1), half, 2 * turn)
+    even = _step(registers, lambda j: point(2 * j), half, 2 * phase)
+    odd = _step(registers, lambda j: point(2 * j + 1), half, 2 * phase)
     for k, (a, b) in enumerate(zip(even, odd, strict=True)):
-        total, difference = registers.butterfly(a, b, Fraction(k, count) + turn)
+        total, difference = registers.butterfly(a, b, Fraction(k, count) + phase)
         yield k, total
         yield k + half, difference
 
@@ -310,34 +310,34 @@ def _composite(
     point: Callable[[int], Point],
     count: int,
     first: int,
-    turn: Fraction,
+    phase: Fraction,
 ) -> Iterator[tuple[int, Point]]:
-    """Transforms of ``first`` points, and those of the others, whose points are turned."""
+    """Transforms of ``first`` points, and those of the others, after twiddle factors."""
     second = count // first
 
     def column(q: int) -> list[Point]:
-        return _step(registers, lambda j: point(j * second + q), first, second * turn)
+        return _step(registers, lambda j: point(j * second + q), first, second * phase)
 
     columns = [column(q) for q in range(second)]
     for k in range(first):
         row = [points[k] for points in columns]
-        for c, value in enumerate(dft(registers, row, turn + Fraction(k, count))):
+        for c, value in enumerate(dft(registers, row, phase + Fraction(k, count))):
             yield k + c * first, value
 
 
 def _odd(
-    registers: CodeletRegisters, point: Callable[[int], Point], count: int, turn: Fraction
+    registers: CodeletRegisters, point: Callable[[int], Point], count: int, phase: Fraction
 ) -> Iterator[tuple[int, Point]]:
     """By the sums and differences of points j and count - j: half the products.
 
     Of the sines in an odd part, the largest goes into the sums of odd and even parts, and so do the
-    scales of points that are turned.
+    scales of twiddled points.
     """
     pairs = range(1, (count + 1) // 2)
     scales, points, sums = dict[int, float](), dict[int, Point](), dict[int, Point]()
     for j in pairs:
         for one in (j, count - j):
-            scales[one], points[one] = registers.turned(point(one), one * turn)
+            scales[one], points[one] = registers.twiddled(point(one), one * phase)
         ratio = scales[count - j] / scales[j]
         sums[j] = registers.scaled_sum(points[j], points[count - j], ratio)
     differences = {

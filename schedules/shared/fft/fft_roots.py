@@ -14,8 +14,8 @@ Pair = tuple[Expr, Expr]
 _TERMS = {"float32": 6, "float64": 10}
 
 
-def unit_roots(turn: Expr, order: int | Expr, dtype: str, lanes: int) -> Pair:
-    """The real and imaginary part of exp(-2 pi i turn / order), for int64 0 <= turn < order.
+def unit_roots(power: Expr, order: int | Expr, dtype: str, lanes: int) -> Pair:
+    """The real and imaginary part of exp(-2 pi i power / order), 0 <= power < order.
 
     The eighth of the turn is found in integers, so nothing is lost near the axes, and the axes
     themselves are exact.
@@ -36,7 +36,7 @@ def unit_roots(turn: Expr, order: int | Expr, dtype: str, lanes: int) -> Pair:
         return emit.splat(tirx.const(value, dtype), lanes)
 
     zero = const(0.0)
-    double = keep(turn * whole(2), "int64")
+    double = keep(power * whole(2), "int64")
     upper = double >= whole(order)
     # Within half a turn: its distance from 0 in halves, then mirrored into the first quarter.
     within = keep(double - tirx.Select(upper, whole(order), whole(0)), "int64")

@@ -1,7 +1,7 @@
-"""Stores past the caches, as functions of LLVM IR that kernels call and are linked with.
+"""Non-temporal stores, past the caches, as functions of LLVM IR that are linked with kernels.
 
 A result that no cache holds is read into one before it is written, line by line: a third of the
-traffic of a copy.  TIR has no word for a store that goes past the caches, LLVM has: a store that
+traffic of a copy.  TIR has no word for a non-temporal store, LLVM has: a store that
 is marked ``nontemporal``, of an address that is a multiple of its bytes.  A processor gathers such
 stores until it has a line; to a line that is stored to as usual, too, it would go twice.
 
@@ -17,7 +17,7 @@ from tvm import ir, tirx
 
 _PREFIX = "tvm_iree_ext_stream"
 PART_BYTES = 16
-"""The least that is stored past the caches, at an address that is a multiple of it."""
+"""The least that is stored non-temporally, at an address that is a multiple of it."""
 
 COPY = f"{_PREFIX}_copy"
 """The function that copies ``(to, from, bytes)`` between places that do not overlap."""

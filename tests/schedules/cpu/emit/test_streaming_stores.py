@@ -1,4 +1,4 @@
-"""Results stored past the caches: the same bits, wherever a result lies, and nothing beside it."""
+"""Results stored non-temporally: the same bits, wherever a result lies, and nothing beside it."""
 
 import platform
 from dataclasses import replace
@@ -202,9 +202,9 @@ def test_what_is_streamed_in_two_stages():
     for op, message in (
         (
             ops.scan((64, 64), dimension=0),
-            "two stages are for columns or lanes stored past the caches",
+            "two stages are for columns or lanes stored non-temporally",
         ),
-        (ops.pack((64, 64), **tiles), "two stages are for unpacked rows stored past the caches"),
+        (ops.pack((64, 64), **tiles), "two stages are for unpacked rows stored non-temporally"),
     ):
         usual = choose(op, HOST).heuristic(op, HOST)
         with pytest.raises(ScheduleError, match=message):
@@ -214,15 +214,15 @@ def test_what_is_streamed_in_two_stages():
 def test_what_is_not_streamed():
     transposed = ops.pack((64, 64), inner_dims_pos=[1, 0], inner_tiles=[8, 8])
     usual = choose(transposed, HOST).heuristic(transposed, HOST)
-    with pytest.raises(ScheduleError, match="squares are not stored past the caches"):
+    with pytest.raises(ScheduleError, match="squares are not stored non-temporally"):
         build(transposed, config=replace(usual, streaming=True))
     dynamic = ops.unpack(("a", 8, 4, "t"), ("m", "n"), inner_dims_pos=[0, 1], inner_tiles=[4, "t"])
     usual = choose(dynamic, HOST).heuristic(dynamic, HOST)
-    with pytest.raises(ScheduleError, match="tiles of t, which is known when it is called"):
+    with pytest.raises(ScheduleError, match="tiles of t, known when it is called"):
         build(dynamic, config=replace(usual, streaming=True))
     for scan, message in (
-        (ops.scan((2, 64), dimension=1), "'rows' does not store past the caches"),
-        (ops.scan((64, 64), dimension=0, dtype="bfloat16"), "bfloat16 is not stored past"),
+        (ops.scan((2, 64), dimension=1), "'rows' does not store non-temporally"),
+        (ops.scan((64, 64), dimension=0, dtype="bfloat16"), "bfloat16 is not stored non-temp"),
     ):
         usual = choose(scan, HOST).heuristic(scan, HOST)
         with pytest.raises(ScheduleError, match=message):

@@ -12,7 +12,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.building.kernel_build import build
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
-from tvm_iree_ext.schedules.cpu.emit.code_order import CodeOrder
+from tvm_iree_ext.schedules.cpu.emit.compiler_barriers import CompilerBarriers
 from tvm_iree_ext.schedules.cpu.fft.fft_plan import columns_of, passes
 from tvm_iree_ext.schedules.cpu.fft.fft_rule import CpuFftTransform
 from tvm_iree_ext.targets.cpu import cpu_features
@@ -224,7 +224,7 @@ def test_narrower_vectors_compute_the_same(target):
 )
 def test_code_of_vectors_in_registers_keeps_its_order(target, lanes, ordered):
     features = cpu_features(make_target(target))
-    assert (CodeOrder.of(features, lanes, "float32") is not None) == ordered
+    assert (CompilerBarriers.of(features, lanes, "float32") is not None) == ordered
 
 
 @pytest.mark.skipif(bool(obstacle(HASWELL)), reason=obstacle(HASWELL))
@@ -234,7 +234,7 @@ def test_vectors_wider_than_registers():
 
 
 @pytest.mark.skipif(bool(obstacle(HASWELL)), reason=obstacle(HASWELL))
-def test_points_turned_in_butterflies_and_before_sums():
+def test_twiddle_factors_in_butterflies_and_before_sums():
     op = ops.fft_transform((3, 1024))
     for radix in (8, 16):  # products go first where registers are few, which radix 8 stands for
         config = RULE.heuristic(op, HASWELL)

@@ -10,8 +10,8 @@ from tvm_iree_ext.schedules.shared.fft.fft_codelets import (
     CodeletRegisters,
     dft,
     root,
-    turned_dft,
-    turned_roots,
+    twiddle_roots,
+    twiddled_dft,
 )
 
 
@@ -34,24 +34,24 @@ def test_codelets_are_transforms(count):
 
     points = [complex(x, y) for x, y in np.random.default_rng(13).standard_normal((count, 2))]
     parts_of_points = [(z.real, z.imag) for z in points]
-    for turn in (Fraction(0), Fraction(1, 4), Fraction(123, 10000), Fraction(-7, 3)):
-        got = dft(Numbers(1, "float64"), parts_of_points, turn)
-        turned = np.array(points) * np.exp(-2j * np.pi * float(turn % 1) * np.arange(count))
-        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(turned), atol=1e-12)
+    for phase in (Fraction(0), Fraction(1, 4), Fraction(123, 10000), Fraction(-7, 3)):
+        got = dft(Numbers(1, "float64"), parts_of_points, phase)
+        twiddled = np.array(points) * np.exp(-2j * np.pi * float(phase % 1) * np.arange(count))
+        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(twiddled), atol=1e-12)
     w = np.exp(-2j * np.pi * 0.0123)
     if count > 1 and count & (count - 1) == 0:
-        roots = [w**p * root(q, m) for p, q, m in turned_roots(count)]
+        roots = [w**p * root(q, m) for p, q, m in twiddle_roots(count)]
         parts = [[(z.real, z.imag) for z in some] for some in (points, roots)]
-        got = turned_dft(Numbers(1, "float64"), *parts)
-        turned = np.array(points) * w ** np.arange(count)
-        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(turned), atol=1e-12)
+        got = twiddled_dft(Numbers(1, "float64"), *parts)
+        twiddled = np.array(points) * w ** np.arange(count)
+        np.testing.assert_allclose([complex(*z) for z in got], np.fft.fft(twiddled), atol=1e-12)
 
 
 def test_roots_of_unity_are_right_to_an_ulp():
     pi = np.arctan(np.longdouble(1)) * 4
     for order in (1, 2, 3, 8, 97, 1024):
-        turns = np.arange(2 * order)
-        got = np.array([root(int(turn), order) for turn in turns])
-        assert np.abs(got - np.exp(-2j * pi * turns / order)).max() < 2.2e-16
+        powers = np.arange(2 * order)
+        got = np.array([root(int(power), order) for power in powers])
+        assert np.abs(got - np.exp(-2j * pi * powers / order)).max() < 2.2e-16
     assert root(1, 4) == -1j
     assert root(3, 6) == -1

@@ -88,10 +88,10 @@ def canonical_transform(op: FftTransform, parameters: Parameters) -> None:
                 j = at[-1] * run + I.axis.reduce(run, inner)
                 with I.init():
                     I.buffer_store(parts, zero, at)
-                turns = tirx.floormod(at[op.axis] * j, order)
+                exponent = tirx.floormod(at[op.axis] * j, order)
                 # In half a turn to either side: the smaller the angle, the better its cosine.
-                turns = tirx.Select(turns * 2 > order, turns - order, turns)
-                angle = tirx.Cast(_EXACT, turns) * tirx.const(
+                exponent = tirx.Select(exponent * 2 > order, exponent - order, exponent)
+                angle = tirx.Cast(_EXACT, exponent) * tirx.const(
                     (2.0 if op.inverse else -2.0) * math.pi / op.length, _EXACT
                 )
                 # Past the end an element that there is, times nothing.

@@ -1,4 +1,4 @@
-"""Words to LLVM that keep the order of a kernel's code: assembly of no instructions.
+"""Compiler barriers that keep the order of a kernel's code: assembly of no instructions.
 
 In a long body LLVM moves sums down to where they are used, and what was loaded for them waits on
 the stack.  What is stored it also keeps for what loads it later, in a register or on the stack.
@@ -37,22 +37,22 @@ define internal void @{aligned}() alwaysinline {{
 
 
 @dataclass(frozen=True)
-class CodeOrder:
-    """The order of AVX code whose vectors have ``lanes`` elements."""
+class CompilerBarriers:
+    """Compiler barriers in AVX code whose vectors have ``lanes`` elements."""
 
     lanes: int
     dtype: str
 
     @staticmethod
-    def of(features: CpuFeatures, lanes: int, dtype: str) -> "CodeOrder | None":
+    def of(features: CpuFeatures, lanes: int, dtype: str) -> "CompilerBarriers | None":
         """None for what is no register, and without AVX, where nobody has measured it."""
         bits = lanes * _TYPES[dtype][1] if dtype in _TYPES else 0
         whole = bits in _VECTOR_BITS and bits <= features.vector_bits
-        return CodeOrder(lanes, dtype) if whole and features.name.startswith("AVX") else None
+        return CompilerBarriers(lanes, dtype) if whole and features.name.startswith("AVX") else None
 
     @contextmanager
     def declared(self) -> Iterator[None]:
-        """Kernel code that may say its order."""
+        """Kernel code that may use the barriers."""
         vector = f"<{self.lanes} x {_TYPES[self.dtype][0]}>"
         names = {what: self._name(what) for what in ("settled", "stored", "aligned")}
         code = _CODE.format(vector=vector, bytes=self.lanes * _TYPES[self.dtype][1] // 8, **names)
