@@ -52,15 +52,6 @@ class ConfigCheck:
         """The lanes of a vector: a power of two."""
         return self.power_of_two("vector_lanes", self.config.vector_lanes, least, most)
 
-    def splits(self) -> int:
-        """The number of tasks that share a reduction."""
-        return self.count("splits", self.config.splits)
-
-    def workgroups(self) -> int:
-        """The number of workgroups that share all tiles; 0 where each has its own."""
-        value = self.config.workgroups
-        return 0 if value == 0 else self.count("workgroups", value)
-
     def power_of_two(
         self, what: str, value: object, least: int = 1, most: int | None = None
     ) -> int:

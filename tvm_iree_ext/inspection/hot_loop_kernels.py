@@ -187,8 +187,8 @@ class HeadAttention:
             raise ScheduleError(reason)
         plan = rule.plan(op, target, rule.heuristic(op, target))
         config = f"{plan.config.mma_kind} {plan.rows}x{plan.keys}"
-        tile = (plan.rows, plan.keys, plan.config.workgroup_tile["n"])
-        module = rule.lower(op, target, plan.config)
+        tile = (plan.rows, plan.keys, plan.config.columns)
+        module = rule.lower(op, target, plan.config.lowering())
         return Scheduled(module, f"{op.entry}_kernel", config, tile, self._bound(plan))
 
     def _bound(self, plan: AttentionPlan) -> Bound | None:

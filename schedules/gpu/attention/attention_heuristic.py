@@ -8,15 +8,13 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError, TargetError
 from tvm_iree_ext.ops.families.attention.attention import Attention
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.attention.attention_config import ALGORITHM, GpuAttentionConfig
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_planning import plan_attention
 from tvm_iree_ext.schedules.gpu.attention.attention_products import first_kinds, is_multiply_add
 from tvm_iree_ext.schedules.gpu.attention.attention_registers import attention_registers
 from tvm_iree_ext.targets.gpu import GpuChip, gpu_chip, occupancy, subgroup_size
 from tvm_iree_ext.targets.mma.mma_kinds import Mma
-
-ALGORITHM = "online_softmax"
 
 _WIDEST_COLUMNS = 256  # of a workgroup's output: more are computed by several
 _KEYS = (64, 32, 16, 128)
@@ -27,7 +25,7 @@ _MOST_SPLITS = 64
 _BUSY = 2.0  # subgroups of a scheduler that hide each other's waits
 
 
-def attention_config(op: Attention, target: Target) -> LoweringConfig:
+def attention_config(op: Attention, target: Target) -> GpuAttentionConfig:
     """The largest tiles that leave two subgroups for each scheduler, or else that fit.
 
     Raises:
@@ -35,7 +33,7 @@ def attention_config(op: Attention, target: Target) -> LoweringConfig:
     """
     chip = gpu_chip(target)
     refused: ScheduleError | None = None
-    fallback: tuple[float, LoweringConfig] | None = None
+    fallback: tuple[float, GpuAttentionConfig] | None = None
     for config in _candidates(op, target, chip):
         try:
             plan = plan_attention(op, target, config)
@@ -68,21 +66,21 @@ def _resident(plan: AttentionPlan, chip: GpuChip) -> float:
     return found.subgroups_per_simd
 
 
-def _split(op: Attention, chip: GpuChip, config: LoweringConfig) -> LoweringConfig:
+def _split(op: Attention, chip: GpuChip, config: GpuAttentionConfig) -> GpuAttentionConfig:
     """Several workgroups for the keys of a row, where there are too few for the chip's cores."""
     rows, keys = _static(op, "m"), _static(op, "k2")
     points = _static(op, "b")
     if rows is None or points is None or not chip.parts:
         return config
-    columns = -(-op.count("n") // config.workgroup_tile["n"])
-    workgroups = points * -(-rows // config.workgroup_tile["m"]) * columns
+    columns = -(-op.count("n") // config.columns)
+    workgroups = points * -(-rows // config.rows) * columns
     wanted = _SPLIT_WAVES * chip.parts[0].cores // workgroups
-    steps = _UNKNOWN_STEPS if keys is None else -(-keys // config.reduction_tile["k2"])
+    steps = _UNKNOWN_STEPS if keys is None else -(-keys // config.keys)
     splits = min(wanted, steps // _FEWEST_STEPS, _MOST_SPLITS)
     return replace(config, splits=splits) if splits > 1 else config
 
 
-def _candidates(op: Attention, target: Target, chip: GpuChip) -> Iterator[LoweringConfig]:
+def _candidates(op: Attention, target: Target, chip: GpuChip) -> Iterator[GpuAttentionConfig]:
     """Configs, the one with the most work for each instruction first."""
     size = subgroup_size(target)
     rows = _static(op, "m")
@@ -94,11 +92,12 @@ def _candidates(op: Attention, target: Target, chip: GpuChip) -> Iterator[Loweri
         ):
             if is_multiply_add(kind) and not promote:
                 continue  # its query would take all registers
-            yield LoweringConfig(
-                algorithm=ALGORITHM,
-                workgroup_tile={"m": subgroups * tiles * kind.m, "n": tile_n},
-                reduction_tile={"k2": keys},
-                subgroups={"m": subgroups},
+            yield GpuAttentionConfig(
+                ALGORITHM,
+                rows=subgroups * tiles * kind.m,
+                columns=tile_n,
+                keys=keys,
+                subgroups=subgroups,
                 promote=promote,
                 mma_kind=kind.name,
                 column_major=kind.column_major,

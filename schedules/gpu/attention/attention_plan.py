@@ -20,7 +20,7 @@ from tvm_iree_ext.layout.analysis import WIDEST_ACCESS_BYTES
 from tvm_iree_ext.layout.conversion import Movement, analyse_conversion
 from tvm_iree_ext.layout.nested import Ints, NestedLayout
 from tvm_iree_ext.ops.families.attention.attention import Attention
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.attention.attention_config import GpuAttentionConfig
 from tvm_iree_ext.schedules.gpu.attention.attention_products import (
     Feed,
     acc_coordinates,
@@ -57,7 +57,7 @@ class AttentionPlan:
     """
 
     op: Attention
-    config: LoweringConfig
+    config: GpuAttentionConfig
     chip: GpuChip
     lanes: int
     first: Mma
@@ -68,17 +68,17 @@ class AttentionPlan:
     @property
     def subgroups(self) -> int:
         """Of a workgroup."""
-        return self.config.subgroups["m"]
+        return self.config.subgroups
 
     @property
     def rows(self) -> int:
         """Of a workgroup."""
-        return self.config.workgroup_tile["m"]
+        return self.config.rows
 
     @property
     def keys(self) -> int:
         """Of a step."""
-        return self.config.reduction_tile["k2"]
+        return self.config.keys
 
     @property
     def query_in_shared(self) -> bool:
@@ -93,7 +93,7 @@ class AttentionPlan:
     @property
     def column_tiles(self) -> int:
         """Instructions of the second product along n."""
-        return -(-self.config.workgroup_tile["n"] // self.second.n)
+        return -(-self.config.columns // self.second.n)
 
     @property
     def score_tiles(self) -> int:

@@ -4,7 +4,7 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.families.attention.attention import Attention
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.attention.attention_config import GpuAttentionConfig
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_products import (
     Feed,
@@ -15,7 +15,7 @@ from tvm_iree_ext.schedules.gpu.attention.attention_registers import attention_r
 from tvm_iree_ext.targets.gpu import gpu_chip, subgroup_size
 
 
-def plan_attention(op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:
+def plan_attention(op: Attention, target: Target, config: GpuAttentionConfig) -> AttentionPlan:
     """Derive a kernel's layouts and check them against the chip.
 
     Raises:
@@ -23,9 +23,7 @@ def plan_attention(op: Attention, target: Target, config: LoweringConfig) -> Att
     """
     chip, size = gpu_chip(target), subgroup_size(target)
     first, second, column_major = product_kinds(chip, size, op, config.mma_kind)
-    subgroups, rows, keys = (
-        config.subgroups["m"], config.workgroup_tile["m"], config.reduction_tile["k2"],
-    )  # fmt: skip
+    subgroups, rows, keys = config.subgroups, config.rows, config.keys
     row_tiles = rows // (subgroups * first.m)
     plan = AttentionPlan(op, config, chip, size, first, second, column_major, row_tiles)
     lanes = subgroups * size

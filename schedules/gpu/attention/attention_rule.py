@@ -14,14 +14,18 @@ from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.attention.attention import Attention
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.rule import ConfigCheck
-from tvm_iree_ext.schedules.base.space import Choice, TuningSpace, form, refusal
-from tvm_iree_ext.schedules.gpu.attention.attention_heuristic import ALGORITHM, attention_config
+from tvm_iree_ext.schedules.base.space import TuningSpace, form, refusal
+from tvm_iree_ext.schedules.gpu.attention.attention_config import (
+    ALGORITHM,
+    WARPGROUP_ALGORITHM,
+    GpuAttentionConfig,
+)
+from tvm_iree_ext.schedules.gpu.attention.attention_heuristic import attention_config
 from tvm_iree_ext.schedules.gpu.attention.attention_kernel import attention_kernel
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_planning import plan_attention
 from tvm_iree_ext.schedules.gpu.attention.attention_products import first_kinds
 from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
-    WARPGROUP_ALGORITHM,
     chosen_warpgroups,
     plan_warpgroups,
 )
@@ -51,30 +55,39 @@ class GpuAttention(GpuRule):
 
     def heuristic(self, op: Attention, target: Target) -> LoweringConfig:
         """The largest tiles that fit the chip and keep it busy; by warpgroups, if not by parts."""
+        return self.usual(op, target).lowering()
+
+    def usual(self, op: Attention, target: Target) -> GpuAttentionConfig:
+        """The heuristic's config."""
         config = attention_config(op, target)
         return (chosen_warpgroups(op, target) if config.splits == 1 else None) or config
 
     def space(self, op: Attention, target: Target) -> TuningSpace:
         """Instructions, rows of a workgroup, keys of a step, where the query is, parts of keys."""
-        best, usual = self.heuristic(op, target), attention_config(op, target)
+        best, usual = self.usual(op, target), attention_config(op, target)
+        choice = GpuAttentionConfig.choice
         chip, size = gpu_chip(target), subgroup_size(target)
         rows = None if any(isinstance(op.extents[d], str) for d in op.dims["m"]) else op.count("m")
         columns = op.count("n")
-        forms = [form(best, Choice("stages", (2, 3)))] if best.algorithm != ALGORITHM else []
+        forms = []
+        if best.algorithm != ALGORITHM:
+            forms.append(form(best.lowering(), choice("stages", (2, 3))))
         for kind in first_kinds(chip, size, op, rows):
-            tile = {"m": usual.subgroups["m"] * kind.m, "n": usual.workgroup_tile["n"]}
             other = replace(
-                usual, mma_kind=kind.name, workgroup_tile=tile, column_major=kind.column_major
+                usual,
+                mma_kind=kind.name,
+                rows=usual.subgroups * kind.m,
+                column_major=kind.column_major,
             )
             forms.append(
                 form(
-                    usual if usual.mma_kind == kind.name else other,
-                    Choice("subgroups.m", (1, 2, 4, 8)),
-                    Choice("workgroup_tile.m", (kind.m, 2 * kind.m, 4 * kind.m), ("subgroups.m",)),
-                    Choice("workgroup_tile.n", tuple({columns, -(-columns // 2), 64, 128})),
-                    Choice("reduction_tile.k2", (16, 32, 64, 128, 256)),
-                    Choice("promote", ((), ("query",))),
-                    Choice("splits", (1, 2, 3, 4, 6, 8, 12, 16, 32)),
+                    (usual if usual.mma_kind == kind.name else other).lowering(),
+                    choice("subgroups", (1, 2, 4, 8)),
+                    choice("rows", (kind.m, 2 * kind.m, 4 * kind.m), ("subgroups",)),
+                    choice("columns", tuple({columns, -(-columns // 2), 64, 128})),
+                    choice("keys", (16, 32, 64, 128, 256)),
+                    choice("promote", ((), ("query",))),
+                    choice("splits", (1, 2, 3, 4, 6, 8, 12, 16, 32)),
                 )
             )
 
@@ -84,7 +97,7 @@ class GpuAttention(GpuRule):
 
             return refusal(plan)
 
-        return TuningSpace.of(best, forms, refused)
+        return TuningSpace.of(best.lowering(), forms, refused)
 
     def plan(self, op: Attention, target: Target, config: LoweringConfig) -> AttentionPlan:
         """What a kernel's workgroup is made of; of one by warpgroups, its warps.
@@ -92,10 +105,10 @@ class GpuAttention(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(self.check(config))
-        if config.algorithm == WARPGROUP_ALGORITHM:
-            return plan_warpgroups(op, target, config).plan
-        return plan_attention(op, target, config)
+        typed = _parsed(self.check(config))
+        if typed.algorithm == WARPGROUP_ALGORITHM:
+            return plan_warpgroups(op, target, typed).plan
+        return plan_attention(op, target, typed)
 
     def lower(self, op: Attention, target: Target, config: LoweringConfig) -> ir.IRModule:
         """The module with the function of ``op``.
@@ -103,22 +116,21 @@ class GpuAttention(GpuRule):
         Raises:
             ScheduleError: for a config that this rule cannot use, saying which number.
         """
-        _check(self.check(config))
-        if config.algorithm == WARPGROUP_ALGORITHM:
-            func = warpgroup_attention(plan_warpgroups(op, target, config))
+        typed = _parsed(self.check(config))
+        if typed.algorithm == WARPGROUP_ALGORITHM:
+            func = warpgroup_attention(plan_warpgroups(op, target, typed))
         else:
-            func = attention_kernel(plan_attention(op, target, config))
+            func = attention_kernel(plan_attention(op, target, typed))
         return ir.IRModule({op.entry: func})
 
 
-def _check(check: ConfigCheck) -> None:
-    """Raise ScheduleError for numbers that no kernel has."""
-    config = check.config
-    algorithm = check.algorithm(ALGORITHM, WARPGROUP_ALGORITHM)
-    for field, role in (("workgroup_tile", "m"), ("workgroup_tile", "n"), ("reduction_tile", "k2"),
-                        ("subgroups", "m")):  # fmt: skip
-        check.tile(field, role)
-    check.splits()
-    if algorithm == ALGORITHM:
-        promoted = set(config.promote)
-        check.expect(promoted <= {"query"}, "promote", config.promote, "query, or nothing")
+def _parsed(check: ConfigCheck) -> GpuAttentionConfig:
+    """A config's numbers.
+
+    Raises:
+        ScheduleError: for numbers that no kernel has.
+    """
+    typed = GpuAttentionConfig.parse(check, ALGORITHM, WARPGROUP_ALGORITHM)
+    if typed.algorithm == ALGORITHM:
+        typed.expect(check, "promote", set(typed.promote) <= {"query"}, "query, or nothing")
+    return typed

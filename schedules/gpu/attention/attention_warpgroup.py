@@ -29,14 +29,16 @@ from tvm_iree_ext.intrin import mbarrier
 from tvm_iree_ext.intrin.wgmma import SharedOperand
 from tvm_iree_ext.layout.nested import Ints
 from tvm_iree_ext.ops.families.attention.attention import Attention
-from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.gpu.attention.attention_config import (
+    WARPGROUP_ALGORITHM,
+    GpuAttentionConfig,
+)
 from tvm_iree_ext.schedules.gpu.attention.attention_plan import AttentionPlan
 from tvm_iree_ext.schedules.gpu.attention.attention_products import product_dtypes
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.mma.mma_kinds import Mma, tvm_dtype
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_kinds
 
-WARPGROUP_ALGORITHM = "warpgroups"
 WARPGROUP = 128  # lanes
 SUBGROUPS = 4  # of a warpgroup
 BOX_COLUMNS = 64  # of 16 bits: rows of 128 bytes, the widest swizzle
@@ -169,7 +171,9 @@ def _obstacle(op: Attention) -> str | None:
     return None
 
 
-def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> WarpgroupAttention:
+def plan_warpgroups(
+    op: Attention, target: Target, config: GpuAttentionConfig
+) -> WarpgroupAttention:
     """Derive a kernel's tiles, and check them against the chip.
 
     Raises:
@@ -180,7 +184,7 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
     if (reason := _obstacle(op)) is not None:
         raise ScheduleError(f"{where}: {reason}")
     dtype = op.types["query"].dtype
-    rows, keys = config.workgroup_tile["m"], config.reduction_tile["k2"]
+    rows, keys = config.rows, config.keys
     depth, columns = (-(-op.count(role) // BOX_COLUMNS) * BOX_COLUMNS for role in ("k1", "n"))
     kinds = {
         kind.n: kind
@@ -188,7 +192,7 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
         if kind.c == "f32" and tvm_dtype(kind.a) == dtype
     }
     columns = next((n for n in sorted(kinds) if n >= columns and n % BOX_COLUMNS == 0), columns)
-    consumers = config.subgroups["m"] // SUBGROUPS
+    consumers = config.subgroups // SUBGROUPS
     held = keys // 2 + keys // 4 + columns // 2
     reasons = {
         f"{chip.name} has no warpgroup instruction of {keys} and of {columns} columns"
@@ -196,7 +200,7 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
             not {keys, columns} <= set(kinds)
         ),
         f"{rows} rows are not 64 for each of 1 or 2 warpgroups": (
-            (consumers, config.subgroups["m"]) not in ((1, SUBGROUPS), (2, 2 * SUBGROUPS))
+            (consumers, config.subgroups) not in ((1, SUBGROUPS), (2, 2 * SUBGROUPS))
             or rows != 64 * consumers
         ),
         f"{config.stages} stages; expected 2 or more": config.stages < 2,
@@ -210,7 +214,7 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
     if kinds[keys].name != config.mma_kind:
         raise ScheduleError(f"{where}: the instruction of {keys} keys is {kinds[keys].name}")
     warp = mma_kind(_WARP_KINDS[dtype])
-    config = replace(config, workgroup_tile={"m": rows, "n": columns})
+    config = replace(config, columns=columns)
     plan = AttentionPlan(op, config, chip, warp.subgroup_size, warp, warp, False, 1)
     found = WarpgroupAttention(plan, kinds[keys], kinds[columns], depth, columns)
     if found.shared_bytes > chip.shared_memory_bytes:
@@ -227,7 +231,7 @@ def plan_warpgroups(op: Attention, target: Target, config: LoweringConfig) -> Wa
     return found
 
 
-def chosen_warpgroups(op: Attention, target: Target) -> LoweringConfig | None:
+def chosen_warpgroups(op: Attention, target: Target) -> GpuAttentionConfig | None:
     """The config by warpgroups; None where the chip has none, or the other kernel is better."""
     kinds = mma_kinds(target, ("warpgroup",))
     if not kinds or _obstacle(op):
@@ -238,11 +242,12 @@ def chosen_warpgroups(op: Attention, target: Target) -> LoweringConfig | None:
     for consumers in (2, 1) if isinstance(rows, str) or rows > _FEW_ROWS else (1,):
         for keys in _KEYS:
             for kind in kinds:
-                config = LoweringConfig(
-                    algorithm=WARPGROUP_ALGORITHM,
-                    workgroup_tile={"m": 64 * consumers, "n": op.count("n")},
-                    reduction_tile={"k2": keys},
-                    subgroups={"m": SUBGROUPS * consumers},
+                config = GpuAttentionConfig(
+                    WARPGROUP_ALGORITHM,
+                    rows=64 * consumers,
+                    columns=op.count("n"),
+                    keys=keys,
+                    subgroups=SUBGROUPS * consumers,
                     promote=("query", "key", "value"),
                     mma_kind=kind.name,
                     stages=_STAGES,

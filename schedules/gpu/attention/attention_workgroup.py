@@ -57,7 +57,7 @@ class AttentionWorkgroup(ABC):
         plan = self.plan
         splits = plan.config.splits
         row_tiles = ceil_div(self.row_count, plan.rows)
-        column_tiles = -(-self.op.count("n") // plan.config.workgroup_tile["n"])
+        column_tiles = -(-self.op.count("n") // plan.config.columns)
         grid = self.space.count(self.grid_dims)
         partials = None
         if splits > 1:
@@ -74,7 +74,7 @@ class AttentionWorkgroup(ABC):
             self.first_row = I.Bind(row_tile * plan.rows)
             self.first_column: Any = 0
             if column_tiles > 1:
-                self.first_column = I.Bind(column_tile * plan.config.workgroup_tile["n"])
+                self.first_column = I.Bind(column_tile * plan.config.columns)
             outer = self.space.spread(rest, self.grid_dims)
             self.outer = {dim: I.Bind(i64(value)) for dim, value in outer.items()}
             self.part: Any = None

@@ -103,8 +103,8 @@ def matmul_numbers(check: ConfigCheck) -> MatmulConfig:
         stages=check.count("stages", config.stages),
         column_major=config.column_major,
         swizzle=config.swizzle,
-        splits=check.splits(),
-        workgroups=check.workgroups(),
+        splits=check.count("splits", config.splits),
+        workgroups=check.count("workgroups", config.workgroups, least=0),
         promote=config.promote,
     )
 

@@ -136,9 +136,9 @@ def test_every_option_agrees_with_the_reference(option, target):
 )
 def test_floats_are_multiplied_with_fewer_digits_on_request(target, kind):
     op, made = ops.attention((1, 1, 9, 12), (1, 1, 37, 12), (1, 1, 37, 20)), make_target(target)
-    config = replace(RULE.heuristic(op, made), mma_kind=kind, column_major=False)
+    config = replace(RULE.usual(op, made), mma_kind=kind, column_major=False)
     assert plan_attention(op, made, config).feed is Feed.REGISTERS
-    simulated(op, target, config=config, rounding=2.0**-8)
+    simulated(op, target, config=config.lowering(), rounding=2.0**-8)
 
 
 def test_rows_without_a_key_are_not_numbers():
@@ -160,7 +160,7 @@ def test_weights_stay_in_registers_where_the_layouts_allow_it(target, feed):
     shape = (1, 1, 64, 64)
     op = ops.attention(shape, shape, shape, dtype="float16")
     target = make_target(target)
-    assert plan_attention(op, target, RULE.heuristic(op, target)).feed is feed
+    assert plan_attention(op, target, RULE.usual(op, target)).feed is feed
 
 
 def test_the_hot_loop_of_a_code_object_is_lean():
@@ -216,10 +216,10 @@ def test_exponentials_of_doubles_have_registers():
     """``ptxas`` spills with tiles of 32 keys."""
     shape = (1, 2, 100, 64)
     op, target = ops.online_attention(shape, shape, shape, dtype="float64"), make_target(CHIPS[0])
-    config = RULE.heuristic(op, target)
-    assert config.reduction_tile == {"k2": 16}
+    config = RULE.usual(op, target)
+    assert config.keys == 16
     with pytest.raises(ScheduleError, match="a lane needs some 256 registers for 2 x 8 rows"):
-        plan_attention(op, target, replace(config, reduction_tile={"k2": 32}))
+        plan_attention(op, target, replace(config, keys=32))
 
 
 @pytest.mark.parametrize(

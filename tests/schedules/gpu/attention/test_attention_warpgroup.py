@@ -12,11 +12,9 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.catalog.attention import run_reference, tolerance
 from tvm_iree_ext.codegen.gpu.device_code import compile_device, device_tools
+from tvm_iree_ext.schedules.gpu.attention.attention_config import WARPGROUP_ALGORITHM
 from tvm_iree_ext.schedules.gpu.attention.attention_rule import GpuAttention
-from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import (
-    WARPGROUP_ALGORITHM,
-    chosen_warpgroups,
-)
+from tvm_iree_ext.schedules.gpu.attention.attention_warpgroup import chosen_warpgroups
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_function
 from tvm_iree_ext.targets.names import make_target
 
@@ -70,13 +68,13 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_agrees_with_the_reference(case):
     op = CASES[case]()
-    simulated(op, chosen_warpgroups(op, HOPPER))
+    simulated(op, chosen_warpgroups(op, HOPPER).lowering())
 
 
 def test_extents_may_be_known_at_call_time():
     rows, keys = ("batch", 1, "rows", 64), ("batch", 1, "keys", 64)
     op = ops.attention(rows, keys, keys, dtype="float16")
-    config = chosen_warpgroups(op, HOPPER)
+    config = chosen_warpgroups(op, HOPPER).lowering()
     simulated(op, config, extents={"batch": 1, "rows": 5, "keys": 70})
 
 
@@ -116,7 +114,7 @@ REFUSED = {
 def test_a_config_that_does_not_fit_is_refused(message):
     shape = (1, 1, 256, 64)
     op = ops.attention(shape, shape, shape, dtype="float16")
-    config = replace(chosen_warpgroups(op, HOPPER), **REFUSED[message])
+    config = replace(chosen_warpgroups(op, HOPPER).lowering(), **REFUSED[message])
     with pytest.raises(ScheduleError) as refused:
         RULE.lower(op, HOPPER, config)
     assert re.search(message, str(refused.value))

@@ -399,7 +399,7 @@ def test_rows_are_copied_in_runs_where_dims_allow():
         ({"reduction_tile": {"k": 24}}, r"reduction_tile\['k'\] is 24; expected a multiple of 16"),
         ({"stages": 0}, "stages is 0; expected a number from 1"),
         ({"splits": -1}, "splits is -1; expected a number from 1"),
-        ({"workgroups": -1}, "workgroups is -1; expected a number from 1"),
+        ({"workgroups": -1}, "workgroups is -1; expected a number from 0"),
         ({"splits": 2, "workgroups": 2}, "2 splits, and 2 workgroups that share"),
         ({"column_major": True}, "A and B are not each other's transposes"),
     ],
