@@ -26,6 +26,7 @@ from tvm_iree_ext.mlir.dialects.func_dialect import (
     materialised,
 )
 from tvm_iree_ext.mlir.dialects.tensor_extents import scalar
+from tvm_iree_ext.mlir.dialects.unused_results import drop_unused_results
 from tvm_iree_ext.mlir.importing.boundary import Boundary, seen
 from tvm_iree_ext.mlir.importing.import_state import FunctionImport, ProgramImport
 from tvm_iree_ext.mlir.importing.imported import Check, EntryPoint, Imported
@@ -62,6 +63,7 @@ def import_module(
         name = str(op.attributes.get("sym_name", ""))
         if op.name in FUNCTIONS:
             program.functions[name] = op
+            drop_unused_results(op)
         elif op.name == "util.global":
             program.globals[name] = op
         elif op.name not in ("util.initializer", "func.func"):

@@ -22,6 +22,7 @@ from tvm_iree_ext.programs.relax_passes import (
     relax_functions,
     with_functions,
 )
+from tvm_iree_ext.programs.repeated_elementwise import repeat_cheap_elementwise
 from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
 from tvm_iree_ext.runtime.manifest import Function, Parameter
 from tvm_iree_ext.runtime.program import ALIGNMENT
@@ -84,7 +85,8 @@ def _fused(imported: Imported) -> tuple[ir.IRModule, dict[str, Op]]:
     mod = SortByKeys(imported.module, ops).run()
     mod = AroundProducts(mod, ops).run()
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
-    return extents_first(relax_passes.fuse(with_functions(mod, private), entries)), ops
+    mod = relax_passes.simplify(with_functions(mod, private), entries)
+    return extents_first(relax_passes.fuse(repeat_cheap_elementwise(mod), entries)), ops
 
 
 def scheduled_program(

@@ -35,14 +35,21 @@ def with_functions(mod: ir.IRModule, changed: dict[ir.GlobalVar, Any]) -> ir.IRM
     return mod
 
 
-def fuse(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
-    """Fuse elementwise producers and consumers; what no entry reaches is gone."""
+def simplify(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
+    """Compute nothing twice, and nothing that no entry reaches."""
     passes = [
         transform.InlinePrivateFunctions(),
         transform.CanonicalizeBindings(),
         transform.EliminateCommonSubexpr(),
         transform.DeadCodeElimination(entries),
         transform.AnnotateTIROpPattern(),
+    ]
+    return ir.transform.Sequential(passes)(mod)
+
+
+def fuse(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
+    """Fuse elementwise producers and consumers; what no entry reaches is gone."""
+    passes = [
         transform.FuseOps(),
         transform.FuseTIR(),
         transform.DeadCodeElimination(entries),

@@ -12,6 +12,7 @@ from typing import Any
 from tvm_iree_ext.mlir.base.elements import Expr, Pair
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import SCALARS, AnyTensor, Value, plain
+from tvm_iree_ext.mlir.dialects.unused_results import needed
 from tvm_iree_ext.mlir.importing import relax_types
 from tvm_iree_ext.mlir.importing.emitted_values import as_shape
 from tvm_iree_ext.mlir.importing.prim_func_builder import PrimFuncBuilder
@@ -64,6 +65,12 @@ def is_projection(one: form.ParsedAffineMap) -> bool:
     """Whether each result is another dim."""
     dims = [result.value for result in one.results if result.kind == "dim"]
     return len(dims) == len(one.results) == len(set(dims))
+
+
+def _is_projection_of_some(one: form.ParsedAffineMap) -> bool:
+    """Whether each result is another dim, or a constant place, as of an axis of extent 1."""
+    dims = tuple(result for result in one.results if result.kind != "constant")
+    return is_projection(form.ParsedAffineMap(one.dims, one.symbols, dims))
 
 
 def outside(blocks: Sequence[form.ParsedBlock]) -> list[form.ParsedValue]:
@@ -186,10 +193,10 @@ def _one_by_one(scope: Scope, loops: Loops, name: str) -> list[Value]:
     *operations, last = loops.block.operations
     for number in range(len(loops.outputs)):
         own = form.ParsedOperation(last.name, [last.operands[number]], [], {}, [], last.location)
-        needed = _needed([*operations, own])
+        wanted = needed([*operations, own])
         block = form.ParsedBlock(
             [*loops.block.arguments[:count], loops.block.arguments[count + number]],
-            [op for op in operations if id(op) in needed] + [own],
+            [op for op in operations if id(op) in wanted] + [own],
         )
         others = [a for i, a in enumerate(loops.block.arguments[count:]) if i != number]
         if any(uses(block, other) for other in others):
@@ -203,17 +210,6 @@ def _one_by_one(scope: Scope, loops: Loops, name: str) -> list[Value]:
             block,
         )
         found += emit(scope, single, name)
-    return found
-
-
-def _needed(operations: Sequence[form.ParsedOperation]) -> set[int]:
-    """The operations on which the last depends."""
-    wanted = {id(value) for value in operations[-1].operands}
-    found = {id(operations[-1])}
-    for op in reversed(operations[:-1]):
-        if any(id(result) in wanted for result in op.results):
-            found.add(id(op))
-            wanted.update(id(value) for inner in op.walk() for value in inner.operands)
     return found
 
 
@@ -233,8 +229,10 @@ def _pattern(loops: Loops, gathers: bool) -> int:
     ]
     if all(one.results == out.results for one in plain_maps):
         return relax_types.ELEMENTWISE
-    if all(is_projection(one) for one in plain_maps):
-        places = [[order.index(r.value) for r in one.results] for one in plain_maps]
+    if all(_is_projection_of_some(one) for one in plain_maps):
+        places = [
+            [order.index(r.value) for r in one.results if r.kind == "dim"] for one in plain_maps
+        ]
         if all(place == sorted(place) for place in places):
             return relax_types.BROADCAST
     return relax_types.INJECTIVE
