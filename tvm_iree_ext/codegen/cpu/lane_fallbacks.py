@@ -70,6 +70,8 @@ def bind_words(
     fails.  It does not ask for that of reinterpreted words, which cost nothing, nor look at what
     a ``Select`` is decided by.
     """
+    if not _compares_vectors(func.body):
+        return func
     words: dict[int, Any] = {}  # by the variables' identities, what stands for them
 
     def bound(variable: ir.Var, value: Any) -> tuple[ir.Var, Any]:
