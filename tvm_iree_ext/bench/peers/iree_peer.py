@@ -25,7 +25,7 @@ _FLAGS = (
 )
 DATA_TILING = "--iree-opt-data-tiling"
 """Packs the operands of contractions: beside a large one the time of that is nothing."""
-_LARGER_STACK = "--iree-llvmcpu-stack-allocation-limit=1048576"
+_LARGER_STACK = "--iree-llvmcpu-stack-allocation-limit=4194304"
 
 opening = Opening()
 IREE = Library("IREE", "iree-base-runtime", opening.limit, module="iree.runtime")
