@@ -13,10 +13,10 @@ class ConfigCheck:
     rule: str
     config: LoweringConfig
 
-    def expect(self, holds: bool, what: str, came: object, expected: str) -> None:
+    def expect(self, holds: bool, what: str, actual: object, expected: str) -> None:
         """``holds``, or the error about ``what``."""
         if not holds:
-            raise ScheduleError(f"{self.rule}: {what} is {came!r}; expected {expected}")
+            raise ScheduleError(f"{self.rule}: {what} is {actual!r}; expected {expected}")
 
     def need(self, holds: bool, message: str) -> None:
         """``holds``, or an error of one's own words."""

@@ -68,7 +68,7 @@ class _Kernels:
         self.plan, self.operands, self.lines = plan, operands, operands.lines
         self.count = emit.product([self.lines.outer, self.lines.inner])
         self.dtypes = operands.held, operands.position_dtype
-        self.found: list[Any] = []  # of each line and part
+        self.partials: list[Any] = []  # of each line and part
 
     def emit(self) -> None:
         """One kernel, or two."""
@@ -79,7 +79,7 @@ class _Kernels:
             for name, dtype in zip(("best", "position"), self.dtypes, strict=True):
                 memory = I.alloc_buffer(shape, dtype, scope="global")
                 IRBuilder.name(f"{name}_of_part", memory)
-                self.found.append(memory)
+                self.partials.append(memory)
         tiles = emit.ceil_div(self.count, plan.lines)
         count = emit.product([tiles, parts])
         with workgroups(count, plan.subgroups, plan.size, plan.kind) as (number, workgroup):
@@ -145,7 +145,7 @@ class _Kernels:
             self.operands.finish(*line, value, position)
             return
         place = self.lines.line(*line) * parts + part
-        for memory, one in zip(self.found, (value, position), strict=True):
+        for memory, one in zip(self.partials, (value, position), strict=True):
             I.buffer_store(memory, one, [place])
 
     def _merge(self, parts: Index) -> None:
@@ -167,7 +167,7 @@ class _Kernels:
                 part = I.Bind(step * size + wide(lane))
                 with I.If(part < i64(parts)), I.Then():
                     place = line * parts + part
-                    other = tuple(held(memory[place]) for memory in self.found)
+                    other = tuple(held(memory[place]) for memory in self.partials)
                     better = self._better((cells[0][0], cells[1][0]), other)
                     for cell, value in zip(cells, tuple(map(held, better)), strict=True):
                         I.buffer_store(cell, value, [0])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tvm_iree_ext.intrin.fragments import fragment_lanes, fragment_shape, held, packed, place, run
+from tvm_iree_ext.intrin.fragments import coords, fragment_lanes, fragment_shape, packed, place, run
 from tvm_iree_ext.targets.mma.mma_table import mma_kind, mma_table
 
 ROWS = [row for row in mma_table().values() if row.kind not in ("opaque", "virtual_sparse")]
@@ -16,7 +16,7 @@ def test_places_are_those_of_the_lane_map(row):
         for thread in range(0, len(map_), 7):
             group, lane = divmod(thread, lanes)
             for register in range(operand.elements_per_lane):
-                index = held(operand, lane, group, register)
+                index = coords(operand, lane, group, register)
                 assert index == map_[thread, register].tolist()
                 *groups, part, found = place(operand, index)
                 assert (part, found) == (lane % fragment_lanes(operand), register)

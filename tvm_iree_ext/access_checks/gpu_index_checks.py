@@ -45,5 +45,5 @@ def _inside(
     if lanes.size:
         first = int(np.broadcast_to(at, (rt.lanes,))[lanes[0]])
         message = f"{some(lanes)}: index {first} is outside of 0..{int(extent) - 1} in"
-        rt.found(BOUNDS, statement, lanes, f"{message} {access_of(number)}", element=first)
+        rt.report(BOUNDS, statement, lanes, f"{message} {access_of(number)}", element=first)
     return np.where(wrong, 0, at) if np.ndim(at) else 0

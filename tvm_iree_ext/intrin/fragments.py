@@ -103,8 +103,8 @@ def place(operand: MmaOperand, index: Sequence[Any]) -> list[Any]:
     return [_sum(group), *found] if prod(operand.subgroup) > 1 else found
 
 
-def held(operand: MmaOperand, lane: Any, group: Any, register: int) -> list[Any]:
-    """The index of what a lane holds in a register: the inverse of :func:`place`.
+def coords(operand: MmaOperand, lane: Any, group: Any, register: int) -> list[Any]:
+    """Index of the element that a lane holds in a register: the inverse of :func:`place`.
 
     ``lane`` and ``group`` are integers or TIR expressions; ``register`` is an integer.
     """

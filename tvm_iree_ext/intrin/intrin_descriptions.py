@@ -213,7 +213,7 @@ def _runs(
     bits = dtype_bits(operand.dtype)
     count = next(n for n in range(length, 0, -1) if length % n == 0 and n * bits <= 8 * widest)
     return [
-        (start, count, fragments.held(operand, lanes.lane, lanes.group, start))
+        (start, count, fragments.coords(operand, lanes.lane, lanes.group, start))
         for start in range(0, operand.elements_per_lane, count)
     ]
 

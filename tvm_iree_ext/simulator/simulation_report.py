@@ -19,7 +19,7 @@ def report_text(done: Simulation, *, pictures: Iterable[int] | None = ()) -> str
     run = f"{done.workgroups} of {done.grid[0] * done.grid[1] * done.grid[2]}"
     lanes = done.block[0] * done.block[1] * done.block[2]
     lines = [f"{done.kernel}: {run} workgroups of {lanes} lanes in {done.seconds:.2f} s"]
-    lines.append(_found(done))
+    lines.append(_findings_line(done))
     counts = ", ".join(f"{count} {name}" for name, count in done.counts.items())
     lines += [f"executed by subgroups: {counts}"] if counts else []
     drawn = [
@@ -47,7 +47,7 @@ def _grouped(accesses: Iterable[StatementTraffic]) -> list[list[StatementTraffic
     return list(groups.values())
 
 
-def _found(done: Simulation) -> str:
+def _findings_line(done: Simulation) -> str:
     if not done.findings:
         return "nothing found"
     return "\n".join([f"{len(done.findings)} found", *map(str, done.findings)])

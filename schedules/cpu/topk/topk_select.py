@@ -86,7 +86,7 @@ class _Select(TopkLines):
         """The results of a line whose inits are in order, or need not be."""
         self.counts = emit.scratch([self.splits, 1 << self.digit_bits], "int64")
         self.low, self.high = (emit.registers(1, self.key_dtype) for _ in range(2))
-        self.needed, self.found = (emit.registers(1, "int64") for _ in range(2))
+        self.needed, self.listed_count = (emit.registers(1, "int64") for _ in range(2))
         capacity = product([self.splits, self.room])
         listed, other = (
             SortLine([emit.scratch([capacity], t) for t in (self.key_dtype, self.number_dtype)])
@@ -95,13 +95,13 @@ class _Select(TopkLines):
         self.find_bucket()
         length = I.Bind(self.list_all(listed))
         I.buffer_store(self.needed, i64(self.k), [0])
-        I.buffer_store(self.found, length, [0])
+        I.buffer_store(self.listed_count, length, [0])
         I.buffer_store(self.low, self.as_key(0), [0])
         shift = self.key_bits
         while shift > 0:
             bits = min(self.digit_bits, shift)
             shift -= bits
-            with I.If(self.found[0] > self.needed[0]), I.Then():
+            with I.If(self.listed_count[0] > self.needed[0]), I.Then():
                 self.narrow(listed, length, shift, bits)
         self.order_by_index(listed, other, length, capacity)
         self.drop(listed, length)
@@ -187,7 +187,7 @@ class _Select(TopkLines):
         with I.While(tirx.And(at[0] < last, self.needed[0] > here())):
             I.buffer_store(self.needed, self.needed[0] - here(), [0])
             I.buffer_store(at, at[0] + 1, [0])
-        I.buffer_store(self.found, here(), [0])
+        I.buffer_store(self.listed_count, here(), [0])
         first = I.Bind(self.low[0] | (self.as_key(at[0]) << self.as_key(shift)))
         I.buffer_store(self.low, first, [0])
         I.buffer_store(self.high, first | self.as_key((1 << shift) - 1), [0])

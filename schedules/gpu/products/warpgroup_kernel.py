@@ -10,7 +10,7 @@ from tvm.target import Target
 from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.intrin import mbarrier, wgmma
-from tvm_iree_ext.intrin.fragments import held
+from tvm_iree_ext.intrin.fragments import coords
 from tvm_iree_ext.schedules.gpu.products.matmul_shape import (
     SIDES,
     MatmulOperands,
@@ -279,7 +279,7 @@ class _Kernel:
         count = vector_elements(bits, operand.element[-1], shape.row("result"))
         subgroup, lane = self.lane // _LANES % (WARPGROUP // _LANES), self.lane % _LANES
         for start in range(0, operand.elements_per_lane, count):
-            m, n = held(operand, lane, subgroup, start)
+            m, n = coords(operand, lane, subgroup, start)
             i, j = (self._wide(index) for index in (row + m, column + n))
             with ExitStack() as stack:
                 if (inside := self._inside([i, j])) is not None:

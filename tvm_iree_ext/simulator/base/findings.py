@@ -51,7 +51,7 @@ class Findings:
 
     def __init__(self, statement_text: Callable[[int], str]) -> None:
         self.statement_text = statement_text
-        self._found: dict[tuple[str, int, str | None], tuple[Finding, int]] = {}
+        self._tally: dict[tuple[str, int, str | None], tuple[Finding, int]] = {}
 
     def add(
         self,
@@ -65,18 +65,18 @@ class Findings:
     ) -> None:
         """One more; ``statement`` is its number in the kernel."""
         key = (kind, statement, buffer)
-        if key in self._found:
-            first, count = self._found[key]
-            self._found[key] = (first, count + 1)
+        if key in self._tally:
+            first, count = self._tally[key]
+            self._tally[key] = (first, count + 1)
             return
         text = self.statement_text(statement)
         finding = Finding(kind, message, text, tuple(map(int, lanes)), workgroup, buffer, element)
-        self._found[key] = (finding, 1)
+        self._tally[key] = (finding, 1)
 
     def list(self) -> list[Finding]:
         """All, in the order in which they were found."""
         return [
-            Finding(**(vars(finding) | {"count": count})) for finding, count in self._found.values()
+            Finding(**(vars(finding) | {"count": count})) for finding, count in self._tally.values()
         ]
 
 

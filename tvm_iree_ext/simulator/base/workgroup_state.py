@@ -119,7 +119,7 @@ class WorkgroupState:
             absent = np.flatnonzero(~taking & ~self.exited[here]) + start
             if taking.any() and (absent.size or taking.size < size):
                 lanes = absent if absent.size else np.arange(start + taking.size, start + size)
-                self.found(
+                self.report(
                     SHUFFLE,
                     statement,
                     lanes,
@@ -169,7 +169,7 @@ class WorkgroupState:
             element = (
                 f"element {origin.element} of {origin.what}" if origin.element >= 0 else origin.what
             )
-            self.found(
+            self.report(
                 UNINITIALISED,
                 statement,
                 lanes,
@@ -180,7 +180,7 @@ class WorkgroupState:
                 origin.element,
             )
 
-    def found(
+    def report(
         self,
         kind: str,
         statement: int,

@@ -120,7 +120,7 @@ class Copies:
         """At the end of the kernel: what nobody waited for was for nothing, or is missing."""
         for copy in self._under_way:
             lanes = np.flatnonzero(copy.waiting)
-            self._state.found(
+            self._state.report(
                 UNWAITED,
                 copy.statement,
                 lanes,

@@ -301,7 +301,7 @@ class MatrixInstruction:
         wrong = ((again != mine) & ~(np.isnan(again) & np.isnan(mine))).any(axis=2)
         lanes = np.flatnonzero(wrong.ravel()[: state.lanes] & state.active(mask))
         if lanes.size:
-            state.found(
+            state.report(
                 DISAGREEMENT,
                 statement,
                 lanes,

@@ -114,7 +114,7 @@ class Barriers:
     def _in_bounds(self, view: MemoryView, word: int, lanes: np.ndarray, statement: int) -> bool:
         if 0 <= word < view.size:
             return True
-        self._state.found(
+        self._state.report(
             BOUNDS, statement, np.flatnonzero(lanes),
             f"a barrier at element {word} of {view.name}, which has {view.size}", view.name, word,
         )  # fmt: skip
@@ -126,7 +126,7 @@ class Barriers:
         barrier = self._all.get((id(view.memory), word))
         state = self._state
         if barrier is None:
-            state.found(
+            state.report(
                 INSTRUCTION, statement, np.flatnonzero(lanes),
                 f"{self._where(view, word)} was never made", view.name, word,
             )  # fmt: skip
@@ -134,7 +134,7 @@ class Barriers:
         party, clock = barrier.made_by
         for subgroup in self._order.subgroups_in(lanes):
             if self._order.clocks[subgroup, party] < clock:
-                state.found(
+                state.report(
                     INSTRUCTION, statement, np.flatnonzero(lanes),
                     f"{self._where(view, word)} is used by {some(np.flatnonzero(lanes))} with"
                     " nothing between it and its making", view.name, word,
@@ -178,7 +178,7 @@ class Barriers:
     ) -> None:
         barrier.pending -= int(lanes.sum())
         if barrier.pending < 0:
-            self._state.found(
+            self._state.report(
                 INSTRUCTION, statement, np.flatnonzero(lanes),
                 f"{self._where(view, word)} counts {barrier.count} arrivals;"
                 f" {barrier.count - barrier.pending} came", view.name, word,
@@ -224,7 +224,7 @@ class Barriers:
         """Nobody can go on."""
         for barrier, where, statement, lanes in self._waiting:
             who = np.flatnonzero(lanes)
-            self._state.found(
+            self._state.report(
                 BARRIER, statement, who,
                 f"{some(who)} wait for ever at {where}, of which phase {barrier.ended} lacks"
                 f" {barrier.pending} arrivals and {barrier.expected} bytes",
@@ -261,7 +261,7 @@ class Barriers:
             if barrier is None:
                 continue
             if not barrier.fenced:
-                state.found(
+                state.report(
                     INSTRUCTION, statement, (lane,),
                     f"{self._where(barrier_view, word)} was made without"
                     " fence.mbarrier_init before a copy uses it", barrier_view.name, word,
@@ -287,13 +287,13 @@ class Barriers:
         raw, known = tensor_map.take(corner)
         width = tensor_map.swizzle_bytes
         if memory.address + place & _ALIGNMENT - 1:
-            state.found(
+            state.report(
                 MISALIGNED, statement, (lane,),
                 f"a copy to byte {place} of {memory.name}, which is no multiple of {_ALIGNMENT}",
                 memory.name, place // memory.unit,
             )  # fmt: skip
         if place < 0 or place + len(raw) > len(memory.data):
-            state.found(
+            state.report(
                 BOUNDS, statement, (lane,),
                 f"a copy to bytes {place}..{place + len(raw) - 1} of {memory.name}, which has"
                 f" {len(memory.data)}", memory.name, place // memory.unit,
@@ -318,7 +318,7 @@ class Barriers:
         for (memory, word), barrier in self._all.items():
             if barrier.expected:
                 more = "more" if barrier.expected < 0 else "fewer"
-                self._state.found(
+                self._state.report(
                     INSTRUCTION, -1, (0,),
                     f"copies brought {abs(barrier.expected)} bytes {more} to the barrier at element"
                     f" {word} of {self._names[memory]} than were expected",

@@ -156,7 +156,7 @@ class MemoryView:
         element, lane = int(places[at]), int(active[at[-1]])
         same = np.nonzero((places == element) & ~wrong)
         other = int(active[same[-1][0]])
-        state.found(
+        state.report(
             findings.DISAGREEMENT,
             statement,
             (lane, other),
@@ -182,7 +182,7 @@ class MemoryView:
         active = np.arange(state.lanes) if mask is None else np.flatnonzero(mask)
         if not self.memory.complete and not self.valid_at(places[active], 1).all():
             first = int(places[active][int(np.argmin(self.valid_at(places[active], 1)))])
-            state.found(
+            state.report(
                 findings.UNINITIALISED,
                 statement,
                 active[:1],
@@ -237,7 +237,7 @@ class MemoryView:
         element = int(np.broadcast_to(at, (state.lanes,))[lanes[0]]) if lanes.size else 0
         span = f"elements {element}..{element + count - 1}" if count > 1 else f"element {element}"
         if lanes.size:
-            state.found(
+            state.report(
                 findings.BOUNDS,
                 statement,
                 lanes,
@@ -253,7 +253,7 @@ class MemoryView:
         natural = min(width & -width, 16) // self.dtype.itemsize
         if natural > 1 and (at % natural).any():
             lanes = np.flatnonzero(at % natural)
-            state.found(
+            state.report(
                 findings.MISALIGNED,
                 statement,
                 lanes,

@@ -54,7 +54,7 @@ def _is_inside(
         return True
     what = f"element {index} of {buffer.name}, which has {buffer.size} in each lane"
     lanes = np.flatnonzero(state.active(mask))
-    state.found(BOUNDS, statement, lanes, what, buffer.name, int(index))
+    state.report(BOUNDS, statement, lanes, what, buffer.name, int(index))
     return False
 
 
@@ -125,7 +125,7 @@ class LaneView:
         if wrong.any():
             lanes = np.flatnonzero(wrong)
             element = int(at[lanes[0]])
-            state.found(
+            state.report(
                 BOUNDS,
                 statement,
                 lanes,

@@ -103,7 +103,7 @@ class SparseInstruction(MatrixInstruction):
         which = (word[:, None] >> (2 * at).astype(np.uint32)) & 3
         same = (which[:, ::2] >= which[:, 1::2]).any(axis=1) & state.active(mask)
         if same.any() and origin is None:
-            state.found(
+            state.report(
                 INSTRUCTION,
                 statement,
                 np.flatnonzero(same),

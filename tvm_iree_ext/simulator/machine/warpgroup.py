@@ -174,7 +174,7 @@ class Warpgroup:
             group = words[start : start + LANES]
             if (group != group[0]).any():
                 lanes = start + np.flatnonzero(group != group[0])
-                state.found(
+                state.report(
                     INSTRUCTION, statement, lanes,
                     "the lanes of a warpgroup give different matrix descriptors",
                 )  # fmt: skip
@@ -194,7 +194,7 @@ class Warpgroup:
         offset = at - memory.address if memory is not None else at
         if memory is None or offset.max() + size > len(memory.data):
             name = memory.name if memory is not None else "shared memory"
-            state.found(
+            state.report(
                 BOUNDS, statement, (first_lane,),
                 f"a matrix descriptor leads to bytes {int(offset.min())}..{int(offset.max())}"
                 f" of {name}, which are not all its",
@@ -207,7 +207,7 @@ class Warpgroup:
         units = offset // memory.unit
         self._log(memory, units, max(1, size // memory.unit), first_lane, statement)
         if memory.unfenced is not None and memory.unfenced[units].any():
-            state.found(
+            state.report(
                 INSTRUCTION, statement, (first_lane,),
                 f"wgmma reads {memory.name}, which ordinary stores wrote, without"
                 " fence.proxy.async between",
@@ -275,7 +275,7 @@ class Warpgroup:
         """At the end of the kernel."""
         if self._pending:
             pending = next(iter(self._pending.values()))
-            self._state.found(
+            self._state.report(
                 UNWAITED, -1, (0,),
                 f"{len(self._pending)} registers of wgmma, such as those of {pending.target.name},"
                 " are never waited for",

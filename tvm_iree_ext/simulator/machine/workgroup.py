@@ -115,7 +115,7 @@ class SimulatedWorkgroup(WorkgroupState):
             return
         missing = np.flatnonzero(~self.active(mask) & ~self.exited)
         if missing.size:
-            self.found(
+            self.report(
                 BARRIER,
                 statement,
                 missing,
@@ -231,7 +231,7 @@ class SimulatedWorkgroup(WorkgroupState):
             inside = (word >> position[lanes]) & np.uint64(1) != 0
             absent = np.flatnonzero(inside & ~taking & ~self.exited[lanes]) + start
             if absent.size:
-                self.found(
+                self.report(
                     SHUFFLE,
                     statement,
                     absent,
@@ -239,7 +239,7 @@ class SimulatedWorkgroup(WorkgroupState):
                 )
             left_out = np.flatnonzero(~inside & taking) + start
             if left_out.size:
-                self.found(
+                self.report(
                     SHUFFLE,
                     statement,
                     left_out,

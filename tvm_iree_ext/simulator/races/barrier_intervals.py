@@ -23,7 +23,7 @@ def report_races(state: WorkgroupState, memory: SimulatedMemory) -> None:
             where = f"{memory.unit}-byte element {conflict.unit} of {memory.name}"
         first = state.findings.statement_text(earlier.statement)
         if one == two:
-            state.found(
+            state.report(
                 UNWAITED,
                 later.statement,
                 (two,),
@@ -33,7 +33,7 @@ def report_races(state: WorkgroupState, memory: SimulatedMemory) -> None:
                 conflict.unit,
             )
         else:
-            state.found(
+            state.report(
                 RACE,
                 later.statement,
                 (one, two),
@@ -60,7 +60,7 @@ def report_races_between_workgroups(state: WorkgroupState, memory: SimulatedMemo
             other |= (reader[unit] != _NONE) & (reader[unit] != state.number)
         if other.any():
             at = int(np.argmax(other))
-            state.found(
+            state.report(
                 RACE,
                 touch.statement,
                 (int(lane[at]),),

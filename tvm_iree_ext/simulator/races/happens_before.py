@@ -158,7 +158,7 @@ class OrderedLog:
             if copied
             else f"a lane of subgroup {int(writer[at])} writes it, with nothing to order the two"
         )
-        self._found(UNWAITED if copied else RACE, unit, lane, touch.statement, action, earlier,
+        self._report(UNWAITED if copied else RACE, unit, lane, touch.statement, action, earlier,
                     int(self.statement[unit]))  # fmt: skip
 
     def _check_readers(self, units: np.ndarray, subgroup: int, lane: int, statement: int) -> None:
@@ -176,15 +176,15 @@ class OrderedLog:
             kind = UNWAITED
             number = reader - self._order.subgroups
             earlier = f"wgmma of warpgroup {number} reads it, of whose end nothing is known"
-        self._found(kind, unit, lane, statement, "written", earlier, int(self.read_at[unit]))
+        self._report(kind, unit, lane, statement, "written", earlier, int(self.read_at[unit]))
 
-    def _found(
+    def _report(
         self, kind: str, unit: int, lane: int, statement: int, action: str, earlier: str, first: int
     ) -> None:
         memory, state = self._memory, self._state
         where = f"{memory.unit}-byte element {unit} of {memory.name}"
         text = state.findings.statement_text(first)
-        state.found(
+        state.report(
             kind, statement, (lane,),
             f"{where} is {action} by lane {lane} while {earlier}; at {text}", memory.name, unit,
         )  # fmt: skip

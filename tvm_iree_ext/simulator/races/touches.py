@@ -105,11 +105,11 @@ class _Replay:
         self.read_at = np.full(units, -1, np.int32)
         last = max((int(lane.max()) for _, lane in flat if lane.size), default=0)
         self.synced_at = np.zeros(last // subgroup_size + 1, np.int32)
-        self.found: list[Conflict] = []
+        self.races: list[Conflict] = []
 
     def run(self, most: int) -> list[Conflict]:
         for at, (touch, (unit, lane)) in enumerate(zip(self.touches, self.flat, strict=True)):
-            if len(self.found) >= most:
+            if len(self.races) >= most:
                 break
             if not unit.size:
                 continue
@@ -122,7 +122,7 @@ class _Replay:
                 self._after_write(at, touch, unit, lane)
                 self._after_read(at, unit, lane)
                 self._remember(self.writer, self.written_at, at, unit, lane)
-        return self.found[:most]
+        return self.races[:most]
 
     def _after_write(self, at: int, touch: Touch, unit: np.ndarray, lane: np.ndarray) -> None:
         last, when = self.writer[unit], self.written_at[unit]
@@ -187,4 +187,4 @@ class _Replay:
                 units, lanes = self.flat[earlier]
                 others = lanes[(units == where) & (lanes != mine)]
                 other = int(others[0]) if others.size else mine
-            self.found.append(Conflict(where, self.touches[earlier], other, self.touches[at], mine))
+            self.races.append(Conflict(where, self.touches[earlier], other, self.touches[at], mine))

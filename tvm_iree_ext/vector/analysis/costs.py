@@ -63,7 +63,7 @@ def detour_cost(written: int, read: int) -> float:
     return _DETOUR * (written + read)
 
 
-def cast_cost(came: Sequence[int], made: Sequence[int], native: int) -> float:
+def cast_cost(old: Sequence[int], new: Sequence[int], native: int) -> float:
     """Cost of flattening minor dims (rule R9); infinity for any other change of shape.
 
     Free where rows are whole registers, one where the borders of registers move.
@@ -71,10 +71,10 @@ def cast_cost(came: Sequence[int], made: Sequence[int], native: int) -> float:
     >>> cast_cost((4, 8), (32,), 4), cast_cost((4, 6), (24,), 4), cast_cost((4, 8), (16,), 4)
     (0.0, 1.0, inf)
     """
-    lead = len(made) - 1
-    if not made or tuple(made[:lead]) != tuple(came[:lead]) or made[lead] != prod(came[lead:]):
+    lead = len(new) - 1
+    if not new or tuple(new[:lead]) != tuple(old[:lead]) or new[lead] != prod(old[lead:]):
         return inf
-    return 0.0 if tuple(came) == tuple(made) or came[-1] % native == 0 else 1.0
+    return 0.0 if tuple(old) == tuple(new) or old[-1] % native == 0 else 1.0
 
 
 @dataclass(frozen=True)

@@ -182,24 +182,24 @@ def compare_floats(predicate: str, a: Expr, b: Expr, is_same: bool) -> Expr:
     return found if predicate[0] == "o" else tirx.Or(found, unordered)
 
 
-def convert(name: str, value: Expr, came: str, to: str) -> Expr:
+def convert(name: str, value: Expr, given: str, to: str) -> Expr:
     """A cast by its op's name."""
     kind = name.partition(".")[2]
     if kind == "bitcast":
-        return _bitcast(value, came, to)
-    if came == "bool":
+        return _bitcast(value, given, to)
+    if given == "bool":
         value = as_type(value, "int8")
         if kind in ("extsi", "sitofp", "index_cast"):
             value = one_like(value, 0) - value
-        came = "int8"
+        given = "int8"
     elif kind in ("extui", "uitofp"):
         value = as_unsigned(value)
     target = "int64" if to == INDEX else to
     if to in FLOATS:
         if to not in NARROW:
             return cast(value, to)
-        return narrowed(_round_to_odd(value) if came == "float64" else cast(value, "float32"), to)
-    if came in FLOATS:
+        return narrowed(_round_to_odd(value) if given == "float64" else cast(value, "float32"), to)
+    if given in FLOATS:
         value = widened(value)
         wide = "int64" if to == "bool" else target
         value = cast(value, f"u{wide}" if kind == "fptoui" else wide)
@@ -209,11 +209,11 @@ def convert(name: str, value: Expr, came: str, to: str) -> Expr:
     return as_type(value, target)
 
 
-def _bitcast(value: Expr, came: str, to: str) -> Expr:
-    if came == to or {came, to} == {INDEX, "int64"} or came == "bool":
+def _bitcast(value: Expr, given: str, to: str) -> Expr:
+    if given == to or {given, to} == {INDEX, "int64"} or given == "bool":
         return value
-    if came == "bfloat16":
-        value = bits(value, came)
+    if given == "bfloat16":
+        value = bits(value, given)
     if to == "bfloat16":
         return _from_bfloat16(tirx.reinterpret(typed("uint16", lanes_of(value)), value))
     return tirx.reinterpret(typed("int64" if to == INDEX else to, lanes_of(value)), value)

@@ -13,8 +13,8 @@ from tvm_iree_ext.vector.emit.registers import (
     ConstantVector,
     LocalVector,
     Vector,
-    held,
     number,
+    register_dtype,
     release,
 )
 from tvm_iree_ext.vector.ir.core import Block, Operation, Value
@@ -60,7 +60,7 @@ class BufferBox:
         at = self.at(index)
         if lanes > 1:
             at[-1] = run(at[-1], lanes)
-        value = cast(self.buffer[tuple(at)], held(self.dtype))
+        value = cast(self.buffer[tuple(at)], register_dtype(self.dtype))
         return release(value, self.dtype)
 
     def store(self, index: Sequence[Index], value: Expr, lanes: int = 1) -> None:
@@ -68,7 +68,7 @@ class BufferBox:
         at = self.at(index)
         if lanes > 1:
             at[-1] = run(at[-1], lanes)
-        I.buffer_store(self.buffer, cast(value, held_in_memory(self.dtype)), at)
+        I.buffer_store(self.buffer, cast(value, memory_dtype(self.dtype)), at)
 
     def box(self, offsets: Sequence[Index], shape: Sequence[Index]) -> "BufferBox":
         """A part of this."""
@@ -214,11 +214,11 @@ class Kept:
 def temporary(shape: Sequence[Index], dtype: str) -> BufferBox:
     """New memory."""
     extents = [i64(extent) for extent in shape]
-    buffer = I.alloc_buffer(extents, held_in_memory(dtype), scope="global", align=_ALIGN)
+    buffer = I.alloc_buffer(extents, memory_dtype(dtype), scope="global", align=_ALIGN)
     return BufferBox.whole(buffer, shape, dtype)
 
 
-def held_in_memory(dtype: str) -> str:
+def memory_dtype(dtype: str) -> str:
     """The type of a buffer's elements."""
     return "int64" if dtype == INDEX else dtype
 

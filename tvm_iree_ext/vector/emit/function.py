@@ -16,7 +16,7 @@ from tvm_iree_ext.vector.analysis.work import work
 from tvm_iree_ext.vector.emit import control, elementwise, memory, nests, products, shapes, transfer
 from tvm_iree_ext.vector.emit.aliasing import Aliases
 from tvm_iree_ext.vector.emit.compute import NARROW, narrowed
-from tvm_iree_ext.vector.emit.context import EMIT, BufferBox, Emitter, copy, held_in_memory
+from tvm_iree_ext.vector.emit.context import EMIT, BufferBox, Emitter, copy, memory_dtype
 from tvm_iree_ext.vector.ir.core import Block, Value
 from tvm_iree_ext.vector.ir.vector_types import MemoryType, RankedTensorType, ScalarType
 
@@ -81,7 +81,7 @@ class _Parameters:
             extent if isinstance(extent, int) else evaluate(extent, self.symbols, _CALLS)
             for extent in operand.shape
         ]
-        dtype = held_in_memory(operand.dtype)
+        dtype = memory_dtype(operand.dtype)
         buffer = I.arg(name, I.buffer([i64(e) for e in shape], dtype, align=item_bytes(dtype)))
         return BufferBox.whole(buffer, shape, operand.dtype)
 

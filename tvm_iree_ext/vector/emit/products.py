@@ -20,11 +20,11 @@ def combine(kind: str, dtype: str, a: Expr, b: Expr) -> Expr:
     return compute(elementwise_name(kind, dtype), dtype, a, b)
 
 
-def extend(value: Expr, came: str, to: str) -> Expr:
+def extend(value: Expr, given: str, to: str) -> Expr:
     """Elements of an operand in the type of the sum."""
-    if came == to:
+    if given == to:
         return value
-    return convert("arith.extf" if to in FLOATS else "arith.extsi", value, came, to)
+    return convert("arith.extf" if to in FLOATS else "arith.extsi", value, given, to)
 
 
 @emits("vector.contract")

@@ -13,7 +13,7 @@ from tvm_iree_ext.tir.tir_expressions import Expr, cast, run, splat
 from tvm_iree_ext.vector.ir.vector_types import INDEX
 
 
-def held(dtype: str) -> str:
+def register_dtype(dtype: str) -> str:
     """The type in which elements are held.
 
     A bool as int8, a position as int64, and bf16 as the float32 of its value: TVM has no vectors
@@ -49,15 +49,15 @@ def number(value: Any, dtype: str) -> Expr:
     if dtype == "bool":
         return tirx.const(bool(value), "bool")
     if value.dtype.kind == "i":
-        return tirx.const(int(value), held(dtype))
+        return tirx.const(int(value), register_dtype(dtype))
     wide = np.float64(value)
     if dtype == "float64" and not np.isfinite(wide):
         word = int(wide.view(np.uint64))
         return tirx.reinterpret("float64", tirx.const(word - (word >> 63 << 64), "int64"))
     if not np.isfinite(wide):
         word = int(np.float32(wide).view(np.uint32))
-        return cast(tirx.reinterpret("float32", tirx.const(word, "uint32")), held(dtype))
-    return tirx.const(float(wide), held(dtype))
+        return cast(tirx.reinterpret("float32", tirx.const(word, "uint32")), register_dtype(dtype))
+    return tirx.const(float(wide), register_dtype(dtype))
 
 
 class Vector(ABC):
@@ -124,7 +124,7 @@ class LocalVector(Vector):
         self.start = start
         self.buffer = buffer
         if buffer is None:
-            self.buffer = I.alloc_buffer([self.size], held(dtype), scope="local")
+            self.buffer = I.alloc_buffer([self.size], register_dtype(dtype), scope="local")
 
     def run(self, start: int, lanes: int) -> Expr:
         """Elements from one on."""
@@ -169,7 +169,7 @@ class ConstantVector(Vector):
         steps = set(np.diff(taken.astype(np.int64)).tolist()) if taken.dtype.kind == "i" else set()
         if len(steps) == 1:
             first = number(taken[0], self.dtype)
-            return tirx.Ramp(first, tirx.const(steps.pop(), held(self.dtype)), len(taken))
+            return tirx.Ramp(first, tirx.const(steps.pop(), register_dtype(self.dtype)), len(taken))
         scalars = [hold(number(one, self.dtype), self.dtype) for one in taken]
         return release(tirx.Shuffle(scalars, list(range(len(taken)))), self.dtype)
 

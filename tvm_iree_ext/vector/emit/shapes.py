@@ -9,7 +9,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.tir.tir_expressions import i64
 from tvm_iree_ext.vector.emit.context import Emitter, emits
-from tvm_iree_ext.vector.emit.registers import LocalVector, Vector, held, hold, release
+from tvm_iree_ext.vector.emit.registers import LocalVector, Vector, hold, register_dtype, release
 from tvm_iree_ext.vector.ir.core import Operation
 from tvm_iree_ext.vector.ops.shape import block_place
 
@@ -157,7 +157,7 @@ def insertelement(emitter: Emitter, op: Operation) -> None:
 
 
 def _in_memory(vector: Vector) -> Any:
-    memory = I.alloc_buffer([i64(vector.size)], held(vector.dtype), scope="global")
+    memory = I.alloc_buffer([i64(vector.size)], register_dtype(vector.dtype), scope="global")
     for lane in range(vector.size):
         I.buffer_store(memory, hold(vector.run(lane, 1), vector.dtype), [i64(lane)])
     return memory

@@ -60,28 +60,28 @@ def tensor_of(op: Operation, name: str) -> RankedTensorType:
     return type
 
 
-def same_dtype(op: Operation, name: str, came: str, expected: str, of: str) -> None:
+def same_dtype(op: Operation, name: str, actual: str, expected: str, of: str) -> None:
     """Refuse another element type than that of operand ``of``."""
-    if came != expected:
+    if actual != expected:
         raise op.error(
             "E_ELEMENT_TYPE",
-            f"elements of {name} are {short(came)}; expected {short(expected)} as of {of}",
+            f"elements of {name} are {short(actual)}; expected {short(expected)} as of {of}",
         )
 
 
 def same_shape(
-    op: Operation, name: str, came: Sequence[Any], expected: Sequence[Any], of: str
+    op: Operation, name: str, actual: Sequence[Any], expected: Sequence[Any], of: str
 ) -> None:
     """Refuse another shape than ``of`` has."""
-    if tuple(came) == tuple(expected):
+    if tuple(actual) == tuple(expected):
         return
     at = ""
-    if len(came) == len(expected):
-        dim = next(d for d, (a, b) in enumerate(zip(came, expected, strict=True)) if a != b)
-        at = f"; dim {dim} is {came[dim]}, expected {expected[dim]}"
+    if len(actual) == len(expected):
+        dim = next(d for d, (a, b) in enumerate(zip(actual, expected, strict=True)) if a != b)
+        at = f"; dim {dim} is {actual[dim]}, expected {expected[dim]}"
     raise op.error(
         "E_SHAPE_MISMATCH",
-        f"{name} has shape [{extents(came)}]; expected [{extents(expected)}] as {of}{at}",
+        f"{name} has shape [{extents(actual)}]; expected [{extents(expected)}] as {of}{at}",
     )
 
 
@@ -126,15 +126,15 @@ def kind_of(op: Operation, dtype: str) -> str:
     return kind
 
 
-def widens(op: Operation, name: str, came: str, to: str) -> None:
+def widens(op: Operation, name: str, actual: str, to: str) -> None:
     """Refuse elements that are not extended to ``to`` without loss."""
-    if came == to:
+    if actual == to:
         return
-    is_integer = [dtype in INTEGERS for dtype in (came, to)]
-    if is_integer[0] != is_integer[1] or bits(came) >= bits(to) or "bool" in (came, to):
+    is_integer = [dtype in INTEGERS for dtype in (actual, to)]
+    if is_integer[0] != is_integer[1] or bits(actual) >= bits(to) or "bool" in (actual, to):
         raise op.error(
             "E_ELEMENT_TYPE",
-            f"elements of {name} are {short(came)}, which do not extend to {short(to)} of acc",
+            f"elements of {name} are {short(actual)}, which do not extend to {short(to)} of acc",
         )
 
 

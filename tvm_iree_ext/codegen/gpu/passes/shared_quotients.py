@@ -56,7 +56,7 @@ def _is_of_blocks(statement: Any) -> bool:
 class _QuotientSharing:
     def __init__(self, own: set[int]) -> None:
         self.own = own
-        self.found: dict[int, Any] = {}  # variables by what they stand for
+        self.quotients: dict[int, Any] = {}  # variables by what they stand for
         self.binds: list[Any] = []
 
     def shared(self, body: Any) -> Any:
@@ -68,10 +68,10 @@ class _QuotientSharing:
         if isinstance(value.b, tirx.IntImm) or self._varies(value):
             return value
         key = tvm_ffi.structural_hash(value)
-        if key not in self.found:
-            self.found[key] = ir.Var("quotient", value.ty)
-            self.binds.append(tirx.Bind(self.found[key], value))
-        return self.found[key]
+        if key not in self.quotients:
+            self.quotients[key] = ir.Var("quotient", value.ty)
+            self.binds.append(tirx.Bind(self.quotients[key], value))
+        return self.quotients[key]
 
     def _varies(self, value: Any) -> bool:
         found: list[bool] = []

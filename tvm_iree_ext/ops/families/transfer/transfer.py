@@ -281,8 +281,8 @@ def _made(
     shapes = dict(zip(names, indices, strict=True))
     if mask is not None:
         shapes["mask"] = as_vector(op, "mask", mask, "bool", ("bool",))
-    for (who, came), one in zip(shapes.items(), maps[1:], strict=True):
-        _check_restricted(op, who, came, one, name, kind)
+    for (who, operand), one in zip(shapes.items(), maps[1:], strict=True):
+        _check_restricted(op, who, operand, one, name, kind)
     settled = _offsets(op, offsets, len(base.shape))
     if out_of_range not in OUT_OF_RANGE:
         raise OpError(f"{op}: out_of_range is {out_of_range!r}; expected 'skip' or 'unchecked'")
@@ -314,13 +314,13 @@ def _maps(
 
 
 def _check_restricted(
-    op: str, who: str, came: TensorType, one: SymbolMap, name: str, vector: TensorType
+    op: str, who: str, operand: TensorType, one: SymbolMap, name: str, vector: TensorType
 ) -> None:
     """Raise OpError unless an operand has the vector's shape, restricted to the dims of its map."""
     expected = tuple(vector.shape[dim] for dim in one.dims)
-    if came.shape != expected:
+    if operand.shape != expected:
         raise OpError(
-            f"{op}: {who} has shape {shape_text(came.shape)}; expected {shape_text(expected)},"
+            f"{op}: {who} has shape {shape_text(operand.shape)}; expected {shape_text(expected)},"
             f" {name} {shape_text(vector.shape)} at the dims of {one}"
         )
 
