@@ -55,7 +55,7 @@ def pairs_product(op: Attention, features: CpuFeatures) -> DotProduct | None:
 
 
 def copied_operands(op: Attention) -> set[str]:
-    """Those of key and value that this form cannot read in place."""
+    """Operands, of key and value, that this form cannot read in place."""
     return {"key", "value"} if op.count("k1") % 2 else {"value"}
 
 

@@ -240,7 +240,7 @@ class Operation:
         return next(iter(self.group(name)), None)
 
     def segment_of(self, values: Sequence[T], name: str) -> list[T]:
-        """Those of ``values``, one for each operand, that belong to the operands of a name."""
+        """The part of ``values``, one for each operand, of the operands of a name."""
         start = 0
         for one, length in zip(self.definition.operands, self.segments, strict=True):
             if one.rstrip("*?") == name:
