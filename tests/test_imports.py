@@ -53,7 +53,7 @@ ALLOWED = {
     # Reading needs no TVM: the process that parses starts without it.
     "mlir.reading": ".processes numpy ml_dtypes iree",
     "mlir": f".tir .ops .mlir.reading {TVM} ml_dtypes",
-    "programs": f".ops .targets .codegen .runtime .records .building .mlir"
+    "programs": f".ops .targets .tir .codegen .runtime .records .building .mlir"
     f" .schedules .schedules.shared {TVM}",
     "frontends": ".targets .runtime .processes .mlir .mlir.reading .programs jax torch iree",
     "api": ".ops .targets .runtime .records .building .mlir .programs .schedules.base tvm",

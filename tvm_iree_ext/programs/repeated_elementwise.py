@@ -18,7 +18,7 @@ from tvm_iree_ext.programs.relax_passes import (
     relax_functions,
     with_functions,
 )
-from tvm_iree_ext.schedules.emit import known
+from tvm_iree_ext.tir.tir_expressions import known
 
 _MOST_OPERATIONS = 4  # of an element: so few are done while memory is waited for
 _LEAST_ELEMENTS = 1 << 14  # of a result: smaller ones stay in the caches
