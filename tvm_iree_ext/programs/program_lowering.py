@@ -10,9 +10,11 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
+from tvm_iree_ext.building.artifact_identity import is_gpu
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Imported
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs import relax_passes
+from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
 from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.program_extents import extents_first
@@ -105,6 +107,8 @@ def scheduled_program(
         TuningError: for a file of records that is named and cannot be read.
     """
     mod, ops = _fused(imported)
+    if not is_gpu(target):
+        mod = compile_loops(mod)
     builder = relax.BlockBuilder(mod)
     own_results = relax_passes.OwnResults(builder)
     lifted: dict[str, list[str]] = {}
@@ -118,7 +122,9 @@ def scheduled_program(
     scheduled = {}
     for var, function in prim_functions(mod).items():
         name, key = var.name_hint, _op_key(function)
-        if key is None:
+        if COMPILED_LOOP in (function.attrs or {}):
+            scheduled[var] = function.with_attr("global_symbol", name)
+        elif key is None:
             scheduled[var] = schedule_loops(function, target, name)
         else:
             module, origins[name] = lowered(ops[key], target, database=database)

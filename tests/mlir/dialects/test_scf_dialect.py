@@ -172,7 +172,7 @@ func.func @f(%x: tensor<4xf32>, %step: index) -> tensor<4xf32> {{
 
 def test_a_step_that_goes_nowhere_is_refused(built):
     program = built(LOOP.format(kind="", inside=""))
-    with pytest.raises(CallError, match="step of a loop is 0; expected 1 or more"):
+    with pytest.raises(CallError, match=r"step of a loop is .*; expected 1 or more"):
         program(row(1, 2, 3, 4), np.int64(0))
 
 
