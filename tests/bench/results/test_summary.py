@@ -59,4 +59,4 @@ def test_a_roofline_is_drawn_with_and_without_cases_that_compute(known_peaks, tm
         start = path.read_bytes()[:400]
         assert start.startswith(b"\x89PNG") if suffix == "png" else b"<svg" in start
     with pytest.raises(ValueError, match="'doc' is none of"):
-        bench.check_roofline(tmp_path / "roofline.doc")
+        bench.check_picture(tmp_path / "roofline.doc")
