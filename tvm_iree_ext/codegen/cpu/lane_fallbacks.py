@@ -5,8 +5,6 @@ from typing import Any
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
-from tvm_iree_ext.tir.element_types import element_types
-
 _ISNAN = ir.Op.get("tirx.isnan")
 # By type: its words, the magnitude's bits, and those of infinity, beyond which are NaNs.
 _WORDS = {
@@ -94,9 +92,24 @@ def bind_words(
     return func.with_body(tvm_ffi.structural_mutate(func.body, callbacks))
 
 
+# What may be a vector of bools; a variable that is one is bound as words.
+_BOOLS = (
+    *(tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE),
+    *(tirx.And, tirx.Or, tirx.Not, tirx.Broadcast, tirx.Cast, tirx.Shuffle),
+    *(ir.Call, ir.TensorLoad),
+)
+
+
 def _compares_vectors(value: Any) -> bool:
     """Whether a vector is computed of vectors of bools."""
-    return any(dtype.startswith("boolx") for dtype in element_types(value))
+    found: list[Any] = []
+
+    def look(node: Any) -> None:
+        if str(getattr(node.ty, "dtype", "")).startswith("boolx"):
+            found.append(node)
+
+    tvm_ffi.structural_walk(value, [(kind, look) for kind in _BOOLS])
+    return bool(found)
 
 
 def _as_words(value: Any, name: str) -> tuple[Any, Any, Any]:
