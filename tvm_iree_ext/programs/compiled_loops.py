@@ -20,7 +20,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.mlir.dialects.scf_dialect import CONTROL
-from tvm_iree_ext.programs.relax_passes import relax_functions
+from tvm_iree_ext.programs.relax_passes import relax_functions, with_bindings
 from tvm_iree_ext.tir.tir_expressions import i64, known
 
 COMPILED_LOOP = "tvm_iree_ext.compiled_loop"
@@ -82,30 +82,10 @@ def compile_loops(mod: ir.IRModule) -> ir.IRModule:
     functions = {var.name_hint: one for var, one in relax_functions(mod).items()}
     builder = relax.BlockBuilder(mod)
     for var, function in relax_functions(mod).items():
-        builder.update_func(var, _with_calls(function, functions, builder))
+        builder.update_func(
+            var, with_bindings(function, lambda one: _called(one, functions, builder))
+        )
     return _without_unused(builder.get())
-
-
-def _with_calls(
-    function: relax.Function,
-    functions: Mapping[str, relax.Function],
-    builder: relax.BlockBuilder,
-) -> relax.Function:
-    """The function with calls of its loops."""
-    blocks = []
-    for block in function.body.blocks:
-        bindings: list[Any] = []
-        for binding in block.bindings:
-            bindings += _called(binding, functions, builder)
-        kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
-        blocks.append(kind(bindings))
-    return relax.Function(
-        function.params,
-        relax.SeqExpr(blocks, function.body.body),
-        function.ret_ty,
-        is_pure=function.is_pure,
-        attrs=function.attrs,
-    )
 
 
 def _called(

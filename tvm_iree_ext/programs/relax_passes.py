@@ -35,6 +35,24 @@ def with_functions(mod: ir.IRModule, changed: dict[ir.GlobalVar, Any]) -> ir.IRM
     return mod
 
 
+def with_bindings(
+    function: relax.Function, rewritten: Callable[[Any], list[Any]]
+) -> relax.Function:
+    """The function with other bindings in place of each of its own."""
+    blocks = []
+    for block in function.body.blocks:
+        bindings = [made for binding in block.bindings for made in rewritten(binding)]
+        kind = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
+        blocks.append(kind(bindings))
+    return relax.Function(
+        function.params,
+        relax.SeqExpr(blocks, function.body.body),
+        function.ret_ty,
+        is_pure=function.is_pure,
+        attrs=function.attrs,
+    )
+
+
 def simplify(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
     """Compute nothing twice, and nothing that no entry reaches."""
     passes = [

@@ -16,6 +16,7 @@ from tvm_iree_ext.programs.relax_passes import (
     OPAQUE,
     prim_functions,
     relax_functions,
+    with_bindings,
     with_functions,
 )
 from tvm_iree_ext.tir.tir_expressions import known
@@ -84,34 +85,23 @@ def _repeated(
     if not again:
         return function
     first = {*again}
-    blocks = []
-    for block in function.body.blocks:
-        bindings = []
-        for binding in block.bindings:
-            if _callee(binding.value) in fusing:
-                for var in {*binding.value.args[1].fields} & {*again}:
-                    if var in first:
-                        first.remove(var)
-                        continue
-                    copy = relax.DataflowVar(var.name, var.ty)
-                    bindings.append(relax.VarBinding(copy, again[var]))
-                    binding = relax.VarBinding(
-                        binding.var,
-                        tvm_ffi.structural_map(
-                            binding.value,
-                            (ir.Var, lambda v, a=var, b=copy: b if v.same_as(a) else v),
-                        ),
-                    )
-            bindings.append(binding)
-        made = relax.DataflowBlock if isinstance(block, relax.DataflowBlock) else relax.BindingBlock
-        blocks.append(made(bindings))
-    return relax.Function(
-        function.params,
-        relax.SeqExpr(blocks, function.body.body),
-        function.ret_ty,
-        is_pure=function.is_pure,
-        attrs=function.attrs,
-    )
+
+    def rewritten(binding: Any) -> list[Any]:
+        made = []
+        operands = binding.value.args[1].fields if _callee(binding.value) in fusing else ()
+        for var in {*operands} & {*again}:
+            if var in first:
+                first.remove(var)
+                continue
+            copy = relax.DataflowVar(var.name, var.ty)
+            made.append(relax.VarBinding(copy, again[var]))
+            value = tvm_ffi.structural_map(
+                binding.value, (ir.Var, lambda v, a=var, b=copy: b if v.same_as(a) else v)
+            )
+            binding = relax.VarBinding(binding.var, value)
+        return [*made, binding]
+
+    return with_bindings(function, rewritten)
 
 
 def _callee(value: Any) -> ir.GlobalVar | None:

@@ -199,3 +199,28 @@ def test_an_image_in_zeros_is_convolved_without_them(built, sizes, taps, first, 
         part = spread[:, :, i : i + rows, j : j + columns]
         want += np.einsum("nchw,fc->nfhw", part, k[:, :, i, j])
     np.testing.assert_allclose(program(x, k, b)[0], want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_depthwise_convolution_of_an_image_in_zeros_is_one_of_all_of_it(run):
+    text = """
+    func.func @f(%x: tensor<1x1x3x3xf32>, %k: tensor<1x2x2xf32>) -> tensor<1x1x5x5xf32> {
+      %zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : tensor<1x1x6x6xf32>
+      %z = linalg.fill ins(%zero : f32) outs(%e : tensor<1x1x6x6xf32>) -> tensor<1x1x6x6xf32>
+      %p = tensor.insert_slice %x into %z[0, 0, 1, 1] [1, 1, 3, 3] [1, 1, 2, 2]
+        : tensor<1x1x3x3xf32> into tensor<1x1x6x6xf32>
+      %o = tensor.empty() : tensor<1x1x5x5xf32>
+      %i = linalg.fill ins(%zero : f32) outs(%o : tensor<1x1x5x5xf32>) -> tensor<1x1x5x5xf32>
+      %0 = linalg.depthwise_conv_2d_nchw_chw {strides = dense<1> : tensor<2xi64>,
+                                              dilations = dense<1> : tensor<2xi64>}
+        ins(%p, %k : tensor<1x1x6x6xf32>, tensor<1x2x2xf32>)
+        outs(%i : tensor<1x1x5x5xf32>) -> tensor<1x1x5x5xf32>
+      return %0 : tensor<1x1x5x5xf32>
+    }
+    """
+    rng = np.random.default_rng(3)
+    x, k = (rng.standard_normal(s).astype("f4") for s in ((1, 1, 3, 3), (1, 2, 2)))
+    wide = np.zeros((6, 6), "f4")
+    wide[1::2, 1::2] = x[0, 0]
+    want = sum(k[0, i, j] * wide[i : i + 5, j : j + 5] for i in (0, 1) for j in (0, 1))
+    np.testing.assert_allclose(run(text, x, k)[0][0, 0], want, rtol=1e-5, atol=1e-6)

@@ -72,7 +72,7 @@ def _registry_convolution(
     begun = _arranged(scope, out, letters[2], orders[2])
     groups = dict(zip(letters[0], image.shape, strict=True)).get("g", 1)
     strides, dilations = _numbers(op, "strides"), _numbers(op, "dilations")
-    if strides == dilations == (1, 1) and groups == 1:
+    if strides == dilations == (1, 1):
         transposed = _transposed(scope, image, (kernel, begun), letters[0], layout)
         if transposed is not None:
             return [reshaped(scope, transposed, out.shape)]
@@ -167,7 +167,7 @@ def _transposed(
 ) -> AnyTensor | None:
     """The result where the image lies in zeros with strides, by the image alone; else None."""
     spread = scope.function.spread.get(id(image))
-    if spread is None:
+    if spread is None or "g" in letters:
         return None
     _, source, places = spread
     where = dict(zip(letters, places, strict=True))
