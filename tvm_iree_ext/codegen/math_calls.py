@@ -45,11 +45,40 @@ def replace_calls(
     def is_function(call: ir.Call) -> bool:
         return is_ours(call) or _is_expanded(call)
 
+    with_functions = _statements_with(func.body, is_function)
+    if not with_functions:
+        return func
+
     def lower(statement: Any) -> Any:
+        if hash(statement) not in with_functions:
+            return statement
         return _Statement(lowering, is_function).lowered(statement)
 
-    simple = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)
-    return func.with_body(tvm_ffi.structural_map(func.body, (simple, lower)))
+    return func.with_body(tvm_ffi.structural_map(func.body, (_SIMPLE, lower)))
+
+
+_SIMPLE = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)  # statements without others in them
+
+
+def _statements_with(body: Any, is_function: Callable[[ir.Call], bool]) -> set[int]:
+    """The identities of the simple statements that call functions.
+
+    A single walk, which meets a statement before its expressions: a walk costs more to begin
+    than a statement to look at, and kernels have thousands.
+    """
+    statements: set[int] = set()
+    current = None
+
+    def statement(node: tirx.Stmt) -> None:
+        nonlocal current
+        current = hash(node) if isinstance(node, _SIMPLE) else None
+
+    def call(node: ir.Call) -> None:
+        if current is not None and current not in statements and is_function(node):
+            statements.add(current)
+
+    tvm_ffi.structural_walk(body, [(tirx.Stmt, statement), (ir.Call, call)], order="pre")
+    return statements
 
 
 class _Statement:
@@ -63,8 +92,6 @@ class _Statement:
 
     def lowered(self, statement: Any) -> Any:
         """The statement after those that it needs."""
-        if not self._has_functions(statement):
-            return statement
         self._is_inner = isinstance(statement, tirx.Bind)
         statement = self._mutated(statement)
         return _sequence([*self._before, statement])

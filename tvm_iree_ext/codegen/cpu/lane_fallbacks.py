@@ -68,22 +68,25 @@ def bind_words(
     fails.  It does not ask for that of reinterpreted words, which cost nothing, nor look at what
     a ``Select`` is decided by.
     """
-    if not _compares_vectors(func.body):
+    comparing = _comparing_variables(func.body)
+    if not comparing:
         return func
     words: dict[int, Any] = {}  # by the variables' identities, what stands for them
 
-    def bound(variable: ir.Var, value: Any) -> tuple[ir.Var, Any]:
-        if not _compares_vectors(value):
-            return variable, value
-        value, replacement, words[hash(variable)] = _as_words(value, variable.name)
-        return replacement, value
+    def words_of(node: tirx.Let | tirx.Bind, mutator: Any) -> tuple[ir.Var, Any]:
+        value = mutator.mutate(node.value)
+        value, variable, words[hash(node.var)] = _as_words(value, node.var.name)
+        return variable, value
 
     def let(node: tirx.Let, mutator: Any) -> Any:
-        var, value = bound(node.var, mutator.mutate(node.value))
-        return tirx.Let(var, value, mutator.mutate(node.body))
+        if hash(node.var) not in comparing:
+            return mutator.default_mutate(node)
+        return tirx.Let(*words_of(node, mutator), mutator.mutate(node.body))
 
     def bind(node: tirx.Bind, mutator: Any) -> Any:
-        return tirx.Bind(*bound(node.var, mutator.mutate(node.value)))
+        if hash(node.var) not in comparing:
+            return mutator.default_mutate(node)
+        return tirx.Bind(*words_of(node, mutator))
 
     def variable(var: Any, _mutator: Any) -> Any:
         return words.get(hash(var), var)
@@ -100,16 +103,37 @@ _BOOLS = (
 )
 
 
-def _compares_vectors(value: Any) -> bool:
-    """Whether a vector is computed of vectors of bools."""
-    found: list[Any] = []
+def _comparing_variables(body: Any) -> set[int]:
+    """The identities of the variables that are bound to what is computed of vectors of bools.
 
-    def look(node: Any) -> None:
-        if str(getattr(node.ty, "dtype", "")).startswith("boolx"):
-            found.append(node)
+    A single walk, since each walk first looks up what it calls: a walk of each value took a
+    quarter of the build of a sort.  It meets a statement before the expressions in it.
+    """
+    comparing: set[int] = set()
+    variable = None  # that of the statement, where it binds one
 
-    tvm_ffi.structural_walk(value, [(kind, look) for kind in _BOOLS])
-    return bool(found)
+    def statement(node: tirx.Stmt) -> None:
+        nonlocal variable
+        variable = hash(node.var) if isinstance(node, tirx.Bind) else None
+
+    def expression(node: Any) -> None:
+        if variable is not None and _is_vector_of_bools(node):
+            comparing.add(variable)
+
+    def let(node: tirx.Let) -> None:
+        if tvm_ffi.structural_walk(node.value, (_BOOLS, interrupt)) is not None:
+            comparing.add(hash(node.var))
+
+    def interrupt(node: Any) -> tvm_ffi.VisitInterrupt | None:
+        return tvm_ffi.VisitInterrupt(node) if _is_vector_of_bools(node) else None
+
+    callbacks = [(tirx.Stmt, statement), (_BOOLS, expression), (tirx.Let, let)]
+    tvm_ffi.structural_walk(body, callbacks, order="pre")
+    return comparing
+
+
+def _is_vector_of_bools(node: Any) -> bool:
+    return str(getattr(node.ty, "dtype", "")).startswith("boolx")
 
 
 def _as_words(value: Any, name: str) -> tuple[Any, Any, Any]:
