@@ -300,6 +300,17 @@ def test_a_torch_module_of_any_batch():
             torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+def test_a_transformer_layer_of_any_batch_and_number_of_tokens():
+    torch = needs("torch", "pytorch")
+    needs("iree.turbine.aot", "pytorch")
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    free = {0: torch.export.Dim("batch"), 1: torch.export.Dim("tokens")}
+    program = ext.from_torch(layer, torch.randn(4, 6, 16), dynamic_shapes=(free,))
+    for batch, tokens in ((1, 1), (1, 7), (5, 1), (3, 10)):
+        same(program, layer, torch.randn(batch, tokens, 16), rtol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_torch_module_of_halves(dtype):
     torch = needs("torch", "pytorch")

@@ -118,6 +118,29 @@ def test_slices_moves_and_masks_of_any_rows():
     agrees_of_any_rows(moved, tolerance=0)
 
 
+def test_open_axes_that_become_one_axis_stay_open():
+    """IREE's front end takes all but one of them for 1."""
+
+    def joined(x):
+        rows, columns = x.shape[:2]
+        turned = x.transpose(0, 1)
+        return (
+            *(x.view(rows * columns, 8), turned.contiguous().view(rows * columns, 8)),
+            *(x.view(1, rows * columns, 4, 2), x.view(rows * columns, 1, 2, 4), turned.flatten()),
+            *(x.flatten(0, 1), x.reshape(rows, columns * 2, 4), turned.reshape(-1, 4)),
+            *(turned.reshape(rows * columns, 2, 4), x.view(rows, 1, columns, 8)),
+        )
+
+    columns = torch.export.Dim("columns")
+    agrees(
+        joined,
+        torch.randn(5, 4, 2, 4),
+        others=[(torch.randn(rows, columns, 2, 4),) for rows, columns in ((4, 1), (9, 3))],
+        tolerance=0,
+        dynamic_shapes=(({0: ROWS, 1: columns},),),
+    )
+
+
 def test_what_data_says_the_length_of_is_as_long():
     def taken(n, x, y):
         return (

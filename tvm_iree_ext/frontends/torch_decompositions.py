@@ -16,6 +16,7 @@ from tvm_iree_ext.frontends.torch_complex import COMPLEX
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
 from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
+from tvm_iree_ext.frontends.torch_views import VIEWS, joins_open_axes
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {**COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
@@ -31,9 +32,15 @@ def replaced(program: Any) -> Any:
     graphs = [
         one.graph for one in program.graph_module.modules() if isinstance(one, torch.fx.GraphModule)
     ]
-    nodes = [node for graph in graphs for node in graph.nodes if node.target in TABLE]
+    table = {**TABLE, **VIEWS}
+    nodes = [
+        node
+        for graph in graphs
+        for node in graph.nodes
+        if node.target in TABLE or joins_open_axes(node)
+    ]
     for node in nodes:
-        node.target = TABLE[node.target]
+        node.target = table[node.target]
     try:
         return program.run_decompositions({}) if nodes else program
     except MlirError as error:

@@ -8,6 +8,7 @@ from tvm_iree_ext.base.comparison import first_difference
 from tvm_iree_ext.bench.base.bench_case import Library
 from tvm_iree_ext.bench.programs import contenders, program_trial
 from tvm_iree_ext.bench.programs.contenders import PEERS, Contestant
+from tvm_iree_ext.bench.programs.listed_programs import PROGRAMS
 from tvm_iree_ext.bench.programs.program_trial import ProgramTrial, tried
 from tvm_iree_ext.runtime import tvm_runtime
 
@@ -38,6 +39,12 @@ def test_a_program_is_checked_and_timed_beside_a_peer(tmp_path):
         assert row.weight_bytes == 0
         assert row.peak_bytes["tvm_iree_ext"] >= 0
     assert stage.read_text() == "timing"
+
+
+@pytest.mark.parametrize("name", ["nms"])
+def test_a_program_of_the_list_is_right(name):
+    row = row_of(PROGRAMS[name])
+    assert (row.ours.status, row.ours.reason) == ("timed", "")
 
 
 def test_who_is_wrong_is_not_timed(monkeypatch):

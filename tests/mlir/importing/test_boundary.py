@@ -25,6 +25,14 @@ util.func public @f(%x: !hal.buffer_view, %y: !hal.buffer_view) -> !hal.buffer_v
 """
 
 
+CAST = """
+func.func @main(%x: tensor<?x?xf32>) -> tensor<4x?xf32> {
+  %0 = tensor.cast %x : tensor<?x?xf32> to tensor<4x?xf32>
+  return %0 : tensor<4x?xf32>
+}
+"""
+
+
 def of(argument, *results):
     return Boundary((argument,), results)
 
@@ -64,6 +72,27 @@ def test_an_argument_that_the_ir_leaves_out_keeps_its_place():
 def test_other_bits_and_other_numbers_of_values_are_refused(boundary, said):
     with pytest.raises(MlirError, match=said):
         import_program(DOUBLED, boundaries={"main": boundary})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (CAST, "tensor.cast: axis 0 of arg0 is declared open, and has to be 4 here"),
+        (CAST.replace("?x?", "4x?"), "axis 0 of arg0 is declared open, and is 4 in IR"),
+    ],
+    ids=["by an operation", "by its type"],
+)
+def test_an_axis_that_is_declared_open_does_not_get_a_number(text, said):
+    boundary = of(Given(ParsedTensorType((None, None), "float32")), "float32")
+    with pytest.raises(MlirError, match=said):
+        import_program(text, boundaries={"main": boundary})
+
+
+def test_an_axis_that_is_not_declared_gets_the_number_that_it_has_to_be():
+    program = ext.build_program(import_program(CAST))
+    assert program(np.ones((4, 2), "f4")).shape == (4, 2)
+    with pytest.raises(CallError, match="arg0 axis 0 has extent 3; expected 4"):
+        program(np.ones((3, 2), "f4"))
 
 
 def test_a_buffer_view_that_nothing_reads_is_anything(tmp_path):

@@ -31,7 +31,7 @@ _CASES = (
     _language("llama_decode"),
     _language("llama_decode_f16", relative=1e-2, absolute=1e-2, reason=_F16),
     _language("bert_layer"),
-    _language("bert_layer_dynamic", left_out="IREE's lowering makes the open batch 1"),
+    _language("bert_layer_dynamic"),
     _language("cross_entropy"),
     _vision("vit_block"),
     _vision("resnet18"),
@@ -60,7 +60,7 @@ _CASES = (
     _choices("sample_token", reference="framework", reason=_CHOICE),
     _choices("beam_search_step", reference="framework", reason=_CHOICE),
     _choices("argsort"),
-    _choices("nms", left_out="views of a fused loop are wrong"),
+    _choices("nms"),
     _arrays("fft_conv", relative=1e-3, reason="sums of 2048 terms that cancel"),
     _arrays("cumsum_cumprod", relative=1e-3, absolute=1e-3, reason="2048 steps, each rounded"),
     _arrays(

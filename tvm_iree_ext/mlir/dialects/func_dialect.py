@@ -154,8 +154,9 @@ def _argument(
         raise Unsupported(f"{name} is of the type {kind}; {_TAKEN}")
     inner = element(kind.dtype)
     own = seen(inner, given.type.dtype if given.type else None, name)
+    declared = given.type.shape if given.type else ()
     shape = tuple(
-        one if one is not None else scope.function.extent_of_argument(f"{name}_{axis}")
+        _extent(scope, name, axis, one, None in declared[axis : axis + 1])
         for axis, one in enumerate(getattr(kind, "shape", ()))
     )
     names = [f"{name}_re", f"{name}_im"] if own.is_complex else [name]
@@ -166,6 +167,16 @@ def _argument(
     return FunctionArgument(
         name, shape, own, parts, inner, value, isinstance(kind, form.ParsedScalarType)
     )
+
+
+def _extent(scope: Scope, name: str, axis: int, extent: int | None, is_open: bool) -> Any:
+    """An extent of an argument; one that callers declare open stays so."""
+    what = f"axis {axis} of {name}"
+    if extent is None:
+        return scope.function.extent_of_argument(f"{name}_{axis}", what if is_open else "")
+    if is_open:
+        raise Unsupported(f"{what} is declared open, and is {extent} in IR")
+    return extent
 
 
 def call(scope: Scope, op: form.ParsedOperation) -> list[Value]:

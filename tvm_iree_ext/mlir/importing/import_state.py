@@ -138,6 +138,7 @@ class FunctionImport:
     extent_names: dict[str, str] = field(default_factory=dict)
     extents: list[tirx.Var] = field(default_factory=list)  # of the arguments, in order
     settled: dict[tirx.Var, Any] = field(default_factory=dict)  # those that must equal others
+    declared: dict[str, str] = field(default_factory=dict)  # what must stay open, by extents' names
     steps: int = 0
     found: int = 0
 
@@ -165,8 +166,10 @@ class FunctionImport:
         self.found += 1
         return self.bounded(tirx.Var(f"found{self.found}", "int64"))
 
-    def extent_of_argument(self, name: str) -> tirx.Var:
-        """An extent that a call tells."""
+    def extent_of_argument(self, name: str, declared: str = "") -> tirx.Var:
+        """An extent that a call tells; ``declared`` names one that must not be settled."""
+        if declared:
+            self.declared[name] = declared
         self.extents.append(self.bounded(tirx.Var(name, "int64")))
         return self.extents[-1]
 
@@ -186,6 +189,9 @@ class FunctionImport:
         """Have two extents be equal in every call; False where no argument's own is one of them.
 
         Of two arguments' extents that of the later is settled.  A call is checked before it runs.
+
+        Raises:
+            Unsupported: where a number would settle an extent that is declared open.
         """
         a, b = self.in_terms(a), self.in_terms(b)
         if not isinstance(a, int) or not isinstance(b, int):
@@ -194,6 +200,11 @@ class FunctionImport:
             for own in reversed(self.extents):
                 for one, other in ((a, b), (b, a)):
                     if own.same_as(one) and self.is_said(other, own):
+                        if isinstance(other, int) and own.name in self.declared:
+                            raise Unsupported(
+                                f"{self.declared[own.name]} is declared open, and has to be"
+                                f" {other} here"
+                            )
                         self.settled[own] = other
                         self.settled = {v: self.in_terms(e) for v, e in self.settled.items()}
                         return True
