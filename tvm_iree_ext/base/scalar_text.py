@@ -97,6 +97,7 @@ def parts(text: str) -> list[str]:
     return [ast.unparse(one) for one in body.elts] if isinstance(body, ast.Tuple) else [text]
 
 
+@functools.lru_cache(maxsize=256)  # references compare millions of elements by the same few
 def _parsed(text: str) -> ast.expr:
     """The tree of a text; OpError for one that is no expression, or too large a one."""
     try:
