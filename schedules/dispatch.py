@@ -7,10 +7,12 @@ from tvm.target import Target
 
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_rule import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention.attention_rule import CpuAttention
+from tvm_iree_ext.schedules.cpu.contraction import contraction_constants
 from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import CpuContraction
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_rule import CpuConv2d
 from tvm_iree_ext.schedules.cpu.custom_op_rule import CpuCustomOp
@@ -156,3 +158,10 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     """
     rule = cpu_loops if target.kind.name == "llvm" else gpu_loops
     return rule(function, target, name)
+
+
+def constant_panels(op: Contraction, factor: str, target: Target) -> int | None:
+    """The columns of a panel of a factor that never changes; None where it stays as it is."""
+    if target.kind.name != "llvm":
+        return None
+    return contraction_constants.constant_panels(op, factor, target)

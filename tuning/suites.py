@@ -7,6 +7,7 @@ from tvm_iree_ext import mlir, ops
 from tvm_iree_ext.base.errors import TuningError
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.program_lowering import program_ops
+from tvm_iree_ext.targets.names import TargetLike, make_target
 from tvm_iree_ext.tuning.base.task import Task
 
 
@@ -74,15 +75,17 @@ def suite(name: str) -> list[Task]:
     return [Task(title, op) for title, op in SUITES[name]().items()]
 
 
-def program_tasks(path: Path | str) -> list[Task]:
+def program_tasks(path: Path | str, target: TargetLike = "llvm") -> list[Task]:
     """The kernels of a program of MLIR, each op once, that are of ops with known extents.
 
     Raises:
+        TargetError: for a target that is not known.
         MlirError: for a program that cannot be imported.
         TuningError: where nothing is left to tune.
     """
+    imported = mlir.import_program(Path(path))
     merged: dict[str, Task] = {}
-    for name, (op, calls) in program_ops(mlir.import_program(Path(path))).items():
+    for name, (op, calls) in program_ops(imported, make_target(target)).items():
         if op.signature.symbols:
             continue
         key = str(op.describe())

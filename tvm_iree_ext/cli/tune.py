@@ -166,7 +166,7 @@ def _tasks(args: argparse.Namespace) -> Any:
     if args.op.endswith(SUFFIXES):
         if args.operands or args.set:
             raise TuningError(f"{args.op} is a program, which has no operands or attributes")
-        return ext.tuning.program_tasks(args.op)
+        return ext.tuning.program_tasks(args.op, args.target)
     return make_op(args.op, args.operands, args.set)
 
 

@@ -88,7 +88,7 @@ def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dic
 
 def _write(imported: Imported, target: Target, database: DatabaseLike, folder: Path) -> None:
     """Compile, and write the artifact."""
-    constants = Constants(imported.parameters)
+    constants = Constants()
     origins: dict[str, str] = {}
     try:
         mod, functions = scheduled_program(imported, target, constants, database, origins)

@@ -1,7 +1,6 @@
 """From an imported program to scheduled functions, and the constants that they share."""
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tvm_iree_ext.programs import relax_passes
 from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
 from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
+from tvm_iree_ext.programs.packed_weights import PackWeights
 from tvm_iree_ext.programs.program_extents import extents_first
 from tvm_iree_ext.programs.relax_passes import (
     OPAQUE,
@@ -34,10 +34,13 @@ from tvm_iree_ext.schedules.dispatch import schedule_loops
 class Constants:
     """The constants of a program, by name: each array once."""
 
-    def __init__(self, parameters: Mapping[str, np.ndarray]) -> None:
-        # Not ascontiguousarray, which makes rank 1 of rank 0.
-        self._arrays = {name: np.asarray(array, order="C") for name, array in parameters.items()}
+    def __init__(self) -> None:
+        self._arrays: dict[str, np.ndarray] = {}
         self._names: dict[tuple[Any, ...], str] = {}
+
+    def add(self, name: str, array: np.ndarray) -> None:
+        """Take a constant that has a name."""
+        self._arrays[name] = np.asarray(array, order="C")  # ascontiguousarray has no rank of 0
 
     def name(self, array: np.ndarray) -> str:
         """The name of a constant of the module itself."""
@@ -66,9 +69,9 @@ class Constants:
                 file.write(array.reshape(-1).view(np.uint8).data if array.size else b"")
 
 
-def program_ops(imported: Imported) -> dict[str, tuple[Op, int]]:
+def program_ops(imported: Imported, target: Target) -> dict[str, tuple[Op, int]]:
     """The ops that a program's kernels compute, by name, and in how many places each is called."""
-    mod, ops = _fused(imported)
+    mod, ops, _ = _fused(imported, target)
     calls: Counter[str] = Counter()
 
     def count(var: ir.GlobalVar) -> None:
@@ -80,15 +83,20 @@ def program_ops(imported: Imported) -> dict[str, tuple[Op, int]]:
     return {name: (ops[key], calls[name]) for name, key in found.items() if key is not None}
 
 
-def _fused(imported: Imported) -> tuple[ir.IRModule, dict[str, Op]]:
-    """The module with its plain loops fused, and the ops that stand in it."""
+def _fused(
+    imported: Imported, target: Target
+) -> tuple[ir.IRModule, dict[str, Op], dict[str, np.ndarray]]:
+    """The module with its plain loops fused, the ops that stand in it, and its constants."""
     entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
     mod = AroundProducts(mod, ops).run()
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     mod = relax_passes.simplify(with_functions(mod, private), entries)
-    return extents_first(relax_passes.fuse(repeat_cheap_elementwise(mod), entries)), ops
+    parameters = dict(imported.parameters)
+    mod = PackWeights(mod, ops, parameters, target).run()
+    mod = relax_passes.fuse(repeat_cheap_elementwise(mod), entries)
+    return extents_first(mod), ops, parameters
 
 
 def scheduled_program(
@@ -106,7 +114,7 @@ def scheduled_program(
         ScheduleError: when no rule builds an op of the program.
         TuningError: for a file of records that is named and cannot be read.
     """
-    mod, ops = _fused(imported)
+    mod, ops, parameters = _fused(imported, target)
     if not is_gpu(target):
         mod = compile_loops(mod)
     builder = relax.BlockBuilder(mod)
@@ -115,6 +123,8 @@ def scheduled_program(
     for var, function in relax_functions(mod).items():
         given = int(function.attrs["num_input"])
         named = [parameter.name for parameter in function.params[given:]]
+        for name in named:
+            constants.add(name, parameters[name])
         function, added = relax_passes.lift_constants(function, constants.name)
         lifted[var.name_hint] = [*named, *added]
         builder.update_func(var, own_results(function))

@@ -39,7 +39,7 @@ def folder(imported, tmp_path_factory):
 @pytest.fixture
 def device(imported, gpu):
     """A GPU that has the program's kernels."""
-    constants = program_lowering.Constants(imported.parameters)
+    constants = program_lowering.Constants()
     mod, _ = program_lowering.scheduled_program(imported, TARGET, constants, (), {})
     _, kernels = lower_with_host(kernel_module(mod), TARGET)
     gpu.kernels = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}

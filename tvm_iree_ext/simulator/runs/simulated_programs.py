@@ -77,7 +77,7 @@ def simulate_program(
     resolved = make_target(target)
     point = main_point(imported, function)
     name = point.name
-    constants = Constants(imported.parameters)
+    constants = Constants()
     mod, functions = scheduled_program(imported, resolved, constants, database, {})
     hosts, kernels = lower_with_host(kernel_module(mod), resolved)
     plan = function_plans(mod, functions, constants, host_plans(hosts, kernels))[name]

@@ -1,0 +1,224 @@
+"""Constant factors of contractions, laid out at build time as the kernel reads them.
+
+    before:  result[m, n]    = sum over k of a[m, k] * weight[k, n]
+    after:   result[m, o, w] = sum over k of a[m, k] * packed[o, k, w]       n = o * width + w
+
+A panel of ``width`` columns is then a run of memory, which no call has to copy together.  The
+result is a view of the same memory.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.target import Target
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.ops.base.maps import IndexingMap
+from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+from tvm_iree_ext.programs.relax_passes import OPAQUE, relax_functions
+from tvm_iree_ext.schedules.dispatch import constant_panels
+
+
+@dataclass(frozen=True)
+class _Packing:
+    """A contraction whose dim ``n`` is two dims: panels, and the columns of one."""
+
+    op: Contraction
+    factor: str
+    n: int
+    width: int
+
+    @property
+    def _columns(self) -> int:
+        return len(self.op.extents)
+
+    def _split(self, axes: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], ...]:
+        """Axes with two for the one along ``n``."""
+        split: list[tuple[int, ...]] = []
+        for axis in axes:
+            split += [(self.n,), (self._columns,)] if tuple(axis) == (self.n,) else [tuple(axis)]
+        return tuple(split)
+
+    def shape(self, name: str) -> tuple[Any, ...]:
+        """The shape of an operand, as a view of what it was."""
+        split: list[Any] = []
+        kind = self.op.types[name]
+        for axis, extent in zip(self.op.maps[name].axes, kind.shape, strict=True):
+            split += [extent // self.width, self.width] if axis == (self.n,) else [extent]
+        return tuple(split)
+
+    @property
+    def _order(self) -> tuple[int, ...]:
+        """The axes of the factor's view, as they are packed: columns last, depth before them."""
+        axes = self._split(self.op.maps[self.factor].axes)
+        result = self.op.maps["result"].dims
+
+        def place(axis: int) -> int:
+            (dim,) = axes[axis] or (-1,)
+            return 2 if dim == self._columns else int(dim not in result)
+
+        return tuple(sorted(range(len(axes)), key=place))
+
+    def packed(self, weight: np.ndarray) -> np.ndarray:
+        """The factor, packed."""
+        return np.ascontiguousarray(weight.reshape(self.shape(self.factor)).transpose(self._order))
+
+    def contraction(self) -> Contraction:
+        """The contraction of the packed factor."""
+        op = self.op
+        types = {name: TensorType(self.shape(name), kind.dtype) for name, kind in op.types.items()}
+        axes = {name: self._split(one.axes) for name, one in op.maps.items()}
+        shape = types[self.factor].shape
+        ordered = tuple(shape[axis] for axis in self._order)
+        types[self.factor] = TensorType(ordered, types[self.factor].dtype)
+        axes[self.factor] = tuple(axes[self.factor][axis] for axis in self._order)
+        maps = {name: IndexingMap(self._columns + 1, one) for name, one in axes.items()}
+        return ops.contraction(
+            types["lhs"],
+            types["rhs"],
+            [types[name] for name in op.others],
+            indexing_maps=[maps[name] for name in ("lhs", "rhs", *op.others, "result")],
+            init=types.get("init"),
+            epilogue=op.epilogue,
+            result_dtype=types["result"].dtype,
+        )
+
+
+@relax.expr_functor.mutator
+class PackWeights(relax.PyExprMutator):
+    """Rewrites the contractions of a module, after nothing unused is in it, with constants."""
+
+    def __init__(
+        self,
+        mod: ir.IRModule,
+        known: dict[str, Op],
+        parameters: dict[str, np.ndarray],
+        target: Target,
+    ) -> None:
+        """Take a module, whose ops and constants by name are added to."""
+        super().__init__(mod)
+        self._mod, self._known, self._parameters, self._target = mod, known, parameters, target
+        self._keys = {
+            var.name_hint: str((function.attrs or {})[OP_ATTRIBUTE])
+            for var, function in mod.functions.items()
+            if isinstance(function, tirx.PrimFunc) and OP_ATTRIBUTE in (function.attrs or {})
+        }
+        self._packed: dict[str, ir.GlobalVar] = {}  # by what the packed op is, its function
+        self._constants: Mapping[ir.Var, str] = {}
+        self._uses: Counter[ir.Var] = Counter()
+        self._added: dict[str, ir.Var] = {}
+
+    def run(self) -> ir.IRModule:
+        """The module."""
+        for var, function in relax_functions(self._mod).items():
+            given = int((function.attrs or {}).get("num_input", len(function.params)))
+            self._constants = {one: one.name for one in function.params[given:]}
+            self._uses, self._added = Counter(), {}
+            tvm_ffi.structural_walk(function.body, (ir.Var, self._count))
+            self.builder_.update_func(var, self._with_parameters(self.visit_expr(function), given))
+        return self.builder_.get()
+
+    def _count(self, var: ir.Var) -> None:
+        self._uses[var] += 1
+
+    def _with_parameters(self, function: relax.Function, given: int) -> relax.Function:
+        """The function with the constants that it uses now."""
+        if not self._added:
+            return function
+        used: set[ir.Var] = set()
+        tvm_ffi.structural_walk(function.body, (ir.Var, used.add))
+        constants = [one for one in function.params[given:] if one in used]
+        return relax.Function(
+            [*function.params[:given], *constants, *self._added.values()],
+            function.body,
+            function.ret_ty,
+            is_pure=function.is_pure,
+            attrs=function.attrs,
+        )
+
+    def visit_call_(self, call: ir.Call) -> ir.Expr:
+        """A call of a contraction with a constant factor; any other as it is."""
+        call = super().visit_call_(call)
+        if getattr(call.op, "name", "") != "relax.call_tir" or len(call.args) != 2:
+            return call
+        op = self._known.get(self._keys.get(call.args[0].name_hint, ""))
+        if not isinstance(op, Contraction):
+            return call
+        names = [operand.name for operand in op.signature.arguments]
+        arguments = dict(zip(names, call.args[1].fields, strict=True))
+        for factor in ("lhs", "rhs"):
+            if self._is_constant(arguments[factor]):
+                packing = _packing(op, factor, self._target)
+                if packing is not None:
+                    return self._with_packed(packing, arguments, call.ty_args[0])
+        return call
+
+    def _is_constant(self, value: Any) -> bool:
+        """Whether a factor is a constant, and here alone: it would stand in memory twice."""
+        if isinstance(value, ir.Var):
+            return value in self._constants and self._uses[value] == 1
+        return isinstance(value, ir.GenericConst)
+
+    def _with_packed(
+        self, packing: _Packing, arguments: Mapping[str, Any], kind: relax.TensorType
+    ) -> ir.Expr:
+        made = packing.contraction()
+        values = [
+            self._constant(packing, value)
+            if name == packing.factor
+            else self._shaped(value, made.types[name].shape)
+            for name, value in arguments.items()
+        ]
+        result = relax.TensorType(_split_result(packing, kind), kind.dtype)
+        call = self.builder_.emit(relax.call_tir(self._function(made), values, result))
+        return relax.op.reshape(call, kind.shape)
+
+    def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:
+        """A tensor as a view of another rank."""
+        if len(value.ty.shape.values) == len(shape):
+            return value
+        return self.builder_.emit(relax.op.reshape(value, relax.ShapeExpr(list(shape))))
+
+    def _constant(self, packing: _Packing, value: Any) -> Any:
+        """The packed factor."""
+        if isinstance(value, ir.GenericConst):
+            return relax.const(packing.packed(value.value.numpy()))
+        name = f"{value.name}.panels"
+        array = packing.packed(self._parameters[value.name])
+        self._parameters[name] = array
+        var = relax.Var(name, relax.TensorType(array.shape, value.ty.dtype))
+        return self._added.setdefault(name, var)
+
+    def _function(self, op: Contraction) -> ir.GlobalVar:
+        key = str(op.describe())
+        if key not in self._packed:
+            name = f"contraction.{len(self._known)}"
+            self._known[name] = op
+            function = op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, name)
+            function = function.with_attr("op_pattern", OPAQUE)
+            self._packed[key] = self.builder_.add_func(function, "contraction")
+        return self._packed[key]
+
+
+def _split_result(packing: _Packing, kind: relax.TensorType) -> list[Any]:
+    """The shape of the result's view, by the extents of Relax."""
+    split: list[Any] = []
+    for axis, extent in zip(packing.op.maps["result"].axes, kind.shape.values, strict=True):
+        is_split = axis == (packing.n,)
+        split += [extent // packing.width, packing.width] if is_split else [extent]
+    return split
+
+
+def _packing(op: Contraction, factor: str, target: Target) -> _Packing | None:
+    """How a constant factor is packed; None where it is read as it is."""
+    n = op.maps["result"].axes[-1] if op.maps["result"].axes else ()
+    width = constant_panels(op, factor, target)
+    return None if width is None else _Packing(op, factor, n[0], width)
