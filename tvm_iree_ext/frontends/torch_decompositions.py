@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.frontends.torch_bags import BAGS, tell_length
 from tvm_iree_ext.frontends.torch_complex import COMPLEX
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
@@ -19,7 +20,7 @@ from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
 from tvm_iree_ext.frontends.torch_views import VIEWS, joins_open_axes
 
 aten = torch.ops.aten
-TABLE: dict[Any, Callable[..., Any]] = {**COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
+TABLE: dict[Any, Callable[..., Any]] = {**BAGS, **COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
 
 
 def replaced(program: Any) -> Any:
@@ -40,6 +41,8 @@ def replaced(program: Any) -> Any:
         if node.target in TABLE or joins_open_axes(node)
     ]
     for node in nodes:
+        if node.target in BAGS:
+            tell_length(node)
         node.target = table[node.target]
     try:
         return program.run_decompositions({}) if nodes else program

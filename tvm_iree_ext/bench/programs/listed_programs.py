@@ -44,7 +44,7 @@ _CASES = (
     _vision("timestep_mlp", relative=1e-3, absolute=1e-3, reason="sines of up to 999 in float32"),
     _recurrent("lstm"),
     _recurrent("gru"),
-    _tables("embedding_bag", left_out="EmbeddingBag is not lowered"),
+    _tables("embedding_bag"),
     _tables("torch_sort"),
     _tables("int8_linear", reference="framework", reason=_CHOICE),
     _mixtures("moe", reference="framework", reason=_CHOICE),
