@@ -14,6 +14,7 @@ from tvm_iree_ext.base.atomic_folder import scratch
 from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends import torch_export
 from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
+from tvm_iree_ext.frontends.jax_lapack import without_lapack
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
 from tvm_iree_ext.mlir.importing.imported import Imported
@@ -80,7 +81,8 @@ def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
         raise MlirError(
             "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
         )
-    return _import(_writes(_widened_by_signed(text)), "stablehlo", _boundaries_of_jax(lowered))
+    text = without_lapack(_widened_by_signed(text))
+    return _import(_writes(text), "stablehlo", _boundaries_of_jax(lowered))
 
 
 def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
@@ -182,7 +184,7 @@ def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) ->
     """
     if isinstance(text, str):
         _refuse_unsigned_products(text)
-        text = _widened_by_signed(text)
+        text = without_lapack(_widened_by_signed(text))
     return _import(_writes(text), dialect)
 
 

@@ -83,7 +83,8 @@ def tell_length(node: Any) -> None:
     That is where the offsets are 0, ``length``, ``2 * length`` and so on, as PyTorch writes them
     for indices of rank 2.
     """
-    indices, offsets, includes_last = *node.args[1:3], (*node.args, *[False] * 8)[7]
+    indices, offsets = node.args[1], node.args[2]
+    includes_last = len(node.args) > 7 and node.args[7]
     if offsets.target is not aten.arange.start_step or includes_last:
         return
     start, end, length = (getattr(one, "meta", {"val": one})["val"] for one in offsets.args)

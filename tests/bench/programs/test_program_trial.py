@@ -41,7 +41,7 @@ def test_a_program_is_checked_and_timed_beside_a_peer(tmp_path):
     assert stage.read_text() == "timing"
 
 
-@pytest.mark.parametrize("name", ["nms", "embedding_bag"])
+@pytest.mark.parametrize("name", ["nms", "embedding_bag", "linalg_solve", "cholesky"])
 def test_a_program_of_the_list_is_right(name):
     pytest.importorskip(PROGRAMS[name].framework, reason="its framework: scripts/setup dev bench")
     row = row_of(PROGRAMS[name])

@@ -1,0 +1,158 @@
+"""What JAX leaves to LAPACK: factors and triangular systems, as functions of the program."""
+
+import importlib
+from itertools import product
+
+import numpy as np
+import pytest
+
+import tvm_iree_ext as ext
+from tvm_iree_ext.base.errors import MlirError
+from tvm_iree_ext.frontends import import_lowered
+from tvm_iree_ext.frontends.jax_lapack import without_lapack
+
+jax = pytest.importorskip("jax", reason="JAX is not installed: pip install 'tvm-iree-ext[jax]'")
+jax_linear_algebra = importlib.import_module("tvm_iree_ext.frontends.jax_linear_algebra")
+linalg, triangular = jax.numpy.linalg, jax.lax.linalg.triangular_solve
+DTYPES = ["float32", "float64"]
+
+
+@pytest.fixture(autouse=True)
+def small_panels(monkeypatch):
+    """Small matrices are of several panels then."""
+    monkeypatch.setattr(jax_linear_algebra, "_PANEL", 4)
+
+
+def numbers(*shape, dtype="float32"):
+    return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def positive(size, *batch, dtype="float32"):
+    half = numbers(*batch, size, size, dtype=dtype)
+    return half @ half.swapaxes(-1, -2) + np.eye(size, dtype=dtype)
+
+
+def program_of(function, *arguments):
+    with jax.enable_x64(any(one.dtype == "float64" for one in arguments)):
+        return ext.from_jax(function, *arguments)
+
+
+def near(came, want, dtype):
+    """As near as sums of a hundred terms are, of a matrix that is well conditioned."""
+    tolerance = {"float32": 2e-4, "float64": 1e-11}[dtype]
+    assert came.dtype == np.dtype(dtype)
+    np.testing.assert_allclose(came, want, rtol=tolerance, atol=tolerance * np.abs(want).max())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [(), (2, 3)], ids=str)
+def test_factors_of_positive_matrices(batch, dtype):
+    """Of one element, and of two panels."""
+    matrices = [positive(size, *batch, dtype=dtype) for size in (1, 6)]
+    found = program_of(lambda *several: [linalg.cholesky(one) for one in several], *matrices)
+    for came, matrix in zip(found(*matrices), matrices, strict=True):
+        near(came, np.linalg.cholesky(matrix), dtype)
+
+
+def test_upper_factors_and_matrices_that_have_none():
+    matrix = positive(5)
+    program = program_of(lambda a: linalg.cholesky(a, upper=True), matrix)
+    near(program(matrix), np.linalg.cholesky(matrix).T, "float32")
+    for wrong in (-matrix, np.where(np.eye(5) > 0, np.nan, matrix)):
+        wrong = wrong.astype("float32")
+        np.testing.assert_array_equal(program(wrong), linalg.cholesky(wrong, upper=True))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("batch", [(), (3,)], ids=str)
+def test_systems_are_solved(batch, dtype):
+    """Rows are exchanged, since some of the first are 0."""
+    matrix, right = numbers(*batch, 6, 6, dtype=dtype), numbers(*batch, 6, 2, dtype=dtype)
+    matrix[..., 0, 0] = matrix[..., 2, 1:3] = 0
+    program = program_of(linalg.solve, matrix, right)
+    near(program(matrix, right), np.linalg.solve(matrix, right), dtype)
+
+
+def test_a_right_side_inverses_and_determinants():
+    matrix, right = numbers(5, 5) + 4 * np.eye(5, dtype="float32"), numbers(5)
+    program = program_of(
+        lambda a, b: (linalg.solve(a, b), linalg.inv(a), linalg.det(a)), matrix, right
+    )
+    wants = np.linalg.solve(matrix, right), np.linalg.inv(matrix), np.linalg.det(matrix)
+    for came, want in zip(program(matrix, right), wants, strict=True):
+        near(came, want, "float32")
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (10, 6), (6, 10), (4, 4)], ids=str)
+def test_rows_are_exchanged_as_lapack_exchanges_them(shape):
+    matrix = numbers(*shape)
+    if shape == (4, 4):
+        matrix[:, 1] = 0  # singular
+    for came, want in zip(
+        program_of(jax.lax.linalg.lu, matrix)(matrix), jax.lax.linalg.lu(matrix), strict=True
+    ):
+        np.testing.assert_allclose(came, want, rtol=1e-3, atol=1e-4)
+
+
+def test_triangles_of_all_kinds():
+    """The other triangle is not read: it holds no numbers."""
+    size = 5
+    matrix = numbers(size, size) / size + 2 * np.eye(size, dtype="float32")
+    left, right = numbers(2, size, 3), numbers(2, 3, size)
+    lower, upper = (
+        np.broadcast_to(np.where(part(np.ones((size, size))) > 0, matrix, np.nan), (2, size, size))
+        for part in (np.tril, np.triu)
+    )
+    arguments = lower.astype("float32"), upper.astype("float32"), left, right
+    kinds = ("left_side", "lower", "transpose_a", "unit_diagonal")
+    ways = [dict(zip(kinds, way, strict=True)) for way in product((True, False), repeat=4)]
+
+    def solved(lower, upper, left, right):
+        return [
+            triangular(lower if way["lower"] else upper, left if way["left_side"] else right, **way)
+            for way in ways
+        ]
+
+    for way, came in zip(ways, program_of(solved, *arguments)(*arguments), strict=True):
+        part = np.tril(matrix) if way["lower"] else np.triu(matrix)
+        if way["unit_diagonal"]:
+            np.fill_diagonal(part, 1)
+        part = part.T if way["transpose_a"] else part
+        if way["left_side"]:
+            want = np.linalg.solve(part, left)
+        else:
+            want = np.linalg.solve(part.T, right.swapaxes(1, 2)).swapaxes(1, 2)
+        near(came, want, "float32")
+
+
+def test_gradients_of_a_likelihood():
+    matrix, right = positive(6), numbers(6)
+
+    def likelihood(a, b):
+        factor = linalg.cholesky(a)
+        half = jax.scipy.linalg.solve_triangular(factor, b, lower=True)
+        return jax.numpy.log(jax.numpy.diagonal(factor)).sum() + (half**2).sum()
+
+    gradient = jax.grad(likelihood, (0, 1))
+    program = program_of(gradient, matrix, right)
+    for came, want in zip(program(matrix, right), gradient(matrix, right), strict=True):
+        np.testing.assert_allclose(came, want, rtol=1e-3, atol=1e-4)
+
+
+def test_text_has_one_function_for_equal_calls():
+    shape = jax.ShapeDtypeStruct((4, 4), "float32")
+    lowered = jax.jit(lambda a, b: (linalg.cholesky(a), linalg.cholesky(b))).lower(shape, shape)
+    text = without_lapack(lowered.as_text("stablehlo"))
+    assert "custom_call" not in text
+    assert text.count("func.func private @lapack_0_main") == 1
+    assert "@lapack_1" not in text
+    program = ext.build_program(import_lowered(lowered.as_text("stablehlo"), "stablehlo"))
+    matrix = positive(4)
+    for came in program(matrix, matrix):
+        near(came, np.linalg.cholesky(matrix), "float32")
+    assert without_lapack("module {\n}\n") == "module {\n}\n"
+
+
+def test_other_functions_of_lapack_are_refused_by_their_line():
+    with pytest.raises(MlirError, match=r"(?s)IREE does not lower it.*test_jax_lapack\.py:\d+"):
+        ext.from_jax(linalg.eigh, jax.ShapeDtypeStruct((4, 4), "float32"))
