@@ -18,7 +18,7 @@ from tvm import ir, relax, tirx
 from tvm.target import Target
 
 from tvm_iree_ext import ops
-from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op
@@ -47,12 +47,14 @@ class _Packing:
             split += [(self.n,), (self._columns,)] if tuple(axis) == (self.n,) else [tuple(axis)]
         return tuple(split)
 
-    def shape(self, name: str) -> tuple[Any, ...]:
+    def shape(self, name: str) -> tuple[Extent, ...]:
         """The shape of an operand, as a view of what it was."""
-        split: list[Any] = []
-        kind = self.op.types[name]
-        for axis, extent in zip(self.op.maps[name].axes, kind.shape, strict=True):
-            split += [extent // self.width, self.width] if axis == (self.n,) else [extent]
+        split: list[Extent] = []
+        for axis, extent in zip(self.op.maps[name].axes, self.op.types[name].shape, strict=True):
+            if axis == (self.n,) and isinstance(extent, int):
+                split += [extent // self.width, self.width]
+            else:
+                split.append(extent)
         return tuple(split)
 
     @property
