@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tvm_iree_ext.base.signature import TensorType
     from tvm_iree_ext.frontends.jax_and_torch import from_jax, from_torch
     from tvm_iree_ext.programs.program_build import build_program
+    from tvm_iree_ext.programs.program_explanation import explain_program
     from tvm_iree_ext.runtime.kernel import Kernel
     from tvm_iree_ext.runtime.program import Program, load
     from tvm_iree_ext.runtime.tvm_runtime import available_processors, set_num_threads, threads
@@ -57,6 +58,7 @@ __all__ = [
     "build_program",
     "doctor",
     "errors",
+    "explain_program",
     "from_jax",
     "from_torch",
     "frontends",
@@ -88,6 +90,7 @@ _MODULES = {
     "base.signature": ("TensorType",),
     "frontends.jax_and_torch": ("from_jax", "from_torch"),
     "programs.program_build": ("build_program",),
+    "programs.program_explanation": ("explain_program",),
     "runtime.kernel": ("Kernel",),
     "runtime.program": ("Program", "load"),
     "runtime.tvm_runtime": ("available_processors", "set_num_threads", "threads"),

@@ -93,7 +93,7 @@ def with_a_producer_and_a_consumer(name):
 
 
 def scheduled(imported):
-    mod, _ = scheduled_program(imported, make_target("llvm"), Constants(), None, {})
+    mod = scheduled_program(imported, make_target("llvm"), Constants(), None).module
     kernels = {v: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
     assert len(kernels) == 1
     passes = [s_tir.transform.ConvertBlocksToOpaque(), s_tir.transform.LowerOpaqueBlock()]

@@ -56,6 +56,15 @@ def test_import_lists_the_functions_or_prints_the_module(command, scale):
     assert "T.prim_func" in done.out
 
 
+def test_import_explains_what_becomes_of_operations(command, scale):
+    done = command("import", scale, "--explain")
+    assert done.lines == [
+        "kernel linalg_generic: plain loops",
+        "  linalg.generic at 5:10",
+    ]
+    assert command("import", scale, "--explain", "--print").status == 2
+
+
 def test_import_says_where_the_text_is_wrong(command, tmp_path):
     path = tmp_path / "bad.mlir"
     path.write_text("module {\n  func.func @f() { oops }\n}")

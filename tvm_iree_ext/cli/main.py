@@ -26,6 +26,7 @@ from tvm_iree_ext.cli.inspect import add_inspect
 from tvm_iree_ext.cli.layout import add_layout
 from tvm_iree_ext.cli.list import add_list
 from tvm_iree_ext.cli.operands import UsageError
+from tvm_iree_ext.cli.profile import add_profile
 from tvm_iree_ext.cli.programs import add_check_programs, add_import, add_run, add_run_checks
 from tvm_iree_ext.cli.records import add_records
 from tvm_iree_ext.cli.simulate import add_simulate
@@ -111,6 +112,7 @@ def _parser() -> argparse.ArgumentParser:
         add_build,
         add_import,
         add_run,
+        add_profile,
         add_run_checks,
         add_check_programs,
         add_verify,

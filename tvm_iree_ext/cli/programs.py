@@ -12,7 +12,7 @@ from tvm_iree_ext.cli.verify import count_from
 SUFFIXES = (".mlir", ".mlirbc")
 """Suffixes of MLIR files, which tell them from ops and artifacts."""
 
-_ARRAYS = "an .npz with in0, in1, ... or arrays by the names of the arguments"
+ARRAYS = "an .npz with in0, in1, ... or arrays by the names of the arguments"
 
 
 def add_import(commands: argparse._SubParsersAction) -> None:
@@ -24,15 +24,26 @@ def add_import(commands: argparse._SubParsersAction) -> None:
         " functions with their types.",
     )
     parser.add_argument("file", metavar="FILE.mlir")
-    parser.add_argument("--print", action="store_true", help="print the Relax module instead")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--print", action="store_true", help="print the Relax module instead")
+    shown.add_argument(
+        "--explain",
+        action="store_true",
+        help="instead, list operations that became plain loops although a contraction, a"
+        " convolution or another op is like them, with their lines and why; and the kernels of a"
+        " CPU, each with the operations that it computes",
+    )
     parser.set_defaults(run=run_import)
 
 
 def run_import(args: argparse.Namespace) -> None:
-    """Print the functions, or the module."""
+    """Print the functions, the module, or what becomes of its operations."""
     imported = ext.mlir.import_program(Path(args.file))
     if args.print:
         print(imported.module.script())
+        return
+    if args.explain:
+        print(ext.explain_program(imported))
         return
     for function in imported.functions:
         print(f"{function.name}{type_text(function.signature)}")
@@ -55,7 +66,7 @@ def add_run(commands: argparse._SubParsersAction) -> None:
         " element types; the exit status is 1 when one is wrong.",
     )
     parser.add_argument("program", metavar="DIR|FILE.mlir")
-    parser.add_argument("--inputs", metavar="FILE.npz", help=_ARRAYS)
+    parser.add_argument("--inputs", metavar="FILE.npz", help=ARRAYS)
     parser.add_argument("--function", metavar="NAME", help="default: the only one, or main")
     parser.add_argument("--check", action="store_true", help="compare the results with out0, ...")
     parser.add_argument("-o", "--output", metavar="OUT.npz", help="write the results there")
@@ -67,7 +78,7 @@ def run_run(args: argparse.Namespace) -> int:
     if args.check and args.inputs is None:
         raise RecordError("--check compares with the results in the file of --inputs; name one")
     arrays = {} if args.inputs is None else ext.program_checks.read_arrays(args.inputs)
-    name, function = _function(args.program, args.function)
+    name, function = find_function(args.program, args.function)
     returned = function(*ext.program_checks.arguments(name, function.signature, arrays))
     results = returned if isinstance(returned, tuple) else (returned,)
     if args.output is not None:
@@ -82,7 +93,7 @@ def run_run(args: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _function(program: str, name: str | None) -> tuple[str, Any]:
+def find_function(program: str, name: str | None) -> tuple[str, Any]:
     """A function to be called, of an artifact or a file, and its name."""
     loaded: Any
     if program.endswith(SUFFIXES) or Path(program).is_file():

@@ -95,6 +95,7 @@ def import_module(
         program.ops,
         program.parameters,
         tuple(sorted(program.helpers)),
+        tuple(program.fallbacks),
     )
 
 
@@ -199,10 +200,19 @@ def run_block(scope: Scope, block: form.ParsedBlock) -> list[Value]:
         if scope.function.steps > scope.program.most_steps:
             most = scope.program.most_steps
             raise Unsupported(f"more than {most} operations, those of calls included")
-        results = perform(scope, inner)
+        results = _performed_at(scope, inner)
         for value, found in zip(inner.results, results, strict=True):
             scope.define(value, found)
     return [scope.value(value) for value in last.operands]
+
+
+def _performed_at(scope: Scope, op: form.ParsedOperation) -> list[Value]:
+    """The results of an operation, while it is the one that calls of kernels come from."""
+    around, scope.program.operation = scope.program.operation, op
+    try:
+        return perform(scope, op)
+    finally:
+        scope.program.operation = around
 
 
 def perform(scope: Scope, op: form.ParsedOperation) -> list[Value]:

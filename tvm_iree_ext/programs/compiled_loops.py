@@ -20,6 +20,7 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.mlir.dialects.scf_dialect import CONTROL
+from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.programs.relax_passes import relax_functions, with_bindings
 from tvm_iree_ext.tir.tir_expressions import i64, known
 
@@ -103,7 +104,7 @@ def _called(
         return [binding]
     var = builder.add_func(function, f"loop_{what['kind']}")
     types = list(binding.var.ty.fields)
-    call = relax.call_tir(var, [*arguments, *made.constants], types)
+    call = joined(relax.call_tir(var, [*arguments, *made.constants], types), binding.value)
     if len(types) > 1:
         return [relax.VarBinding(binding.var, call)]
     single = relax.DataflowVar(binding.var.name, types[0])

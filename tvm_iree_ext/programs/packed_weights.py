@@ -20,6 +20,7 @@ from tvm.target import Target
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
@@ -160,7 +161,7 @@ class PackWeights(relax.PyExprMutator):
             if self._is_constant(arguments[factor]):
                 packing = _packing(op, factor, self._target)
                 if packing is not None:
-                    return self._with_packed(packing, arguments, call.ty_args[0])
+                    return self._with_packed(packing, arguments, call)
         return call
 
     def _is_constant(self, value: Any) -> bool:
@@ -170,8 +171,9 @@ class PackWeights(relax.PyExprMutator):
         return isinstance(value, ir.GenericConst)
 
     def _with_packed(
-        self, packing: _Packing, arguments: Mapping[str, Any], kind: relax.TensorType
+        self, packing: _Packing, arguments: Mapping[str, Any], given: ir.Call
     ) -> ir.Expr:
+        kind = given.ty_args[0]
         made = packing.contraction()
         values = [
             self._constant(packing, value)
@@ -180,8 +182,8 @@ class PackWeights(relax.PyExprMutator):
             for name, value in arguments.items()
         ]
         result = relax.TensorType(_split_result(packing, kind), kind.dtype)
-        call = self.builder_.emit(relax.call_tir(self._function(made), values, result))
-        return relax.op.reshape(call, kind.shape)
+        call = joined(relax.call_tir(self._function(made), values, result), given)
+        return relax.op.reshape(self.builder_.emit(call), kind.shape)
 
     def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:
         """A tensor as a view of another rank."""

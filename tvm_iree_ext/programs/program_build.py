@@ -89,15 +89,12 @@ def _identity(imported: Imported, target: Target, database: DatabaseLike) -> dic
 def _write(imported: Imported, target: Target, database: DatabaseLike, folder: Path) -> None:
     """Compile, and write the artifact."""
     constants = Constants()
-    origins: dict[str, str] = {}
     try:
-        mod, functions = scheduled_program(imported, target, constants, database, origins)
+        scheduled = scheduled_program(imported, target, constants, database)
         if is_gpu(target):
-            write_device_program(
-                imported.name, mod, functions, constants, target, folder, provenance=origins
-            )
+            write_device_program(imported.name, scheduled, constants, target, folder)
             return
-        mod = relax_passes.lower(mod)
+        mod = relax_passes.lower(scheduled.module)
     except ExtError:
         raise
     except (RuntimeError, ValueError, TypeError) as error:  # TVM's checks raise all three
@@ -105,9 +102,10 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
         raise BuildError(f"TVM cannot lower {name}: {error}") from error
     manifest = ProgramManifest(
         name=imported.name,
-        functions=functions,
+        functions=scheduled.functions,
         parameters=constants.table(),
         target=target_json(target),
+        kernels=scheduled.kernels,
     )
 
     def fill(place: Path) -> dict[str, Any]:
@@ -123,7 +121,7 @@ def _write(imported: Imported, target: Target, database: DatabaseLike, folder: P
         return {
             **resources,
             "kernels": len(library.functions),
-            "provenance": origins,
+            "provenance": scheduled.origins,
             "needs_runtime": True,
         }
 

@@ -12,7 +12,7 @@ from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.programs import relax_passes
 from tvm_iree_ext.programs.program_launch_plan import program_plan
-from tvm_iree_ext.programs.program_lowering import Constants
+from tvm_iree_ext.programs.program_lowering import Constants, ScheduledProgram
 from tvm_iree_ext.programs.relax_passes import prim_functions, relax_functions
 from tvm_iree_ext.runtime.artifact import write
 from tvm_iree_ext.runtime.manifest import Function, ProgramManifest
@@ -21,33 +21,25 @@ from tvm_iree_ext.targets.names import target_json
 
 
 def write_device_program(
-    name: str,
-    mod: ir.IRModule,
-    functions: Sequence[Function],
-    constants: Constants,
-    target: Target,
-    folder: Path,
-    *,
-    provenance: Mapping[str, str],
+    name: str, program: ScheduledProgram, constants: Constants, target: Target, folder: Path
 ) -> None:
     """Compile a scheduled program for a GPU, and write the artifact.
-
-    ``provenance`` says where the config of each op's kernel comes from.
 
     Raises:
         BuildError: where a compiler refuses, and for what a launch plan cannot say.
         ArtifactError: where the folder cannot be written, or holds something else.
     """
-    kernels = kernel_module(mod)
+    kernels = kernel_module(program.module)
     code = compile_device(kernels, target)
-    plans = function_plans(mod, functions, constants, code.plans())
+    plans = function_plans(program.module, program.functions, constants, code.plans())
     manifest = ProgramManifest(
         name=name,
-        functions=tuple(functions),
+        functions=program.functions,
         parameters=constants.table(),
         target=target_json(target),
+        kernels=program.kernels,
         launch=plans,
-        resources={**device_resources(code), "provenance": dict(provenance)},
+        resources={**device_resources(code), "provenance": program.origins},
     )
 
     def fill(place: Path) -> None:

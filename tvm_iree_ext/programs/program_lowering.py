@@ -1,6 +1,7 @@
 """From an imported program to scheduled functions, and the constants that they share."""
 
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ from tvm import ir, relax, tirx
 from tvm.target import Target
 
 from tvm_iree_ext.building.artifact_identity import is_gpu
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Imported
+from tvm_iree_ext.mlir.importing.imported import Fallback, Imported
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs import relax_passes
 from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
 from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
+from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
 from tvm_iree_ext.programs.packed_weights import PackWeights
 from tvm_iree_ext.programs.program_extents import extents_first
 from tvm_iree_ext.programs.relax_passes import (
@@ -26,7 +28,7 @@ from tvm_iree_ext.programs.relax_passes import (
 )
 from tvm_iree_ext.programs.repeated_elementwise import repeat_cheap_elementwise
 from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
-from tvm_iree_ext.runtime.manifest import Function, Parameter
+from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramKernel
 from tvm_iree_ext.runtime.program import ALIGNMENT
 from tvm_iree_ext.schedules.dispatch import schedule_loops
 
@@ -71,32 +73,64 @@ class Constants:
 
 def program_ops(imported: Imported, target: Target) -> dict[str, tuple[Op, int]]:
     """The ops that a program's kernels compute, by name, and in how many places each is called."""
-    mod, ops, _ = _fused(imported, target)
+    fused = fused_program(imported, target)
     calls: Counter[str] = Counter()
 
     def count(var: ir.GlobalVar) -> None:
         calls[var.name_hint] += 1
 
-    for function in relax_functions(mod).values():
+    for function in relax_functions(fused.module).values():
         tvm_ffi.structural_walk(function.body, (ir.GlobalVar, count))
-    found = {var.name_hint: _op_key(function) for var, function in prim_functions(mod).items()}
-    return {name: (ops[key], calls[name]) for name, key in found.items() if key is not None}
+    functions = prim_functions(fused.module)
+    found = {var.name_hint: op_key(function) for var, function in functions.items()}
+    return {name: (fused.ops[key], calls[name]) for name, key in found.items() if key is not None}
 
 
-def _fused(
-    imported: Imported, target: Target
-) -> tuple[ir.IRModule, dict[str, Op], dict[str, np.ndarray]]:
-    """The module with its plain loops fused, the ops that stand in it, and its constants."""
+@dataclass(frozen=True)
+class FusedProgram:
+    """A module with its plain loops fused, the ops that stand in it, and its constants."""
+
+    module: ir.IRModule
+    ops: dict[str, Op]
+    parameters: dict[str, np.ndarray]  # constants, by name
+    places: KernelPlaces
+    fallbacks: tuple[Fallback, ...]  # what was not fused into a product, and why
+
+    def with_compiled_loops(self) -> "FusedProgram":
+        """The same with its loops and branches as functions of the library, as CPUs have them."""
+        return replace(self, module=compile_loops(self.module))
+
+    def kernels(self) -> tuple[ProgramKernel, ...]:
+        """What each kernel computes, and what it came of."""
+        self.places.note(self.module)
+        return self.places.table(self.module, self.ops)
+
+
+def fused_program(imported: Imported, target: Target) -> FusedProgram:
+    """A program in which all is fused that becomes one kernel."""
     entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
-    mod = AroundProducts(mod, ops).run()
+    around = AroundProducts(mod, ops)
+    mod = around.run()
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     mod = relax_passes.simplify(with_functions(mod, private), entries)
     parameters = dict(imported.parameters)
     mod = PackWeights(mod, ops, parameters, target).run()
-    mod = relax_passes.fuse(repeat_cheap_elementwise(mod), entries)
-    return extents_first(mod), ops, parameters
+    places = KernelPlaces()
+    mod = relax_passes.fuse(repeat_cheap_elementwise(mod), entries, places.note)
+    places.note(mod)  # before loops are compiled, which hides what they call
+    return FusedProgram(extents_first(mod), ops, parameters, places, tuple(around.fallbacks))
+
+
+@dataclass(frozen=True)
+class ScheduledProgram:
+    """A module whose kernels are scheduled for a target, and what a manifest says of it."""
+
+    module: ir.IRModule
+    functions: tuple[Function, ...]
+    kernels: tuple[ProgramKernel, ...]
+    origins: dict[str, str]  # where the config of each op's kernel comes from
 
 
 def scheduled_program(
@@ -104,55 +138,48 @@ def scheduled_program(
     target: Target,
     constants: Constants,
     database: DatabaseLike,
-    origins: dict[str, str],
-) -> tuple[ir.IRModule, tuple[Function, ...]]:
-    """The fused module, scheduled for the target, and its functions as the manifest lists them.
-
-    Where the config of an op's kernel comes from is added to ``origins``.
+) -> ScheduledProgram:
+    """The fused module, scheduled for the target.
 
     Raises:
         ScheduleError: when no rule builds an op of the program.
         TuningError: for a file of records that is named and cannot be read.
     """
-    mod, ops, parameters = _fused(imported, target)
+    fused = fused_program(imported, target)
     if not is_gpu(target):
-        mod = compile_loops(mod)
-    builder = relax.BlockBuilder(mod)
+        fused = fused.with_compiled_loops()
+    builder = relax.BlockBuilder(fused.module)
     own_results = relax_passes.OwnResults(builder)
     lifted: dict[str, list[str]] = {}
-    for var, function in relax_functions(mod).items():
+    for var, function in relax_functions(fused.module).items():
         given = int(function.attrs["num_input"])
         named = [parameter.name for parameter in function.params[given:]]
         for name in named:
-            constants.add(name, parameters[name])
+            constants.add(name, fused.parameters[name])
         function, added = relax_passes.lift_constants(function, constants.name)
         lifted[var.name_hint] = [*named, *added]
         builder.update_func(var, own_results(function))
     mod = builder.get()
-    scheduled = {}
+    kernels = replace(fused, module=mod).kernels()
+    scheduled, origins = {}, {}
     for var, function in prim_functions(mod).items():
-        name, key = var.name_hint, _op_key(function)
+        name, key = var.name_hint, op_key(function)
         if COMPILED_LOOP in (function.attrs or {}):
             scheduled[var] = function.with_attr("global_symbol", name)
         elif key is None:
             scheduled[var] = schedule_loops(function, target, name)
         else:
-            module, origins[name] = lowered(ops[key], target, database=database)
-            scheduled[var] = module[ops[key].entry].with_attr("global_symbol", name)
+            module, origins[name] = lowered(fused.ops[key], target, database=database)
+            scheduled[var] = module[fused.ops[key].entry].with_attr("global_symbol", name)
     mod = with_functions(mod, scheduled)
     functions = tuple(
         Function(entry.name, entry.signature, tuple(lifted[entry.name]))
         for entry in imported.functions
     )
-    return mod, functions
+    return ScheduledProgram(mod, functions, kernels, origins)
 
 
 def _private(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function as one that is kept only where it is called; an op's is not fused."""
     function = function.without_attr("global_symbol")
-    return function if _op_key(function) is None else function.with_attr("op_pattern", OPAQUE)
-
-
-def _op_key(function: tirx.PrimFunc) -> str | None:
-    attrs = function.attrs
-    return str(attrs[OP_ATTRIBUTE]) if attrs is not None and OP_ATTRIBUTE in attrs else None
+    return function if op_key(function) is None else function.with_attr("op_pattern", OPAQUE)

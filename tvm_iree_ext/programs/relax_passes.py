@@ -65,10 +65,14 @@ def simplify(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
     return ir.transform.Sequential(passes)(mod)
 
 
-def fuse(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
-    """Fuse elementwise producers and consumers; what no entry reaches is gone."""
+def fuse(mod: ir.IRModule, entries: list[str], note: Callable[[ir.IRModule], None]) -> ir.IRModule:
+    """Fuse elementwise producers and consumers; what no entry reaches is gone.
+
+    ``note`` is told of the module in which what is fused is known, and not one yet.
+    """
+    mod = transform.FuseOps()(mod)
+    note(mod)
     passes = [
-        transform.FuseOps(),
         transform.FuseTIR(),
         transform.DeadCodeElimination(entries),
         transform.RewriteDataflowReshape(),

@@ -178,6 +178,7 @@ _SOUND: dict[str, Callable[[Any], bool]] = {
     "name": _is_text,
     "functions": lambda value: isinstance(value, list) and len(value) > 0,
     "parameters": lambda value: isinstance(value, list),
+    "kernels": lambda value: isinstance(value, list),
     "target": _is_target,
     "resources": _is_resources,
     "versions": _is_texts,
@@ -288,6 +289,42 @@ def _signature(data: list[Any]) -> Signature:
 
 
 @dataclass(frozen=True)
+class ProgramKernel:
+    """What a kernel of a program computes, and what of the program it came of.
+
+    Counts are None where extents tell that only a call knows; the bytes of plain loops are then
+    those of their operands, and operations of theirs are not counted.
+    """
+
+    name: str  # in the library
+    computes: str  # an op's name, "plain loops", or "compiled loop"
+    sources: tuple[str, ...]  # operations and where they stand: "linalg.matmul at 12:5"
+    dtype: str = "float32"  # whose multiply-adds bound it
+    flops: int | None = None
+    bytes: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary."""
+        return {**dataclasses.asdict(self), "sources": list(self.sources)}
+
+    @staticmethod
+    def from_json(data: Any) -> "ProgramKernel":
+        """The inverse of :meth:`to_json`; ValueError for all else."""
+        match data:
+            case {
+                "name": str(name),
+                "computes": str(computes),
+                "sources": list(sources),
+                "dtype": str(dtype),
+                "flops": (int() | None) as flops,
+                "bytes": (int() | None) as count,
+            }:
+                if is_dtype(dtype) and all(map(_is_text, sources)):
+                    return ProgramKernel(name, computes, tuple(sources), dtype, flops, count)
+        raise ValueError(f"no kernel: {shown(data)}")
+
+
+@dataclass(frozen=True)
 class ProgramManifest(Contents):
     """Manifest of a program's artifact: functions that share a library and constants.
 
@@ -295,12 +332,13 @@ class ProgramManifest(Contents):
     """
 
     kind = "tvm_iree_ext.program"
-    may_lack = frozenset({"launch"})
+    may_lack = frozenset({"launch", "kernels"})
 
     name: str
     functions: tuple[Function, ...]
     parameters: tuple[Parameter, ...]
     target: Mapping[str, Any]
+    kernels: tuple[ProgramKernel, ...] = ()
     launch: Mapping[str, Any] = field(default_factory=dict)
     resources: Mapping[str, Any] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=installed_versions)
@@ -313,13 +351,14 @@ class ProgramManifest(Contents):
         try:
             functions = tuple(map(Function.from_json, data["functions"]))
             parameters = tuple(map(Parameter.from_json, data["parameters"]))
+            kernels = tuple(map(ProgramKernel.from_json, data.get("kernels", ())))
         except ValueError as error:
-            raise ArtifactError(f"has a malformed function or parameter: {error}") from None
+            raise ArtifactError(f"has a malformed function, parameter or kernel: {error}") from None
         known = {parameter.name for parameter in parameters}
         for function in functions:
             if unknown := [name for name in function.parameters if name not in known]:
                 raise ArtifactError(f"has no parameter {unknown[0]!r}, of {function.name}")
-        return {**data, "functions": functions, "parameters": parameters}
+        return {**data, "functions": functions, "parameters": parameters, "kernels": kernels}
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import ctypes
 import functools
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from tvm_iree_ext.runtime.gpu_function import DLPACK_DEVICES, GpuFunction
 from tvm_iree_ext.runtime.kernel import Kernel, LoadedArtifact
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramManifest
 from tvm_iree_ext.runtime.program_control import functions_of
+from tvm_iree_ext.runtime.program_profile import Profile, profile
 
 BYTECODE = "program.vm"
 PARAMETERS = "parameters.bin"
@@ -114,6 +115,29 @@ class ProgramFunction:
             if self._is_complex:
                 results = self._joined(results)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def profile(self, *arguments: Any, runs: int = 10, **named: Any) -> Profile:
+        """Where the time of a call with these arguments goes, kernel by kernel.
+
+        It is called ``runs`` times as it is and as many times with the profiler, on as many
+        threads as any call from here.
+
+        Raises:
+            CallError: for a program for a GPU; and as the call itself does.
+            ArtifactError: for an artifact that does not say what its kernels compute.
+        """
+        program = self._program
+        if self._gpu is not None:
+            raise CallError(
+                f"{self.name}: profile times a CPU's kernels; this program is for"
+                f" {program.target['kind']}, whose are timed by its vendor's profiler"
+            )
+        if not program.manifest.kernels:
+            raise ArtifactError(
+                f"{program.folder} does not say what its kernels are; build it anew"
+            )
+        call = functools.partial(self, *arguments, **named)
+        return profile(self.name, program.manifest.kernels, call, program.instrument, runs)
 
     def _launched(self, like: Any, shapes: list[Any], passed: list[Any], out: Any) -> list[Any]:
         """The results, of kernels on a GPU, as arrays of the kind of ``like``."""
@@ -225,6 +249,10 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
         """
         return self.main(*arguments, out=out, **named)
 
+    def profile(self, *arguments: Any, runs: int = 10, **named: Any) -> Profile:
+        """As :meth:`ProgramFunction.profile` of the only function, or ``main``."""
+        return self.main.profile(*arguments, runs=runs, **named)
+
     @property
     def main(self) -> ProgramFunction:
         """The only function, or the one called ``main``; CallError where there is neither."""
@@ -297,15 +325,29 @@ class Program(LoadedArtifact, Mapping[str, ProgramFunction]):
                 )
             return self._on_gpu[function.name]
 
+    def _start_machine(self) -> dict[str, Any]:
+        """The virtual machine of this thread, and the functions of it that were called: none."""
+        self.open()
+        machine = self._executable["vm_load_executable"]()
+        machine["vm_initialization"](_CPU, 0, _POOLED)
+        self._thread.machine, self._thread.functions = machine, {}
+        return self._thread.functions
+
+    def instrument(self, told: Callable[..., int] | None) -> None:
+        """Have the virtual machine of this thread tell of its calls, or of none.
+
+        It is told the function, its name, whether this is before the call, the result and the
+        arguments; it says 1 for a call that is not to be made, and 0 for others.
+        """
+        if getattr(self._thread, "functions", None) is None:
+            self._start_machine()
+        self._thread.machine["set_instrument"](told and tvm_ffi.convert(told))
+
     def run(self, function: Function, passed: Sequence[Any]) -> list[Any]:
         """The tensors that a function of the virtual machine returns for those passed."""
         callables = getattr(self._thread, "functions", None)
         if callables is None:
-            self.open()
-            machine = self._executable["vm_load_executable"]()
-            machine["vm_initialization"](_CPU, 0, _POOLED)
-            self._thread.machine, self._thread.functions = machine, {}
-            callables = self._thread.functions
+            callables = self._start_machine()
         found = callables.get(function.name)
         if found is None:
             constants = [self._constants[name] for name in function.parameters]

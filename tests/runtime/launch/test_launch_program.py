@@ -40,8 +40,8 @@ def folder(imported, tmp_path_factory):
 def device(imported, gpu):
     """A GPU that has the program's kernels."""
     constants = program_lowering.Constants()
-    mod, _ = program_lowering.scheduled_program(imported, TARGET, constants, (), {})
-    _, kernels = lower_with_host(kernel_module(mod), TARGET)
+    scheduled = program_lowering.scheduled_program(imported, TARGET, constants, ())
+    _, kernels = lower_with_host(kernel_module(scheduled.module), TARGET)
     gpu.kernels = {str(name.name_hint): kernel for name, kernel in kernels.functions.items()}
     return gpu
 

@@ -11,6 +11,12 @@ from tvm_iree_ext.mlir.dialects.linalg_generic import Loops, dims_of, is_project
 from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
+from tvm_iree_ext.ops.base.op import Op
+
+
+class PlainLoops(Exception):
+    """Raised for loops that no op of the registry computes: says why."""
+
 
 _WIDEN = ("arith.extf", "arith.extsi", "arith.sitofp")
 _SUMS = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}
@@ -45,43 +51,86 @@ def is_sum_of_products(block: form.ParsedBlock) -> bool:
     return factors in ([left, right], [right, left])
 
 
-def types_fit(factors: Sequence[AnyTensor], result: AnyTensor) -> bool:
-    """Whether the registry's ops multiply what the factors hold, and sum to the result's type."""
-    kinds = [one.element for one in factors]
+def check_types(factors: Sequence[AnyTensor], result: AnyTensor) -> None:
+    """PlainLoops where the registry's ops do not multiply what the factors hold to the result."""
+    kinds = [one.element.name for one in factors]
     floats = ("float16", "bfloat16", "float32", "float64")
-    if any(kind.name in floats for kind in kinds):
-        return result.element.name in floats and all(k.name in (*floats, "int8") for k in kinds)
-    return all(kind.name == "int8" for kind in kinds) and result.element.name == "int32"
+    if any(kind in floats for kind in kinds):
+        fits = result.element.name in floats and all(kind in (*floats, "int8") for kind in kinds)
+    else:
+        fits = all(kind == "int8" for kind in kinds) and result.element.name == "int32"
+    if not fits:
+        raise PlainLoops(
+            f"{' times '.join(kinds)} in {result.element.name}; expected floats, or int8 in int32"
+        )
 
 
 def contraction(scope: Scope, loops: Loops) -> list[Value] | None:
-    """The result by the registry's contraction; None for loops that are none."""
-    maps = [*loops.input_maps, *loops.output_maps]
-    if len(loops.inputs) != 2 or len(loops.outputs) != 1 or not is_sum_of_products(loops.block):
-        return None
-    if not all(isinstance(one, TENSORS) for one in loops.inputs) or not loops.reduced:
-        return None
-    if not all(is_projection(one) for one in maps):
-        return None
-    homes = [dims_of(one) for one in maps]
-    if any(sum(dim in home for home in homes) < 2 for dim in range(len(loops.extents))):
-        return None
-    if any(isinstance(plain(one), int) and int(plain(one)) == 0 for one in loops.extents):
+    """The result by the registry's contraction; None for loops that are none.
+
+    Why loops are none that multiply operands and add is noted.
+    """
+    try:
+        made = _contraction(scope, loops)
+    except PlainLoops as why:
+        if loops.reduced and _multiplies_operands(loops):
+            scope.program.fell_back(str(why))
         return None
     lhs, rhs = loops.inputs
     (out,) = loops.outputs
-    if not types_fit((lhs, rhs), out):
-        return None
+    operands: dict[str, Value] = {"lhs": lhs, "rhs": rhs, "init": out}
+    return call_op(scope, made, operands, [out])
+
+
+def _contraction(scope: Scope, loops: Loops) -> Op:
+    """The contraction that loops are; PlainLoops, with the reason, where they are none."""
+    maps = [*loops.input_maps, *loops.output_maps]
+    if len(loops.inputs) != 2 or len(loops.outputs) != 1:
+        counts = f"{len(loops.inputs)} operands and {len(loops.outputs)} results"
+        raise PlainLoops(f"{counts}; a contraction has 2 and 1")
+    if not is_sum_of_products(loops.block):
+        raise PlainLoops("its region does more than to add products of its two operands")
+    if not all(isinstance(one, TENSORS) for one in loops.inputs) or not loops.reduced:
+        raise PlainLoops("an operand is a scalar, or no dim is reduced")
+    for one in maps:
+        if not is_projection(one):
+            raise PlainLoops(f"an operand goes along {one}; a contraction's axes are each one dim")
+    homes = [dims_of(one) for one in maps]
+    for dim in range(len(loops.extents)):
+        if sum(dim in home for home in homes) < 2:
+            raise PlainLoops(f"only one operand has d{dim}; each dim of a contraction is of two")
+    if any(isinstance(plain(one), int) and int(plain(one)) == 0 for one in loops.extents):
+        raise PlainLoops("a dim has extent 0")
+    lhs, rhs = loops.inputs
+    (out,) = loops.outputs
+    check_types((lhs, rhs), out)
     given: dict[str, Any] = {} if is_zero(out) else {"init": type_of(scope, out)}
     try:
-        made = ops.contraction(
+        return ops.contraction(
             type_of(scope, lhs),
             type_of(scope, rhs),
             indexing_maps=[map_text(one) for one in maps],
             result_dtype=out.element.storage[0],
             **given,
         )
-    except OpError:  # one of the shapes that it does not take: plain loops do
-        return None
-    operands: dict[str, Value] = {"lhs": lhs, "rhs": rhs, "init": out}
-    return call_op(scope, made, operands, [out])
+    except OpError as error:  # one of the shapes that it does not take: plain loops do
+        raise PlainLoops(str(error)) from error
+
+
+def _multiplies_operands(loops: Loops) -> bool:
+    """Whether the region adds products whose factors come from different operands."""
+    block, count = loops.block, len(loops.inputs)
+    made = {id(op.results[0]): op for op in block.operations[:-1] if op.results}
+    reads = {id(argument): {place} for place, argument in enumerate(block.arguments[:count])}
+    for op in block.operations[:-1]:
+        found = set().union(*(reads.get(id(one), set()) for one in op.operands))
+        reads.update((id(result), found) for result in op.results)
+    for yielded in block.operations[-1].operands:
+        total = made.get(id(yielded))
+        for part in total.operands if total is not None and total.name in _SUMS else ():
+            product = made.get(id(part))
+            if product is not None and product.name in _SUMS.values():
+                left, right = (reads.get(id(one), set()) for one in product.operands)
+                if left and right and not left & right:
+                    return True
+    return False

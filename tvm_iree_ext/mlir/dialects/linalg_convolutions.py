@@ -12,7 +12,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero, plain
-from tvm_iree_ext.mlir.dialects.linalg_contractions import types_fit
+from tvm_iree_ext.mlir.dialects.linalg_contractions import PlainLoops, check_types
 from tvm_iree_ext.mlir.dialects.linalg_generic import generic
 from tvm_iree_ext.mlir.dialects.linalg_transposed_convolutions import (
     SpreadAxis,
@@ -52,17 +52,22 @@ _ORDERS: Mapping[Layout, tuple[str, str, str]] = {
 def convolution(scope: Scope, op: form.ParsedOperation) -> list[Value]:
     """A convolution by the registry's op; or as plain loops."""
     image, taps, out = (scope.any_tensor(one) for one in op.operands)
-    found = _registry_convolution(scope, op, image, taps, out)
-    return generic(scope, op) if found is None else found
+    try:
+        return _registry_convolution(scope, op, image, taps, out)
+    except PlainLoops as why:
+        scope.program.fell_back(str(why))
+        return generic(scope, op)
 
 
 def _registry_convolution(
     scope: Scope, op: form.ParsedOperation, image: AnyTensor, taps: AnyTensor, out: AnyTensor
-) -> list[Value] | None:
-    if image.element != taps.element or not types_fit((image, taps), out):
-        return None
+) -> list[Value]:
+    if image.element != taps.element:
+        kinds = f"{image.element.name} and {taps.element.name}"
+        raise PlainLoops(f"image and filter are {kinds}; expected one type")
+    check_types((image, taps), out)
     if any(not isinstance(plain(one), int) for one in taps.shape):
-        return None
+        raise PlainLoops("the filter's extents are known in a call only")
     letters = _FORMS[op.name]
     layout: Layout = "NCHW" if letters[0].endswith("w") else "NHWC"
     orders = _ORDERS[layout]
@@ -92,11 +97,11 @@ def _registry_convolution(
             result_dtype=out.element.storage[0],
             **given,
         )
-    except OpError:
-        return None
+    except OpError as error:
+        raise PlainLoops(str(error)) from error
     pairs = zip(made.signature.results[0].shape, map(plain, begun.shape), strict=True)
     if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
-        return None  # the image is larger than the result needs
+        raise PlainLoops("the image is larger than the result needs")
     operands: dict[str, Value] = {"input": seen, "filter": kernel, "operand0": begun}
     (value,) = call_op(scope, made, operands, [begun])
     if not isinstance(value, TENSORS):

@@ -34,6 +34,7 @@ from tvm_iree_ext.mlir.dialects.func_dialect import MOST_DEPTH, materialised
 from tvm_iree_ext.mlir.dialects.linalg_generic import outside
 from tvm_iree_ext.mlir.importing.emitted_values import applied, computed, read_back
 from tvm_iree_ext.mlir.importing.import_state import FunctionImport
+from tvm_iree_ext.mlir.importing.places import placed
 from tvm_iree_ext.mlir.importing.prim_func_builder import in_memory
 from tvm_iree_ext.mlir.importing.relax_types import tensor_type
 from tvm_iree_ext.mlir.importing.scope import Dependent, Scope
@@ -242,7 +243,7 @@ def _called(
     call = relax.op.call_pure_packed(
         CONTROL, ir.StringImm(json.dumps(what)), *arguments, ty_args=[relax.TupleType(types)]
     )
-    together = builder.emit(call)
+    together = builder.emit(placed(call, op))
     parts = iter([builder.emit(relax.TupleGetItem(together, i)) for i in range(len(types))])
     found: list[Value] = []
     for result, shape in zip(op.results, shapes, strict=True):

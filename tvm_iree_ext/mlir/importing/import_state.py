@@ -19,7 +19,8 @@ from tvm_iree_ext.mlir.base.ir_values import (
     extent_text,
     plain,
 )
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Fallback
+from tvm_iree_ext.mlir.importing.places import place_of
 from tvm_iree_ext.mlir.importing.relax_types import MOST_EXTENT, OPAQUE
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
@@ -44,6 +45,8 @@ class ProgramImport:
     symbols: dict[str, str] = field(default_factory=dict)  # entry points, by what they are called
     dropped: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
+    fallbacks: dict[Fallback, None] = field(default_factory=dict)  # each once, in order
+    operation: form.ParsedOperation | None = None  # that is imported now
     most_steps: int = 0
     _keys: dict[Any, str] = field(default_factory=dict)
     _ops: dict[str, tuple[str, ir.GlobalVar]] = field(default_factory=dict)
@@ -64,6 +67,11 @@ class ProgramImport:
     def report(self, op: form.ParsedOperation, what: str) -> None:
         """Note what is not supported."""
         self.problems.append(f"{op.location}: {op.name}: {what}")
+
+    def fell_back(self, why: str) -> None:
+        """Note that the operation becomes plain loops although an op of the registry is like it."""
+        if self.operation is not None:
+            self.fallbacks[Fallback(place_of(self.operation), why)] = None
 
     def symbol(self, name: str) -> str:
         """What an entry point is called until the module is finished: Relax takes identifiers."""

@@ -8,6 +8,7 @@ import numpy as np
 from tvm import ir
 
 from tvm_iree_ext.base.signature import Signature
+from tvm_iree_ext.mlir.importing.places import Place
 from tvm_iree_ext.ops.base.op import Op
 
 OP_ATTRIBUTE = "tvm_iree_ext.op"
@@ -28,6 +29,17 @@ class Check:
     absolute: float = 0.0  # the tolerance of almost_eq
     relative: float = 0.0
     place: str = ""  # in the file: "12:5"
+
+
+@dataclass(frozen=True)
+class Fallback:
+    """An operation that became plain loops although an op of the registry is like it."""
+
+    place: Place
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.why}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +72,7 @@ class Imported:
     its parameters are the op's operands in the signature's order.  All others are plain loops over
     blocks, to be fused and scheduled, in destination-passing style.  ``helpers`` are the Relax
     functions that entry points name: the bodies of loops and branches, all of whose parameters
-    their caller gives.
+    their caller gives.  ``fallbacks`` are operations that became plain loops and might not have.
     """
 
     name: str
@@ -69,3 +81,4 @@ class Imported:
     ops: Mapping[str, Op] = field(default_factory=dict)
     parameters: Mapping[str, np.ndarray] = field(default_factory=dict)
     helpers: tuple[str, ...] = ()
+    fallbacks: tuple[Fallback, ...] = ()

@@ -27,6 +27,7 @@ from tvm_iree_ext.mlir.base.ir_values import (
     plain,
 )
 from tvm_iree_ext.mlir.importing.import_state import FunctionImport
+from tvm_iree_ext.mlir.importing.places import placed
 from tvm_iree_ext.mlir.importing.relax_types import tensor_type
 from tvm_iree_ext.mlir.reading import form
 from tvm_iree_ext.ops.base.op import Op
@@ -146,7 +147,7 @@ class Scope:
             called = relax.op.call_tir_inplace(gvar, given, list(in_place), kind)
         else:
             called = relax.op.call_tir(gvar, given, kind)
-        found = builder.emit(called)
+        found = builder.emit(placed(called, self.program.operation))
         if len(types) == 1:
             return [found]
         return [builder.emit(relax.TupleGetItem(found, i)) for i in range(len(types))]

@@ -74,6 +74,9 @@ class Location:
         )
 
 
+_AFFINE_SIGNS = {"add": "+", "mul": "*"}
+
+
 @dataclass(frozen=True)
 class ParsedAffineExpr:
     """An affine expression: a dimension, a symbol, a constant, or an operation on two of them.
@@ -86,6 +89,13 @@ class ParsedAffineExpr:
     value: int = 0
     parts: tuple["ParsedAffineExpr", ...] = ()
 
+    def __str__(self) -> str:
+        names = {"dim": f"d{self.value}", "symbol": f"s{self.value}", "constant": f"{self.value}"}
+        if self.kind in names:
+            return names[self.kind]
+        left, right = (f"({part})" if part.parts else str(part) for part in self.parts)
+        return f"{left} {_AFFINE_SIGNS.get(self.kind, self.kind)} {right}"
+
 
 @dataclass(frozen=True)
 class ParsedAffineMap:
@@ -94,6 +104,9 @@ class ParsedAffineMap:
     dims: int
     symbols: int
     results: tuple[ParsedAffineExpr, ...]
+
+    def __str__(self) -> str:
+        return f"({', '.join(map(str, self.results))})"
 
 
 @dataclass(frozen=True)

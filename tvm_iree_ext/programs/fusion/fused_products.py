@@ -12,7 +12,8 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Fallback
+from tvm_iree_ext.mlir.importing.places import Place, joined, places_of
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.fusion.nest_reads import (
     Axes,
@@ -37,6 +38,7 @@ class AroundProducts(relax.PyExprMutator):
         self._uses: Counter[ir.Var] = Counter()
         self._bound: dict[ir.Var, Any] = {}
         self._nests: dict[str, LoopNest | None] = {}
+        self.fallbacks: dict[Fallback, None] = {}  # each once, in order
         self._functions = {
             var.name_hint: function
             for var, function in mod.functions.items()
@@ -54,6 +56,11 @@ class AroundProducts(relax.PyExprMutator):
                 self._bound = _bindings(function)
                 self.builder_.update_func(var, self.visit_expr(function))
         return self.builder_.get()
+
+    def _note(self, call: ir.Call, why: str) -> None:
+        """Note why what a call computes stays loops of its own."""
+        place = next(iter(places_of(call)), Place(call.args[0].name_hint))
+        self.fallbacks[Fallback(place, why)] = None
 
     def _count(self, var: ir.Var) -> None:
         self._uses[var] += 1
@@ -85,14 +92,17 @@ class AroundProducts(relax.PyExprMutator):
             self._nests[name] = None if is_op else nest_of(function)
         return self._nests[name]
 
-    def _call(self, form: ProductForm, arguments: Sequence[Any], kind: Any) -> ir.Expr:
+    def _call(
+        self, form: ProductForm, arguments: Sequence[Any], kind: Any, *of: ir.Call
+    ) -> ir.Expr:
+        """A call of a product that does what the calls ``of`` did."""
         word = form.op.name.rpartition(".")[2]
         key = f"{word}.{len(self._known)}"
         self._known[key] = form.op
         function = form.op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, key)
         var = self.builder_.add_func(function, word)
         self._functions[var.name_hint] = function
-        return relax.call_tir(var, list(arguments), kind)
+        return joined(relax.call_tir(var, list(arguments), kind), *of)
 
     def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:
         """A tensor by another shape, as a view."""
@@ -108,9 +118,10 @@ class AroundProducts(relax.PyExprMutator):
         for given_name in form.movable:
             name = given_name
             while (moved := self._source(arguments[name], form.axes(name))) is not None:
-                source, axes = moved
+                source, axes, mover = moved
                 made = form.reading(name, axes)
                 if made is None:
+                    self._note(mover, f"{form.op.name} takes no {name} by {axes}: it is moved")
                     break
                 del arguments[name]
                 form, name, places = made
@@ -118,10 +129,11 @@ class AroundProducts(relax.PyExprMutator):
                 changed = True
         if not changed:
             return call
-        return self._call(form, [arguments[name] for name in form.names], call.ty_args[0])
+        operands = [arguments[name] for name in form.names]
+        return self._call(form, operands, call.ty_args[0], call)
 
-    def _source(self, argument: Any, axes: Axes) -> tuple[Any, Axes] | None:
-        """What an operand is a move of, and the dims by which that is read."""
+    def _source(self, argument: Any, axes: Axes) -> tuple[Any, Axes, ir.Call] | None:
+        """What an operand is a move of, the dims by which that is read, and the move."""
         made = self.lookup_binding(argument) if isinstance(argument, ir.Var) else None
         if not isinstance(made, ir.Call):
             return None
@@ -137,7 +149,7 @@ class AroundProducts(relax.PyExprMutator):
         if not isinstance(value, ir.TensorLoad):
             return None
         found = axes_of(value, nest, axes)
-        return None if found is None else (made.args[1].fields[0], found)
+        return None if found is None else (made.args[1].fields[0], found, made)
 
     # Functions of the result.
 
@@ -148,45 +160,54 @@ class AroundProducts(relax.PyExprMutator):
         arguments = list(call.args[1].fields)
         function = self._functions[call.args[0].name_hint]
         end = call.ty_args[0]
+        apart: list[str] = []
         for place, argument in enumerate(given.args[1].fields):
-            product = self._product(argument, arguments[place])
-            if product is None:
+            made = self._product(arguments[place])
+            form = self._form(made)
+            if made is None or form is None:
                 continue
-            form, made = product
             result = made.ty_args[0]
             groups = regrouping(list(result.shape.values), list(end.shape.values))
-            fused = groups and _with_epilogue(form, nest, function.params[place], groups)
-            if not fused:
+            try:
+                if not self._is_for_one(argument):
+                    raise _Apart("its sums are used elsewhere, too")
+                if groups is None:
+                    raise _Apart("a reshape between joins and splits axes")
+                form, others = _with_epilogue(form, nest, function.params[place], groups)
+            except _Apart as why:
+                apart.append(f"it is no epilogue of {form.op.name}: {why}")
                 continue
-            form, others = fused
             rest = dict(zip(function.params, arguments, strict=False))
             values = [
                 self._shaped(rest[source], _placed(result.shape.values, axes))
                 for source, axes in others
             ]
-            value = self._call(form, [*made.args[1].fields, *values], result)
+            value = self._call(form, [*made.args[1].fields, *values], result, made, call)
             if tvm_ffi.structural_equal(result.shape, end.shape):
                 return value
             return relax.op.reshape(self.builder_.emit(value), end.shape)
+        for why in apart:
+            self._note(call, why)
         return call
 
-    def _product(self, given: Any, argument: Any) -> tuple[ProductForm, ir.Call] | None:
-        """The product that an argument is the result of, perhaps reshaped, and used for it alone.
+    def _product(self, argument: Any) -> ir.Call | None:
+        """The call of a product that an argument is the result of, perhaps reshaped."""
+        made = self.lookup_binding(argument) if isinstance(argument, ir.Var) else None
+        while _is_reshape(made):
+            made = self.lookup_binding(made.args[0]) if isinstance(made.args[0], ir.Var) else None
+        return made if self._form(made) is not None else None
 
-        ``given`` is the same argument before anything was rewritten, whose uses are known.
+    def _is_for_one(self, given: Any) -> bool:
+        """Whether an argument, and what it is a reshape of, is used for one call alone.
+
+        ``given`` is as before anything was rewritten, whose uses are known.
         """
         while isinstance(given, ir.Var) and self._uses[given] == 2:  # where it is bound, and here
             bound = self._bound.get(given)
             if bound is None or not _is_reshape(bound):
-                break
+                return True
             given = bound.args[0]
-        else:
-            return None
-        made = self.lookup_binding(argument)
-        while _is_reshape(made):
-            made = self.lookup_binding(made.args[0]) if isinstance(made.args[0], ir.Var) else None
-        form = self._form(made)
-        return None if form is None else (form, made)
+        return False
 
 
 def _bindings(function: relax.Function) -> dict[ir.Var, Any]:
@@ -208,10 +229,14 @@ def _placed(extents: Sequence[Any], places: Places) -> list[Any]:
     return [unit if place is None else extents[place] for place in places]
 
 
+class _Apart(Exception):
+    """Raised for a nest that is no epilogue: says why."""
+
+
 def _with_epilogue(
     form: ProductForm, nest: LoopNest, sums: ir.Var, groups: Regrouping
-) -> tuple[ProductForm, list[tuple[ir.Var, Places]]] | None:
-    """The product followed by a nest, or None.
+) -> tuple[ProductForm, list[tuple[ir.Var, Places]]]:
+    """The product followed by a nest; _Apart where that cannot be.
 
     With what the nest reads beside the sums, and for each axis of that, as the product takes it,
     the axis of the result.
@@ -220,10 +245,11 @@ def _with_epilogue(
     kind = str(store.buffer.ty.dtype)
     # Types in between would round, or wrap, in between.
     if not kind == form.result_dtype == form.sums_dtype:
-        return None
+        kinds = f"{form.sums_dtype}, a result of {form.result_dtype}, then {kind}"
+        raise _Apart(f"sums of {kinds}; expected one type")
     loads = elementwise_loads(store.value)
     if loads is None:
-        return None
+        raise _Apart("it depends on where an element is")
     others: list[ir.TensorLoad] = []
     reads: list[Places] = []
     for load in loads:
@@ -231,14 +257,17 @@ def _with_epilogue(
             # At the same places, and at all of them: the beginning of a result is no result.
             whole = tvm_ffi.structural_equal(load.source.ty.shape, store.buffer.ty.shape)
             if not (whole and tvm_ffi.structural_equal(load.indices, store.indices)):
-                return None
+                raise _Apart("it does not read each element of the sums in its own place")
             continue
         if any(tvm_ffi.structural_equal(load, other) for other in others):
             continue
         axes = axes_of(load, nest, tuple((axis,) for axis in range(len(store.indices))))
         before = None if axes is None else groups.read_before(axes)
-        if before is None or str(load.source.ty.dtype) != form.sums_dtype:
-            return None
+        if before is None:
+            raise _Apart("an operand is not read by single axes of the result")
+        if str(load.source.ty.dtype) != form.sums_dtype:
+            kind = str(load.source.ty.dtype)
+            raise _Apart(f"an operand is of {kind}; expected {form.sums_dtype}")
         others.append(load)
         reads.append(before)
 
@@ -259,7 +288,7 @@ def _with_epilogue(
         epilogue,
     )
     if made is None:
-        return None
+        raise _Apart("it does not take its operands, or what it computes")
     form, places = made
     shaped = [
         tuple(None if place is None else read[place] for place in taken)

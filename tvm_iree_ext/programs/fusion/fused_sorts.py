@@ -17,6 +17,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.base.signature import Shape, TensorType
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.ops.base.comparators import as_seen
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.sort import Sort
@@ -160,9 +161,10 @@ class SortByKeys(relax.PyExprMutator):
         keys = []
         for key, maker in makers:
             kind = relax.TensorType(operands[key.operand].ty.shape.values, key.dtype)
-            keys.append(self.builder_.emit(relax.call_tir(maker, [operands[key.operand]], kind)))
+            made_key = joined(relax.call_tir(maker, [operands[key.operand]], kind), call)
+            keys.append(self.builder_.emit(made_key))
         kinds = [*(key.ty for key in keys), *own]
-        made = self.builder_.emit(relax.call_tir(sort, [*keys, *operands], kinds))
+        made = self.builder_.emit(joined(relax.call_tir(sort, [*keys, *operands], kinds), call))
         results = [relax.TupleGetItem(made, place) for place in range(len(keys), len(kinds))]
         if not isinstance(types, relax.TupleType):
             return results[0]

@@ -78,9 +78,10 @@ def simulate_program(
     point = main_point(imported, function)
     name = point.name
     constants = Constants()
-    mod, functions = scheduled_program(imported, resolved, constants, database, {})
-    hosts, kernels = lower_with_host(kernel_module(mod), resolved)
-    plan = function_plans(mod, functions, constants, host_plans(hosts, kernels))[name]
+    scheduled = scheduled_program(imported, resolved, constants, database)
+    functions = scheduled.functions
+    hosts, kernels = lower_with_host(kernel_module(scheduled.module), resolved)
+    plan = function_plans(scheduled.module, functions, constants, host_plans(hosts, kernels))[name]
     passed: list[np.ndarray] = []
     for array in map(np.asarray, arguments):
         parts = (array.real, array.imag) if str(array.dtype) in COMPLEX_PARTS else (array,)
