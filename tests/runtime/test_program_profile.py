@@ -124,6 +124,22 @@ def test_a_trace_has_each_call_in_microseconds(layer, tmp_path):
     assert starts == sorted(starts)
 
 
+def test_what_a_kernel_computes_is_read_as_it_was_written_and_nothing_else_is():
+    kernel = ProgramKernel("k", "plain loops", ("math.exp at 1:2",), "float16", 3, None)
+    written = kernel.to_json()
+    assert ProgramKernel.from_json(json.loads(json.dumps(written))) == kernel
+    for wrong in (
+        {"sources": [3]},
+        {"dtype": "float3"},
+        {"flops": -1},
+        {"bytes": True},
+        {"bytes": 2.0},
+        {"computes": None},
+    ):
+        with pytest.raises(ValueError, match="no kernel: "):
+            ProgramKernel.from_json({**written, **wrong})
+
+
 class Peaks:
     def multiply_adds(self, dtype):
         return {"float32": 100.0}[dtype]
@@ -166,7 +182,7 @@ def test_refuses_what_it_cannot_time(layer, tmp_path):
         layer.profile(np.ones((3, 32), np.float32), W)
     gpu = build_program(import_program(STATIC), "rocm:gfx942", folder=tmp_path / "gpu")
     assert {one.computes for one in gpu.manifest.kernels} >= {"tvm_iree_ext.contraction"}
-    with pytest.raises(CallError, match="profile times a CPU's kernels; this program is for rocm"):
+    with pytest.raises(CallError, match="profile takes programs for a CPU; this one is for rocm"):
         gpu.profile(X, W)
 
 

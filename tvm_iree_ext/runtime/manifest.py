@@ -156,6 +156,10 @@ def _is_target(value: Any) -> bool:
     )
 
 
+def _is_count_or_none(value: Any) -> bool:
+    return value is None or (type(value) is int and value >= 0)
+
+
 def _is_texts(value: Any) -> bool:
     return isinstance(value, dict) and all(map(_is_text, value.values()))
 
@@ -316,10 +320,11 @@ class ProgramKernel:
                 "computes": str(computes),
                 "sources": list(sources),
                 "dtype": str(dtype),
-                "flops": (int() | None) as flops,
-                "bytes": (int() | None) as count,
+                "flops": flops,
+                "bytes": count,
             }:
-                if is_dtype(dtype) and all(map(_is_text, sources)):
+                is_known = is_dtype(dtype) and all(map(_is_text, sources))
+                if is_known and _is_count_or_none(flops) and _is_count_or_none(count):
                     return ProgramKernel(name, computes, tuple(sources), dtype, flops, count)
         raise ValueError(f"no kernel: {shown(data)}")
 

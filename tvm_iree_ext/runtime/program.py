@@ -129,8 +129,8 @@ class ProgramFunction:
         program = self._program
         if self._gpu is not None:
             raise CallError(
-                f"{self.name}: profile times a CPU's kernels; this program is for"
-                f" {program.target['kind']}, whose are timed by its vendor's profiler"
+                f"{self.name}: profile takes programs for a CPU; this one is for"
+                f" {program.target['kind']}, whose kernels its vendor's profiler times"
             )
         if not program.manifest.kernels:
             raise ArtifactError(

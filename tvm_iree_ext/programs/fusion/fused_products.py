@@ -186,14 +186,14 @@ class AroundProducts(relax.PyExprMutator):
             if tvm_ffi.structural_equal(result.shape, end.shape):
                 return value
             return relax.op.reshape(self.builder_.emit(value), end.shape)
-        for why in apart:
-            self._note(call, why)
+        for reason in apart:
+            self._note(call, reason)
         return call
 
     def _product(self, argument: Any) -> ir.Call | None:
         """The call of a product that an argument is the result of, perhaps reshaped."""
         made = self.lookup_binding(argument) if isinstance(argument, ir.Var) else None
-        while _is_reshape(made):
+        while isinstance(made, ir.Call) and _is_reshape(made):
             made = self.lookup_binding(made.args[0]) if isinstance(made.args[0], ir.Var) else None
         return made if self._form(made) is not None else None
 
