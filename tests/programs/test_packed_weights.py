@@ -161,5 +161,5 @@ def test_gpus_take_weights_as_they_are():
     imported = program(m, make, [((64, 192), "float32")])
     constants = Constants()
     target = make_target({"kind": "cuda", "arch": "sm_80"})
-    scheduled_program(imported, target, constants, (), {})
+    scheduled_program(imported, target, constants, ())
     assert {one.name for one in constants.table()} == {"weight", "bias"}
