@@ -15,6 +15,7 @@ from tvm_iree_ext.base.errors import MlirError
 from tvm_iree_ext.frontends import torch_export
 from tvm_iree_ext.frontends.iree_compiler import NOT_LOWERED, lower
 from tvm_iree_ext.frontends.jax_lapack import without_lapack
+from tvm_iree_ext.frontends.stablehlo_forms import taken_forms
 from tvm_iree_ext.mlir.from_file import import_program
 from tvm_iree_ext.mlir.importing.boundary import Boundary, Given
 from tvm_iree_ext.mlir.importing.imported import Imported
@@ -81,7 +82,7 @@ def import_jax(function: Any, *examples: Any, **named: Any) -> Imported:
         raise MlirError(
             "approx_min_k: IREE gives -x for x; lax.top_k of -x gives the smallest, negated"
         )
-    text = without_lapack(_widened_by_signed(text))
+    text = without_lapack(taken_forms(_widened_by_signed(text)))
     return _import(_writes(text), "stablehlo", _boundaries_of_jax(lowered))
 
 
@@ -96,17 +97,23 @@ def _boundaries_of_jax(lowered: Any) -> Mapping[str, Boundary] | None:
         return None
     import jax
 
-    def dtype(one: Any) -> str:
-        is_key = jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key)
-        return "uint32" if is_key else str(one.dtype)
+    def plain(one: Any) -> Any:
+        """An array, or what stands for one: a key's data."""
+        if not jax.dtypes.issubdtype(one.dtype, jax.dtypes.prng_key):
+            return one
+        key = jax.ShapeDtypeStruct(one.shape, one.dtype)
+        return jax.eval_shape(jax.random.key_data, key)
 
     def kind(one: Any) -> form.ParsedTensorType | None:
         is_array = not jax.dtypes.issubdtype(one.dtype, jax.dtypes.extended)
-        return form.ParsedTensorType(one.shape, dtype(one)) if is_array else None
+        return form.ParsedTensorType(one.shape, str(one.dtype)) if is_array else None
 
-    leaves, results = map(jax.tree_util.tree_leaves, (lowered.args_info, lowered.out_info))
+    leaves, results = (
+        [plain(one) for one in jax.tree_util.tree_leaves(infos)]
+        for infos in (lowered.args_info, lowered.out_info)
+    )
     arguments = [Given(kind(one), place in kept) for place, one in enumerate(leaves)]
-    return {"main": Boundary(tuple(arguments), tuple(map(dtype, results)))}
+    return {"main": Boundary(tuple(arguments), tuple(str(one.dtype) for one in results))}
 
 
 def from_torch(
@@ -184,7 +191,7 @@ def import_lowered(text: str | bytes, dialect: Literal["stablehlo", "torch"]) ->
     """
     if isinstance(text, str):
         _refuse_unsigned_products(text)
-        text = without_lapack(_widened_by_signed(text))
+        text = without_lapack(taken_forms(_widened_by_signed(text)))
     return _import(_writes(text), dialect)
 
 

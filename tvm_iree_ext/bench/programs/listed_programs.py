@@ -81,7 +81,6 @@ _CASES = (
         absolute=3e-2,
         reason=_BF16,
         reference="framework",
-        left_out="dot_algorithm of bfloat16 is not lowered",
     ),
 )
 PROGRAMS = {case.name: case for case in _CASES}
