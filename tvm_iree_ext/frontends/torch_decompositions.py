@@ -5,6 +5,7 @@ harmless, by that operator itself.  Replaced nodes are traced anew, once: what a
 stays as it is.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,13 +22,14 @@ from tvm_iree_ext.frontends.torch_views import VIEWS, joins_open_axes
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {**BAGS, **COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
+_LINE = re.compile(r'File "([^"\n]+)", line (\d+)')
 
 
 def replaced(program: Any) -> Any:
     """An exported program without the operators of the table.
 
     Raises:
-        MlirError: for an operator that no other stands for, in one sentence.
+        MlirError: for an operator that no other stands for, in one sentence with its line.
     """
     program = by_three(program)
     graphs = [
@@ -47,7 +49,9 @@ def replaced(program: Any) -> Any:
     try:
         return program.run_decompositions({}) if nodes else program
     except MlirError as error:
-        raise MlirError(str(error).partition("\n\nWhile executing")[0]) from None
+        reason, _, trace = str(error).partition("\n\nWhile executing")
+        lines = _LINE.findall(trace)
+        raise MlirError(": ".join([*map(":".join, lines[-1:]), reason])) from None
 
 
 def _of(*operators: Any) -> Callable[[Any], Any]:
