@@ -1,4 +1,7 @@
-"""exp, exp2, tanh and sigmoid as vector code: how exact, and at the ends of the range."""
+"""Elementary functions as vector code: how exact, and at the ends of the range."""
+
+import math
+import re
 
 import numpy as np
 import pytest
@@ -50,6 +53,8 @@ def sigmoid(x):
     return 1 / (1 + np.exp(-x))
 
 
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
 CASES = [
     (tirx.exp2, np.exp2, "float32", (-125, 127.99), 2),
     (tirx.exp, np.exp, "float32", (-86, 88.7), 2),
@@ -73,6 +78,36 @@ def test_within_a_few_units_in_the_last_place(function, numpy, dtype, limits, ul
     want = numpy(x.astype(np.longdouble))
     error = np.abs(run(elementwise(function, dtype, vector, target=target), x) - want)
     assert float((error / np.maximum(np.abs(want), 1e-300)).max()) < ulps * np.finfo(dtype).eps
+
+
+LOGARITHMS = [
+    # Relative to the unit of each result, by where numbers lie evenly on a scale of powers.
+    (tirx.log, np.log, lambda t: 2.0 ** (t * 125), 1.0),
+    (tirx.log, np.log, lambda t: 1 + t / 3, 1.0),
+    (tirx.log, np.log, lambda t: 2.0 ** (-137 + 11 * t), 1.0),
+    (tirx.log1p, np.log1p, lambda t: 2.0 ** (t * 125), 1.0),
+    (tirx.log1p, np.log1p, lambda t: -(2.0 ** (t * 10 - 10.001)), 1.0),
+    (tirx.log1p, np.log1p, lambda t: t, 1.0),
+    (tirx.erf, erf, lambda t: 4.1 * t, 1.2),
+    (tirx.erf, erf, lambda t: 1 + t / 8, 1.2),
+    (tirx.erf, erf, lambda t: 2.0 ** (60 * t - 60), 1.2),
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "vector"),
+    [("llvm", True), ("llvm", False), ({"kind": "llvm", "mcpu": "x86-64-v2"}, True)],
+    ids=["vector", "scalar", "vector-without-multiply-add"],
+)
+def test_logarithms_and_erf_within_a_unit_in_the_last_place(target, vector):
+    kernels = {}
+    for function, numpy, numbers, units in LOGARITHMS:
+        if function not in kernels:
+            kernels[function] = elementwise(function, "float32", vector, target=target)
+        x = numbers(np.linspace(-1, 1, COUNT)[1:]).astype("float32")
+        want = numpy(x.astype(np.float64))
+        error = np.abs(run(kernels[function], x) - want) / np.spacing(np.abs(want).astype("f4"))
+        assert error.max() < units, function.__name__
 
 
 def test_coarse_weights_are_exact_to_13_bits():
@@ -104,6 +139,22 @@ def test_what_is_below_the_normal_numbers_is_zero_and_nothing_above_is():
 def test_ends_of_the_range(function, want, dtype):
     x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e5, -1e5], dtype)
     np.testing.assert_array_equal(run(elementwise(function, dtype), x), np.array(want, dtype))
+
+
+@pytest.mark.parametrize("vector", [True, False], ids=["vector", "scalar"])
+@pytest.mark.parametrize(
+    ("function", "numpy"), [(tirx.log, np.log), (tirx.log1p, np.log1p), (tirx.erf, erf)]
+)
+def test_logarithms_and_erf_at_the_ends(function, numpy, vector):
+    """Signs of zeros, too."""
+    x = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, -2.0, 1e-45, -1e-45, 3.4e38, -3.4e38, 2e-38]
+    x = np.array(x, np.float32)
+    with np.errstate(all="ignore"):
+        want = numpy(x.astype(np.float64)).astype(np.float32)
+    got = run(elementwise(function, "float32", vector), x)
+    np.testing.assert_allclose(got, want, rtol=2e-7)
+    zeros = want == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
 
 
 def test_a_nan_with_any_payload_stays_nan():
@@ -164,6 +215,6 @@ def test_a_chain_of_functions_grows_with_its_length(name, guarded):
 
 
 def test_no_library_call_is_left():
-    source = elementwise(tirx.tanh, "float32").mod.inspect_source("asm")
-    assert "tanhf" not in source
-    assert "expf" not in source
+    for function in (tirx.tanh, tirx.log, tirx.log1p, tirx.erf):
+        source = elementwise(function, "float32").mod.inspect_source("asm")
+        assert not re.search(r"(exp|tanh|log|log1p|erf)f\b", source)
