@@ -129,6 +129,7 @@ def test_open_axes_that_become_one_axis_stay_open():
             *(x.view(1, rows * columns, 4, 2), x.view(rows * columns, 1, 2, 4), turned.flatten()),
             *(x.flatten(0, 1), x.reshape(rows, columns * 2, 4), turned.reshape(-1, 4)),
             *(turned.reshape(rows * columns, 2, 4), x.view(rows, 1, columns, 8)),
+            *(x.flatten().view(-1, columns, 8), x.flatten().reshape(rows, -1, 2, 4)),
         )
 
     columns = torch.export.Dim("columns")

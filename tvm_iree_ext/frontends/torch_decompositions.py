@@ -18,7 +18,7 @@ from tvm_iree_ext.frontends.torch_complex import COMPLEX
 from tvm_iree_ext.frontends.torch_masks import MASKS
 from tvm_iree_ext.frontends.torch_orders import ORDERS
 from tvm_iree_ext.frontends.torch_transforms import TRANSFORMS, by_three
-from tvm_iree_ext.frontends.torch_views import VIEWS, joins_open_axes
+from tvm_iree_ext.frontends.torch_views import VIEWS, is_foreign, tell_extent
 
 aten = torch.ops.aten
 TABLE: dict[Any, Callable[..., Any]] = {**BAGS, **COMPLEX, **MASKS, **ORDERS, **TRANSFORMS}
@@ -37,14 +37,13 @@ def replaced(program: Any) -> Any:
     ]
     table = {**TABLE, **VIEWS}
     nodes = [
-        node
-        for graph in graphs
-        for node in graph.nodes
-        if node.target in TABLE or joins_open_axes(node)
+        node for graph in graphs for node in graph.nodes if node.target in TABLE or is_foreign(node)
     ]
     for node in nodes:
         if node.target in BAGS:
             tell_length(node)
+        elif node.target in VIEWS:
+            tell_extent(node)
         node.target = table[node.target]
     try:
         return program.run_decompositions({}) if nodes else program

@@ -1,6 +1,6 @@
-"""PyTorch's reshapes that join several open axes, by ones that IREE's front end takes.
+"""PyTorch's reshapes of several open axes, by ones that IREE's front end takes.
 
-Left to itself it takes the first open axis for the result's, and all others for 1.
+Where several become one, it takes the first for the result's, and all others for 1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,15 +11,39 @@ from typing import Any
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from tvm_iree_ext.base.errors import MlirError
+
 aten = torch.ops.aten
 
 
-def joins_open_axes(node: Any) -> bool:
-    """Whether a node of a graph reshapes what has several open axes."""
+def is_foreign(node: Any) -> bool:
+    """Whether a node of a graph reshapes what has several open axes, or makes such of one."""
     if node.target not in VIEWS:
         return False
     value = node.args[0].meta.get("val")
-    return value is not None and _open(value.shape) > 1
+    return value is not None and max(_open(value.shape), _open(node.meta["val"].shape)) > 1
+
+
+def tell_extent(node: Any) -> None:
+    """Write the extent that -1 stands for, where it is that of an open axis of an argument.
+
+    IREE's front end knows none that is a quotient of two open ones.
+    """
+    shape, wanted = list(node.args[1]), node.meta["val"].shape
+    if -1 not in shape or _open(wanted) <= _open(node.args[0].meta["val"].shape):
+        return
+    place = shape.index(-1)
+    for one in node.graph.find_nodes(op="placeholder"):
+        for axis, extent in enumerate(getattr(one.meta.get("val"), "shape", ())):
+            if not isinstance(extent, int) and statically_known_true(extent == wanted[place]):
+                with node.graph.inserting_before(node):
+                    shape[place] = node.graph.call_function(aten.sym_size.int, (one, axis))
+                shape[place].meta["val"] = extent
+                node.args = (node.args[0], shape)
+                return
+    raise MlirError(
+        f"{node.target}: -1 stands for an extent that divides those of a call; write the extent"
+    )
 
 
 def view(x: Any, shape: Sequence[Any]) -> Any:
