@@ -88,9 +88,9 @@ LOGARITHMS = [
     (tirx.log1p, np.log1p, lambda t: 2.0 ** (t * 125), 1.0),
     (tirx.log1p, np.log1p, lambda t: -(2.0 ** (t * 10 - 10.001)), 1.0),
     (tirx.log1p, np.log1p, lambda t: t, 1.0),
-    (tirx.erf, erf, lambda t: 4.1 * t, 1.2),
-    (tirx.erf, erf, lambda t: 1 + t / 8, 1.2),
-    (tirx.erf, erf, lambda t: 2.0 ** (60 * t - 60), 1.2),
+    (tirx.erf, erf, lambda t: 4.1 * t, 1.5),
+    (tirx.erf, erf, lambda t: 1 + t / 8, 1.5),
+    (tirx.erf, erf, lambda t: 2.0 ** (60 * t - 60), 1.5),
 ]
 
 

@@ -2,7 +2,7 @@
 
 TVM lowers these to calls of the C library, one per element, even in a vectorized loop.  Here they
 become some dozen vector instructions.  log and log1p are within 1 unit in the last place, erf
-within 1.2, exp and exp2 within 2, tanh and sigmoid within 4.  What exp and exp2 give below 2^-125.5
+within 1.5, exp and exp2 within 2, tanh and sigmoid within 4.  What exp and exp2 give below 2^-125.5
 (float64: 2^-1021.5) becomes zero.  NaN stays NaN.
 
     exp2(x)  = 2^n * 2^f,               n = round(x),            f = x - n
@@ -280,7 +280,7 @@ def _where_defined(value: Expr, x: Expr, pole: Expr) -> Expr:
 
 
 def erf(x: Expr, share: Share) -> Expr:
-    """The error function, within 1.2 units in the last place."""
+    """The error function, within 1.5 units in the last place."""
     dtype = str(x.ty.dtype)
     one, zero = constant(1.0, dtype), constant(0.0, dtype)
     near = x + x * polynomial(share(x * x), _ERF)
