@@ -207,3 +207,54 @@ def test_a_convolution_takes_in_what_is_added_to_it_and_what_follows(layout, tmp
     want = np.maximum(sums + more, 0).astype("float32")
     built = check(m, make, [(shape, "float32")], [x, w, more], [want], tmp_path, atol=1e-4)
     assert built.resources["kernels"] == 1
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(20, 30), (24, 24)])
+def test_a_transposed_result_is_written_as_it_is_read(rows, columns, tmp_path):
+    """weight - 0.5 * transpose(x @ y) is one kernel, as a step of training is."""
+    op = ops.matmul((rows, 8), (8, columns))
+    shapes = {"x": (rows, 8), "y": (8, columns), "weight": (columns, rows)}
+    m = Maker(**{name: (shape, "float32") for name, shape in shapes.items()})
+
+    def make(emit):
+        x, y, w = m.vars
+        product = emit(m.op("product", op, [x, y], (rows, columns), "float32"))
+        shape = (columns, rows)
+        turned = emit(m.nest([product], shape, "float32", lambda r, i, j: r[0](j, i)))
+        scaled = emit(m.nest([turned], shape, "float32", lambda r, i, j: r[0](i, j) * 0.5))
+        step = m.nest([w, scaled], shape, "float32", lambda r, i, j: r[0](i, j) - r[1](i, j))
+        return [emit(step)]
+
+    x, y, weight = (normal(*shape) for shape in shapes.values())
+    expected = weight - np.float32(0.5) * (x @ y).T
+    results = [((columns, rows), "float32")]
+    built = check(m, make, results, [x, y, weight], [expected], tmp_path)
+    assert built.resources["kernels"] == 1
+
+
+def test_a_result_read_in_two_orders_is_computed_before(tmp_path):
+    op = ops.matmul((24, 8), (8, 24))
+    m = Maker(x=((24, 8), "float32"), y=((8, 24), "float32"))
+
+    def make(emit):
+        product = emit(m.op("product", op, list(m.vars), (24, 24), "float32"))
+        both = m.nest([product], (24, 24), "float32", lambda r, i, j: r[0](i, j) + r[0](j, i))
+        return [emit(both)]
+
+    x, y = normal(24, 8), normal(8, 24)
+    expected = x @ y + (x @ y).T
+    built = check(m, make, [((24, 24), "float32")], [x, y], [expected], tmp_path)
+    assert built.resources["kernels"] == 2
+
+
+def test_a_product_that_begins_with_a_tensor_is_not_written_in_another_order(tmp_path):
+    op = ops.matmul((20, 8), (8, 30), init=(20, 30))
+    names = {"x": (20, 8), "y": (8, 30), "init": (20, 30)}
+    m = Maker(**{name: (shape, "float32") for name, shape in names.items()})
+
+    def make(emit):
+        product = emit(m.op("product", op, list(m.vars), (20, 30), "float32"))
+        return [emit(m.nest([product], (30, 20), "float32", lambda r, i, j: r[0](j, i)))]
+
+    x, y, init = (normal(*shape) for shape in names.values())
+    check(m, make, [((30, 20), "float32")], [x, y, init], [(x @ y + init).T], tmp_path)

@@ -7,6 +7,7 @@ is written once; so does what sums begin with, where that is broadcast.
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm_ffi
@@ -167,13 +168,16 @@ class AroundProducts(relax.PyExprMutator):
             if made is None or form is None:
                 continue
             result = made.ty_args[0]
-            groups = regrouping(list(result.shape.values), list(end.shape.values))
             try:
                 if not self._is_for_one(argument):
                     raise _Apart("its sums are used elsewhere, too")
+                sums = Sums(function.params[place], _order(nest, function.params[place]))
+                if sums.is_permuted:
+                    form, result = _permuted(form, result, sums)
+                groups = regrouping(list(result.shape.values), list(end.shape.values))
                 if groups is None:
                     raise _Apart("a reshape between joins and splits axes")
-                form, others = _with_epilogue(form, nest, function.params[place], groups)
+                form, others = _with_epilogue(form, nest, sums, groups)
             except _Apart as why:
                 apart.append(f"it is no epilogue of {form.op.name}: {why}")
                 continue
@@ -233,8 +237,62 @@ class _Apart(Exception):
     """Raised for a nest that is no epilogue: says why."""
 
 
+@dataclass(frozen=True)
+class Sums:
+    """The sums as a nest behind a product reads them.
+
+    ``order`` has the axis of the sums for each axis of what the nest stores.
+    """
+
+    tensor: ir.Var
+    order: tuple[int, ...]
+
+    @property
+    def is_permuted(self) -> bool:
+        """Whether the axes come in another order."""
+        return self.order != tuple(range(len(self.order)))
+
+    def are(self, load: ir.TensorLoad) -> bool:
+        """Whether a load is of the sums."""
+        return load.source.same_as(self.tensor)
+
+    def are_whole(self, load: ir.TensorLoad, store: Any) -> bool:
+        """Whether each element is read in its place: the beginning of a result is no result."""
+        pairs = ((load.source.ty.shape, store.buffer.ty.shape), (load.indices, store.indices))
+        return all(
+            len(read) == len(stored) == len(self.order)
+            and tvm_ffi.structural_equal([read[axis] for axis in self.order], list(stored))
+            for read, stored in pairs
+        )
+
+
+def _order(nest: LoopNest, tensor: ir.Var) -> tuple[int, ...]:
+    """In which order of axes a nest reads a tensor: as it stores, unless all axes are single."""
+    store = nest.stores[0]
+    same = tuple(range(len(store.indices)))
+    for load in elementwise_loads(store.value) or ():
+        if load.source.same_as(tensor) and len(load.indices) == len(same):
+            places = {hash(one): place for place, one in enumerate(load.indices)}
+            order = tuple(places.get(hash(one), -1) for one in store.indices)
+            return order if sorted(order) == list(same) else same
+    return same
+
+
+def _permuted(
+    form: ProductForm, result: relax.TensorType, sums: Sums
+) -> tuple[ProductForm, relax.TensorType]:
+    """The product whose result lies as a nest reads it, and that."""
+    extents = list(result.shape.values)
+    if not tvm_ffi.structural_equal(extents, list(sums.tensor.ty.shape)):
+        raise _Apart("a reshape between is read in another order of axes")
+    made = form.permuted(sums.order)
+    if made is None:
+        raise _Apart("its result does not come in another order of axes")
+    return made, relax.TensorType([extents[axis] for axis in sums.order], result.dtype)
+
+
 def _with_epilogue(
-    form: ProductForm, nest: LoopNest, sums: ir.Var, groups: Regrouping
+    form: ProductForm, nest: LoopNest, sums: Sums, groups: Regrouping
 ) -> tuple[ProductForm, list[tuple[ir.Var, Places]]]:
     """The product followed by a nest; _Apart where that cannot be.
 
@@ -253,10 +311,8 @@ def _with_epilogue(
     others: list[ir.TensorLoad] = []
     reads: list[Places] = []
     for load in loads:
-        if load.source.same_as(sums):
-            # At the same places, and at all of them: the beginning of a result is no result.
-            whole = tvm_ffi.structural_equal(load.source.ty.shape, store.buffer.ty.shape)
-            if not (whole and tvm_ffi.structural_equal(load.indices, store.indices)):
+        if sums.are(load):
+            if not sums.are_whole(load, store):
                 raise _Apart("it does not read each element of the sums in its own place")
             continue
         if any(tvm_ffi.structural_equal(load, other) for other in others):
@@ -273,7 +329,7 @@ def _with_epilogue(
 
     def epilogue(inner: ir.Expr, *values: ir.Expr) -> ir.Expr:
         def replace(load: ir.TensorLoad) -> ir.Expr:
-            if load.source.same_as(sums):
+            if sums.are(load):
                 return inner
             place = next(i for i, o in enumerate(others) if tvm_ffi.structural_equal(load, o))
             return values[place]

@@ -62,6 +62,10 @@ class ProductForm(ABC):
         """
 
     @abstractmethod
+    def permuted(self, order: Sequence[int]) -> "ProductForm | None":
+        """The op whose result's axes are those of this one's in another order."""
+
+    @abstractmethod
     def followed(
         self, reads: Sequence[Read], epilogue: Epilogue
     ) -> "tuple[ProductForm, list[Places]] | None":
@@ -130,6 +134,17 @@ class ContractionForm(ProductForm):
         reads = [Read(op.maps[one].axes, op.types[one].dtype) for one in op.others]
         made = begun[0].followed(reads, op.epilogue)
         return None if made is None else (made[0], "operand0", begun[1][0])
+
+    def permuted(self, order: Sequence[int]) -> "ContractionForm | None":
+        """As there; None where sums begin with a tensor, which lies as the result does."""
+        op = self.op
+        if op.has_init:
+            return None
+        kind = op.types["result"]
+        types = {**op.types, "result": TensorType(tuple(kind.shape[i] for i in order), kind.dtype)}
+        axes = tuple(self.result_axes[i] for i in order)
+        maps = {**op.maps, "result": IndexingMap(len(op.extents), axes)}
+        return _contraction(op, types, maps, op.epilogue)
 
     def _extent(self, axis: Sequence[int]) -> Extent:
         return self.op.extents[axis[0]] if axis else 1
@@ -202,6 +217,9 @@ class ConvolutionForm(ProductForm):
         types = {**op.others, name: self._type(places, op.others[name].dtype)}
         made = self._made(types, op.epilogue)
         return None if made is None else (made, name, places)
+
+    def permuted(self, order: Sequence[int]) -> None:
+        """None: the layout says the order of a convolution's axes."""
 
     def followed(  # noqa: D102
         self, reads: Sequence[Read], epilogue: Epilogue
