@@ -95,7 +95,7 @@ class CpuGroupedMatmul(CpuRule):
         """The function of ``op``."""
         plan = GroupedPlan(op.full)
         factors = neighbour_products(plan, cpu_features(target)).get(config.algorithm)
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
+        with IRBuilder() as builder, I.prim_func():
             operands = ContractionOperands(plan, op, without=(G,))
             loops = panel_loops(plan, operands, config, factors)
             with loops.declared():

@@ -6,6 +6,8 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.sym import Analyzer
 
+from tvm_iree_ext.tir.function_body import with_body
+
 
 @ir.transform.module_pass(opt_level=0)
 def flatten_buffers(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
@@ -25,7 +27,7 @@ def flatten_buffers(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRMo
 
     functions = {
         var: _simplified(
-            func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, out_of_loops)))
+            with_body(func, tvm_ffi.structural_map(func.body, (tirx.For, out_of_loops)))
         )
         if isinstance(func, tirx.PrimFunc)
         else func
@@ -65,6 +67,6 @@ def _simplified(func: tirx.PrimFunc) -> tirx.PrimFunc:
         return tirx.BufferStore(node.buffer, node.value, indices)
 
     tvm_ffi.structural_walk(func.body, [(tirx.For, loop), (tirx.AttrStmt, thread)])
-    return func.with_body(
-        tvm_ffi.structural_map(func.body, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
+    return with_body(
+        func, tvm_ffi.structural_map(func.body, [(ir.TensorLoad, load), (tirx.BufferStore, store)])
     )

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.tir.function_body import with_body
 from tvm_iree_ext.tir.purity import is_guard
 
 Expr: TypeAlias = ir.Expr
@@ -54,7 +55,7 @@ def replace_calls(
             return statement
         return _Statement(lowering, is_function).lowered(statement)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (_SIMPLE, lower)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (_SIMPLE, lower)))
 
 
 _SIMPLE = (tirx.BufferStore, tirx.Bind, tirx.Evaluate)  # statements without others in them

@@ -15,6 +15,7 @@ from tvm.ir import TensorLoad
 
 from tvm_iree_ext.base.dtypes import numpy_dtype
 from tvm_iree_ext.tir.element_types import element_types
+from tvm_iree_ext.tir.function_body import with_body
 from tvm_iree_ext.tir.purity import is_guard
 
 _NARROW = ("bfloat16", "float8_")
@@ -25,7 +26,7 @@ def keep_narrow_storage(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
     """Allocate buffers of narrow floats as unsigned integers, and reinterpret what is accessed."""
-    func = func.with_body(_unbound(func.body))
+    func = with_body(func, _unbound(func.body))
     words, dtypes = _words(func.body)
     dtypes_of_params = (str(getattr(param.ty, "dtype", "")) for param in func.params)
     if not words and not any(dtype.startswith(_NARROW) for dtype in dtypes_of_params):
@@ -74,7 +75,7 @@ def keep_narrow_storage(
             (ir.Call, call),
         ],
     )
-    return func.with_body(body)
+    return with_body(func, body)
 
 
 def _words(body: Any) -> tuple[dict[int, Any], dict[int, str]]:
@@ -141,7 +142,7 @@ def reinterpret_vectors(
             return node
         return tirx.reinterpret(dtype, tirx.Broadcast(inner.args[0], node.lanes))
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Broadcast, broadcast)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.Broadcast, broadcast)))
 
 
 _COMPUTED = (

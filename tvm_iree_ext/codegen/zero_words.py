@@ -8,6 +8,8 @@ from typing import Any
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.tir.function_body import with_body
+
 _REINTERPRET = ir.Op.get("tirx.reinterpret")
 
 
@@ -28,7 +30,7 @@ def write_zeros(
         zero = tirx.const(0, dtype.removesuffix(f"x{lanes}"))
         return zero if lanes == 1 else tirx.Broadcast(zero, lanes)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (ir.Call, call)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (ir.Call, call)))
 
 
 def _is_zero(value: Any) -> bool:

@@ -3,6 +3,8 @@
 Asked of LLVM for the target's CPU and features, never of the machine that compiles.
 """
 
+import functools
+import json
 from dataclasses import dataclass, replace
 
 from tvm.target import Target
@@ -69,6 +71,13 @@ def cpu_features(target: Target) -> CpuFeatures:
     """
     if target.kind.name != "llvm":
         raise TargetError(f"{target.kind.name} is not a CPU target")
+    return _features(str(target))
+
+
+@functools.cache  # LLVM makes a machine for each question, and a build asks for the features often
+def _features(text: str) -> CpuFeatures:
+    """The features of the target of which this is the JSON."""
+    target = Target(json.loads(text))
     model = cpu_model(str(target.attrs.get("mcpu", "")))
     return replace(
         _vector_features(target, model),

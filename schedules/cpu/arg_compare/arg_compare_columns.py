@@ -21,7 +21,7 @@ from tvm_iree_ext.schedules.shared.arg_compare_operands import NONE, ArgCompareO
 
 def columns_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ArgCompareOperands.declare(op)
         with column_tiles(operands.lines, config.columns, config.parallel) as tile:
             _Tile(operands, config, tile).emit()

@@ -21,7 +21,7 @@ from tvm_iree_ext.schedules.shared.arg_compare_operands import NONE, ArgCompareO
 
 def rows_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, a line per task."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ArgCompareOperands.declare(op)
         lines = operands.lines
         loop = I.parallel if config.parallel else I.serial
@@ -42,7 +42,7 @@ def rows_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
 
 def lanes_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, ``lanes`` lines per task."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ArgCompareOperands.declare(op)
         lanes = config.lanes
         loop = I.parallel if config.parallel else I.serial

@@ -29,7 +29,7 @@ _AHEAD_BYTES = 8 * 1024
 
 def tree_kernel(op: ArgCompare, config: ArgCompareConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ArgCompareOperands.declare(op)
         lines, splits = operands.lines, config.splits
         loop = I.parallel if config.parallel else I.serial

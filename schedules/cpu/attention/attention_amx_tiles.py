@@ -46,7 +46,7 @@ def tile_product(op: Attention, features: CpuFeatures) -> TileProduct | None:
 
 def tiles_kernel(op: Attention, config: AttentionConfig, product: TileProduct) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Tiles(AttentionOperands.declare(op, coarse=True), config, product).emit()
     return builder.get()
 

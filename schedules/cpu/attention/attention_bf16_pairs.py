@@ -61,7 +61,7 @@ def copied_operands(op: Attention) -> set[str]:
 
 def pairs_kernel(op: Attention, config: AttentionConfig, dot: DotProduct) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         Pairs(AttentionOperands.declare(op, coarse=True), config, dot).emit()
     return builder.get()
 

@@ -37,7 +37,7 @@ from tvm_iree_ext.schedules.shared.attention_operands import AttentionOperands
 
 def lanes_kernel(op: Attention, config: AttentionConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form: whole register tiles of rows and keys."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         LanesForm(AttentionOperands.declare(op), config).emit()
     return builder.get()
 

@@ -28,7 +28,7 @@ _BYTES_AHEAD = 16 * 1024  # what is fetched by then comes from memory in time
 
 def rows_kernel(op: Attention, config: AttentionConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; the number of rows must be static."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Rows(AttentionOperands.declare(op), config).emit()
     return builder.get()
 

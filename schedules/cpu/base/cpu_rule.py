@@ -57,7 +57,7 @@ class CpuRule:
 
     def kernel(self, op: Any, target: Target, config: Any) -> tirx.PrimFunc:
         """The function of ``op`` with such numbers."""
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
+        with IRBuilder() as builder, I.prim_func():
             self.emit(op, config, cpu_features(target))
         return builder.get()
 

@@ -94,7 +94,7 @@ class CpuContraction(CpuRule):
         plan, features = ContractionPlan(op), cpu_features(target)
         few = _few_rows(op, features) if config.algorithm != vector_form(plan) else {}
         factors = neighbour_products(plan, features).get(config.algorithm)
-        with IRBuilder() as builder, I.prim_func(s_tir=True):
+        with IRBuilder() as builder, I.prim_func():
             operands = ContractionOperands(plan)
             loops = _loops(plan, operands, config, features, factors)
             others = [(one, _loops(one, operands, few[one], features)) for one in few]

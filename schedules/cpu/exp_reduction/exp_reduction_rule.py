@@ -141,7 +141,7 @@ def _splits(plan: ReductionPlan, tile_m: int, cores: int) -> int:
 
 
 def _kernel(op: ExpReduction, plan: ReductionPlan, config: ExpReductionConfig) -> tirx.PrimFunc:
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         parameters = ReductionOperands.declare(op, plan)
         with I.sblock("root"):
             operands = ReductionOperands.of(op, plan, parameters)

@@ -31,7 +31,7 @@ Pair = tuple[Expr, Expr]
 
 def stage_kernel(op: Fft, config: FftStageConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, with vectors of ``config.lanes``."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Stage(op, config).emit()
     return builder.get()
 

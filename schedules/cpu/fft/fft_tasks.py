@@ -37,7 +37,7 @@ def transform_kernel(
     vectors = TransformVectors(
         config.lanes, op.compute_dtype, radix, in_butterflies, barriers, near_bytes
     )
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = TransformOperands(op)
         with I.sblock("root"), barriers.declared() if barriers else nullcontext():
             {"row": _emit_rows, "lanes": _emit_lanes, "bluestein": _emit_bluestein}[

@@ -66,7 +66,7 @@ def runs(op: Packing) -> tuple[PackedRun, PackedRun]:
 
 def pack_kernel(op: Packing, config: PackConfig, features: CpuFeatures) -> tirx.PrimFunc:
     """The PrimFunc of ``op``."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Loops(op, config, features).emit()
     return builder.get()
 

@@ -40,7 +40,7 @@ def columns_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
     emit_tile = _emit_tile
     if config.streaming:
         emit_tile = _fetching_tile if config.fetch_ahead else _stream_tile
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ScanOperands.declare(op)
         with column_tiles(operands.lines, config.columns, config.parallel) as tile:
             emit_tile(operands, config.lanes, tile)

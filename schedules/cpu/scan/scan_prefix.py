@@ -27,7 +27,7 @@ from tvm_iree_ext.schedules.shared.scan_operands import ScanOperands
 
 def prefix_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ScanOperands.declare(op)
         with I.sblock("root"):
             if config.splits == 1:

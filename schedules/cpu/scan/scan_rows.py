@@ -34,7 +34,7 @@ _AHEAD_BYTES = 2 * 1024
 
 def rows_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, a line per task."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ScanOperands.declare(op)
         lines, source, target = operands.lines, operands.input, operands.output
         loop = I.parallel if config.parallel else I.serial
@@ -53,7 +53,7 @@ def rows_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
 
 def lanes_kernel(op: Scan, config: ScanConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, ``lanes`` lines per task."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         operands = ScanOperands.declare(op)
         lanes = config.lanes
         loop = I.parallel if config.parallel else I.serial

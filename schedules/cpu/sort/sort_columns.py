@@ -33,7 +33,7 @@ _BLOCK = 16
 
 def columns_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form, for one operand, a plain comparison, a static length."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Columns(SortLines(op), config).emit()
     return builder.get()
 

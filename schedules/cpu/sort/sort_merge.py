@@ -29,7 +29,7 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 def merge_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Merge(SortLines(op), config).emit()
     return builder.get()
 

@@ -44,7 +44,7 @@ _TRANSPOSED = 16
 
 def network_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; its length must be a number."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Network(SortLines(op), config).emit()
     return builder.get()
 

@@ -58,7 +58,7 @@ def quick_kernel(op: Sort, config: SortConfig, near_bytes: int) -> tirx.PrimFunc
 
     Parts of keys alone with more than ``near_bytes`` are moved within the line.
     """
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Quick(SortLines(op), config, near_bytes).emit()
     return builder.get()
 

@@ -28,7 +28,7 @@ from tvm_iree_ext.schedules.emit import Expr, Index, i64, serial
 
 def radix_kernel(op: Sort, config: SortConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form; its comparator must be a plain comparison."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Radix(SortLines(op), config).emit()
     return builder.get()
 

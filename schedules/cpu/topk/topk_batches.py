@@ -48,7 +48,7 @@ def batches_kernel(op: Topk, config: TopkConfig, piece: int) -> tirx.PrimFunc:
     ``piece`` elements are looked at singly for candidates: the words of 4 bytes of which the target
     packs a vector.
     """
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Batches(op, config, piece).emit()
     return builder.get()
 

@@ -34,7 +34,7 @@ _ROWS_AHEAD = 32  # that are fetched: they lie too far apart for the CPU to fore
 
 def scan_kernel(op: Topk, config: TopkConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op``, with slots that are in order or a heap."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Scan(op, config).emit()
     return builder.get()
 

@@ -48,7 +48,7 @@ _SPARE = 24
 
 def select_kernel(op: Topk, config: TopkConfig) -> tirx.PrimFunc:
     """The PrimFunc of ``op`` in this form: a plain comparison, along the innermost dim."""
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
+    with IRBuilder() as builder, I.prim_func():
         _Select(op, config).emit()
     return builder.get()
 

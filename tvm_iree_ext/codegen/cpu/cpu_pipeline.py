@@ -18,6 +18,7 @@ from tvm_iree_ext.codegen.pass_seam import chosen
 from tvm_iree_ext.codegen.storage_reuse import reuse_storage
 from tvm_iree_ext.codegen.vector_math import lower_vector_math
 from tvm_iree_ext.codegen.zero_words import write_zeros
+from tvm_iree_ext.tir.function_body import with_body
 
 CPU_PIPELINE = "tvm_iree_ext.cpu"
 
@@ -47,19 +48,29 @@ def keep_local_buffers_on_stack(
 
     Without it every local buffer is a runtime call, and an accumulator is stored in each step.
     """
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, _keep_on_stack)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.AllocBuffer, _keep_on_stack)))
 
 
 def _allocates_by_variables(mod: ir.IRModule) -> bool:
-    """Whether a buffer's extents are not numbers: those of a tile that is smaller at the edge."""
+    """Whether a buffer's extents are of what the body computes: a tile that is smaller at the edge.
+
+    Those that are of the kernel's arguments alone are known wherever the buffer is allocated.
+    """
     extents: list[Any] = []
+    inner: set[int] = set()  # the variables that loops, statements and blocks bind
+
+    def see(node: Any) -> None:
+        inner.add(hash(node.loop_var if isinstance(node, tirx.For) else node.var))
 
     def look(alloc: tirx.AllocBuffer) -> None:
         extents.extend(alloc.buffer.shape)
 
     for function in mod.functions.values():
-        tvm_ffi.structural_walk(function.body, (tirx.AllocBuffer, look))
-    return not all(isinstance(extent, tirx.IntImm) for extent in extents)
+        callbacks = [(tirx.AllocBuffer, look), ((tirx.For, tirx.Bind, tirx.IterVar), see)]
+        tvm_ffi.structural_walk(function.body, callbacks)
+    parts: list[Any] = []
+    tvm_ffi.structural_walk(extents, ((ir.Var, ir.TensorLoad), parts.append))
+    return any(isinstance(part, ir.TensorLoad) or hash(part) in inner for part in parts)
 
 
 @ir.transform.module_pass(opt_level=0)
@@ -68,7 +79,7 @@ def _lower(mod: ir.IRModule, _ctx: ir.transform.PassContext) -> ir.IRModule:
 
     Half of the time of a build was in passes that had nothing to do here.  Where kernels allocate
     what they touch, ``CompactBufferAllocation`` finds nothing to take away, in time that grows with
-    the square of the places where a buffer is used; where extents are variables it finds how large
+    the square of the places where a buffer is used; where extents are computed it finds how large
     they may become.  ``RemoveNoOp`` asks of every store whether it writes what is there already,
     which takes most of the time where expressions are long; LLVM drops what it would have.
     """

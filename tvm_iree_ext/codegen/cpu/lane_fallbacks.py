@@ -5,6 +5,8 @@ from typing import Any
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.tir.function_body import with_body
+
 _ISNAN = ir.Op.get("tirx.isnan")
 # By type: its words, the magnitude's bits, and those of infinity, beyond which are NaNs.
 _WORDS = {
@@ -37,7 +39,7 @@ def compare_words_for_nan(
         body = tvm_ffi.structural_map(node.body, (ir.Call, call))
         return tirx.For(node.loop_var, node.min, node.extent, node.kind, body)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, loop)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.For, loop)))
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
@@ -55,7 +57,7 @@ def broadcast_words(
         word = value.args[0] if is_word else tirx.reinterpret("uint16", value)
         return tirx.reinterpret(f"bfloat16x{lanes}", tirx.Broadcast(word, lanes))
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Broadcast, broadcast)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.Broadcast, broadcast)))
 
 
 @tirx.transform.prim_func_pass(opt_level=0)
@@ -92,7 +94,7 @@ def bind_words(
         return words.get(hash(var), var)
 
     callbacks = [(tirx.Let, let), (tirx.Bind, bind), (ir.Var, variable)]
-    return func.with_body(tvm_ffi.structural_mutate(func.body, callbacks))
+    return with_body(func, tvm_ffi.structural_mutate(func.body, callbacks))
 
 
 # What may be a vector of bools; a variable that is one is bound as words.

@@ -10,6 +10,7 @@ from tvm import ir, tirx
 from tvm.target import codegen as llvm
 
 from tvm_iree_ext.targets.cpu import cpu_features
+from tvm_iree_ext.tir.function_body import with_body
 
 PREFETCH = "llvm.prefetch.p0"
 """The intrinsic of LLVM: ``(address, is written, locality, is data)``."""
@@ -36,7 +37,7 @@ def choose_caches(
             return call
         return ir.Call(call.op, [number, address, written, locality, data], ret_ty=call.ty)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (ir.Call, decide)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (ir.Call, decide)))
 
 
 _INTRINSIC = ir.Op.get("tirx.call_llvm_intrin")

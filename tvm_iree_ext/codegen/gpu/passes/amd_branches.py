@@ -12,6 +12,7 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 
+from tvm_iree_ext.tir.function_body import with_body
 from tvm_iree_ext.tir.purity import is_pure
 
 
@@ -26,7 +27,7 @@ def part_branches(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
     """The kernel with one branch for each run of branches that are on the same condition."""
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _joined)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _joined)))
 
 
 def _joined(sequence: Any) -> Any:

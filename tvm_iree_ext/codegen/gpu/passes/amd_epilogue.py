@@ -12,6 +12,7 @@ from tvm.ir import TensorLoad
 from tvm.target import codegen
 
 from tvm_iree_ext.codegen.gpu.passes.amd_branches import scheduler_fence
+from tvm_iree_ext.tir.function_body import with_body
 
 _PRODUCTS = tuple(f"llvm.amdgcn.{kind}" for kind in ("mfma", "smfmac", "wmma", "swmmac"))
 _INTRINSIC = ir.Op.get("tirx.call_llvm_pure_intrin")
@@ -22,7 +23,7 @@ def fence_epilogue(
     func: tirx.PrimFunc, _mod: ir.IRModule, _ctx: ir.transform.PassContext
 ) -> tirx.PrimFunc:
     """The kernel with a fence behind its last product, where what follows loads from memory."""
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _fenced)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.SeqStmt, _fenced)))
 
 
 def _fenced(sequence: Any) -> Any:

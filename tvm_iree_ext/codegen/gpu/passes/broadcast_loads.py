@@ -9,6 +9,8 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, tirx
 
+from tvm_iree_ext.tir.function_body import with_body
+
 
 @tirx.transform.prim_func_pass(opt_level=0)
 def broadcast_loads(
@@ -24,4 +26,4 @@ def broadcast_loads(
         at = (*outer, index.value)
         return tirx.Broadcast(load.source[at], index.lanes)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (ir.TensorLoad, read_once)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (ir.TensorLoad, read_once)))

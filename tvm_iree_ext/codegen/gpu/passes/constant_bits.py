@@ -9,6 +9,8 @@ from typing import Any
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.tir.function_body import with_body
+
 _FUNCTIONS = {
     "float16": ("__ushort_as_half", "uint16"),
     "float32": ("__int_as_float", "int32"),
@@ -35,4 +37,4 @@ def name_constant_bits(
             value -= 1 << width
         return tirx.call_pure_extern(dtype, name, tirx.const(value, kind))
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (ir.Call, rewritten)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (ir.Call, rewritten)))

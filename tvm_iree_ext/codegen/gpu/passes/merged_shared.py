@@ -16,6 +16,7 @@ from tvm import DataType, ir, tirx
 from tvm.ir import TensorLoad
 
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.tir.function_body import with_body
 
 _DYNAMIC = "shared.dyn"
 _LEAST_ALIGNMENT = 64  # bytes, of the whole
@@ -40,7 +41,7 @@ def merge_shared(
             return mutator.default_mutate(node)
         return _merged(node)
 
-    return func.with_body(tvm_ffi.structural_mutate(func.body, (tirx.AttrStmt, attr)))
+    return with_body(func, tvm_ffi.structural_mutate(func.body, (tirx.AttrStmt, attr)))
 
 
 def _merged(kernel: Any) -> Any:

@@ -9,6 +9,8 @@ from typing import Any
 import tvm_ffi
 from tvm import DataType, ir, tirx
 
+from tvm_iree_ext.tir.function_body import with_body
+
 _WORD_BITS = 32
 
 
@@ -27,7 +29,7 @@ def reinterpret_narrow_broadcasts(
         wide = tirx.Broadcast(word, words) if words > 1 else word
         return tirx.reinterpret(str(dtype), wide)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Broadcast, rewritten)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.Broadcast, rewritten)))
 
 
 def _word(value: Any, bits: int) -> Any:

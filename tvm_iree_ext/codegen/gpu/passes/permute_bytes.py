@@ -16,6 +16,8 @@ import tvm_ffi
 from tvm import DataType, ir, tirx
 from tvm.ir import TensorLoad
 
+from tvm_iree_ext.tir.function_body import with_body
+
 _WORD_BITS = 32
 
 
@@ -28,8 +30,8 @@ def permute_bytes(
     Runs where loops over registers are unrolled, so that places are numbers.
     """
     kind = func.attrs["target"].kind.name
-    return func.with_body(
-        tvm_ffi.structural_map(func.body, (TensorLoad, lambda load: _gathered(load, kind)))
+    return with_body(
+        func, tvm_ffi.structural_map(func.body, (TensorLoad, lambda load: _gathered(load, kind)))
     )
 
 

@@ -19,6 +19,7 @@ from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 
 from tvm_iree_ext.base.errors import BuildError
+from tvm_iree_ext.tir.function_body import with_body
 
 _LARGEST_UNROLL = 4096  # pieces that one loop nest may become
 
@@ -202,7 +203,7 @@ def unroll_local_indexing(
             loop.thread_binding, loop.annotations,
         )  # fmt: skip
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.For, unrolled)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.For, unrolled)))
 
 
 def _indexes_local(loop: Any) -> bool:

@@ -15,6 +15,8 @@ import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 
+from tvm_iree_ext.tir.function_body import with_body
+
 _QUOTIENTS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 
 
@@ -44,7 +46,7 @@ def share_quotients(
         body = _QuotientSharing(own).shared(attr.body)
         return tirx.AttrStmt(attr.node, attr.attr_key, attr.value, body)
 
-    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.AttrStmt, kernel)))
+    return with_body(func, tvm_ffi.structural_map(func.body, (tirx.AttrStmt, kernel)))
 
 
 def _is_of_blocks(statement: Any) -> bool:
