@@ -1,8 +1,10 @@
 """Every kind with fragments becomes its instruction, in registers alone."""
 
 import re
+from collections import defaultdict
 
 import pytest
+from tvm import ir
 
 from tvm_iree_ext.codegen.gpu.cuda import find_tool, nvrtc_obstacle
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
@@ -44,8 +46,7 @@ def amd_calls(row, assembly):
     return len(re.findall(rf"^\s+(?:{names})\b", assembly, re.MULTILINE))
 
 
-def check_registers(code):
-    (resources,) = code.resources.values()
+def check_registers(resources):
     assert resources.scratch_bytes == 0
     assert resources.spills == 0
 
@@ -58,7 +59,7 @@ def test_amd(row):
     if row.kind == "scaled":
         assert "cbsz:4 blgp:4" in code.assembly
     assert code.binary[:4] == b"\x7fELF"
-    check_registers(code)
+    check_registers(*code.resources.values())
 
 
 COLUMN_MAJOR = ("MFMA_F32_32x32x8_F16", "VMFMA_F32_16x16x32_F16", "WMMAR4_F32_16x16x16_F16")
@@ -71,8 +72,8 @@ def test_amd_from_shared_memory_column_major(name, transposed):
     code = amd_code(row, shared=True, transposed=transposed, column_major=True)
     assert amd_calls(row, code.assembly)
     assert "ds_read" in code.assembly or "ds_load" in code.assembly
-    check_registers(code)
     (resources,) = code.resources.values()
+    check_registers(resources)
     bytes_ = 2 * (row.m + row.n) * row.k
     assert resources.shared_memory_bytes in (bytes_, bytes_ // 2)  # one after the other, or both
 
@@ -89,14 +90,35 @@ def test_cuda_source(row, monkeypatch):
 WIDTH = {"f16": "HMMA", "bf16": "HMMA", "tf32": "HMMA", "f64": "DMMA", "i8": "IMMA", "i4": "IMMA"}
 
 
+@pytest.fixture(scope="module")
+def cuda_codes():
+    """Chip -> a product of each kind, in one module: NVRTC takes longest over its headers."""
+    products = defaultdict(dict)
+    for row in NVIDIA:
+        product = tile_product(row.name).with_attr("global_symbol", row.name)
+        products[chip_of(row)][row.name] = product
+    return {
+        chip: compile_device(ir.IRModule(functions), make_target(f"cuda:{chip}"))
+        for chip, functions in products.items()
+    }
+
+
+def part_of(text, start, name):
+    """From the line of a text that begins a kernel up to the next such line."""
+    parts = re.split(rf"^(?=.*{start})", text, flags=re.MULTILINE)
+    (part,) = (part for part in parts if f"{name}_kernel" in part.partition("\n")[0])
+    return part
+
+
 @pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
 @pytest.mark.skipif(not (find_tool("ptxas") and find_tool("nvdisasm")), reason="no ptxas, nvdisasm")
 @pytest.mark.parametrize("row", NVIDIA, ids=lambda row: row.name)
-def test_cuda_assembly(row):
-    code = compile_device(tile_product(row.name), make_target(f"cuda:{chip_of(row)}"))
-    assert row.ptx in code.ptx
-    assert WIDTH.get(row.a, "QMMA") in code.assembly
-    check_registers(code)
+def test_cuda_assembly(row, cuda_codes):
+    code = cuda_codes[chip_of(row)]
+    assert row.ptx in part_of(code.ptx, r"\.entry ", row.name)
+    assembly = part_of(code.assembly, r"\.section\s+\.text\.", row.name)
+    assert WIDTH.get(row.a, "QMMA") in assembly
+    check_registers(code.resources[f"{row.name}_kernel"])
 
 
 @pytest.mark.skipif(bool(nvrtc_obstacle()), reason=f"PTX: {nvrtc_obstacle()}")
@@ -109,4 +131,4 @@ def test_ldmatrix_is_emitted(transposed, load):
     code = compile_device(func, make_target("cuda:sm_80"))
     assert "LDSM.16.M88.4" in code.assembly
     assert f"{load}.2" in code.assembly
-    check_registers(code)
+    check_registers(*code.resources.values())

@@ -56,8 +56,7 @@ def check_streams(op, *arguments, stages=1, **changed):
         ("int8", (7, 203)),
     ],
 )
-@pytest.mark.parametrize("inclusive", [True, False])
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize(("inclusive", "stages"), [(True, 1), (False, 2)])
 def test_scans_of_columns(dtype, shape, inclusive, stages):
     kind = numpy_dtype(dtype)
     op = ops.scan(shape, dimension=0, inclusive=inclusive, dtype=dtype)
@@ -75,8 +74,7 @@ def test_scans_of_columns_whose_tiles_are_no_lines(columns):
 @pytest.mark.parametrize(
     ("dtype", "length"), [("float32", 1000), ("float32", 15), ("float16", 500), ("uint8", 1300)]
 )
-@pytest.mark.parametrize("inclusive", [True, False])
-@pytest.mark.parametrize("splits", [1, 3])
+@pytest.mark.parametrize(("inclusive", "splits"), [(True, 3), (False, 1)])
 def test_scans_of_lines(dtype, length, inclusive, splits):
     op = ops.scan((2, length), dimension=1, inclusive=inclusive, reassociate=True, dtype=dtype)
     kind = numpy_dtype(dtype)
@@ -89,8 +87,7 @@ def test_scans_of_lines(dtype, length, inclusive, splits):
     ("dtype", "length"),
     [("float32", 1), ("float32", 2500), ("float16", 90)],
 )
-@pytest.mark.parametrize("inclusive", [True, False])
-@pytest.mark.parametrize("stages", [1, 2])
+@pytest.mark.parametrize(("inclusive", "stages"), [(True, 1), (False, 2)])
 def test_scans_of_lines_in_lanes(dtype, length, inclusive, stages):
     op = ops.scan((19, length), dimension=1, inclusive=inclusive, dtype=dtype)
     x, init = (RNG.integers(0, 2, s).astype(numpy_dtype(dtype)) for s in ((19, length), (19,)))
@@ -110,9 +107,15 @@ def test_im2col(shape, output, offsets):
     check_streams(op, RNG.standard_normal(shape).astype("float32"))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int8"])
-@pytest.mark.parametrize("shape", [(64, 96), (61, 2093)])
-@pytest.mark.parametrize("tiles", [(8, 32), (4, 6)])
+@pytest.mark.parametrize(
+    ("dtype", "shape", "tiles"),
+    [
+        ("float32", (64, 96), (8, 32)),
+        ("float32", (61, 2093), (4, 6)),
+        ("int8", (64, 96), (4, 6)),
+        ("int8", (61, 2093), (8, 32)),
+    ],
+)
 def test_pack_and_unpack_in_rows(dtype, shape, tiles):
     kind = numpy_dtype(dtype)
     x = RNG.integers(-9, 9, shape).astype(kind)

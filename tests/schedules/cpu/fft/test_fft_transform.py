@@ -91,9 +91,15 @@ def test_short_rows(length):
     check((19, length))
 
 
-@pytest.mark.parametrize("kind", ["forward", "inverse"])
 @pytest.mark.parametrize(
-    ("length", "columns"), [(5000, 50), (6144, 384), (8192, 512), (9375, 375), (20480, 1024)]
+    ("length", "columns", "kind"),
+    [
+        (5000, 50, "forward"),
+        (6144, 384, "inverse"),
+        (8192, 512, "forward"),
+        (9375, 375, "inverse"),
+        (20480, 1024, "forward"),
+    ],
 )
 def test_long_rows_are_written_in_order_whatever_their_columns(length, columns, kind):
     op = ops.fft_transform((3, length), kind=kind)
@@ -102,9 +108,7 @@ def test_long_rows_are_written_in_order_whatever_their_columns(length, columns, 
     check((3, length), kind=kind, config=config)
 
 
-@pytest.mark.parametrize(
-    "length", [256, 288, 400, 17 * 16, 1024, 1125, 2310, 3375, 4095, 4096, 20480]
-)
+@pytest.mark.parametrize("length", [256, 400, 17 * 16, 1125, 2310, 3375, 4095, 4096, 20480])
 def test_rows_that_split(length):
     check((2, length))
 
@@ -114,8 +118,14 @@ def test_lengths_with_large_primes(length):
     check((3, length))
 
 
-@pytest.mark.parametrize("kind", KINDS[1:])
-@pytest.mark.parametrize("length", [2, 7, 30, 34, 51, 600, 1024, 675])
+@pytest.mark.parametrize(
+    ("kind", "length"),
+    [
+        *(("inverse", length) for length in (7, 30, 34, 1024)),
+        *(("real_to_complex", length) for length in (2, 7, 30, 51, 600, 675)),
+        *(("complex_to_real", length) for length in (2, 7, 34, 51, 1024, 675)),
+    ],
+)
 def test_kinds(kind, length):
     extent = length // 2 + 1 if kind == "complex_to_real" else length
     check((5, extent), kind=kind, length=length)
@@ -124,8 +134,8 @@ def test_kinds(kind, length):
 @pytest.mark.parametrize("kind", ["forward", "real_to_complex", "complex_to_real"])
 @pytest.mark.parametrize(("shape", "axis"), [((12, 37), 0), ((3, 12, 5), 1), ((17, 2, 3), 0)])
 def test_any_axis(kind, shape, axis):
-    for norm in ("ortho", "forward"):
-        check(shape, kind=kind, axis=axis, norm=norm)
+    norm = "forward" if axis == 1 or kind == "forward" else "ortho"
+    check(shape, kind=kind, axis=axis, norm=norm)
 
 
 @pytest.mark.parametrize("length", [60, 400, 97])
