@@ -224,3 +224,59 @@ def test_a_depthwise_convolution_of_an_image_in_zeros_is_one_of_all_of_it(run):
     wide[1::2, 1::2] = x[0, 0]
     want = sum(k[0, i, j] * wide[i : i + 5, j : j + 5] for i in (0, 1) for j in (0, 1))
     np.testing.assert_allclose(run(text, x, k)[0][0, 0], want, rtol=1e-5, atol=1e-6)
+
+
+POINTWISE = """
+func.func @f(%x: tensor<{x}>, %k: tensor<{k}>, %b: tensor<{b}>) -> tensor<{y}> {{
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<{y}>
+  {begin}
+  %0 = linalg.{name} {{strides = dense<{stride}> : tensor<{rank}xi64>,
+                       dilations = dense<2> : tensor<{rank}xi64>}}
+    ins(%x, %k : tensor<{x}>, tensor<{k}>) outs(%i : tensor<{y}>) -> tensor<{y}>
+  return %0 : tensor<{y}>
+}}
+"""
+
+
+@pytest.mark.parametrize("begins", ["zero", "bias"])
+@pytest.mark.parametrize(
+    ("name", "stride"),
+    [
+        *((name, 1) for name in FORMS if name[:4] == "conv" and "g" not in FORMS[name][0]),
+        ("conv_2d_nchw_fchw", 2),
+        ("conv_2d_ngchw_gfchw", 1),
+    ],
+)
+def test_a_filter_of_one_place_is_a_matrix(built, name, stride, begins):
+    """Where it goes over each pixel, of all channels; else it stays a convolution."""
+    axes = FORMS[name]
+    extents = {**IMAGE, **TAPS, "h": 7, "w": 8}
+    image = random(axes[0], extents)
+    taps = random(axes[1], {**extents, "h": 1, "w": 1})
+    seen = image[tuple(slice(None, None, stride if a in "hw" else 1) for a in axes[0])]
+    letters = axes[1].replace("h", "").replace("w", "")
+    matrix = taps.reshape([extents[axis] for axis in letters])
+    want = np.einsum(f"{axes[0]},{letters}->{axes[2]}", seen.astype("f8"), matrix)
+    along = [axis for axis in axes[2] if axis in "gf"]
+    bias = random(along, extents)
+    if begins == "bias":
+        want = want + expanded(bias, along, axes[2])
+    y = shaped(want.shape)
+    added = ", ".join(str(place) for place, axis in enumerate(axes[2]) if axis not in "gf")
+    text = POINTWISE.format(
+        name=name,
+        x=shaped(image.shape),
+        k=shaped(taps.shape),
+        b=shaped(bias.shape),
+        y=y,
+        begin=(ZERO if begins == "zero" else BIAS).format(b=shaped(bias.shape), y=y, added=added),
+        stride=stride,
+        rank=sum(axis in "hw" for axis in axes[0]),
+    )
+    program = built(text)
+    is_matrix = stride == 1 and "g" not in axes[0]
+    names = [op.name for op in program.program.ops.values()]
+    assert names == ["tvm_iree_ext.contraction" if is_matrix else "tvm_iree_ext.conv_2d"]
+    (result,) = program(image, taps, bias)
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)
