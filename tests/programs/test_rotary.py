@@ -34,8 +34,9 @@ class Rotary(torch.nn.Module):
         return scores.softmax(-1) @ value
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
-@pytest.mark.parametrize(("batch", "length"), [(1, 7), (3, 13)])
+@pytest.mark.parametrize(
+    ("batch", "length", "dtype"), [(1, 7, "bfloat16"), (3, 13, "float32"), (3, 13, "float16")]
+)
 def test_rotary_attention_is_that_of_pytorch(batch, length, dtype):
     torch.manual_seed(0)
     dtype = getattr(torch, dtype)

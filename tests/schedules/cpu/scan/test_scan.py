@@ -87,16 +87,16 @@ def test_a_tile_of_columns_that_is_cut_short():
     check(op, *arrays((6, 77), 0), config=config)
 
 
-@pytest.mark.parametrize("length", [1, 16, 17, 64, 65, 80, 127, 128, 129, 144, 145, 400, 1000])
 @pytest.mark.parametrize("inclusive", [True, False], ids=["inclusive", "exclusive"])
 @pytest.mark.parametrize("splits", [2, 3])
-def test_a_line_in_rounds_of_chunks(length, inclusive, splits):
+def test_a_line_in_rounds_of_chunks(inclusive, splits):
     # The smallest chunks: a block of vectors each.
     op = ops.scan(("n",), LAST, inclusive=inclusive, dtype="i32", reassociate=True)
-    config = config_of(op, workgroup_tile={"length": 64}, splits=splits)
-    x, init = arrays((length,), 0)
-    x[RNG.random(length) < 0.9] = 0
-    check(op, x, init, config=config)
+    kernel = build(op, config=config_of(op, workgroup_tile={"length": 64}, splits=splits))
+    for length in (1, 16, 17, 64, 65, 80, 127, 128, 129, 144, 145, 400, 1000):
+        x, init = arrays((length,), 0)
+        x[RNG.random(length) < 0.9] = 0
+        check(op, x, init, kernel=kernel)
 
 
 def test_several_long_lines_in_rounds():
@@ -120,7 +120,8 @@ def test_sums_in_order_are_rounded_as_step_by_step(dtype, shape):
     # The reference is exact here: so is the kernel.
     kind = ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype
     for dimension in range(len(shape)):
-        for inclusive in (True, False):
+        either = (dimension == 0) == (shape[0] == 20)
+        for inclusive in (True, False) if len(shape) == 1 else (either,):
             x, init = arrays(shape, dimension, kind)
             check(ops.scan(x, dimension=dimension, inclusive=inclusive), x, init)
 
@@ -160,10 +161,10 @@ def test_integers_wrap(dtype):
     info = np.iinfo(dtype)
     x = RNG.integers(info.min, info.max, (3, 100), dtype)
     init = x[:, 0].copy()
-    for region in ("add", "mul", "2 * arg0 + arg1"):
-        for dimension in (0, 1):
-            start = init if dimension else x[0].copy()
-            check(ops.scan(x, region, dimension=dimension, inclusive=False), x, start)
+    either = int(info.min < 0)
+    for region, dimension in (("add", either), ("mul", 1 - either), ("2 * arg0 + arg1", either)):
+        start = init if dimension else x[0].copy()
+        check(ops.scan(x, region, dimension=dimension, inclusive=False), x, start)
 
 
 def test_bool_takes_the_bits():

@@ -4,6 +4,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
+from tvm import ir
 
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.codegen.gpu.cuda import nvrtc_obstacle
@@ -235,15 +236,19 @@ def test_ptxas_is_told_how_many_workgroups_shared_memory_has_room_for(chip, stag
 
 
 @pytest.mark.skipif(bool(nvrtc_obstacle()), reason=nvrtc_obstacle())
-@pytest.mark.parametrize("dtype", ["F32_16x8x16_F16", "F32_16x8x16_BF16", "I32_16x8x32_I8"])
-def test_edges_of_every_width_compile_for_cuda(dtype):
+def test_edges_of_every_width_compile_for_cuda():
     """Zeros beyond the edge are vectors of 8- and 16-bit elements."""
-    mma, target = mma_kind(f"NV_MMA_SYNC_{dtype}"), make_target("cuda:sm_80")
-    dtypes = [tvm_dtype(one) for one in (mma.a, mma.b, mma.c)]
-    for rhs_order in ((0, 1), (1, 0)):
-        shape = MatmulShape(60, 32, 200, *dtypes, rhs_order=rhs_order)
-        code = compile_device(schedule_matmul(shape, target, small(mma.name)).mod, target)
-        assert code.ptx
+    target, functions = make_target("cuda:sm_80"), {}
+    for dtype in ("F32_16x8x16_F16", "F32_16x8x16_BF16", "I32_16x8x32_I8"):
+        mma = mma_kind(f"NV_MMA_SYNC_{dtype}")
+        dtypes = [tvm_dtype(one) for one in (mma.a, mma.b, mma.c)]
+        for name, rhs_order in (("as_it_is", (0, 1)), ("transposed", (1, 0))):
+            shape = MatmulShape(60, 32, 200, *dtypes, rhs_order=rhs_order)
+            function = schedule_matmul(shape, target, small(mma.name)).mod["main"]
+            name = f"{dtype}_{name}"
+            functions[name] = function.with_attr("global_symbol", name)
+    code = compile_device(ir.IRModule(functions), target)
+    assert code.ptx.count(".entry ") == len(functions) == 6
 
 
 @pytest.mark.parametrize(
