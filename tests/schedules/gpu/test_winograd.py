@@ -1,5 +1,7 @@
 """Winograd transforms on GPUs, on the simulator, beside the reference; without spills."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -21,8 +23,9 @@ CASES = {
 SIZES = {"n": 2, "h": 7}
 
 
-@pytest.mark.parametrize("target", ["cuda:sm_80", "rocm:gfx942"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "target"), list(zip(CASES, itertools.cycle(["cuda:sm_80", "rocm:gfx942"])))
+)
 def test_tiles_are_the_references(name, target):
     op = CASES[name]
     shape = [SIZES.get(extent, extent) for extent in op.input.shape]

@@ -230,8 +230,13 @@ def test_the_maximum_alone():
     np.testing.assert_array_equal(maximum, operands["input0"].max(axis=1))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-@pytest.mark.parametrize("domain", ["log2", "natural"])
+@pytest.mark.parametrize(
+    ("dtype", "domain"),
+    [
+        *(("float16", "log2"), ("bfloat16", "natural")),
+        *(("float64", "log2"), ("float64", "natural")),  # which has functions of its own
+    ],
+)
 def test_other_types(dtype, domain):
     op = attention(2, 9, 40, 140, dtype=dtype, score_domain=domain)
     check(op, operands_of(op))
