@@ -171,7 +171,7 @@ class AroundProducts(relax.PyExprMutator):
             try:
                 if not self._is_for_one(argument):
                     raise _Apart("its sums are used elsewhere, too")
-                sums = Sums(function.params[place], _order(nest, function.params[place]))
+                sums = _SumsAsRead(function.params[place], _order(nest, function.params[place]))
                 if sums.is_permuted:
                     form, result = _permuted(form, result, sums)
                 groups = regrouping(list(result.shape.values), list(end.shape.values))
@@ -238,7 +238,7 @@ class _Apart(Exception):
 
 
 @dataclass(frozen=True)
-class Sums:
+class _SumsAsRead:
     """The sums as a nest behind a product reads them.
 
     ``order`` has the axis of the sums for each axis of what the nest stores.
@@ -279,7 +279,7 @@ def _order(nest: LoopNest, tensor: ir.Var) -> tuple[int, ...]:
 
 
 def _permuted(
-    form: ProductForm, result: relax.TensorType, sums: Sums
+    form: ProductForm, result: relax.TensorType, sums: _SumsAsRead
 ) -> tuple[ProductForm, relax.TensorType]:
     """The product whose result lies as a nest reads it, and that."""
     extents = list(result.shape.values)
@@ -292,7 +292,7 @@ def _permuted(
 
 
 def _with_epilogue(
-    form: ProductForm, nest: LoopNest, sums: Sums, groups: Regrouping
+    form: ProductForm, nest: LoopNest, sums: _SumsAsRead, groups: Regrouping
 ) -> tuple[ProductForm, list[tuple[ir.Var, Places]]]:
     """The product followed by a nest; _Apart where that cannot be.
 
