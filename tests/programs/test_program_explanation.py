@@ -138,13 +138,17 @@ def test_an_epilogue_is_in_the_kernel_of_its_product():
             "its sums are used elsewhere, too",
         ),
         (
-            "  %3 = linalg.transpose ins(%2 : tensor<8x8xf32>) outs(%0 : tensor<8x8xf32>)"
-            " permutation = [1, 0]",
-            ["%3"],
+            "  %4 = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>,"
+            " affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>],"
+            ' iterator_types = ["parallel", "parallel"]}'
+            " ins(%2, %2 : tensor<8x8xf32>, tensor<8x8xf32>) outs(%0 : tensor<8x8xf32>) {\n"
+            "  ^bb0(%x: f32, %y: f32, %z: f32):\n    %s = arith.addf %x, %y : f32\n"
+            "    linalg.yield %s : f32\n  } -> tensor<8x8xf32>",
+            ["%4"],
             "it does not read each element of the sums in its own place",
         ),
     ],
-    ids=["two_uses", "transposed"],
+    ids=["two_uses", "two_orders"],
 )
 def test_what_follows_a_product_in_a_kernel_of_its_own_says_why(rest, results, why):
     explanation = followed(rest, results)
