@@ -37,6 +37,23 @@ def linear(rows, k, n, dtype="float32", transposed=False):
     return op, weight, bias, expected
 
 
+def test_an_operand_of_the_epilogue_may_have_rows_known_at_the_call_only(tmp_path):
+    """``x + y @ weight``, as behind a layer of a transformer."""
+    rows = TensorType(("rows", 96), "float32")
+    op = ops.matmul(("rows", 20), (20, 96), [rows], epilogue="arg0 + arg1")
+    m = Maker(x=(("rows", 96), "float32"), y=(("rows", 20), "float32"))
+    weight = normal(20, 96)
+    given = m.parameter("weight", weight)
+
+    def make(emit):
+        return [emit(m.op("linear", op, [m["y"], given, m["x"]], ("rows", 96), "float32"))]
+
+    x, y = normal(7, 96), normal(7, 20)
+    results = [(("rows", 96), "float32")]
+    built = check(m, make, results, [x, y], [x + y @ weight], tmp_path)
+    assert "weight.panels" in constants_of(built)
+
+
 def built_linear(op, weight, bias, expected, tmp_path, rows=None):
     shape = op.types["lhs"].shape
     m = Maker(x=(shape, weight.dtype.name))

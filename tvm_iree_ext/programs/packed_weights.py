@@ -178,10 +178,10 @@ class PackWeights(relax.PyExprMutator):
         values = [
             self._constant(packing, value)
             if name == packing.factor
-            else self._shaped(value, made.types[name].shape)
+            else self._shaped(value, _view(packing, name, value.ty))
             for name, value in arguments.items()
         ]
-        result = relax.TensorType(_split_result(packing, kind), kind.dtype)
+        result = relax.TensorType(_view(packing, "result", kind), kind.dtype)
         call = joined(relax.call_tir(self._function(made), values, result), given)
         return relax.op.reshape(self.builder_.emit(call), kind.shape)
 
@@ -189,7 +189,7 @@ class PackWeights(relax.PyExprMutator):
         """A tensor as a view of another rank."""
         if len(value.ty.shape.values) == len(shape):
             return value
-        return self.builder_.emit(relax.op.reshape(value, relax.ShapeExpr(list(shape))))
+        return self.builder_.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))
 
     def _constant(self, packing: _Packing, value: Any) -> Any:
         """The packed factor."""
@@ -212,10 +212,10 @@ class PackWeights(relax.PyExprMutator):
         return self._packed[key]
 
 
-def _split_result(packing: _Packing, kind: relax.TensorType) -> list[Any]:
-    """The shape of the result's view, by the extents of Relax."""
+def _view(packing: _Packing, name: str, kind: relax.TensorType) -> list[Any]:
+    """The shape of the view of an operand or of the result, by the extents of Relax."""
     split: list[Any] = []
-    for axis, extent in zip(packing.op.maps["result"].axes, kind.shape.values, strict=True):
+    for axis, extent in zip(packing.op.maps[name].axes, kind.shape.values, strict=True):
         is_split = axis == (packing.n,)
         split += [extent // packing.width, packing.width] if is_split else [extent]
     return split
