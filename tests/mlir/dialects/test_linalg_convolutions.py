@@ -280,3 +280,16 @@ def test_a_filter_of_one_place_is_a_matrix(built, name, stride, begins):
     assert names == ["tvm_iree_ext.contraction" if is_matrix else "tvm_iree_ext.conv_2d"]
     (result,) = program(image, taps, bias)
     np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)
+
+
+def test_a_filter_of_one_place_over_more_than_the_result_needs_is_no_matrix(built):
+    text = POINTWISE.format(
+        name="conv_2d_nchw_fchw", x="1x5x7x8xf32", k="4x5x1x1xf32", b="4xf32", y="1x4x6x8xf32",
+        begin=ZERO.format(y="1x4x6x8xf32"), stride=1, rank=2,
+    )  # fmt: skip
+    program = built(text)
+    assert not program.program.ops
+    image, taps = random("nchw", {**IMAGE, "n": 1}), random("fchw", {**TAPS, "h": 1, "w": 1})
+    (result,) = program(image, taps, np.zeros(4, "f4"))
+    want = np.einsum("nchw,fc->nfhw", image[:, :, :6], taps[..., 0, 0])
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-5)

@@ -104,16 +104,31 @@ def _contraction(scope: Scope, loops: Loops) -> Op:
     lhs, rhs = loops.inputs
     (out,) = loops.outputs
     check_types((lhs, rhs), out)
-    given: dict[str, Any] = {} if is_zero(out) else {"init": type_of(scope, out)}
+    return product(scope, (lhs, rhs), [map_text(one) for one in maps], out, is_zero(out))
+
+
+def product(
+    scope: Scope,
+    factors: tuple[AnyTensor, AnyTensor],
+    maps: Sequence[str],
+    out: AnyTensor,
+    begins_with_zero: bool,
+) -> Op:
+    """The contraction of two tensors, whose sums begin with ``out``.
+
+    Raises:
+        PlainLoops: for shapes that it does not take, which plain loops do.
+    """
+    given: dict[str, Any] = {} if begins_with_zero else {"init": type_of(scope, out)}
     try:
         return ops.contraction(
-            type_of(scope, lhs),
-            type_of(scope, rhs),
-            indexing_maps=[map_text(one) for one in maps],
+            type_of(scope, factors[0]),
+            type_of(scope, factors[1]),
+            indexing_maps=maps,
             result_dtype=out.element.storage[0],
             **given,
         )
-    except OpError as error:  # one of the shapes that it does not take: plain loops do
+    except OpError as error:
         raise PlainLoops(str(error)) from error
 
 

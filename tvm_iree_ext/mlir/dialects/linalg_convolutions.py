@@ -12,7 +12,7 @@ from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.mlir.base.import_errors import Unsupported
 from tvm_iree_ext.mlir.base.ir_values import TENSORS, AnyTensor, Value, is_zero, plain
-from tvm_iree_ext.mlir.dialects.linalg_contractions import PlainLoops, check_types
+from tvm_iree_ext.mlir.dialects.linalg_contractions import PlainLoops, check_types, product
 from tvm_iree_ext.mlir.dialects.linalg_generic import generic
 from tvm_iree_ext.mlir.dialects.linalg_transposed_convolutions import (
     SpreadAxis,
@@ -22,6 +22,7 @@ from tvm_iree_ext.mlir.dialects.registry_calls import call_op, type_of
 from tvm_iree_ext.mlir.dialects.tensor_dialect import moved, reshaped
 from tvm_iree_ext.mlir.importing.scope import Scope
 from tvm_iree_ext.mlir.reading import form
+from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Layout
 
 _FORMS = {
@@ -84,9 +85,8 @@ def _registry_convolution(
     pads = [one for pair in padding for one in pair]
     single = [plain(taps.shape[letters[1].index(one)]) for one in letters[1] if one in "hw"]
     if groups == 1 and strides == (1, 1) and single == [1] * len(single) and not any(pads):
-        begins = None if is_zero(out) else begun
-        product = _pointwise(scope, (seen, kernel, begun), begins, orders)
-        return [reshaped(scope, product, out.shape)]
+        matrices, factors = _pointwise(scope, (seen, kernel, begun), orders, is_zero(out))
+        return _called(scope, matrices, factors, begun, out)
     given: dict[str, Any] = {}
     if not is_zero(out):
         given = {"operands": [type_of(scope, begun)], "epilogue": lambda sums, init: sums + init}
@@ -105,10 +105,17 @@ def _registry_convolution(
         )
     except OpError as error:
         raise PlainLoops(str(error)) from error
+    operands: dict[str, Value] = {"input": seen, "filter": kernel, "operand0": begun}
+    return _called(scope, made, operands, begun, out)
+
+
+def _called(
+    scope: Scope, made: Op, operands: Mapping[str, Value], begun: AnyTensor, out: AnyTensor
+) -> list[Value]:
+    """The result of an op, by the shape of the convolution's."""
     pairs = zip(made.signature.results[0].shape, map(plain, begun.shape), strict=True)
     if any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
         raise PlainLoops("the image is larger than the result needs")
-    operands: dict[str, Value] = {"input": seen, "filter": kernel, "operand0": begun}
     (value,) = call_op(scope, made, operands, [begun])
     if not isinstance(value, TENSORS):
         raise Unsupported("a convolution without a tensor")
@@ -118,10 +125,10 @@ def _registry_convolution(
 def _pointwise(
     scope: Scope,
     tensors: tuple[AnyTensor, AnyTensor, AnyTensor],
-    begins: AnyTensor | None,
     orders: tuple[str, str, str],
-) -> AnyTensor:
-    """The result of a filter of one place: a product of matrices, whose kernels are faster.
+    begins_with_zero: bool,
+) -> tuple[Op, dict[str, Value]]:
+    """A filter of one place as a product of matrices, whose kernels are faster; its operands.
 
     From 13 to 50 % in six shapes of ResNet-50 and MobileNetV2 (float32, one thread of Zen 4).
     """
@@ -139,22 +146,8 @@ def _pointwise(
         for axes in (named[first][1], named[second][1], of_result)
     ]
     (lhs, _), (rhs, _) = named[first], named[second]
-    given: dict[str, Any] = {} if begins is None else {"init": type_of(scope, begins)}
-    try:
-        made = ops.contraction(
-            type_of(scope, lhs),
-            type_of(scope, rhs),
-            indexing_maps=maps,
-            result_dtype=begun.element.storage[0],
-            **given,
-        )
-    except OpError as error:
-        raise PlainLoops(str(error)) from error
-    operands: dict[str, Value] = {"lhs": lhs, "rhs": rhs, "init": begun}
-    (value,) = call_op(scope, made, operands, [begun])
-    if not isinstance(value, TENSORS):
-        raise Unsupported("a convolution without a tensor")
-    return value
+    made = product(scope, (lhs, rhs), maps, begun, begins_with_zero)
+    return made, {"lhs": lhs, "rhs": rhs, "init": begun}
 
 
 def _arranged(scope: Scope, value: AnyTensor, letters: str, order: str) -> AnyTensor:
