@@ -1,6 +1,7 @@
 """Calls in processes of their own, so that a crash or a hang ends one call and not the run."""
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import queue
@@ -9,7 +10,6 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
@@ -209,26 +209,61 @@ def each(
 
     The processes end when the generator is closed.
     """
-    free: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    # Nothing here holds a lock of Python's own: Ctrl-C may come within its methods, and keep it.
+    waiting: queue.SimpleQueue[tuple[int, _Item]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Callable[[], _Result]]] = queue.SimpleQueue()
+    count = 0
+    for number, item in enumerate(items):
+        waiting.put((number, item))
+        count += 1
 
-    def run(item: _Item) -> _Result:
-        worker = free.get()
-        try:
-            return worker.call(function, item)
-        except WorkerDied as error:
-            return died(item, error)
-        finally:
-            free.put(worker)
+    def take(worker: Worker) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                number, item = waiting.get_nowait()
+                done.put((number, _outcome(worker, function, died, item)))
 
     with scratch() as folder:
         workers = [Worker(limit_s, str(folder)) for _ in range(jobs)]
-        for worker in workers:
-            free.put(worker)
-        threads = ThreadPoolExecutor(jobs)
+        threads = [threading.Thread(target=take, args=(one,), daemon=True) for one in workers]
         try:
-            yield from threads.map(run, items)
+            for thread in threads:
+                thread.start()
+            early: dict[int, Callable[[], _Result]] = {}
+            for number in range(count):
+                while number not in early:
+                    place, outcome = done.get()
+                    early[place] = outcome
+                yield early.pop(number)()
         finally:
-            threads.shutdown(wait=False, cancel_futures=True)
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    waiting.get_nowait()
             for worker in workers:
                 worker.end()
-            threads.shutdown()
+            for thread in threads:
+                if thread.ident is not None:
+                    thread.join()
+
+
+def _outcome(
+    worker: Worker,
+    function: Callable[[_Item], _Result],
+    died: Callable[[_Item, WorkerDied], _Result],
+    item: _Item,
+) -> Callable[[], _Result]:
+    """What gives the result of a call, or raises the error that it raised."""
+
+    def failed(error: Exception) -> _Result:
+        raise error
+
+    try:
+        result = worker.call(function, item)
+    except WorkerDied as error:
+        try:
+            result = died(item, error)
+        except Exception as other:
+            return functools.partial(failed, other)
+    except Exception as error:
+        return functools.partial(failed, error)
+    return lambda: result
