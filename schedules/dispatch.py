@@ -8,12 +8,14 @@ from tvm.target import Target
 from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.schedules.base.config import LoweringConfig
 from tvm_iree_ext.schedules.base.space import TuningSpace
 from tvm_iree_ext.schedules.cpu.arg_compare.arg_compare_rule import CpuArgCompare
 from tvm_iree_ext.schedules.cpu.attention.attention_rule import CpuAttention
 from tvm_iree_ext.schedules.cpu.contraction import contraction_constants
 from tvm_iree_ext.schedules.cpu.contraction.contraction_rule import CpuContraction
+from tvm_iree_ext.schedules.cpu.conv_2d import conv_2d_layouts
 from tvm_iree_ext.schedules.cpu.conv_2d.conv_2d_rule import CpuConv2d
 from tvm_iree_ext.schedules.cpu.custom_op_rule import CpuCustomOp
 from tvm_iree_ext.schedules.cpu.distribution_rule import CpuDistribution, CpuToLayout
@@ -160,8 +162,15 @@ def schedule_loops(function: tirx.PrimFunc, target: Target, name: str) -> tirx.P
     return rule(function, target, name)
 
 
-def constant_panels(op: Contraction, factor: str, target: Target) -> int | None:
+def constant_panels(op: Contraction | Conv2d, factor: str, target: Target) -> int | None:
     """The columns of a panel of a factor that never changes; None where it stays as it is."""
     if target.kind.name != "llvm":
         return None
+    if isinstance(op, Conv2d):
+        return conv_2d_layouts.constant_panels(op, target)
     return contraction_constants.constant_panels(op, factor, target)
+
+
+def prefers_channels_last(op: Conv2d, target: Target) -> bool:
+    """Whether a convolution is faster with its channels last, where images lie so."""
+    return target.kind.name == "llvm" and conv_2d_layouts.prefers_channels_last(op, target)

@@ -11,7 +11,7 @@ import tvm_iree_ext as ext
 from tvm_iree_ext import ops
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.codegen.gpu import gpu_pipeline as device_pipeline
-from tvm_iree_ext.programs import relax_passes
+from tvm_iree_ext.programs.base import relax_passes
 from tvm_iree_ext.programs.program_build import build_program
 from tvm_iree_ext.runtime import cache
 

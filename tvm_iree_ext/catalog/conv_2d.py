@@ -26,9 +26,12 @@ _MOST_SUMS = 20_000  # the reference takes some microseconds for each window of 
 def run_reference(op: Op, operands: Values) -> dict[str, np.ndarray]:
     """The result by :mod:`tvm_iree_ext.reference`, in float64; of int8, as int32."""
     assert isinstance(op, Conv2d)
+    taps = operands["filter"]
+    if op.filter_panels is not None:
+        taps = np.moveaxis(taps, 0, 3).reshape(*op.kernel, op.group_channels, op.filters)
     result = reference.conv_2d(
         operands["input"],
-        operands["filter"],
+        taps,
         channels_last=op.channels_last,
         strides=op.strides,
         dilations=op.dilations,
@@ -124,6 +127,11 @@ def random_case(rng: Generator) -> tuple[Conv2d, dict[str, Any]]:
     result = whole.signature.results[0].shape
     kinds = ("int32",) if dtype == "int8" else floats
     others = [_epilogue_operand(rng, result, kinds) for _ in range(count)]
+    may = last and attributes["algorithm"] == "im2col" and dtype in ("float32", "float64")
+    if may and rng.random() < 0.5:
+        widths = [n for n in (1, 2, 4, 16, 32) if whole.group_filters % n == 0]
+        attributes["filter_panels"] = width = pick(rng, widths)
+        taps = (filters // width, *taps[:3], width)
     op = ops.conv_2d(
         TensorType(named, dtype),
         TensorType(taps, dtype),

@@ -21,7 +21,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.mlir.dialects.scf_dialect import CONTROL
 from tvm_iree_ext.mlir.importing.places import joined
-from tvm_iree_ext.programs.relax_passes import relax_functions, with_bindings
+from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_bindings
 from tvm_iree_ext.tir.tir_expressions import i64, known
 
 COMPILED_LOOP = "tvm_iree_ext.compiled_loop"

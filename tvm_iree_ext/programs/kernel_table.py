@@ -13,8 +13,8 @@ from tvm import ir, relax, tirx
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import Place, places_of
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions
 from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP
-from tvm_iree_ext.programs.relax_passes import prim_functions, relax_functions
 from tvm_iree_ext.runtime.manifest import ProgramKernel
 
 _FUSED = "Primitive"  # TVM's attribute of a function whose calls become one kernel

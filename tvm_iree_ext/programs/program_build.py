@@ -15,10 +15,10 @@ from tvm_iree_ext.building.artifact_identity import is_gpu, made_artifact, opens
 from tvm_iree_ext.codegen.cpu import cpu_pipeline
 from tvm_iree_ext.codegen.linker import compile_library
 from tvm_iree_ext.mlir.importing.imported import Imported
-from tvm_iree_ext.programs import relax_passes
+from tvm_iree_ext.programs.base import relax_passes
+from tvm_iree_ext.programs.base.relax_passes import prim_functions
 from tvm_iree_ext.programs.program_gpu import write_device_program
 from tvm_iree_ext.programs.program_lowering import Constants, scheduled_program
-from tvm_iree_ext.programs.relax_passes import prim_functions
 from tvm_iree_ext.records.record_choice import DatabaseLike, fingerprint
 from tvm_iree_ext.runtime.artifact import LIBRARY, write
 from tvm_iree_ext.runtime.manifest import ProgramManifest

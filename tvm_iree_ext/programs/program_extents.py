@@ -13,7 +13,7 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax
 
-from tvm_iree_ext.programs.relax_passes import relax_functions, with_functions
+from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_functions
 
 
 @ir.transform.module_pass(opt_level=0)

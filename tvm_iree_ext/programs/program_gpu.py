@@ -10,10 +10,10 @@ from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.gpu.cpp_export import device_resources, write_program_files
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
-from tvm_iree_ext.programs import relax_passes
+from tvm_iree_ext.programs.base import relax_passes
+from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions
 from tvm_iree_ext.programs.program_launch_plan import program_plan
 from tvm_iree_ext.programs.program_lowering import Constants, ScheduledProgram
-from tvm_iree_ext.programs.relax_passes import prim_functions, relax_functions
 from tvm_iree_ext.runtime.artifact import write
 from tvm_iree_ext.runtime.manifest import Function, ProgramManifest
 from tvm_iree_ext.runtime.program import PARAMETERS

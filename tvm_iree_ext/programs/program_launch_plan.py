@@ -16,7 +16,7 @@ from tvm import DataType, ir, relax, tirx
 from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.codegen.gpu.launch_plan.launch_plan import Plan
 from tvm_iree_ext.codegen.gpu.launch_plan.plan_expressions import Names
-from tvm_iree_ext.programs.relax_passes import VIEWS, source
+from tvm_iree_ext.programs.base.relax_passes import VIEWS, source
 from tvm_iree_ext.runtime.manifest import Parameter
 
 

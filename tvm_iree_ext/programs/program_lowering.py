@@ -13,19 +13,22 @@ from tvm.target import Target
 from tvm_iree_ext.building.artifact_identity import is_gpu
 from tvm_iree_ext.mlir.importing.imported import Fallback, Imported
 from tvm_iree_ext.ops.base.op import Op
-from tvm_iree_ext.programs import relax_passes
-from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
-from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
-from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
-from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
-from tvm_iree_ext.programs.packed_weights import PackWeights
-from tvm_iree_ext.programs.program_extents import extents_first
-from tvm_iree_ext.programs.relax_passes import (
+from tvm_iree_ext.programs.base import relax_passes
+from tvm_iree_ext.programs.base.relax_passes import (
     OPAQUE,
     prim_functions,
     relax_functions,
     with_functions,
 )
+from tvm_iree_ext.programs.compiled_loops import COMPILED_LOOP, compile_loops
+from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
+from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
+from tvm_iree_ext.programs.fusion.meeting_elementwise import join_meeting_elementwise
+from tvm_iree_ext.programs.fusion.position_functions import inline_positions
+from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
+from tvm_iree_ext.programs.layouts.channels_last import ChannelsLast
+from tvm_iree_ext.programs.layouts.packed_weights import PackWeights
+from tvm_iree_ext.programs.program_extents import extents_first
 from tvm_iree_ext.programs.repeated_elementwise import repeat_cheap_elementwise
 from tvm_iree_ext.records.record_choice import DatabaseLike, lowered
 from tvm_iree_ext.runtime.manifest import Function, Parameter, ProgramKernel
@@ -111,11 +114,14 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     entries = [*(function.name for function in imported.functions), *imported.helpers]
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
+    mod = relax.transform.DeadCodeElimination(entries)(inline_positions(mod))
+    mod = join_meeting_elementwise(mod)
+    parameters = dict(imported.parameters)
+    mod = ChannelsLast(mod, ops, parameters, target).run(entries)
     around = AroundProducts(mod, ops)
     mod = around.run()
     private = {var: _private(function) for var, function in prim_functions(mod).items()}
     mod = relax_passes.simplify(with_functions(mod, private), entries)
-    parameters = dict(imported.parameters)
     mod = PackWeights(mod, ops, parameters, target).run()
     places = KernelPlaces()
     mod = relax_passes.fuse(repeat_cheap_elementwise(mod), entries, places.note)

@@ -11,14 +11,14 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from tvm_iree_ext.programs.fusion.nest_reads import elementwise_loads, nest_of
-from tvm_iree_ext.programs.relax_passes import (
+from tvm_iree_ext.programs.base.relax_passes import (
     OPAQUE,
     prim_functions,
     relax_functions,
     with_bindings,
     with_functions,
 )
+from tvm_iree_ext.programs.fusion.nest_reads import elementwise_loads, nest_of
 from tvm_iree_ext.tir.tir_expressions import known
 
 _MOST_OPERATIONS = 4  # of an element: so few are done while memory is waited for

@@ -1,4 +1,9 @@
-"""The filter of a convolution with channels last, as panels of vectors of filters."""
+"""The filter of a convolution with channels last, as panels of vectors of filters.
+
+Of one that is in panels already, the kernel reads these where they are.
+"""
+
+from typing import Any
 
 from tvm import tirx
 from tvm.tirx.script import builder as I
@@ -12,7 +17,7 @@ from tvm_iree_ext.schedules.emit import Expr, Index, held_index, i64, serial
 
 
 class FilterLoops(ConvLoops):
-    """NHWC with HWCF: packs the filter, then does tasks.
+    """NHWC with HWCF: packs the filter unless it is, then does tasks.
 
     ``overlapping`` says that the last vector of a group's filters, where there are several, ends
     with the last filter, and shares some with the one before; else it has zeros at the end.
@@ -33,9 +38,11 @@ class FilterLoops(ConvLoops):
 
     def emit(self) -> None:
         """The whole function."""
-        size = self.op.groups * self.held * self.depth
-        self.packed = emit.scratch([size], self.dtype)
-        self.pack_filter()
+        self.packed: Any = self.filter
+        if self.op.filter_panels is None:
+            size = self.op.groups * self.held * self.depth
+            self.packed = emit.scratch([size], self.dtype)
+            self.pack_filter()
         high = emit.product([self.batch, self.out_rows])
         self.over_tasks(self.op.groups, high, self.out_columns, self.parts, self.task)
 

@@ -92,7 +92,7 @@ class CpuConv2d(CpuRule):
         choices = [
             choice("pixels", _LINES, ("columns",)),
             choice("rows", tuple(range(1, 15))),
-            choice("vectors", (1,) if _is_depthwise(op) else (1, 2, 3, 4, 6)),
+            choice("vectors", (1,) if is_depthwise(op) else (1, 2, 3, 4, 6)),
             choice("lanes", powers_of_two(max(lanes // 2, 1), lanes)),
             choice("splits", (1, 2, cores, 2 * cores)),
             choice("parallel", (False, True)),
@@ -113,7 +113,7 @@ class CpuConv2d(CpuRule):
     def _configs(self, op: Conv2d, features: CpuFeatures) -> list[ConvConfig]:
         """One for each form there is, the best first."""
         lanes = features.lanes(item_bytes(product_dtype(op)) * 8)
-        if _is_depthwise(op):
+        if is_depthwise(op):
             return [self._depthwise(op, features, lanes)]
         in_lanes = _filters_in_lanes(op)
         # The transforms of Winograd have channels in the lanes, too.
@@ -134,7 +134,13 @@ class CpuConv2d(CpuRule):
                 of_line = replace(of_line, rows=-(-of_line.rows // 2))
             direct = self._config(op, features, DIRECT, of_line)
             found = [direct, *found] if good else [*found, direct]
-        return found
+        if op.filter_panels is None:
+            return found
+        return [one for one in found if one.tile.width == op.filter_panels] or [
+            self._config(
+                op, features, op.algorithm, _tile_of_panels(op.filter_panels, features, lanes)
+            )
+        ]
 
     def _config(
         self, op: Conv2d, features: CpuFeatures, algorithm: str, tile: RegisterTile
@@ -182,13 +188,16 @@ class CpuConv2d(CpuRule):
         """The rule's numbers in a config."""
         check = self.check(config)
         typed = ConvConfig.parse(check, op.algorithm, *([DIRECT] if _may_be_direct(op) else []))
-        direct, wide, depthwise = typed.algorithm == DIRECT, op.output[2], _is_depthwise(op)
+        direct, wide, depthwise = typed.algorithm == DIRECT, op.output[2], is_depthwise(op)
         fits = typed.columns <= typed.pixels
         typed.expect(check, "columns", fits, f"1 to {typed.pixels}")
         typed.expect(check, "columns", not direct or typed.columns == wide, f"a line of {wide}")
         if op.algorithm == "im2col" and not direct and not depthwise:
             exact = op.dtype == "int8" and product_dtype(op) == "float32"
             check.tile("reduction_tile", "k", EXACT_DEPTH if exact else None)
+        panels = op.filter_panels
+        fits = panels is None or typed.tile.width == panels
+        typed.expect(check, "vectors", fits, f"panels of {panels} columns, as the filter has")
         typed.expect(
             check,
             "splits",
@@ -211,21 +220,31 @@ class CpuConv2d(CpuRule):
         loops: type[ConvLoops] = Im2colLoops if op.channels_last else ColumnLoops
         if config.algorithm == DIRECT:
             loops = DirectLoops
-        elif _is_depthwise(op):
+        elif is_depthwise(op):
             loops = DepthwiseLoops
         loops(op, config).emit()
 
 
-def _is_depthwise(op: Conv2d) -> bool:
+def is_depthwise(op: Conv2d) -> bool:
     """Whether a filter's window is one channel, and channels are side by side."""
-    by_im2col = op.algorithm == "im2col"
+    by_im2col = op.algorithm == "im2col" and op.filter_panels is None
     return by_im2col and op.channels_last and op.groups > 1 and op.group_channels == 1
 
 
 def _may_be_direct(op: Conv2d) -> bool:
     """Whether windows can be read where they lie, and all of K is one chain of sums."""
-    last = op.channels_last and op.algorithm == "im2col" and not _is_depthwise(op)
+    last = op.channels_last and op.algorithm == "im2col" and not is_depthwise(op)
     return last and isinstance(op.image[2], int) and op.depth <= LONGEST
+
+
+def _tile_of_panels(width: int, features: CpuFeatures, lanes: int) -> RegisterTile:
+    """The tile whose columns are a panel's."""
+    while width % lanes:
+        lanes //= 2
+    vectors = width // lanes
+    return RegisterTile(
+        max((features.vector_registers - 1 - vectors) // vectors, 1), vectors, lanes
+    )
 
 
 def _filters_in_lanes(op: Conv2d) -> bool:
@@ -306,7 +325,7 @@ def _most(op: Conv2d, features: CpuFeatures) -> int:
 
 def _divides(op: Conv2d, tile: RegisterTile, parts: int) -> bool:
     """Whether the filters of a group are so many parts, of whole panels."""
-    if _is_depthwise(op):
+    if is_depthwise(op):
         return parts == 1
     panel = tile.width if _filters_in_lanes(op) else tile.rows
     return parts == 1 or op.group_filters % (panel * parts) == 0

@@ -48,6 +48,8 @@ class GpuConv2d(GpuRule):
         if reason := super().applies(op, target):
             return reason
         assert isinstance(op, Conv2d)
+        if op.filter_panels is not None:
+            return f"{self.name}: filters in panels are for CPUs"
         try:
             _shape(op, target)
         except ScheduleError as error:

@@ -16,6 +16,7 @@ from tvm import ir, relax, tirx
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Fallback
 from tvm_iree_ext.mlir.importing.places import Place, joined, places_of
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_functions
 from tvm_iree_ext.programs.fusion.nest_reads import (
     Axes,
     Regrouping,
@@ -50,13 +51,13 @@ class AroundProducts(relax.PyExprMutator):
         """The module; new ops are added to those known."""
         if not any(form_of(op) for op in self._known.values()):
             return self._mod
-        for var, function in self._mod.functions.items():
-            if isinstance(function, relax.Function):
-                self._uses = Counter()
-                tvm_ffi.structural_walk(function.body, (ir.Var, self._count))
-                self._bound = _bindings(function)
-                self.builder_.update_func(var, self.visit_expr(function))
-        return self.builder_.get()
+        changed = {}
+        for var, function in relax_functions(self._mod).items():
+            self._uses = Counter()
+            tvm_ffi.structural_walk(function.body, (ir.Var, self._count))
+            self._bound = _bindings(function)
+            changed[var] = self.visit_expr(function)
+        return with_functions(self.builder_.get(), changed)
 
     def _note(self, call: ir.Call, why: str) -> None:
         """Note why what a call computes stays loops of its own."""
@@ -285,7 +286,8 @@ def _permuted(
     extents = list(result.shape.values)
     if not tvm_ffi.structural_equal(extents, list(sums.tensor.ty.shape)):
         raise _Apart("a reshape between is read in another order of axes")
-    made = form.permuted(sums.order)
+    begins = "init" in form.names  # with what lies as the result does
+    made = None if begins else form.permuted(sums.order)
     if made is None:
         raise _Apart("its result does not come in another order of axes")
     return made, relax.TensorType([extents[axis] for axis in sums.order], result.dtype)

@@ -136,14 +136,13 @@ class ContractionForm(ProductForm):
         return None if made is None else (made[0], "operand0", begun[1][0])
 
     def permuted(self, order: Sequence[int]) -> "ContractionForm | None":
-        """As there; None where sums begin with a tensor, which lies as the result does."""
-        op = self.op
-        if op.has_init:
-            return None
-        kind = op.types["result"]
-        types = {**op.types, "result": TensorType(tuple(kind.shape[i] for i in order), kind.dtype)}
-        axes = tuple(self.result_axes[i] for i in order)
-        maps = {**op.maps, "result": IndexingMap(len(op.extents), axes)}
+        """As there; what sums begin with lies as the result does."""
+        op, types, maps = self.op, dict(self.op.types), dict(self.op.maps)
+        for name in ("init", "result") if op.has_init else ("result",):
+            kind = types[name]
+            types[name] = TensorType(tuple(kind.shape[i] for i in order), kind.dtype)
+            axes = tuple(maps[name].axes[i] for i in order)
+            maps[name] = IndexingMap(len(op.extents), axes)
         return _contraction(op, types, maps, op.epilogue)
 
     def _extent(self, axis: Sequence[int]) -> Extent:

@@ -11,10 +11,10 @@ from tvm_iree_ext.base.errors import BuildError
 from tvm_iree_ext.base.signature import Extent, Operand, Signature
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, EntryPoint, Imported
 from tvm_iree_ext.mlir.scalars.arith_floats import extreme
+from tvm_iree_ext.programs.base.relax_passes import prim_functions, relax_functions, with_functions
 from tvm_iree_ext.programs.relax_import.relax_ops import OpCalls
 from tvm_iree_ext.programs.relax_import.relax_scans import Scans
 from tvm_iree_ext.programs.relax_import.relax_sorts import Sorts
-from tvm_iree_ext.programs.relax_passes import prim_functions, relax_functions, with_functions
 
 
 def from_relax(mod: ir.IRModule, name: str = "module") -> Imported:

@@ -40,7 +40,8 @@ class Conv2d(Op):
 
     ``image`` is (N, H, W, C), whatever the layout; ``kernel``, ``strides``, ``dilations`` and
     ``padding`` go by rows and columns.  ``others`` are the operands of the epilogue, ``operand0``
-    and so on, and ``maps`` has the axes of the result that each goes along.
+    and so on, and ``maps`` has the axes of the result that each goes along.  With
+    ``filter_panels`` the filter is panels of so many columns of F.
     """
 
     image: tuple[Extent, Extent, Extent, int]
@@ -58,6 +59,7 @@ class Conv2d(Op):
     others: Mapping[str, TensorType] = field(default_factory=dict)
     maps: Mapping[str, IndexingMap] = field(default_factory=dict)
     epilogue: Region | None = None
+    filter_panels: int | None = None
 
     name = "tvm_iree_ext.conv_2d"
 
@@ -179,7 +181,12 @@ class Conv2d(Op):
             for spread, pads in zip(self.spread, self.padding, strict=True)
         )
         rows, columns = self.kernel
-        taps = (rows, columns, self.group_channels, self.filters)
+        taps: tuple[int, ...] = (rows, columns, self.group_channels, self.filters)
+        if not self.channels_last:
+            taps = (taps[3], taps[2], rows, columns)
+        elif self.filter_panels is not None:
+            width = self.filter_panels
+            taps = (self.filters // width, *taps[:3], width)
         return Signature(
             (
                 Operand(
@@ -190,7 +197,7 @@ class Conv2d(Op):
                 ),
                 Operand(
                     "filter",
-                    taps if self.channels_last else (taps[3], taps[2], rows, columns),
+                    taps,
                     self.dtype,
                 ),
                 *(Operand(name, kind.shape, kind.dtype) for name, kind in self.others.items()),
@@ -221,6 +228,8 @@ class Conv2d(Op):
         }
         if self.output_tile_size is not None:
             found["output_tile_size"] = self.output_tile_size
+        if self.filter_panels is not None:
+            found["filter_panels"] = self.filter_panels
         if self.epilogue is not None:
             found["epilogue"] = self.epilogue.text
         return found

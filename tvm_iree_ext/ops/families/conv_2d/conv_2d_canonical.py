@@ -34,7 +34,11 @@ def canonical_conv_2d(op: Conv2d, parameters: Parameters) -> None:
             value = tirx.if_then_else(
                 inside, source[placed(n, row, column, channel)], tirx.const(0, op.dtype)
             )
-            factor = taps[(kh, kw, c, f) if op.channels_last else (f, c, kh, kw)]
+            place: tuple[ir.Expr, ...] = (kh, kw, c, f) if op.channels_last else (f, c, kh, kw)
+            if op.filter_panels is not None:
+                width = i64(op.filter_panels)
+                place = (tirx.floordiv(f, width), kh, kw, c, tirx.floormod(f, width))
+            factor = taps[place]
             term = convert(value, dtype) * convert(factor, dtype)
             I.buffer_store(sums, sums[tuple(at)] + term, at)
         with I.grid(*result.shape) as loops, I.sblock("result"):
@@ -43,8 +47,9 @@ def canonical_conv_2d(op: Conv2d, parameters: Parameters) -> None:
             if op.epilogue is not None:
                 rest = []
                 for name, seen in zip(op.others, op.epilogue.parameters[1:], strict=True):
-                    place = [at[axis[0]] if axis else i64(0) for axis in op.maps[name].axes]
-                    element = parameters.buffers[name][tuple(place)]
+                    axes = op.maps[name].axes
+                    seen_at = tuple(at[axis[0]] if axis else i64(0) for axis in axes)
+                    element = parameters.buffers[name][seen_at]
                     rest.append(convert(element, str(seen.ty.dtype)))
                 value = op.epilogue(value, *rest)
             I.buffer_store(result, convert(value, op.result_dtype), at)

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 from tvm_iree_ext.base import dtypes
 from tvm_iree_ext.base.errors import OpError
-from tvm_iree_ext.base.signature import TensorType
+from tvm_iree_ext.base.signature import TensorType, shape_text
 from tvm_iree_ext.ops.base.operands import OperandLike, as_tensor, named_extents, whole_number
 from tvm_iree_ext.ops.base.regions import RegionLike
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Algorithm, Conv2d, Layout, Pair
@@ -33,6 +33,7 @@ def conv_2d(
     epilogue: RegionLike | None = None,
     dtype: str = "float32",
     result_dtype: str | None = None,
+    filter_panels: int | None = None,
 ) -> Conv2d:
     """Convolve (correlate, as networks do) images with filters.
 
@@ -57,6 +58,10 @@ def conv_2d(
         dtype: element type of operands given as bare shapes: a float type, or i8 with sums of i32
             (by im2col).
         result_dtype: by default that of the operands, int32 where they are int8.
+        filter_panels: columns of a panel of a filter that was laid out beforehand, a divisor of
+            F / groups: (F / filter_panels, KH, KW, C / groups, filter_panels) of (KH, KW,
+            C / groups, F), in float32 or float64, by ``layout="NHWC"`` and
+            ``algorithm="im2col"``.
 
     Returns:
         The op.  Its kernel takes input and filter, then ``operands``.
@@ -72,7 +77,10 @@ def conv_2d(
             known = ", ".join(map(repr, allowed))
             raise OpError(f"{_NAME}: {name} is {value!r}; expected one of {known}")
     image = named_extents(_operand("input", input, dtype), "d")
-    taps = _operand("filter", filter, dtype)
+    if filter_panels is None:
+        taps = _operand("filter", filter, dtype)
+    else:
+        taps = _of_panels(filter, filter_panels, layout, algorithm, dtype)
     if image.dtype != taps.dtype:
         raise OpError(f"{_NAME}: filter has dtype {taps.dtype}; expected {image.dtype} as input")
     last = layout == "NHWC"
@@ -120,6 +128,18 @@ def conv_2d(
                 f" the window spans {spread}"
             )
     op = _with_algorithm(op, algorithm, output_tile_size)
+    if filter_panels is not None:
+        if op.dtype != op.compute_dtype:
+            raise OpError(
+                f"{_NAME}: filter_panels is {filter_panels} with {op.dtype}; expected float32 or"
+                " float64"
+            )
+        if op.group_filters % filter_panels:
+            raise OpError(
+                f"{_NAME}: filter_panels is {filter_panels}; expected a divisor of"
+                f" {op.group_filters}, the filters of a group"
+            )
+        op = replace(op, filter_panels=filter_panels)
     return with_epilogue(op, operands, epilogue, dtype, result_dtype)
 
 
@@ -162,6 +182,25 @@ def _operand(name: str, operand: OperandLike, dtype: str) -> TensorType:
     if len(kind.shape) != 4:
         raise OpError(f"{_NAME}: {name} has rank {len(kind.shape)}; expected 4")
     return kind
+
+
+def _of_panels(
+    operand: OperandLike, panels: object, layout: str, algorithm: str | None, dtype: str
+) -> TensorType:
+    """The filter that panels are of, as (KH, KW, C / groups, F)."""
+    width = _number("filter_panels", panels, 1)
+    if layout != "NHWC" or algorithm != "im2col":
+        raise OpError(
+            f"{_NAME}: filter_panels is {width} with layout {layout!r} and algorithm"
+            f" {algorithm!r}; expected 'NHWC' and 'im2col'"
+        )
+    kind = as_tensor(_NAME, "filter", operand, dtype, _DTYPES, least=0)
+    if len(kind.shape) != 5 or kind.shape[4] != width or not isinstance(kind.shape[0], int):
+        raise OpError(
+            f"{_NAME}: filter is {shape_text(kind.shape)}; expected (F / {width}, KH, KW,"
+            f" C / groups, {width}), numbers"
+        )
+    return TensorType((*kind.shape[1:4], kind.shape[0] * width), kind.dtype)
 
 
 def _number(name: str, value: object, least: int) -> int:

@@ -1,15 +1,17 @@
-"""Constant factors of contractions, laid out at build time as the kernel reads them.
+"""Constant factors of contractions and convolutions, laid out at build as kernels read them.
 
     before:  result[m, n]    = sum over k of a[m, k] * weight[k, n]
     after:   result[m, o, w] = sum over k of a[m, k] * packed[o, k, w]       n = o * width + w
 
 A panel of ``width`` columns is then a run of memory, which no call has to copy together.  The
-result is a view of the same memory.
+result is a view of the same memory.  A filter (H, W, C, F) is such a matrix, too: its rows are the
+places of a window.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +26,59 @@ from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
-from tvm_iree_ext.programs.relax_passes import OPAQUE, relax_functions
+from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.programs.base.relax_passes import (
+    OPAQUE,
+    relax_functions,
+    with_constants,
+    with_functions,
+)
 from tvm_iree_ext.schedules.dispatch import constant_panels
 
 
+class _Packing(ABC):
+    """An op with a constant factor, and the op that reads it packed."""
+
+    factor: str
+
+    @abstractmethod
+    def packed(self, weight: np.ndarray) -> np.ndarray:
+        """The factor, packed."""
+
+    @abstractmethod
+    def made(self) -> Op:
+        """The op of the packed factor."""
+
+    @abstractmethod
+    def view(self, name: str, kind: relax.TensorType) -> list[Any]:
+        """The shape by which that takes another operand, or gives the result: a view of it."""
+
+
 @dataclass(frozen=True)
-class _Packing:
+class _Filter(_Packing):
+    """A convolution with channels last."""
+
+    op: Conv2d
+    width: int
+    factor = "filter"
+
+    def packed(self, weight: np.ndarray) -> np.ndarray:
+        """The filter, packed."""
+        rows, columns, channels, filters = weight.shape
+        split = weight.reshape(rows, columns, channels, filters // self.width, self.width)
+        return np.ascontiguousarray(np.moveaxis(split, 3, 0))
+
+    def made(self) -> Op:
+        """The convolution of the packed filter."""
+        return replace(self.op, filter_panels=self.width)
+
+    def view(self, name: str, kind: relax.TensorType) -> list[Any]:
+        """The shape, as it is."""
+        return list(kind.shape.values)
+
+
+@dataclass(frozen=True)
+class _Columns(_Packing):
     """A contraction whose dim ``n`` is two dims: panels, and the columns of one."""
 
     op: Contraction
@@ -74,7 +123,7 @@ class _Packing:
         """The factor, packed."""
         return np.ascontiguousarray(weight.reshape(self.shape(self.factor)).transpose(self._order))
 
-    def contraction(self) -> Contraction:
+    def made(self) -> Op:
         """The contraction of the packed factor."""
         op = self.op
         types = {name: TensorType(self.shape(name), kind.dtype) for name, kind in op.types.items()}
@@ -94,10 +143,18 @@ class _Packing:
             result_dtype=types["result"].dtype,
         )
 
+    def view(self, name: str, kind: relax.TensorType) -> list[Any]:
+        """The shape by which that takes another operand, or gives the result: a view of it."""
+        split: list[Any] = []
+        for axis, extent in zip(self.op.maps[name].axes, kind.shape.values, strict=True):
+            is_split = axis == (self.n,)
+            split += [extent // self.width, self.width] if is_split else [extent]
+        return split
+
 
 @relax.expr_functor.mutator
 class PackWeights(relax.PyExprMutator):
-    """Rewrites the contractions of a module, after nothing unused is in it, with constants."""
+    """Rewrites the contractions and convolutions of a module in which nothing is unused."""
 
     def __init__(
         self,
@@ -121,43 +178,31 @@ class PackWeights(relax.PyExprMutator):
 
     def run(self) -> ir.IRModule:
         """The module."""
+        rewritten = {}
         for var, function in relax_functions(self._mod).items():
             given = int((function.attrs or {}).get("num_input", len(function.params)))
             self._constants = {one: one.name for one in function.params[given:]}
             self._uses, self._added = Counter(), {}
             tvm_ffi.structural_walk(function.body, (ir.Var, self._count))
-            self.builder_.update_func(var, self._with_parameters(self.visit_expr(function), given))
-        return self.builder_.get()
+            changed = self.visit_expr(function)
+            added = list(self._added.values())
+            rewritten[var] = with_constants(changed, given, added)
+        return with_functions(self.builder_.get(), rewritten)
 
     def _count(self, var: ir.Var) -> None:
         self._uses[var] += 1
 
-    def _with_parameters(self, function: relax.Function, given: int) -> relax.Function:
-        """The function with the constants that it uses now."""
-        if not self._added:
-            return function
-        used: set[ir.Var] = set()
-        tvm_ffi.structural_walk(function.body, (ir.Var, used.add))
-        constants = [one for one in function.params[given:] if one in used]
-        return relax.Function(
-            [*function.params[:given], *constants, *self._added.values()],
-            function.body,
-            function.ret_ty,
-            is_pure=function.is_pure,
-            attrs=function.attrs,
-        )
-
     def visit_call_(self, call: ir.Call) -> ir.Expr:
-        """A call of a contraction with a constant factor; any other as it is."""
+        """A call of one with a constant factor; any other as it is."""
         call = super().visit_call_(call)
         if getattr(call.op, "name", "") != "relax.call_tir" or len(call.args) != 2:
             return call
         op = self._known.get(self._keys.get(call.args[0].name_hint, ""))
-        if not isinstance(op, Contraction):
+        if not isinstance(op, Contraction | Conv2d):
             return call
         names = [operand.name for operand in op.signature.arguments]
         arguments = dict(zip(names, call.args[1].fields, strict=True))
-        for factor in ("lhs", "rhs"):
+        for factor in ("lhs", "rhs") if isinstance(op, Contraction) else ("filter",):
             if self._is_constant(arguments[factor]):
                 packing = _packing(op, factor, self._target)
                 if packing is not None:
@@ -174,16 +219,16 @@ class PackWeights(relax.PyExprMutator):
         self, packing: _Packing, arguments: Mapping[str, Any], given: ir.Call
     ) -> ir.Expr:
         kind = given.ty_args[0]
-        made = packing.contraction()
+        made = packing.made()
         values = [
             self._constant(packing, value)
             if name == packing.factor
-            else self._shaped(value, _view(packing, name, value.ty))
+            else self._shaped(value, packing.view(name, value.ty))
             for name, value in arguments.items()
         ]
-        result = relax.TensorType(_view(packing, "result", kind), kind.dtype)
+        result = relax.TensorType(packing.view("result", kind), kind.dtype)
         call = joined(relax.call_tir(self._function(made), values, result), given)
-        return relax.op.reshape(self.builder_.emit(call), kind.shape)
+        return self._shaped(self.builder_.emit(call), kind.shape.values)
 
     def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:
         """A tensor as a view of another rank."""
@@ -201,28 +246,23 @@ class PackWeights(relax.PyExprMutator):
         var = relax.Var(name, relax.TensorType(array.shape, value.ty.dtype))
         return self._added.setdefault(name, var)
 
-    def _function(self, op: Contraction) -> ir.GlobalVar:
+    def _function(self, op: Op) -> ir.GlobalVar:
         key = str(op.describe())
         if key not in self._packed:
-            name = f"contraction.{len(self._known)}"
+            name = f"{op.entry}.{len(self._known)}"
             self._known[name] = op
             function = op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, name)
             function = function.with_attr("op_pattern", OPAQUE)
-            self._packed[key] = self.builder_.add_func(function, "contraction")
+            self._packed[key] = self.builder_.add_func(function, op.entry)
         return self._packed[key]
 
 
-def _view(packing: _Packing, name: str, kind: relax.TensorType) -> list[Any]:
-    """The shape of the view of an operand or of the result, by the extents of Relax."""
-    split: list[Any] = []
-    for axis, extent in zip(packing.op.maps[name].axes, kind.shape.values, strict=True):
-        is_split = axis == (packing.n,)
-        split += [extent // packing.width, packing.width] if is_split else [extent]
-    return split
-
-
-def _packing(op: Contraction, factor: str, target: Target) -> _Packing | None:
+def _packing(op: Contraction | Conv2d, factor: str, target: Target) -> _Packing | None:
     """How a constant factor is packed; None where it is read as it is."""
-    n = op.maps["result"].axes[-1] if op.maps["result"].axes else ()
     width = constant_panels(op, factor, target)
-    return None if width is None else _Packing(op, factor, n[0], width)
+    if width is None:
+        return None
+    if isinstance(op, Conv2d):
+        return _Filter(op, width)
+    (n,) = op.maps["result"].axes[-1]
+    return _Columns(op, factor, n, width)

@@ -53,6 +53,25 @@ def with_bindings(
     )
 
 
+def with_constants(function: relax.Function, given: int, added: list[ir.Var]) -> relax.Function:
+    """The function with constants added, behind those of its own that it uses.
+
+    ``given`` parameters are the caller's.
+    """
+    if not added:
+        return function
+    used: set[ir.Var] = set()
+    tvm_ffi.structural_walk(function.body, (ir.Var, used.add))
+    kept = [one for one in function.params[given:] if one in used]
+    return relax.Function(
+        [*function.params[:given], *kept, *added],
+        function.body,
+        function.ret_ty,
+        is_pure=function.is_pure,
+        attrs=function.attrs,
+    )
+
+
 def simplify(mod: ir.IRModule, entries: list[str]) -> ir.IRModule:
     """Compute nothing twice, and nothing that no entry reaches."""
     passes = [

@@ -1,0 +1,1 @@
+"""The Relax that a program is, and what is done with any."""

@@ -1,0 +1,1 @@
+"""How a program's tensors lie between its kernels."""

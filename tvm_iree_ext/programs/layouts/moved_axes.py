@@ -1,0 +1,183 @@
+"""Tensors some axes of which lie last in memory, and functions that read and write such ones."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.tirx.script import builder as I
+
+from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.programs.fusion.nest_reads import regrouping
+from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of, uses
+from tvm_iree_ext.tir.buffers import buffer_like
+from tvm_iree_ext.tir.tir_expressions import known
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True)
+class MovedAxes:
+    """Neighbouring axes of a tensor, such as its channels, that are moved behind the others."""
+
+    first: int
+    count: int = 1
+
+    @property
+    def range(self) -> tuple[int, ...]:
+        """The axes, as they were."""
+        return tuple(range(self.first, self.first + self.count))
+
+    def order(self, rank: int) -> tuple[int, ...]:
+        """For each axis of the tensor as it lies, the axis that it was."""
+        return (*(axis for axis in range(rank) if axis not in self.range), *self.range)
+
+    def of(self, items: Sequence[_Item]) -> list[_Item]:
+        """Items of a tensor's axes, as the tensor lies."""
+        return [items[axis] for axis in self.order(len(items))]
+
+    def reshaped(self, before: Sequence[Any], after: Sequence[Any]) -> "MovedAxes | None":
+        """The same axes after a reshape; None where they are joined with others."""
+        found = regrouping(before, after)
+        if found is None:
+            return None
+        units = {axis for axis in self.range if known(before[axis]) == 1}
+        groups = [group for group in found.groups if {*group[0]} & {*self.range}]
+        joined = [axis for group in groups for axis in group[0]]
+        if not joined or {*joined} | units != {*self.range}:
+            return None
+        moved = [axis for group in groups for axis in group[1]]
+        return MovedAxes(moved[0], moved[-1] - moved[0] + 1)
+
+
+def with_moved_axes(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> tirx.PrimFunc:
+    """The function whose parameters of these numbers lie so; it computes the same."""
+    declared: dict[ir.Var, tuple[ir.Var, MovedAxes]] = {}
+    parameters = list(function.params)
+    for number, axes in moved.items():
+        old = parameters[number]
+        new = buffer_like(old, axes.of(list(old.ty.shape)), old.name)
+        declared[old] = (new, axes)
+        parameters[number] = new
+
+    def load(node: ir.TensorLoad) -> Any:
+        if node.source not in declared:
+            return node
+        new, axes = declared[node.source]
+        return tirx.BufferLoad(new, axes.of(list(node.indices)))
+
+    def store(node: tirx.BufferStore) -> Any:
+        if node.buffer not in declared:
+            return node
+        new, axes = declared[node.buffer]
+        return tirx.BufferStore(new, node.value, axes.of(list(node.indices)))
+
+    def region(node: ir.TensorRegion) -> Any:
+        if node.source not in declared:
+            return node
+        new, axes = declared[node.source]
+        return tirx.BufferRegion(new, axes.of(list(node.region)))
+
+    rules = [(ir.TensorLoad, load), (tirx.BufferStore, store), (ir.TensorRegion, region)]
+    body = tvm_ffi.structural_map(function.body, rules)
+    return tirx.PrimFunc(parameters, body, function.ret_type, function.attrs)
+
+
+def moved_result(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> MovedAxes | None:
+    """The axes of a function's result that go along the moved ones of its parameters.
+
+    None where there are none, or parameters differ in what they are.
+    """
+    nest = _only_nest(function)
+    if nest is None:
+        return None
+    by_tensor = {function.params[number]: axes for number, axes in moved.items()}
+    found: set[MovedAxes | None] = set()
+
+    def note(load: ir.TensorLoad) -> None:
+        if load.source in by_tensor:
+            found.add(_along(nest, load, by_tensor[load.source]))
+
+    for store in nest.stores:
+        tvm_ffi.structural_walk(store.value, (ir.TensorLoad, note))
+    return found.pop() if len(found) == 1 else None
+
+
+def moved_operands(function: tirx.PrimFunc, end: MovedAxes) -> dict[int, MovedAxes] | None:
+    """The axes of a function's parameters that go along the moved ones of its result.
+
+    None for a function whose result cannot be moved; a parameter without such axes is left out.
+    """
+    nest = _only_nest(function)
+    if nest is None:
+        return None
+    wanted = [nest.stores[0].indices[axis] for axis in end.range]
+    if not all(isinstance(one, ir.Var) for one in wanted):
+        return None
+    found: dict[ir.Var, set[MovedAxes | None]] = {}
+
+    def note(load: ir.TensorLoad) -> None:
+        used = [n for n, index in enumerate(load.indices) if uses(index, wanted)]
+        axes = MovedAxes(used[0], len(used)) if used else None
+        is_so = axes is not None and _along(nest, load, axes) == end
+        found.setdefault(load.source, set()).add(axes if is_so else None)
+
+    tvm_ffi.structural_walk(nest.stores[0].value, (ir.TensorLoad, note))
+    moved = {}
+    for number, parameter in enumerate(function.params):
+        (axes, *others) = found.get(parameter, {None})
+        if axes is not None and not others:
+            moved[number] = axes
+    return moved
+
+
+def _along(nest: LoopNest, load: ir.TensorLoad, axes: MovedAxes) -> MovedAxes | None:
+    """The axes of the store that a load's moved axes go along."""
+    stored = nest.stores[0].indices
+    spatial = [axis.var for axis in nest.spatial]
+    first = None
+    for place, axis in enumerate(axes.range):
+        used = [
+            number
+            for number, index in enumerate(stored)
+            if isinstance(index, ir.Var) and index in spatial and uses(load.indices[axis], [index])
+        ]
+        if len(used) != 1 or (first is not None and used[0] != first + place):
+            return None
+        first = used[0] if first is None else first
+    assert first is not None
+    return MovedAxes(first, axes.count)
+
+
+def _only_nest(function: tirx.PrimFunc) -> LoopNest | None:
+    """The only nest of a function, with one store to its last parameter."""
+    form = nests_of(function)
+    if form is None or len(form.nests) != 1 or form.buffers:
+        return None
+    (nest,) = form.nests
+    stores = [*nest.stores, *nest.init]
+    if nest.cells or len(nest.stores) != 1 or len(nest.init) > 1:
+        return None
+    return nest if all(one.buffer.same_as(function.params[-1]) for one in stores) else None
+
+
+def move_function(shape: Sequence[Any], dtype: str, order: Sequence[int]) -> tirx.PrimFunc:
+    """``target[..., at[order[i]], ...] = source[at]``: a tensor with its axes in another order."""
+    extents = [
+        tirx.const(int(e), "int64") if isinstance(e, tirx.IntImm) else tirx.Var(f"n{axis}", "int64")
+        for axis, e in enumerate(shape)
+    ]
+    with IRBuilder() as builder, I.prim_func(s_tir=True):
+        I.func_name("move")
+        I.func_attr({"tirx.noalias": True})
+        align = item_bytes(dtype)
+        source = I.arg("source", I.buffer(extents, dtype, align=align))
+        target = I.arg("target", I.buffer([extents[axis] for axis in order], dtype, align=align))
+        places = [extents[axis] for axis in order]
+        with I.sblock("root"), I.grid(*places) as loops, I.sblock("move"):
+            at = [I.axis.spatial(extent, v) for extent, v in zip(places, loops, strict=True)]
+            by = dict(zip(order, at, strict=True))
+            I.buffer_store(target, source[tuple(by[axis] for axis in range(len(order)))], at)
+    return builder.get()
