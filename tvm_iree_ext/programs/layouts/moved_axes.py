@@ -126,7 +126,7 @@ def moved_operands(function: tirx.PrimFunc, end: MovedAxes) -> dict[int, MovedAx
 
     tvm_ffi.structural_walk(nest.stores[0].value, (ir.TensorLoad, note))
     moved = {}
-    for number, parameter in enumerate(function.params):
+    for number, parameter in enumerate(function.params[:-1]):
         (axes, *others) = found.get(parameter, {None})
         if axes is not None and not others:
             moved[number] = axes
