@@ -126,7 +126,9 @@ def _insert_slice(scope: Scope, op: form.ParsedOperation) -> Value:
                 safe = tirx.max(step, tirx.const(1, "int64"))
                 own = tirx.floordiv(away, safe)
                 tests = [tirx.EQ(tirx.floormod(away, safe), zero)]
-            tests += [zero <= own, own < kernel.extent(sizes[axis])]
+            begins, ends = _reaches(scope, offset, stride, (sizes[axis], into.shape[axis]))
+            tests += [] if begins else [zero <= own]
+            tests += [] if ends else [own < kernel.extent(sizes[axis])]
             for one in tests:
                 condition = one if condition is None else tirx.And(condition, one)
             if axis in kept:
@@ -143,6 +145,22 @@ def _insert_slice(scope: Scope, op: form.ParsedOperation) -> Value:
         if None not in places:
             scope.function.spread[id(made)] = made, value, places
     return made
+
+
+def _reaches(
+    scope: Scope, offset: Scalar, stride: Scalar, sizes: tuple[Any, Any]
+) -> tuple[bool, bool]:
+    """Whether no element of an axis lies before a slice's first, and none behind its last."""
+    numbers = _numbers(offset, stride)
+    if numbers is None or numbers[0] < 0 or numbers[1] < 1:
+        return False, False
+    start, step = numbers
+    size, extent = sizes
+    if (start, step) == (0, 1) and scope.same(size, extent):
+        return True, True
+    if not isinstance(size, int) or not isinstance(extent, int):
+        return start == 0, False
+    return start == 0, (extent - 1 - start) // step < size
 
 
 def _numbers(offset: Scalar, stride: Scalar) -> tuple[int, int] | None:
