@@ -12,10 +12,10 @@ from tvm.target import Target
 
 from tvm_iree_ext.building.artifact_identity import is_gpu
 from tvm_iree_ext.mlir.importing.imported import Fallback, Imported
+from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.base import relax_passes
 from tvm_iree_ext.programs.base.relax_passes import (
-    OPAQUE,
     prim_functions,
     relax_functions,
     with_functions,

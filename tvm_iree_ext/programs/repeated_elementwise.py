@@ -11,8 +11,8 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from tvm_iree_ext.mlir.importing.relax_types import OPAQUE, REDUCTION
 from tvm_iree_ext.programs.base.relax_passes import (
-    OPAQUE,
     prim_functions,
     relax_functions,
     with_bindings,
@@ -24,7 +24,6 @@ from tvm_iree_ext.tir.tir_expressions import known
 _MOST_OPERATIONS = 4  # of an element: so few are done while memory is waited for
 _LEAST_ELEMENTS = 1 << 14  # of a result: smaller ones stay in the caches
 _SMALL = 8  # times as many elements as a small operand has: a bias, or a row's maximum
-_REDUCTION = 3  # TVM's kind of a function into which elementwise ones before it are fused, at most
 
 
 def repeat_cheap_elementwise(mod: ir.IRModule) -> ir.IRModule:
@@ -33,9 +32,9 @@ def repeat_cheap_elementwise(mod: ir.IRModule) -> ir.IRModule:
     cheap = {
         var
         for var, function in prim_functions(mod).items()
-        if kinds[var] < _REDUCTION and _is_cheap(function)
+        if kinds[var] < REDUCTION and _is_cheap(function)
     }
-    fusing = {var for var, kind in kinds.items() if kind <= _REDUCTION}
+    fusing = {var for var, kind in kinds.items() if kind <= REDUCTION}
     changed = {
         var: _repeated(function, cheap, fusing) for var, function in relax_functions(mod).items()
     }

@@ -12,7 +12,6 @@ from tvm.tirx.script import builder as I
 
 from tvm_iree_ext.base.dtypes import item_bytes
 
-OPAQUE = 8  # TVM's kind of a function that is not fused with others
 VIEWS = ("relax.reshape", "relax.memory.view")
 """Calls that hand on the memory of their first argument."""
 

@@ -16,6 +16,7 @@ from tvm import ir, relax, tirx
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE, Fallback
 from tvm_iree_ext.mlir.importing.places import Place, joined, places_of
 from tvm_iree_ext.ops.base.op import Op
+from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_functions
 from tvm_iree_ext.programs.fusion.nest_reads import (
     Axes,
@@ -37,6 +38,7 @@ class AroundProducts(relax.PyExprMutator):
     def __init__(self, mod: ir.IRModule, known: dict[str, Op]) -> None:
         super().__init__(mod)
         self._mod, self._known = mod, known
+        self._function_of = OpFunctions(known, self.builder_.add_func)
         self._uses: Counter[ir.Var] = Counter()
         self._bound: dict[ir.Var, Any] = {}
         self._nests: dict[str, LoopNest | None] = {}
@@ -98,12 +100,8 @@ class AroundProducts(relax.PyExprMutator):
         self, form: ProductForm, arguments: Sequence[Any], kind: Any, *of: ir.Call
     ) -> ir.Expr:
         """A call of a product that does what the calls ``of`` did."""
-        word = form.op.name.rpartition(".")[2]
-        key = f"{word}.{len(self._known)}"
-        self._known[key] = form.op
-        function = form.op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, key)
-        var = self.builder_.add_func(function, word)
-        self._functions[var.name_hint] = function
+        var = self._function_of(form.op)
+        self._functions.setdefault(var.name_hint, self.builder_.get()[var])
         return joined(relax.call_tir(var, list(arguments), kind), *of)
 
     def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:

@@ -25,11 +25,12 @@ from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import joined
+from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import (
-    OPAQUE,
     relax_functions,
     with_bindings,
     with_constants,
@@ -82,6 +83,7 @@ class ChannelsLast:
             if isinstance(function, tirx.PrimFunc)
         }
         self._made: dict[Any, ir.GlobalVar] = {}
+        self.function_of_op = OpFunctions(known, self._add)
 
     def run(self, entries: Sequence[str]) -> ir.IRModule:
         """The module; what no entry reaches is gone."""
@@ -113,17 +115,6 @@ class ChannelsLast:
         if len(call.args) != 2 or not isinstance(call.ty_args[0], relax.TensorType):
             return None
         return self._functions.get(call.args[0].name_hint)
-
-    def add_op(self, op: Op) -> ir.GlobalVar:
-        """A function for an op."""
-        key = str(op.describe())
-        if key not in self._made:
-            word = op.name.rpartition(".")[2]
-            name = f"{word}.{len(self._known)}"
-            self._known[name] = op
-            function = op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, name)
-            self._made[key] = self._add(function, word)
-        return self._made[key]
 
     def add_moved(self, var: ir.GlobalVar, moved: Mapping[int, MovedAxes]) -> ir.GlobalVar:
         """A function of loops, whose parameters lie otherwise."""
@@ -306,7 +297,7 @@ class _Function:
             return None
         arguments = [self._as(image, _CHANNELS), self._filter(taps)]
         arguments += [self._as(other, _CHANNELS) for other in others]
-        return self._result(self._within.add_op(made), arguments, call, _CHANNELS, name)
+        return self._result(self._within.function_of_op(made), arguments, call, _CHANNELS, name)
 
     def _contraction(self, call: ir.Call, op: Contraction, name: str) -> _Moved | None:
         """A filter of one place: an image's channels by a matrix are another image's."""
@@ -323,7 +314,7 @@ class _Function:
             if "init" in arguments:
                 arguments["init"] = self._as(arguments["init"], end)
             values = [arguments[one] for one in form.names]
-            return self._result(self._within.add_op(form.op), values, call, end, name)
+            return self._result(self._within.function_of_op(form.op), values, call, end, name)
         return None
 
     def _loops(

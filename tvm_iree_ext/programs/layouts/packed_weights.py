@@ -27,8 +27,8 @@ from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import (
-    OPAQUE,
     relax_functions,
     with_constants,
     with_functions,
@@ -171,7 +171,7 @@ class PackWeights(relax.PyExprMutator):
             for var, function in mod.functions.items()
             if isinstance(function, tirx.PrimFunc) and OP_ATTRIBUTE in (function.attrs or {})
         }
-        self._packed: dict[str, ir.GlobalVar] = {}  # by what the packed op is, its function
+        self._function = OpFunctions(known, self.builder_.add_func)
         self._constants: Mapping[ir.Var, str] = {}
         self._uses: Counter[ir.Var] = Counter()
         self._added: dict[str, ir.Var] = {}
@@ -245,16 +245,6 @@ class PackWeights(relax.PyExprMutator):
         self._parameters[name] = array
         var = relax.Var(name, relax.TensorType(array.shape, value.ty.dtype))
         return self._added.setdefault(name, var)
-
-    def _function(self, op: Op) -> ir.GlobalVar:
-        key = str(op.describe())
-        if key not in self._packed:
-            name = f"{op.entry}.{len(self._known)}"
-            self._known[name] = op
-            function = op.prim_func().without_attr("global_symbol").with_attr(OP_ATTRIBUTE, name)
-            function = function.with_attr("op_pattern", OPAQUE)
-            self._packed[key] = self.builder_.add_func(function, op.entry)
-        return self._packed[key]
 
 
 def _packing(op: Contraction | Conv2d, factor: str, target: Target) -> _Packing | None:
