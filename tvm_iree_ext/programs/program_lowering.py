@@ -25,6 +25,7 @@ from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.fusion.meeting_elementwise import join_meeting_elementwise
 from tvm_iree_ext.programs.fusion.position_functions import inline_positions
+from tvm_iree_ext.programs.fusion.unit_reshapes import fold_unit_reshapes
 from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
 from tvm_iree_ext.programs.layouts.channels_last import ChannelsLast
 from tvm_iree_ext.programs.layouts.packed_weights import PackWeights
@@ -115,7 +116,8 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     ops = dict(imported.ops)
     mod = SortByKeys(imported.module, ops).run()
     mod = relax.transform.DeadCodeElimination(entries)(inline_positions(mod))
-    mod = join_meeting_elementwise(mod)
+    mod = join_meeting_elementwise(fold_unit_reshapes(mod))
+    mod = relax.transform.DeadCodeElimination(entries)(mod)
     parameters = dict(imported.parameters)
     mod = ChannelsLast(mod, ops, parameters, target).run(entries)
     around = AroundProducts(mod, ops)

@@ -224,10 +224,14 @@ def _loads_in_indices(value: Any) -> list[ir.Var]:
 
 
 def _is_worth(producer: Producer, buffer: ir.Var, nests: Sequence[LoopNest]) -> bool:
-    """Whether to compute elements where they are used: not where costly ones are used again."""
-    costly: list[ir.Call] = []
+    """Whether to compute elements where they are used: not where costly ones are used again.
+
+    Costly are calls, and loads at places that are loaded: these make vectors of no reader.
+    """
+    costly: list[Any] = []
     for value in producer.nest.values():
         tvm_ffi.structural_walk(value, (ir.Call, costly.append))
+        costly += _loads_in_indices(value)
     if not costly:
         return True
     own = points(producer.nest.axes)

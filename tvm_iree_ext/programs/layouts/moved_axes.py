@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.programs.fusion.nest_reads import regrouping
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of, uses
-from tvm_iree_ext.tir.buffers import buffer_like
+from tvm_iree_ext.tir.buffers import with_parameters
 from tvm_iree_ext.tir.tir_expressions import known
 
 _Item = TypeVar("_Item")
@@ -54,35 +54,10 @@ class MovedAxes:
 
 def with_moved_axes(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> tirx.PrimFunc:
     """The function whose parameters of these numbers lie so; it computes the same."""
-    declared: dict[ir.Var, tuple[ir.Var, MovedAxes]] = {}
-    parameters = list(function.params)
-    for number, axes in moved.items():
-        old = parameters[number]
-        new = buffer_like(old, axes.of(list(old.ty.shape)), old.name)
-        declared[old] = (new, axes)
-        parameters[number] = new
-
-    def load(node: ir.TensorLoad) -> Any:
-        if node.source not in declared:
-            return node
-        new, axes = declared[node.source]
-        return tirx.BufferLoad(new, axes.of(list(node.indices)))
-
-    def store(node: tirx.BufferStore) -> Any:
-        if node.buffer not in declared:
-            return node
-        new, axes = declared[node.buffer]
-        return tirx.BufferStore(new, node.value, axes.of(list(node.indices)))
-
-    def region(node: ir.TensorRegion) -> Any:
-        if node.source not in declared:
-            return node
-        new, axes = declared[node.source]
-        return tirx.BufferRegion(new, axes.of(list(node.region)))
-
-    rules = [(ir.TensorLoad, load), (tirx.BufferStore, store), (ir.TensorRegion, region)]
-    body = tvm_ffi.structural_map(function.body, rules)
-    return tirx.PrimFunc(parameters, body, function.ret_type, function.attrs)
+    return with_parameters(
+        function,
+        {number: lambda items, _, axes=axes: axes.of(items) for number, axes in moved.items()},
+    )
 
 
 def moved_result(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> MovedAxes | None:

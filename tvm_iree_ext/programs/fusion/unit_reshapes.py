@@ -1,0 +1,92 @@
+"""Loops write the shape that is read, where a reshape adds or takes away axes of extent 1 alone.
+
+    before:  u = slice(x): (n, 1, k),  v = reshape(u): (n, k)        after:  v = slice'(x): (n, k)
+
+TVM fuses nothing through a reshape.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
+from tvm_iree_ext.mlir.importing.places import joined
+from tvm_iree_ext.programs.base.relax_passes import (
+    prim_functions,
+    relax_functions,
+    with_bindings,
+    with_functions,
+)
+from tvm_iree_ext.tir.buffers import with_parameters
+from tvm_iree_ext.tir.tir_expressions import known
+
+
+def fold_unit_reshapes(mod: ir.IRModule) -> ir.IRModule:
+    """The module without such reshapes of what loops write for them alone."""
+    builder = relax.BlockBuilder(mod)
+    functions = {
+        var.name_hint: function
+        for var, function in prim_functions(mod).items()
+        if OP_ATTRIBUTE not in (function.attrs or {})
+    }
+    changed = {
+        var: _folded(function, functions, builder) for var, function in relax_functions(mod).items()
+    }
+    return with_functions(builder.get(), changed)
+
+
+def _folded(
+    function: relax.Function, functions: dict[str, tirx.PrimFunc], builder: relax.BlockBuilder
+) -> relax.Function:
+    if not isinstance(function.body, relax.SeqExpr):
+        return function
+    uses: Counter[ir.Var] = Counter()  # where it is bound, too
+    tvm_ffi.structural_walk(function.body, (ir.Var, lambda var: uses.update([var])))
+    written: dict[ir.Var, ir.Call] = {}  # by loops, for one reader
+
+    def rewritten(binding: Any) -> list[Any]:
+        value = binding.value
+        if not isinstance(binding, relax.VarBinding) or not isinstance(value, ir.Call):
+            return [binding]
+        name = getattr(value.op, "name", "")
+        if name == "relax.reshape" and value.args[0] in written:
+            source = value.args[0]
+            places = _places(*(list(one.ty.shape.values) for one in (source, binding.var)))
+            if places is not None:
+                call = written[source]
+                made = _reshaped(functions[call.args[0].name_hint], places)
+                var = builder.add_func(made, call.args[0].name_hint)
+                functions.setdefault(var.name_hint, made)
+                value = joined(relax.call_tir(var, call.args[1], binding.var.ty), call)
+                binding = relax.VarBinding(binding.var, value)
+                name = "relax.call_tir"
+        if name == "relax.call_tir" and len(value.args) == 2 and uses[binding.var] == 2:
+            is_single = isinstance(value.ty_args[0], relax.TensorType)
+            if is_single and value.args[0].name_hint in functions:
+                written[binding.var] = value
+        return [binding]
+
+    return with_bindings(function, rewritten)
+
+
+def _places(before: Sequence[Any], after: Sequence[Any]) -> list[int | None] | None:
+    """For each axis of a reshape the axis that it was; None for one of extent 1 that is new."""
+    old = [axis for axis, extent in enumerate(before) if known(extent) != 1]
+    new = [axis for axis, extent in enumerate(after) if known(extent) != 1]
+    extents = [before[axis] for axis in old], [after[axis] for axis in new]
+    if not tvm_ffi.structural_equal(*extents):
+        return None
+    was = dict(zip(new, old, strict=True))
+    return [was.get(axis) for axis in range(len(after))]
+
+
+def _reshaped(function: tirx.PrimFunc, places: Sequence[int | None]) -> tirx.PrimFunc:
+    """The function whose result is of another shape."""
+
+    def arranged(items: list[Any], unit: Any) -> list[Any]:
+        return [unit if place is None else items[place] for place in places]
+
+    return with_parameters(function, {len(function.params) - 1: arranged})
