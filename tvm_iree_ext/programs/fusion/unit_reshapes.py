@@ -20,6 +20,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     with_bindings,
     with_functions,
 )
+from tvm_iree_ext.schedules.shared.loops.loops_nests import substitute
 from tvm_iree_ext.tir.buffers import with_parameters
 from tvm_iree_ext.tir.tir_expressions import known
 
@@ -89,4 +90,22 @@ def _reshaped(function: tirx.PrimFunc, places: Sequence[int | None]) -> tirx.Pri
     def arranged(items: list[Any], unit: Any) -> list[Any]:
         return [unit if place is None else items[place] for place in places]
 
-    return with_parameters(function, {len(function.params) - 1: arranged})
+    result, units = function.params[-1], dict[ir.Var, Any]()
+
+    def note(store: tirx.BufferStore) -> None:
+        if store.buffer.same_as(result):
+            for axis, index in enumerate(store.indices):
+                if axis not in places and isinstance(index, ir.Var):
+                    units[index] = tirx.const(0, "int64")  # TVM sees no function of a lost axis
+
+    tvm_ffi.structural_walk(function.body, (tirx.BufferStore, note))
+    made = with_parameters(function, {len(function.params) - 1: arranged})
+    body = tvm_ffi.structural_map(
+        made.body,
+        [
+            (ir.TensorLoad, lambda load: substitute(load, units)),
+            (tirx.BufferStore, lambda store: substitute(store, units)),
+            (ir.TensorRegion, lambda region: substitute(region, units)),
+        ],
+    )
+    return made.with_body(body)

@@ -12,7 +12,7 @@ from tvm.tirx.script import builder as I
 from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.programs.fusion.nest_reads import regrouping
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of, uses
-from tvm_iree_ext.tir.buffers import with_parameters
+from tvm_iree_ext.tir.buffers import Arranged, with_parameters
 from tvm_iree_ext.tir.tir_expressions import known
 
 _Item = TypeVar("_Item")
@@ -54,10 +54,11 @@ class MovedAxes:
 
 def with_moved_axes(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> tirx.PrimFunc:
     """The function whose parameters of these numbers lie so; it computes the same."""
-    return with_parameters(
-        function,
-        {number: lambda items, _, axes=axes: axes.of(items) for number, axes in moved.items()},
-    )
+
+    def arranged(axes: MovedAxes) -> Arranged:
+        return lambda items, _: axes.of(items)
+
+    return with_parameters(function, {number: arranged(axes) for number, axes in moved.items()})
 
 
 def moved_result(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> MovedAxes | None:
@@ -109,21 +110,22 @@ def moved_operands(function: tirx.PrimFunc, end: MovedAxes) -> dict[int, MovedAx
 
 
 def _along(nest: LoopNest, load: ir.TensorLoad, axes: MovedAxes) -> MovedAxes | None:
-    """The axes of the store that a load's moved axes go along."""
+    """The axes of the store that a load's moved axes go along, and none of its others."""
     stored = nest.stores[0].indices
     spatial = [axis.var for axis in nest.spatial]
-    first = None
-    for place, axis in enumerate(axes.range):
-        used = [
-            number
-            for number, index in enumerate(stored)
-            if isinstance(index, ir.Var) and index in spatial and uses(load.indices[axis], [index])
-        ]
-        if len(used) != 1 or (first is not None and used[0] != first + place):
-            return None
-        first = used[0] if first is None else first
-    assert first is not None
-    return MovedAxes(first, axes.count)
+    moved = [index for axis, index in enumerate(load.indices) if axis in axes.range]
+    others = [index for axis, index in enumerate(load.indices) if axis not in axes.range]
+    found = [
+        place
+        for place, index in enumerate(stored)
+        if isinstance(index, ir.Var)
+        and index in spatial
+        and any(uses(one, [index]) for one in moved)
+        and not any(uses(one, [index]) for one in others)
+    ]
+    if not found or found != list(range(found[0], found[-1] + 1)):
+        return None
+    return MovedAxes(found[0], len(found))
 
 
 def _only_nest(function: tirx.PrimFunc) -> LoopNest | None:
