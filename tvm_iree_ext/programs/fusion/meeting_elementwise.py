@@ -26,6 +26,7 @@ from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, substitute
 from tvm_iree_ext.tir.buffers import buffer_like
 
 _MOST_LOADS = 32  # of the function that comes of it: each reader computes again what it reads
+_MOST_CALLS = 64  # that become one: each is within another when they are put together
 _MOST_STEPS = 16  # from the last reader of a tensor to where all that they compute meets
 
 
@@ -74,7 +75,7 @@ def join_meeting_elementwise(mod: ir.IRModule) -> ir.IRModule:
     rewritten = {}
     for var, function in relax_functions(mod).items():
         rewritten[var] = function
-        while (made := _joined_once(rewritten[var], elementwise, add)) is not None:
+        while (made := _joined(rewritten[var], elementwise, add)) is not None:
             rewritten[var] = made
     return with_functions(builder.get(), rewritten)
 
@@ -108,7 +109,10 @@ class _Graph:
         self.calls: dict[ir.Var, _Elementwise] = {}
         self.readers: dict[ir.Var, list[ir.Var]] = {}  # such calls, by what they read
         self._uses: Counter[ir.Var] = Counter()
+        self._block: dict[ir.Var, int] = {}  # what is bound in one may be unknown in another
         bindings = [binding for block in function.body.blocks for binding in block.bindings]
+        for number, block in enumerate(function.body.blocks):
+            self._block.update((binding.var, number) for binding in block.bindings)
         for value in (*(binding.value for binding in bindings), function.body.body):
             tvm_ffi.structural_walk(value, (ir.Var, lambda var: self._uses.update([var])))
         for binding in bindings:
@@ -129,6 +133,8 @@ class _Graph:
         end = max(readers, key=self.place.__getitem__)
         for _ in range(_MOST_STEPS):
             members = self._above(end, start)
+            if len(members) > _MOST_CALLS:
+                return None
             if members.issuperset(readers):
                 return end, self._between(start, members)
             after = self.readers.get(end, [])
@@ -138,11 +144,15 @@ class _Graph:
         return None
 
     def _above(self, end: ir.Var, start: ir.Var) -> set[ir.Var]:
-        """A call, and those whose results nothing reads but what comes to it; not ``start``."""
+        """A call, and those whose results nothing reads but what comes to it; not ``start``.
+
+        No more are looked for where these are too many.
+        """
         members, waiting = {end}, [*self.calls[end].whole]
-        while waiting:
+        while waiting and len(members) <= _MOST_CALLS:
             var = waiting.pop()
-            if var in self.calls and var != start and self.is_read_by(var, members):
+            is_here = var in self.calls and self._block[var] == self._block[end]
+            if is_here and var != start and self.is_read_by(var, members):
                 members.add(var)
                 waiting += self.calls[var].whole - members
         return members
@@ -161,13 +171,18 @@ class _Joined:
 
     def __init__(self, graph: _Graph, end: ir.Var, members: Collection[ir.Var]) -> None:
         self._graph, self._end, self._members = graph, end, members
-        self.loads = 0
+        self._loads = 0
         self._extents: list[tuple[Any, Any]] = []  # of the program, and the function's for it
         self._buffers: dict[ir.Var, ir.Var] = {}
         shape = list(end.ty.shape.values)
         self._at = [tirx.Var(f"i{axis}", "int64") for axis in range(len(shape))]
         self._value = self._value_of(end, self._at)
         self._result = self._buffer(end, graph.calls[end].function.params[-1], "result")
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it loads no more than it may; what else it is says nothing otherwise."""
+        return self._loads <= _MOST_LOADS
 
     @property
     def operands(self) -> list[ir.Var]:
@@ -184,12 +199,18 @@ class _Joined:
             if isinstance(index, ir.Var)
         }
         operand_of = dict(zip(call.function.params, call.operands, strict=False))
+        for parameter, tensor in zip(call.function.params, [*call.operands, var], strict=True):
+            for own, extent in zip(parameter.ty.shape, tensor.ty.shape.values, strict=True):
+                if isinstance(own, ir.Var):
+                    places[own] = self._extent(extent)
 
         def load(node: ir.TensorLoad) -> Any:
             operand = operand_of[node.source]
+            if not self.is_small:  # no path is followed further: they may double at each call
+                return node
             if operand in self._members:
                 return self._value_of(operand, node.indices)
-            self.loads += 1
+            self._loads += 1
             if operand not in self._buffers:
                 name = f"b{len(self._buffers)}"
                 self._buffers[operand] = self._buffer(operand, node.source, name)
@@ -229,36 +250,37 @@ class _Joined:
         return function.with_attr({"tirx.noalias": True, "s_tir": True})
 
 
-def _joined_once(
+def _joined(
     function: relax.Function,
     elementwise: Callable[[Any], _Elementwise | None],
     add: Callable[[tirx.PrimFunc], ir.GlobalVar],
 ) -> relax.Function | None:
-    """The function with the first calls that part and meet joined; None where there are none."""
+    """The function with calls that part and meet joined, each once; None where there are none."""
     if not isinstance(function.body, relax.SeqExpr):
         return None
     graph = _Graph(function, elementwise)
+    calls: dict[ir.Var, Any] = {}
+    gone: set[ir.Var] = set()
     for start, readers in graph.readers.items():
         if len(readers) < 2 or not graph.is_read_by(start, readers):
             continue
         if (found := graph.meeting(start)) is None:
             continue
         end, members = found
+        if members & (gone | calls.keys()):
+            continue
         made = _Joined(graph, end, members)
-        if made.loads <= _MOST_LOADS:
-            given = [
-                graph.calls[one].binding.value
-                for one in sorted(members, key=graph.place.__getitem__)
-            ]
-            call = joined(relax.call_tir(add(made.function()), made.operands, end.ty), *given)
-            return with_bindings(function, _replaced(end, call, members - {end}))
-    return None
+        if not made.is_small:
+            continue
+        given = [
+            graph.calls[one].binding.value for one in sorted(members, key=graph.place.__getitem__)
+        ]
+        calls[end] = joined(relax.call_tir(add(made.function()), made.operands, end.ty), *given)
+        gone |= members - {end}
 
-
-def _replaced(end: ir.Var, call: Any, gone: set[ir.Var]) -> Callable[[Any], list[Any]]:
     def rewritten(binding: Any) -> list[Any]:
-        if binding.var == end:
-            return [relax.VarBinding(end, call)]
+        if binding.var in calls:
+            return [relax.VarBinding(binding.var, calls[binding.var])]
         return [] if binding.var in gone else [binding]
 
-    return rewritten
+    return with_bindings(function, rewritten) if calls else None
