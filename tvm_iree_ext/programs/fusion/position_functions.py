@@ -21,6 +21,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
 )
 from tvm_iree_ext.programs.fusion.nest_reads import nest_of
 from tvm_iree_ext.schedules.shared.loops.loops_nests import nests_of, substitute
+from tvm_iree_ext.tir.purity import is_guard
 from tvm_iree_ext.tir.tir_expressions import known
 
 _MOST_NODES = 64  # of a value that is computed again wherever it is read
@@ -94,12 +95,16 @@ class _Function:
         free = {axis.var for axis in nest.axes}
         used: set[ir.Var] = set()
         tvm_ffi.structural_walk(store.value, (ir.Var, used.add))
-        if len(nodes) > _MOST_NODES or not used <= free:
+        if len(nodes) > _MOST_NODES or not used <= free or any(map(_is_dear, nodes)):
             return
 
         def value(at: At) -> Any:
-            pairs = zip(store.indices, at, strict=True)
-            return substitute(store.value, {v: one for v, one in pairs if isinstance(v, ir.Var)})
+            places = {
+                index: one if one.ty.dtype == index.ty.dtype else tirx.Cast(index.ty.dtype, one)
+                for index, one in zip(store.indices, at, strict=True)
+                if isinstance(index, ir.Var)
+            }
+            return substitute(store.value, places)
 
         self._values[var] = value
 
@@ -122,6 +127,13 @@ class _Function:
         self._values[binding.var] = lambda at: inner(
             [at[places[axis]] if axis in places else zero for axis in range(rank)]
         )
+
+
+def _is_dear(node: Any) -> bool:
+    """Whether a node is a function such as a sine: a table of them is read faster."""
+    if not isinstance(node, ir.Call) or is_guard(node):
+        return False
+    return "float" in str(node.ty.dtype)
 
 
 def _without(function: tirx.PrimFunc, values: dict[int, Callable[[At], Any]]) -> tirx.PrimFunc:
