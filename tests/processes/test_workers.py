@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pickle import PicklingError
 
 import pytest
 
@@ -133,6 +134,40 @@ def test_results_come_in_order_whatever_dies():
     items = ["1", "__import__('os')._exit(2)", "3", "4"]
     results = list(each(eval, died, items, jobs=2, limit_s=300))
     assert results == [1, f"{items[1]}: ended the process with status 2", 3, 4]
+
+
+def test_an_error_of_the_function_ends_the_process_and_not_the_run():
+    """Its traceback goes to the standard error of the process."""
+    results = each(eval, lambda item, error: str(error), ["1", "1 / 0", "3"], jobs=1, limit_s=300)
+    assert list(results) == [1, "ended the process with status 1", 3]
+
+
+@pytest.mark.parametrize("kind", [ValueError, SystemExit])
+def test_an_error_of_what_is_told_of_the_death_comes_in_its_turn(kind, begun):
+    def died(item, error):
+        raise kind(f"{item} {error}")
+
+    items = ["__import__('time').sleep(0.2)", "__import__('os')._exit(2)", "3"]
+    processes = begun(lambda: None)
+    results = each(eval, died, items, jobs=2, limit_s=300)
+    assert next(results) is None
+    with pytest.raises(kind, match="ended the process with status 2"):
+        next(results)
+    assert list(results) == []
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_what_cannot_be_sent_is_an_error_in_its_turn():
+    results = each(len, lambda item, error: str(error), [[1, 2], lambda: 0], jobs=1, limit_s=300)
+    assert next(results) == 2
+    with pytest.raises((AttributeError, TypeError, PicklingError)):
+        next(results)
+
+
+def test_no_items_start_no_process(begun):
+    processes = begun(lambda: None)
+    assert list(each(eval, lambda item, error: None, [], jobs=2, limit_s=300)) == []
+    assert processes == []
 
 
 def test_stopping_early_ends_the_processes_and_leaves_no_files():

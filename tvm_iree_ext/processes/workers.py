@@ -254,7 +254,7 @@ def _outcome(
 ) -> Callable[[], _Result]:
     """What gives the result of a call, or raises the error that it raised."""
 
-    def failed(error: Exception) -> _Result:
+    def failed(error: BaseException) -> _Result:
         raise error
 
     try:
@@ -262,8 +262,8 @@ def _outcome(
     except WorkerDied as error:
         try:
             result = died(item, error)
-        except Exception as other:
+        except BaseException as other:  # of any kind: who waits for it would wait for ever
             return functools.partial(failed, other)
-    except Exception as error:
+    except BaseException as error:
         return functools.partial(failed, error)
     return lambda: result
