@@ -1,12 +1,13 @@
-"""Constant factors of contractions are laid out at build time, where that makes kernels faster."""
+"""Constant factors are laid out at build time, where that makes kernels faster."""
 
 import json
 
 import numpy as np
 import pytest
 from relax_programs import Maker, check, normal, program
+from tvm import relax
 
-from tvm_iree_ext import ops
+from tvm_iree_ext import ops, registry
 from tvm_iree_ext.base.signature import TensorType
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.programs import program_lowering
@@ -180,3 +181,97 @@ def test_gpus_take_weights_as_they_are():
     target = make_target({"kind": "cuda", "arch": "sm_80"})
     scheduled_program(imported, target, constants, ())
     assert {one.name for one in constants.table()} == {"weight", "bias"}
+
+
+# Filters of convolutions.
+
+
+def convolution(filters, groups=1, dtype="float32", channels=12, padding=1):
+    """A convolution with channels last, an image, its filter, and what it gives."""
+    image, taps = (2, 5, 9, channels), (3, 3, channels // groups, filters)
+    op = ops.conv_2d(
+        TensorType(image, dtype),
+        TensorType(taps, dtype),
+        padding=padding,
+        groups=groups,
+        algorithm="im2col",
+    )
+    x, weight = normal(*image, dtype=dtype), normal(*taps, dtype=dtype)
+    arrays = {"input": x, "filter": weight}
+    expected = registry.find(op.name).reference(op, arrays)["result"]
+    return op, x, weight, expected.astype(dtype)
+
+
+def built_convolution(made, tmp_path, **tolerance):
+    op, x, weight, expected = made
+    dtype, shape = weight.dtype.name, expected.shape
+    m = Maker(x=(x.shape, dtype))
+    given = m.parameter("weight", weight)
+
+    def make(emit):
+        return [emit(m.op("convolution", op, [m["x"], given], shape, dtype))]
+
+    tolerance = tolerance or {"rtol": 1e-4, "atol": 1e-4}
+    return check(m, make, [(shape, dtype)], [x], [expected], tmp_path, **tolerance)
+
+
+@pytest.mark.parametrize(
+    ("filters", "groups", "dtype"), [(64, 1, "float32"), (128, 2, "float32"), (32, 1, "float64")]
+)
+def test_a_filter_stands_in_panels(filters, groups, dtype, tmp_path):
+    built = built_convolution(convolution(filters, groups, dtype), tmp_path)
+    ((name, shape),) = constants_of(built).items()
+    assert name == "weight.panels"
+    panels, *window, width = shape
+    assert window == [3, 3, 12 // groups]
+    assert panels * width == filters
+    assert filters // groups % width == 0
+
+
+@pytest.mark.parametrize(
+    ("filters", "groups", "dtype"),
+    [(50, 1, "float32"), (100, 2, "float32"), (12, 12, "float32"), (64, 1, "float16")],
+    ids=["no whole panels", "none of a group", "depthwise", "float16"],
+)
+def test_a_filter_that_kernels_read_no_faster_in_panels_stays(filters, groups, dtype, tmp_path):
+    made = convolution(filters, groups, dtype)
+    loose = 2e-2 if dtype == "float16" else 1e-4
+    built = built_convolution(made, tmp_path, rtol=loose, atol=loose)
+    assert list(constants_of(built)) == ["weight"]
+
+
+def test_a_filter_of_the_module_itself_is_packed_too(tmp_path):
+    op, x, weight, expected = convolution(64)
+    m = Maker(x=(x.shape, "float32"))
+    shape = expected.shape
+
+    def make(emit):
+        constant = relax.const(weight)
+        return [emit(m.op("convolution", op, [m["x"], constant], shape, "float32"))]
+
+    tolerance = {"rtol": 1e-4, "atol": 1e-4}
+    built = check(m, make, [(shape, "float32")], [x], [expected], tmp_path, **tolerance)
+    ((_, shape),) = constants_of(built).items()
+    assert len(shape) == 5
+
+
+def test_convolutions_compute_the_same_without(tmp_path, monkeypatch):
+    made = convolution(64)
+    monkeypatch.setattr(program_lowering, "PackWeights", _Nothing)
+    assert list(constants_of(built_convolution(made, tmp_path))) == ["weight"]
+
+
+def test_a_filter_of_two_layers_stays_and_stands_once(tmp_path):
+    op, x, weight, first = convolution(64, channels=64)
+    arrays = {"input": first, "filter": weight}
+    second = registry.find(op.name).reference(op, arrays)["result"].astype("float32")
+    m = Maker(x=(x.shape, "float32"))
+    shared = m.parameter("weight", weight)
+
+    def make(emit):
+        y = emit(m.op("first", op, [m["x"], shared], first.shape, "float32"))
+        return [emit(m.op("second", op, [y, shared], second.shape, "float32"))]
+
+    loose = {"rtol": 1e-4, "atol": 1e-2}
+    built = check(m, make, [(second.shape, "float32")], [x], [second], tmp_path, **loose)
+    assert list(constants_of(built)) == ["weight"]

@@ -112,6 +112,13 @@ def test_is_composed_of_the_dialects_ops():
 
 
 IMAGE, TAPS = (1, 8, 8, 4), (3, 3, 4, 6)
+
+
+def panels(taps, width, **attributes):
+    """A convolution of an image of four channels with a filter in panels."""
+    return CONV((1, 9, 9, 4), taps, filter_panels=width, **{"algorithm": "im2col", **attributes})
+
+
 REFUSED = {
     "input's rank": (lambda: CONV((8, 8, 4), TAPS), "input has rank 3; expected 4"),
     "filter's rank": (lambda: CONV(IMAGE, (3, 3, 4)), "filter has rank 3; expected 4"),
@@ -217,11 +224,64 @@ REFUSED = {
         lambda: CONV(IMAGE, TAPS, epilogue="arg0 > 0"),
         "region yields bool; expected float32",
     ),
+    "no panels": (
+        lambda: panels((3, 3, 3, 4, 0), 0),
+        "filter_panels is 0; expected",
+    ),
+    "panels that are no number": (
+        lambda: panels((3, 3, 3, 4, 2), "2"),
+        "filter_panels is '2'; expected",
+    ),
+    "panels of a filter in its usual shape": (
+        lambda: panels(TAPS, 2),
+        r"filter is .*; expected \(F / 2, KH, KW, C / groups, 2\), numbers",
+    ),
+    "panels of another width": (
+        lambda: panels((3, 3, 3, 4, 4), 2),
+        r"filter is .*; expected \(F / 2, KH, KW, C / groups, 2\), numbers",
+    ),
+    "panels whose number is known at the call only": (
+        lambda: panels(("?", 3, 3, 4, 2), 2),
+        r"filter is .*; expected \(F / 2, KH, KW, C / groups, 2\), numbers",
+    ),
+    "panels across groups": (
+        lambda: panels((3, 3, 3, 2, 4), 4, groups=2),
+        "filter_panels is 4; expected a divisor of 6, the filters of a group",
+    ),
+    "panels of a type that is converted": (
+        lambda: panels((3, 3, 3, 4, 2), 2, dtype="f16"),
+        "filter_panels is 2 with float16; expected float32 or float64",
+    ),
+    "panels with channels first": (
+        lambda: panels((3, 3, 3, 4, 2), 2, layout="NCHW"),
+        "filter_panels is 2 with layout 'NCHW' and algorithm 'im2col'; expected 'NHWC' and",
+    ),
+    "panels by Winograd": (
+        lambda: panels((3, 3, 3, 4, 2), 2, algorithm="winograd"),
+        "filter_panels is 2 with layout 'NHWC' and algorithm 'winograd'; expected",
+    ),
+    "panels by any algorithm": (
+        lambda: panels((3, 3, 3, 4, 2), 2, algorithm=None),
+        "filter_panels is 2 with layout 'NHWC' and algorithm None; expected",
+    ),
     "an epilogue of other arguments": (
         lambda: CONV(IMAGE, TAPS, [(6,)], epilogue="arg0 + arg2"),
         "region 'arg0 \\+ arg2': 'arg2' is unknown",
     ),
 }
+
+
+def test_a_filter_in_panels():
+    op = panels((3, 3, 3, 4, 2), 2)
+    assert op.filters == 6
+    assert op.signature.arguments[1].shape == (3, 3, 3, 4, 2)
+    assert op.signature.results[0].shape == (1, 7, 7, 6)
+    assert op.attributes["filter_panels"] == 2
+    plain = CONV((1, 9, 9, 4), (3, 3, 4, 6), algorithm="im2col")
+    assert op.flops() == plain.flops()
+    assert op.bytes() == plain.bytes()
+    assert "filter_panels" not in plain.attributes
+    assert op.describe() != plain.describe()
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -240,6 +300,17 @@ def test_refuses_and_says_why(case):
             (2, 6, 7, 3),
             (3, 2, 3, 4),
             {"operands": [(4,), (4, 1, 1)], "epilogue": "max(arg0 + arg1, 0) - arg2"},
+        ),
+        (
+            (2, 6, 7, 4),
+            (4, 3, 2, 2, 3),
+            {
+                "filter_panels": 3,
+                "groups": 2,
+                "algorithm": "im2col",
+                "operands": [(12,)],
+                "epilogue": "arg0 + arg1",
+            },
         ),
     ],
 )

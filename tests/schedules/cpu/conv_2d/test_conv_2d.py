@@ -134,6 +134,55 @@ def test_winograd_with_groups_and_parts_of_rows():
     check(ops.conv_2d(*values, groups=2, padding=1, output_tile_size=2), *values)
 
 
+def in_panels(taps, width):
+    """A filter (KH, KW, C, F) as panels of so many columns."""
+    split = taps.reshape(*taps.shape[:3], -1, width)
+    return np.ascontiguousarray(np.moveaxis(split, 3, 0))
+
+
+# Panels as wide as the usual tile, narrower and wider ones; directly and by columns.
+@pytest.mark.parametrize(
+    ("image", "taps", "attributes", "widths"),
+    [
+        ((2, 5, 7, 3), (3, 3, 3, 48), {"padding": 1}, (48, 1, 6, 24)),
+        ((1, 9, 70, 17), (2, 3, 17, 32), {"padding": ((1, 0), (2, 3)), "strides": (2, 3)}, (16,)),
+        ((1, 12, 9, 70), (4, 2, 35, 32), {"dilations": (2, 3), "groups": 2}, (16, 4)),
+        ((1, 12, 9, 8), (3, 3, 1, 16), {"groups": 8}, (2,)),
+        ((1, 6, 6, 600), (2, 2, 600, 5), {}, (5,)),
+        ((1, 6, 6, 3), (2, 2, 3, 128), {}, (128,)),
+        (("n", "h", "w", 5), (3, 3, 5, 32), {"padding": 1}, (32, 8)),
+    ],
+)
+def test_filters_in_panels(image, taps, attributes, widths):
+    plain = ops.conv_2d(image, taps, algorithm="im2col", **attributes)
+    values = numbers([e if isinstance(e, int) else 6 for e in image]), numbers(taps)
+    want = reference(plain, *values)
+    for width in widths:
+        packed = in_panels(values[1], width)
+        op = ops.conv_2d(image, packed.shape, algorithm="im2col", filter_panels=width, **attributes)
+        np.testing.assert_array_equal(build(op)(values[0], packed), want)
+        np.testing.assert_array_equal(reference(op, values[0], packed), want)
+
+
+def test_panels_that_fit_the_usual_tile_are_read_by_it():
+    target = make_target("llvm:znver4")
+    plain = ops.conv_2d((1, 28, 28, 64), (3, 3, 64, 96), padding=1, algorithm="im2col")
+    width = CpuConv2d().usual(plain, target).tile.width
+    op = replace(plain, filter_panels=width)
+    assert CpuConv2d().usual(op, target) == CpuConv2d().usual(plain, target)
+    narrow = CpuConv2d().usual(replace(plain, filter_panels=12), target)
+    assert (narrow.tile.width, narrow.tile.lanes) == (12, 4)
+
+
+def test_refuses_a_tile_that_is_no_panel():
+    target = make_target("llvm:znver4")
+    op = ops.conv_2d((1, 8, 8, 16), (4, 3, 3, 16, 16), algorithm="im2col", filter_panels=16)
+    usual = CpuConv2d().heuristic(op, target)
+    config = replace(usual, register_tile={**usual.register_tile, "vectors": 2})
+    with pytest.raises(ScheduleError, match="panels of 16 columns, as the filter has"):
+        CpuConv2d().lower(op, target, config)
+
+
 @LAYOUTS
 @pytest.mark.parametrize("filters", [1, 2])
 def test_depthwise(layout, filters):

@@ -9,6 +9,7 @@ from tvm_iree_ext.base.errors import ScheduleError
 from tvm_iree_ext.catalog.conv_2d import CONV_2D
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.schedules.base.config import LoweringConfig
+from tvm_iree_ext.schedules.dispatch import choose
 from tvm_iree_ext.schedules.gpu.conv_2d.conv_2d_rule import GpuConv2d
 from tvm_iree_ext.simulator.runs.simulated_ops import simulate_op
 from tvm_iree_ext.targets.names import make_target
@@ -95,6 +96,14 @@ def test_reads_past_the_image_take_no_branch(chip):
     assert loop.control <= 3  # those of the loop itself
     assert loop.narrowest("global") == 16
     assert code.resources["conv_2d_kernel"].spills == 0
+
+
+def test_filters_in_panels_are_refused():
+    op = ops.conv_2d((1, 4, 4, 16), (2, 3, 3, 16, 8), algorithm="im2col", filter_panels=8)
+    target = make_target("cuda:sm_80")
+    assert RULE.applies(op, target) == f"{RULE.name}: filters in panels are for CPUs"
+    with pytest.raises(ScheduleError, match="filters in panels are for CPUs"):
+        choose(op, target)
 
 
 def test_configs_that_do_not_fit_are_refused():
