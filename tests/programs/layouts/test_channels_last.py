@@ -66,8 +66,8 @@ CHAINS = {
         2,
     ),
     "group norm": ([CONVOLUTION, step("normed"), CONVOLUTION], 2),
-    # What depends on the order of channels, or joins them with pixels, is written as it was.
-    "channels by turns": ([CONVOLUTION, step("shuffled"), CONVOLUTION], 3),
+    "channels by turns": ([CONVOLUTION, step("shuffled"), CONVOLUTION], 2),
+    # What joins channels with pixels is written as it was.
     "all in a line": ([CONVOLUTION, step("flat"), CONVOLUTION], 4),
     "a gate for each channel": ([CONVOLUTION, step("gated"), CONVOLUTION], 2),
     "twice as wide": ([CONVOLUTION, step("upsampled"), CONVOLUTION], 2),

@@ -121,7 +121,7 @@ def two():
         (summed(), CHANNELS, {0: CHANNELS}),
         (pooled(), CHANNELS, {0: CHANNELS}),
         (turned(), MovedAxes(2), None),
-        (split(), None, None),
+        (split(), MovedAxes(1, 2), {0: CHANNELS}),
     ],
     ids=["scaled", "summed", "pooled", "turned", "split"],
 )
@@ -140,13 +140,29 @@ def test_axes_of_several_operands_must_go_along_the_same():
     assert moved_operands(twice, MovedAxes(0)) == {}
 
 
-def test_axes_that_are_not_those_of_single_loops_are_not_moved():
-    apart = function(lambda r, n, h, w, c, g: r[0](n, c, g, h), (2, 3, 3, 2, 5), (2, 2, 5, 3))
-    assert moved_result(apart, {0: MovedAxes(1, 2)}) == MovedAxes(3, 2)
-    swapped = function(lambda r, n, g, c, h: r[0](n, c, g, h), (2, 5, 2, 3), (2, 2, 5, 3))
-    assert moved_result(swapped, {0: MovedAxes(1, 2)}) is None
+def test_a_tensor_that_lies_as_it_did_decides_only_where_no_other_does():
+    """Such as a number for each group of channels, beside the image that it is of."""
+    shape = (2, 2, 3, 3, 4)
+    less = function(lambda r, n, g, *at: r[0](n, g, *at) - r[1](n, g), shape, shape, (2, 2))
+    groups = MovedAxes(1, 2)
+    assert moved_result(less, {0: groups, 1: MovedAxes(1)}) == groups
+    assert moved_result(less, {1: MovedAxes(1)}) == MovedAxes(1)
+
+
+def test_moved_axes_may_come_in_another_order_and_must_be_neighbours():
+    shape = (2, 2, 5, 3)
+    apart = function(lambda r, n, h, c, g: r[0](n, c, g, h), (2, 3, 2, 5), shape)
+    assert moved_result(apart, {0: MovedAxes(1, 2)}) == MovedAxes(2, 2)
+    swapped = function(lambda r, n, g, c, h: r[0](n, c, g, h), (2, 5, 2, 3), shape)
+    assert moved_result(swapped, {0: MovedAxes(1, 2)}) == MovedAxes(1, 2)
+    parted = function(lambda r, n, g, h, c: r[0](n, c, g, h), (2, 5, 3, 2), shape)
+    assert moved_result(parted, {0: MovedAxes(1, 2)}) is None
     spread = function(lambda r, n, c, h, w: r[0](n, 0, h, w), IMAGE, (2, 1, 3, 4))
     assert moved_result(spread, {0: CHANNELS}) is None
+    mixed = function(lambda r, n, c, h: r[0](n, c + h, h), (2, 4, 3), (2, 6, 3))
+    assert moved_result(mixed, {0: CHANNELS}) == CHANNELS
+    both = function(lambda r, n, c: r[0](n, c, c), (2, 4), (2, 4, 4))
+    assert moved_result(both, {0: CHANNELS}) is None
 
 
 @pytest.mark.parametrize("moved", [{0: CHANNELS}, {2: CHANNELS}, {0: CHANNELS, 2: MovedAxes(2, 2)}])

@@ -64,20 +64,25 @@ def with_moved_axes(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> 
 def moved_result(function: tirx.PrimFunc, moved: Mapping[int, MovedAxes]) -> MovedAxes | None:
     """The axes of a function's result that go along the moved ones of its parameters.
 
-    None where there are none, or parameters differ in what they are.
+    None where there are none, or parameters differ in what they are.  One whose moved axes were its
+    last ones lies as it did: it decides only where no other does.
     """
     nest = _only_nest(function)
     if nest is None:
         return None
     by_tensor = {function.params[number]: axes for number, axes in moved.items()}
     found: set[MovedAxes | None] = set()
+    unmoved: set[MovedAxes | None] = set()
 
     def note(load: ir.TensorLoad) -> None:
         if load.source in by_tensor:
-            found.add(_along(nest, load, by_tensor[load.source]))
+            axes, rank = by_tensor[load.source], len(load.indices)
+            lies_as_it_did = axes.order(rank) == tuple(range(rank))
+            (unmoved if lies_as_it_did else found).add(_along(nest, load, axes))
 
     for store in nest.stores:
         tvm_ffi.structural_walk(store.value, (ir.TensorLoad, note))
+    found = found or unmoved
     return found.pop() if len(found) == 1 else None
 
 
