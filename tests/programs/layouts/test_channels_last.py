@@ -10,6 +10,7 @@ from relax_programs import Maker, check, normal, program
 from tvm import ir, relax
 
 from tvm_iree_ext import ops
+from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
 from tvm_iree_ext.programs import program_lowering
 from tvm_iree_ext.programs.layouts.channels_last import ChannelsLast
@@ -197,6 +198,47 @@ def test_gpus_take_images_as_they_are():
     chain = Chain(5, dynamic=False, shape=SHAPE, results=[-1])
     gpu = make_target({"kind": "cuda", "arch": "sm_80"})
     assert made(chain.program(CHAINS["chain"][0]), gpu) == counted(first=2)
+
+
+def test_products_that_are_in_no_chain_stay_whatever_else_is_convolved():
+    """Of ``a @ (b @ c)`` in batches, the inner one is as an image whose channels are summed."""
+    shape = (4, 16, 16)
+    matmul = ops.contraction(
+        shape,
+        shape,
+        indexing_maps=[
+            IndexingMap(4, ((0,), (1,), (3,))),
+            IndexingMap(4, ((0,), (3,), (2,))),
+            IndexingMap(4, ((0,), (1,), (2,))),
+        ],
+    )
+    plain = ops.conv_2d(SHAPE, (16, 16, 3, 3), layout="NCHW", padding=1, algorithm="im2col")
+    m = Maker(x=(SHAPE, "float32"), **dict.fromkeys("abc", (shape, "float32")))
+    taps = m.parameter("taps", normal(16, 16, 3, 3))
+
+    def make(emit):
+        inner = emit(m.op("matmul", matmul, [m["b"], m["c"]], shape, "float32"))
+        outer = emit(m.op("matmul", matmul, [m["a"], inner], shape, "float32"))
+        return [emit(m.op("convolution", plain, [m["x"], taps], SHAPE, "float32")), outer]
+
+    imported = program(m, make, [(SHAPE, "float32"), (shape, "float32")])
+    assert made(imported) == counted(moves=2, last=1)
+    found = [op for op, _ in program_ops(imported, CPU).values() if not isinstance(op, Conv2d)]
+    assert found == [matmul]
+
+
+def test_winograd_stays_what_it_is():
+    m = Maker(x=(SHAPE, "float32"))
+    taps = m.parameter("taps", normal(16, 16, 3, 3))
+    op = ops.conv_2d(SHAPE, (16, 16, 3, 3), layout="NCHW", algorithm="winograd", output_tile_size=2)
+    shape = (2, 16, 3, 7)
+    imported = program(
+        m,
+        lambda emit: [emit(m.op("convolution", op, [m["x"], taps], shape, "float32"))],
+        [(shape, "float32")],
+    )
+    ((found, _),) = program_ops(imported, CPU).values()
+    assert (found.channels_last, found.algorithm, found.output_tile_size) == (True, "winograd", 2)
 
 
 def test_a_program_without_such_convolutions_is_the_same():

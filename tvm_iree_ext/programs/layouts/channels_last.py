@@ -194,11 +194,11 @@ class _Wanted:
         if self._within.is_moved(op):
             image, taps, *others = arguments
             return [(image, _CHANNELS), (taps, None), *((one, _CHANNELS) for one in others)]
-        if isinstance(op, Contraction):
+        if isinstance(op, Contraction) and end is not None:  # else it may be any product
             for place, factor in enumerate(("lhs", "rhs")):
-                made = _pointwise(op, factor, end or _CHANNELS)
+                made = _pointwise(op, factor, end)
                 if made is not None:
-                    axes = {place: end or _CHANNELS}
+                    axes = {place: end}
                     if op.has_init:
                         axes[len(arguments) - 1] = made[1]
                     return [(one, axes.get(n)) for n, one in enumerate(arguments)]
@@ -290,6 +290,7 @@ class _Function:
                 padding=op.padding,
                 groups=op.groups,
                 algorithm=op.algorithm,
+                output_tile_size=op.output_tile_size,
                 epilogue=op.epilogue,
                 result_dtype=op.result_dtype,
             )
