@@ -25,6 +25,7 @@ from tvm_iree_ext.programs.fusion.fused_products import AroundProducts
 from tvm_iree_ext.programs.fusion.fused_sorts import SortByKeys
 from tvm_iree_ext.programs.fusion.meeting_elementwise import join_meeting_elementwise
 from tvm_iree_ext.programs.fusion.position_functions import inline_positions
+from tvm_iree_ext.programs.fusion.reduced_producers import fuse_into_reductions
 from tvm_iree_ext.programs.fusion.unit_reshapes import fold_unit_reshapes
 from tvm_iree_ext.programs.fusion.whole_transforms import WholeTransforms
 from tvm_iree_ext.programs.kernel_table import KernelPlaces, op_key
@@ -128,7 +129,8 @@ def fused_program(imported: Imported, target: Target) -> FusedProgram:
     mod = relax_passes.simplify(with_functions(mod, private), entries)
     mod = PackWeights(mod, ops, parameters, target).run()
     places = KernelPlaces()
-    mod = relax_passes.fuse(repeat_cheap_elementwise(mod), entries, places.note)
+    mod = fuse_into_reductions(repeat_cheap_elementwise(mod))
+    mod = relax_passes.fuse(mod, entries, places.note)
     places.note(mod)  # before loops are compiled, which hides what they call
     return FusedProgram(extents_first(mod), ops, parameters, places, tuple(around.fallbacks))
 
