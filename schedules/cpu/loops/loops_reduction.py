@@ -255,39 +255,62 @@ class _Reduction:
             point = NestPoint(self.memory, at, self.nest, self.cells, lane)
             return point.value(combiner.element)
 
-        def lines(at: At) -> None:
-            count = length if length is not None else line.count
-            blocks = (
-                emit.held_index(tirx.truncdiv(i64(count), i64(lanes * vectors)))
-                if length is None
-                else length // (lanes * vectors)
-            )
+        def vector(at: At, place: Expr, width: int, to: int, *, is_first: bool = False) -> None:
+            """Elements from a place on, put to ``width`` of the tile's."""
+            self.cells.rewind()
+            with emit.vector_loop(width) as lane:
+                value = element({**at, line.var: place + lane}, lane)
+                here = lane + to
+                if not is_first:
+                    value = combiner.of(_get(tile, buffer, here), value)
+                _put(tile, value, here)
 
-            def vector(place: Expr, part: int, *, is_first: bool) -> None:
-                self.cells.rewind()
-                with emit.vector_loop(lanes) as lane:
-                    here = lane + part * lanes
-                    value = element({**at, line.var: place + here}, lane)
-                    if not is_first:
-                        value = combiner.of(_get(tile, buffer, here), value)
-                    _put(tile, value, here)
-
-            def whole() -> None:
-                for part in range(vectors):
-                    vector(zero, part, is_first=True)
-                with serial(blocks, 1) as block:
-                    for part in range(vectors):
-                        vector(block * (lanes * vectors), part, is_first=False)
-                with serial(lanes * vectors) as lane:
-                    both = combiner.of(_get(total, buffer, zero), _get(tile, buffer, lane))
-                    _put(total, both, zero)
-
-            if length is None:
-                with I.If(blocks > 0), I.Then():
-                    whole()
+        def blocks_of(at: At, blocks: Index, rest: Index) -> None:
+            """Whole blocks, at least one, and what whole vectors there are behind them."""
+            each = [part * lanes for part in range(vectors)]
+            for start in each:
+                vector(at, zero + start, lanes, start, is_first=True)
+            with serial(blocks, 1) as block:
+                for start in each:
+                    vector(at, block * (lanes * vectors) + start, lanes, start)
+            behind = i64(blocks) * (lanes * vectors)
+            if known(rest) is None:
+                with serial(tirx.truncdiv(i64(rest), i64(lanes))) as number:
+                    vector(at, behind + number * lanes, lanes, 0)
             else:
-                whole()
-            with serial(i64(count), i64(blocks) * (lanes * vectors)) as place:
+                done, width = 0, lanes
+                while done < (known(rest) or 0):
+                    while width > (known(rest) or 0) - done:
+                        width //= 2
+                    vector(at, behind + done, width, done if width == lanes else 0)
+                    done += width
+
+        def fold() -> None:
+            """All of the tile, by halves."""
+            width = lanes * vectors
+            while width > 1:
+                width //= 2
+                for start in range(0, width, lanes):
+                    with emit.vector_loop(min(width, lanes)) as lane:
+                        here = lane + start
+                        both = combiner.of(*(_get(tile, buffer, here + by) for by in (0, width)))
+                        _put(tile, both, here)
+            both = combiner.of(_get(total, buffer, zero), _get(tile, buffer, zero))
+            _put(total, both, zero)
+
+        def lines(at: At) -> None:
+            block = lanes * vectors
+            if length is not None:
+                blocks_of(at, length // block, length % block)
+                fold()
+                return
+            count = i64(line.count)
+            blocks = emit.held_index(tirx.truncdiv(count, i64(block)))
+            with I.If(blocks > 0), I.Then():
+                blocks_of(at, blocks, emit.held_index(count - i64(blocks) * block))
+                fold()
+            done = tirx.Select(i64(blocks) > 0, tirx.truncdiv(count, i64(lanes)) * lanes, zero)
+            with serial(count, emit.held_index(done)) as place:
                 self.cells.rewind()
                 value = element({**at, line.var: place}, None)
                 _put(total, combiner.of(_get(total, buffer, zero), value), zero)
