@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import Any
 
 import numpy as np
@@ -174,7 +175,9 @@ class PackWeights(relax.PyExprMutator):
         self._function = OpFunctions(known, self.builder_.add_func)
         self._constants: Mapping[ir.Var, str] = {}
         self._uses: Counter[ir.Var] = Counter()
+        self._calls: Counter[tuple[ir.Var, str, int]] = Counter()  # by function and operand
         self._added: dict[str, ir.Var] = {}
+        self._names: dict[tuple[str, str], str] = {}  # of packed constants
 
     def run(self) -> ir.IRModule:
         """The module."""
@@ -182,8 +185,8 @@ class PackWeights(relax.PyExprMutator):
         for var, function in relax_functions(self._mod).items():
             given = int((function.attrs or {}).get("num_input", len(function.params)))
             self._constants = {one: one.name for one in function.params[given:]}
-            self._uses, self._added = Counter(), {}
-            tvm_ffi.structural_walk(function.body, (ir.Var, self._count))
+            self._uses, self._calls, self._added = Counter(), Counter(), {}
+            tvm_ffi.structural_walk(function.body, [(ir.Var, self._count), (ir.Call, self._note)])
             changed = self.visit_expr(function)
             added = list(self._added.values())
             rewritten[var] = with_constants(changed, given, added)
@@ -191,6 +194,12 @@ class PackWeights(relax.PyExprMutator):
 
     def _count(self, var: ir.Var) -> None:
         self._uses[var] += 1
+
+    def _note(self, call: ir.Call) -> None:
+        if getattr(call.op, "name", "") == "relax.call_tir" and len(call.args) == 2:
+            for place, value in enumerate(call.args[1].fields):
+                if isinstance(value, ir.Var):
+                    self._calls[value, call.args[0].name_hint, place] += 1
 
     def visit_call_(self, call: ir.Call) -> ir.Expr:
         """A call of one with a constant factor; any other as it is."""
@@ -203,16 +212,17 @@ class PackWeights(relax.PyExprMutator):
         names = [operand.name for operand in op.signature.arguments]
         arguments = dict(zip(names, call.args[1].fields, strict=True))
         for factor in ("lhs", "rhs") if isinstance(op, Contraction) else ("filter",):
-            if self._is_constant(arguments[factor]):
+            if self._is_constant(arguments[factor], call.args[0], names.index(factor)):
                 packing = _packing(op, factor, self._target)
                 if packing is not None:
                     return self._with_packed(packing, arguments, call)
         return call
 
-    def _is_constant(self, value: Any) -> bool:
-        """Whether a factor is a constant, and here alone: it would stand in memory twice."""
+    def _is_constant(self, value: Any, function: ir.GlobalVar, place: int) -> bool:
+        """Whether a factor is a constant that is read so alone: else it would be there twice."""
         if isinstance(value, ir.Var):
-            return value in self._constants and self._uses[value] == 1
+            alike = self._calls[value, function.name_hint, place]
+            return value in self._constants and self._uses[value] == alike
         return isinstance(value, ir.GenericConst)
 
     def _with_packed(
@@ -240,11 +250,21 @@ class PackWeights(relax.PyExprMutator):
         """The packed factor."""
         if isinstance(value, ir.GenericConst):
             return relax.const(packing.packed(value.value.numpy()))
-        name = f"{value.name}.panels"
-        array = packing.packed(self._parameters[value.name])
-        self._parameters[name] = array
-        var = relax.Var(name, relax.TensorType(array.shape, value.ty.dtype))
-        return self._added.setdefault(name, var)
+        key = value.name, str(packing.made().describe())
+        if key not in self._names:
+            array = packing.packed(self._parameters[value.name])
+            # Another function may have packed it otherwise.
+            name = f"{value.name}.panels"
+            names = chain([name], (f"{name}.{number}" for number in count(2)))
+            self._names[key] = next(
+                one
+                for one in names
+                if one not in self._parameters or np.array_equal(self._parameters[one], array)
+            )
+            self._parameters[self._names[key]] = array
+        name = self._names[key]
+        ty = relax.TensorType(self._parameters[name].shape, value.ty.dtype)
+        return self._added.setdefault(name, relax.Var(name, ty))
 
 
 def _packing(op: Contraction | Conv2d, factor: str, target: Target) -> _Packing | None:
