@@ -46,7 +46,7 @@ def _folded(
         return function
     uses: Counter[ir.Var] = Counter()  # where it is bound, too
     tvm_ffi.structural_walk(function.body, (ir.Var, lambda var: uses.update([var])))
-    written: dict[ir.Var, ir.Call] = {}  # by loops, for one reader
+    written: dict[ir.Var, ir.Call] = {}  # by loops, for one reader, which is in the same block
 
     def rewritten(binding: Any) -> list[Any]:
         value = binding.value
@@ -64,7 +64,8 @@ def _folded(
                 value = joined(relax.call_tir(var, call.args[1], binding.var.ty), call)
                 binding = relax.VarBinding(binding.var, value)
                 name = "relax.call_tir"
-        if name == "relax.call_tir" and len(value.args) == 2 and uses[binding.var] == 2:
+        is_for_one = isinstance(binding.var, relax.DataflowVar) and uses[binding.var] == 2
+        if name == "relax.call_tir" and len(value.args) == 2 and is_for_one:
             is_single = isinstance(value.ty_args[0], relax.TensorType)
             if is_single and value.args[0].name_hint in functions:
                 written[binding.var] = value
