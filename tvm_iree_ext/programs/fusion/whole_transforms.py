@@ -114,7 +114,7 @@ class _Function:
         if instead is not None:
             return [relax.VarBinding(binding.var, instead)]
         op = self._within.op_of(binding.value)
-        if isinstance(op, Fft) and 1 << _stage(op) == op.length and op.length > 1:
+        if isinstance(op, Fft) and op.length == 1 << max(_stage(op), 0) and op.length > 1:
             return self._whole(binding, op)
         return [binding]
 
