@@ -18,6 +18,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     with_bindings,
     with_functions,
 )
+from tvm_iree_ext.programs.base.tir_calls import is_tir_call
 from tvm_iree_ext.programs.fusion.nest_reads import elementwise_loads, nest_of
 from tvm_iree_ext.tir.tir_expressions import known
 
@@ -104,9 +105,7 @@ def _repeated(
 
 
 def _callee(value: Any) -> ir.GlobalVar | None:
-    if isinstance(value, ir.Call) and getattr(value.op, "name", "") == "relax.call_tir":
-        return value.args[0] if len(value.args) == 2 else None
-    return None
+    return value.args[0] if is_tir_call(value) else None
 
 
 def _reads_one_array(call: ir.Call) -> bool:

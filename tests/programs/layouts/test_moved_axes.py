@@ -6,9 +6,9 @@ import tvm
 from relax_programs import Maker, normal
 from tvm import tirx
 
+from tvm_iree_ext.programs.base.move_functions import move_function
 from tvm_iree_ext.programs.layouts.moved_axes import (
     MovedAxes,
-    move_function,
     moved_operands,
     moved_result,
     with_moved_axes,

@@ -7,10 +7,8 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.relax import transform
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
+from tvm_iree_ext.programs.base.move_functions import move_function
 
 VIEWS = ("relax.reshape", "relax.memory.view")
 """Calls that hand on the memory of their first argument."""
@@ -240,7 +238,9 @@ class OwnResults:
         kind = ty.ndim, str(ty.dtype)
         if kind not in self._by_kind:
             name = f"copy_{kind[1]}_{kind[0]}d"
-            self._by_kind[kind] = self._builder.add_func(_copy_function(*kind), name)
+            extents = [tirx.Var(f"n{axis}", "int64") for axis in range(ty.ndim)]
+            copy = move_function(extents, kind[1], range(ty.ndim), "copy")
+            self._by_kind[kind] = self._builder.add_func(copy, name)
         return self._by_kind[kind]
 
 
@@ -268,21 +268,3 @@ def source(value: Any, bound: dict[ir.Var, Any]) -> Any:
         else:
             return value
     return value
-
-
-def _copy_function(rank: int, dtype: str) -> tirx.PrimFunc:
-    shape = [tirx.Var(f"n{axis}", "int64") for axis in range(rank)]
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name("copy")
-        I.func_attr({"tirx.noalias": True})
-        align = item_bytes(dtype)
-        source = I.arg("source", I.buffer(shape, dtype, align=align))
-        target = I.arg("target", I.buffer(shape, dtype, align=align))
-        with I.sblock("root"), I.grid(*(shape or [tirx.const(1, "int64")])) as loops:
-            listed = [loops] if isinstance(loops, ir.Var) else list(loops)
-            with I.sblock("copy"):
-                at = [I.axis.spatial(e, v) for e, v in zip(shape, listed, strict=False)]
-                if not at:
-                    I.axis.spatial(tirx.const(1, "int64"), listed[0])
-                I.buffer_store(target, source[tuple(at)] if at else source[()], at)
-    return builder.get()

@@ -18,6 +18,7 @@ from tvm_iree_ext.mlir.importing.places import Place, joined, places_of
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import relax_functions, with_functions
+from tvm_iree_ext.programs.base.tir_calls import Callees, is_reshape, is_tir_call
 from tvm_iree_ext.programs.fusion.nest_reads import (
     Axes,
     Regrouping,
@@ -43,11 +44,7 @@ class AroundProducts(relax.PyExprMutator):
         self._bound: dict[ir.Var, Any] = {}
         self._nests: dict[str, LoopNest | None] = {}
         self.fallbacks: dict[Fallback, None] = {}  # each once, in order
-        self._functions = {
-            var.name_hint: function
-            for var, function in mod.functions.items()
-            if isinstance(function, tirx.PrimFunc)
-        }
+        self._callees = Callees(mod, known)
 
     def run(self) -> ir.IRModule:
         """The module; new ops are added to those known."""
@@ -73,7 +70,7 @@ class AroundProducts(relax.PyExprMutator):
         """A call of a product, or of a function of its result."""
         given = call
         call = super().visit_call_(call)
-        if getattr(call.op, "name", "") != "relax.call_tir" or len(call.args) != 2:
+        if not is_tir_call(call):
             return call
         form = self._form(call)
         if form is not None:
@@ -82,16 +79,12 @@ class AroundProducts(relax.PyExprMutator):
 
     def _form(self, call: Any) -> ProductForm | None:
         """The product that a call is of."""
-        if not isinstance(call, ir.Call) or getattr(call.op, "name", "") != "relax.call_tir":
-            return None
-        function = self._functions.get(call.args[0].name_hint)
-        key = (function.attrs or {}).get(OP_ATTRIBUTE) if function is not None else None
-        return form_of(self._known.get(str(key))) if key is not None else None
+        return form_of(self._callees.op_of(call))
 
     def _nest(self, var: ir.GlobalVar) -> LoopNest | None:
         name = var.name_hint
         if name not in self._nests:
-            function = self._functions.get(name)
+            function = self._callees.functions.get(name)
             is_op = function is None or OP_ATTRIBUTE in (function.attrs or {})
             self._nests[name] = None if is_op else nest_of(function)
         return self._nests[name]
@@ -101,7 +94,7 @@ class AroundProducts(relax.PyExprMutator):
     ) -> ir.Expr:
         """A call of a product that does what the calls ``of`` did."""
         var = self._function_of(form.op)
-        self._functions.setdefault(var.name_hint, self.builder_.get()[var])
+        self._callees.functions.setdefault(var.name_hint, self.builder_.get()[var])
         return joined(relax.call_tir(var, list(arguments), kind), *of)
 
     def _shaped(self, value: Any, shape: Sequence[Any]) -> Any:
@@ -137,13 +130,11 @@ class AroundProducts(relax.PyExprMutator):
         made = self.lookup_binding(argument) if isinstance(argument, ir.Var) else None
         if not isinstance(made, ir.Call):
             return None
-        if _is_reshape(made):
+        if is_reshape(made):
             moved = units_moved(axes, *(list(one.ty.shape.values) for one in (made.args[0], made)))
             return None if moved is None else self._source(made.args[0], moved)
-        if getattr(made.op, "name", "") != "relax.call_tir":
-            return None
-        nest = self._nest(made.args[0])
-        if nest is None or len(made.args) != 2 or len(made.args[1].fields) != 1:
+        nest = self._nest(made.args[0]) if is_tir_call(made) else None
+        if nest is None or len(made.args[1].fields) != 1:
             return None
         value = nest.stores[0].value
         if not isinstance(value, ir.TensorLoad):
@@ -158,7 +149,7 @@ class AroundProducts(relax.PyExprMutator):
         if nest is None:
             return call
         arguments = list(call.args[1].fields)
-        function = self._functions[call.args[0].name_hint]
+        function = self._callees.functions[call.args[0].name_hint]
         end = call.ty_args[0]
         apart: list[str] = []
         for place, argument in enumerate(given.args[1].fields):
@@ -196,7 +187,7 @@ class AroundProducts(relax.PyExprMutator):
     def _product(self, argument: Any) -> ir.Call | None:
         """The call of a product that an argument is the result of, perhaps reshaped."""
         made = self.lookup_binding(argument) if isinstance(argument, ir.Var) else None
-        while isinstance(made, ir.Call) and _is_reshape(made):
+        while isinstance(made, ir.Call) and is_reshape(made):
             made = self.lookup_binding(made.args[0]) if isinstance(made.args[0], ir.Var) else None
         return made if self._form(made) is not None else None
 
@@ -207,7 +198,7 @@ class AroundProducts(relax.PyExprMutator):
         """
         while isinstance(given, ir.Var) and self._uses[given] == 2:  # where it is bound, and here
             bound = self._bound.get(given)
-            if bound is None or not _is_reshape(bound):
+            if bound is None or not is_reshape(bound):
                 return True
             given = bound.args[0]
         return False
@@ -220,10 +211,6 @@ def _bindings(function: relax.Function) -> dict[ir.Var, Any]:
         for one in block.bindings
         if isinstance(one, relax.VarBinding)
     }
-
-
-def _is_reshape(value: Any) -> bool:
-    return isinstance(value, ir.Call) and getattr(value.op, "name", "") == "relax.reshape"
 
 
 def _placed(extents: Sequence[Any], places: Places) -> list[Any]:

@@ -13,14 +13,13 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.programs.base.relax_passes import (
-    prim_functions,
     relax_functions,
     with_bindings,
     with_functions,
 )
+from tvm_iree_ext.programs.base.tir_calls import is_tir_call, loops_by_name
 from tvm_iree_ext.programs.fusion.nest_reads import elementwise_loads, nest_of
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, substitute
 from tvm_iree_ext.tir.buffers import buffer_like
@@ -48,20 +47,19 @@ class _Elementwise:
 def join_meeting_elementwise(mod: ir.IRModule) -> ir.IRModule:
     """The module with such functions joined."""
     builder = relax.BlockBuilder(mod)
-    functions = {var.name_hint: function for var, function in prim_functions(mod).items()}
+    functions = loops_by_name(mod)
     nests: dict[str, LoopNest | None] = {}
 
     def elementwise(binding: Any) -> _Elementwise | None:
         value = binding.value if isinstance(binding, relax.VarBinding) else None
-        if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_tir":
+        if value is None or not is_tir_call(value):
             return None
-        if len(value.args) != 2 or not isinstance(value.ty_args[0], relax.TensorType):
+        if not isinstance(value.ty_args[0], relax.TensorType):
             return None
         name = value.args[0].name_hint
         function = functions.get(name)
         if name not in nests:
-            is_op = function is None or OP_ATTRIBUTE in (function.attrs or {})
-            nest = None if is_op else nest_of(function)
+            nest = None if function is None else nest_of(function)
             is_plain = nest is not None and elementwise_loads(nest.stores[0].value) is not None
             nests[name] = nest if is_plain else None
         nest = nests[name]

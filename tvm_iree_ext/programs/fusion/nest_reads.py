@@ -9,6 +9,7 @@ from tvm import ir, tirx
 from tvm.sym import Analyzer
 
 from tvm_iree_ext.schedules.shared.loops.loops_nests import FunctionNests, LoopNest, nests_of, uses
+from tvm_iree_ext.tir.tir_expressions import known
 
 Axes = tuple[tuple[int, ...], ...]
 """The dims that each axis of an operand goes along: one, or none where its extent is 1."""
@@ -132,3 +133,17 @@ def units_moved(axes: Axes, before: Sequence[Any], after: Sequence[Any]) -> Axes
         return None
     moved: Mapping[int, int] = {left[0]: right[0] for left, right in found.groups}
     return tuple(axes[moved[axis]] if axis in moved else () for axis in range(len(before)))
+
+
+def unit_places(before: Sequence[Any], after: Sequence[Any]) -> Places | None:
+    """For each axis after a reshape the axis that it was; None for one of extent 1 that is new.
+
+    None where the reshape does more than to add and take away extents of 1.
+    """
+    old = [axis for axis, extent in enumerate(before) if known(extent) != 1]
+    new = [axis for axis, extent in enumerate(after) if known(extent) != 1]
+    extents = [before[axis] for axis in old], [after[axis] for axis in new]
+    if not tvm_ffi.structural_equal(*extents):
+        return None
+    was = dict(zip(new, old, strict=True))
+    return tuple(was.get(axis) for axis in range(len(after)))

@@ -12,17 +12,15 @@ import tvm_ffi
 from tvm import ir, relax, s_tir, tirx
 from tvm.sym import Analyzer
 
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.programs.base.relax_passes import (
-    prim_functions,
     relax_functions,
     with_bindings,
     with_functions,
 )
-from tvm_iree_ext.programs.fusion.nest_reads import nest_of
+from tvm_iree_ext.programs.base.tir_calls import is_reshape, is_tir_call, loops_by_name
+from tvm_iree_ext.programs.fusion.nest_reads import nest_of, unit_places
 from tvm_iree_ext.schedules.shared.loops.loops_nests import nests_of, substitute
 from tvm_iree_ext.tir.purity import is_guard
-from tvm_iree_ext.tir.tir_expressions import known
 
 _MOST_NODES = 64  # of a value that is computed again wherever it is read
 
@@ -34,11 +32,7 @@ Values = dict[ir.Var, Callable[[At], Any]]
 def inline_positions(mod: ir.IRModule) -> ir.IRModule:
     """The module whose loops read no tensor that they can compute from where they are."""
     builder = relax.BlockBuilder(mod)
-    functions = {
-        var.name_hint: function
-        for var, function in prim_functions(mod).items()
-        if OP_ATTRIBUTE not in (function.attrs or {})
-    }
+    functions = loops_by_name(mod)
     changed = {
         var: _Function(builder, functions).rewritten(function)
         for var, function in relax_functions(mod).items()
@@ -63,10 +57,9 @@ class _Function:
         call = binding.value
         if not isinstance(call, ir.Call) or not isinstance(binding, relax.VarBinding):
             return [binding]
-        name = getattr(call.op, "name", "")
-        if name == "relax.reshape" and call.args[0] in self._values:
+        if is_reshape(call) and call.args[0] in self._values:
             self._reshaped(binding)
-        if name != "relax.call_tir" or len(call.args) != 2:
+        if not is_tir_call(call):
             return [binding]
         function = self._functions.get(call.args[0].name_hint)
         operands = list(call.args[1].fields)
@@ -111,22 +104,13 @@ class _Function:
     def _reshaped(self, binding: relax.VarBinding) -> None:
         """Note a reshape that adds and takes away extents of 1."""
         source = binding.value.args[0]
-        before, after = (
-            [
-                (axis, extent)
-                for axis, extent in enumerate(one.ty.shape.values)
-                if known(extent) != 1
-            ]
-            for one in (source, binding.var)
-        )
-        if not tvm_ffi.structural_equal([e for _, e in before], [e for _, e in after]):
-            return
-        rank, inner = len(source.ty.shape.values), self._values[source]
-        places = {old: new for (old, _), (new, _) in zip(before, after, strict=True)}
-        zero = tirx.const(0, "int64")
-        self._values[binding.var] = lambda at: inner(
-            [at[places[axis]] if axis in places else zero for axis in range(rank)]
-        )
+        shapes = (list(one.ty.shape.values) for one in (binding.var, source))
+        places = unit_places(*shapes)
+        if places is not None:
+            inner, zero = self._values[source], tirx.const(0, "int64")
+            self._values[binding.var] = lambda at: inner(
+                [zero if place is None else at[place] for place in places]
+            )
 
 
 def _is_dear(node: Any) -> bool:

@@ -16,6 +16,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     relax_functions,
     with_functions,
 )
+from tvm_iree_ext.programs.base.tir_calls import is_tir_call
 from tvm_iree_ext.programs.fusion.nest_reads import nest_of
 from tvm_iree_ext.schedules.shared.loops.loops_nests import nests_of, uses
 
@@ -50,11 +51,11 @@ def _read_otherwise(
     for block in function.body.blocks:
         for binding in block.bindings:
             value = binding.value
-            if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_tir":
+            if not is_tir_call(value):
                 continue
             callee = value.args[0]
             calls[binding.var] = callee
-            if kinds.get(callee) == REDUCTION and len(value.args) == 2:
+            if kinds.get(callee) == REDUCTION:
                 reader = functions[callee]
                 pairs = zip(reader.params, value.args[1].fields, strict=False)
                 once = _read_once(reader)

@@ -12,27 +12,22 @@ from typing import Any
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.programs.base.relax_passes import (
-    prim_functions,
     relax_functions,
     with_bindings,
     with_functions,
 )
+from tvm_iree_ext.programs.base.tir_calls import is_reshape, is_tir_call, loops_by_name
+from tvm_iree_ext.programs.fusion.nest_reads import unit_places
 from tvm_iree_ext.schedules.shared.loops.loops_nests import substitute
 from tvm_iree_ext.tir.buffers import with_parameters
-from tvm_iree_ext.tir.tir_expressions import known
 
 
 def fold_unit_reshapes(mod: ir.IRModule) -> ir.IRModule:
     """The module without such reshapes of what loops write for them alone."""
     builder = relax.BlockBuilder(mod)
-    functions = {
-        var.name_hint: function
-        for var, function in prim_functions(mod).items()
-        if OP_ATTRIBUTE not in (function.attrs or {})
-    }
+    functions = loops_by_name(mod)
     changed = {
         var: _folded(function, functions, builder) for var, function in relax_functions(mod).items()
     }
@@ -52,10 +47,9 @@ def _folded(
         value = binding.value
         if not isinstance(binding, relax.VarBinding) or not isinstance(value, ir.Call):
             return [binding]
-        name = getattr(value.op, "name", "")
-        if name == "relax.reshape" and value.args[0] in written:
+        if is_reshape(value) and value.args[0] in written:
             source = value.args[0]
-            places = _places(*(list(one.ty.shape.values) for one in (source, binding.var)))
+            places = unit_places(*(list(one.ty.shape.values) for one in (source, binding.var)))
             if places is not None:
                 call = written[source]
                 made = _reshaped(functions[call.args[0].name_hint], places)
@@ -63,26 +57,14 @@ def _folded(
                 functions.setdefault(var.name_hint, made)
                 value = joined(relax.call_tir(var, call.args[1], binding.var.ty), call)
                 binding = relax.VarBinding(binding.var, value)
-                name = "relax.call_tir"
         is_for_one = isinstance(binding.var, relax.DataflowVar) and uses[binding.var] == 2
-        if name == "relax.call_tir" and len(value.args) == 2 and is_for_one:
+        if is_for_one and is_tir_call(value):
             is_single = isinstance(value.ty_args[0], relax.TensorType)
             if is_single and value.args[0].name_hint in functions:
                 written[binding.var] = value
         return [binding]
 
     return with_bindings(function, rewritten)
-
-
-def _places(before: Sequence[Any], after: Sequence[Any]) -> list[int | None] | None:
-    """For each axis of a reshape the axis that it was; None for one of extent 1 that is new."""
-    old = [axis for axis, extent in enumerate(before) if known(extent) != 1]
-    new = [axis for axis, extent in enumerate(after) if known(extent) != 1]
-    extents = [before[axis] for axis in old], [after[axis] for axis in new]
-    if not tvm_ffi.structural_equal(*extents):
-        return None
-    was = dict(zip(new, old, strict=True))
-    return [was.get(axis) for axis in range(len(after))]
 
 
 def _reshaped(function: tirx.PrimFunc, places: Sequence[int | None]) -> tirx.PrimFunc:

@@ -28,11 +28,11 @@ from tvm_iree_ext.ops.families.fft.fft import Fft
 from tvm_iree_ext.ops.families.fft.fft_transform import FftTransform, Kind, Norm
 from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import (
-    prim_functions,
     relax_functions,
     with_bindings,
     with_functions,
 )
+from tvm_iree_ext.programs.base.tir_calls import Callees
 from tvm_iree_ext.programs.fusion.nest_reads import nest_of
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of
 from tvm_iree_ext.tir.tir_expressions import known
@@ -47,7 +47,7 @@ class WholeTransforms:
         self._mod, self._known, self.parameters = mod, known_ops, parameters
         self._builder = relax.BlockBuilder(mod)
         self.function_of_op = OpFunctions(known_ops, self._builder.add_func)
-        self._functions = {var.name_hint: one for var, one in prim_functions(mod).items()}
+        self.callees = Callees(mod, known_ops)
 
     def run(self) -> ir.IRModule:
         """The module; the stages that nothing reads any more are still there."""
@@ -58,18 +58,6 @@ class WholeTransforms:
             for var, function in relax_functions(self._mod).items()
         }
         return with_functions(self._builder.get(), changed)
-
-    def op_of(self, value: Any) -> Op | None:
-        """The op that a value is a call of."""
-        function = self.function_of(value)
-        key = (function.attrs or {}).get(OP_ATTRIBUTE) if function is not None else None
-        return self._known.get(str(key)) if key is not None else None
-
-    def function_of(self, value: Any) -> tirx.PrimFunc | None:
-        """The function that a value is a call of."""
-        if not isinstance(value, ir.Call) or getattr(value.op, "name", "") != "relax.call_tir":
-            return None
-        return self._functions.get(value.args[0].name_hint) if len(value.args) == 2 else None
 
 
 @dataclass(frozen=True)
@@ -113,7 +101,7 @@ class _Function:
         instead = self._instead.get(binding.var)
         if instead is not None:
             return [relax.VarBinding(binding.var, instead)]
-        op = self._within.op_of(binding.value)
+        op = self._within.callees.op_of(binding.value)
         if isinstance(op, Fft) and op.length == 1 << max(_stage(op), 0) and op.length > 1:
             return self._whole(binding, op)
         return [binding]
@@ -171,7 +159,7 @@ class _Function:
         """
         directions: set[bool] = set()
         for stage in range(_stage(op), 0, -1):
-            current = self._within.op_of(call)
+            current = self._within.callees.op_of(call)
             if not isinstance(current, Fft) or current.stage != stage:
                 return None
             if current.shape != op.shape or current.dtype != op.dtype:
@@ -230,7 +218,7 @@ class _Function:
             return value.value.numpy()
         if value in self._constants:
             return self._within.parameters[self._constants[value]]
-        function = self._within.function_of(self._bound.get(value))
+        function = self._within.callees.function_of(self._bound.get(value))
         nest = nest_of(function) if function is not None else None
         if nest is None or not isinstance(nest.stores[0].value, tirx.FloatImm):
             return None
@@ -278,7 +266,7 @@ class _Function:
 
     def _loops(self, call: Any) -> tuple[LoopNest | None, dict[ir.Var, Any]]:
         """The nest of a call of loops with two results, and its operands by parameter."""
-        function = self._within.function_of(call)
+        function = self._within.callees.function_of(call)
         if function is None or OP_ATTRIBUTE in (function.attrs or {}):
             return None, {}
         form = nests_of(function)
@@ -325,7 +313,7 @@ class _Function:
 
     def _is_first_half(self, var: ir.Var, op: Fft) -> bool:
         """Whether a tensor is the elements of another up to n / 2, along the last axis."""
-        function = self._within.function_of(self._bound[var])
+        function = self._within.callees.function_of(self._bound[var])
         nest = nest_of(function) if function is not None else None
         if nest is None or not isinstance(nest.stores[0].value, ir.TensorLoad):
             return False

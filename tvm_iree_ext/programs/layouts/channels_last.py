@@ -23,12 +23,12 @@ from tvm.target import Target
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.signature import TensorType
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.mlir.importing.relax_types import OPAQUE
 from tvm_iree_ext.ops.base.op import Op
 from tvm_iree_ext.ops.families.contraction.contraction import Contraction
 from tvm_iree_ext.ops.families.conv_2d.conv_2d import Conv2d
+from tvm_iree_ext.programs.base.move_functions import move_function
 from tvm_iree_ext.programs.base.op_functions import OpFunctions
 from tvm_iree_ext.programs.base.relax_passes import (
     relax_functions,
@@ -36,10 +36,10 @@ from tvm_iree_ext.programs.base.relax_passes import (
     with_constants,
     with_functions,
 )
+from tvm_iree_ext.programs.base.tir_calls import Callees, is_reshape
 from tvm_iree_ext.programs.fusion.product_forms import ContractionForm
 from tvm_iree_ext.programs.layouts.moved_axes import (
     MovedAxes,
-    move_function,
     moved_operands,
     moved_result,
     with_moved_axes,
@@ -77,11 +77,7 @@ class ChannelsLast:
     ) -> None:
         self._mod, self._known, self._parameters, self._target = mod, known, parameters, target
         self._builder = relax.BlockBuilder(mod)
-        self._functions = {
-            var.name_hint: function
-            for var, function in mod.functions.items()
-            if isinstance(function, tirx.PrimFunc)
-        }
+        self.callees = Callees(mod, known)
         self._made: dict[Any, ir.GlobalVar] = {}
         self.function_of_op = OpFunctions(known, self._add)
 
@@ -102,25 +98,17 @@ class ChannelsLast:
             return False
         return prefers_channels_last(op, self._target)
 
-    def op_of(self, call: Any) -> Op | None:
-        """The op that a call is of."""
-        function = self.function_of(call)
-        key = (function.attrs or {}).get(OP_ATTRIBUTE) if function is not None else None
-        return self._known.get(str(key)) if key is not None else None
-
-    def function_of(self, call: Any) -> tirx.PrimFunc | None:
-        """The function that a value is a call of, with one result; None for another value."""
-        if not isinstance(call, ir.Call) or getattr(call.op, "name", "") != "relax.call_tir":
-            return None
-        if len(call.args) != 2 or not isinstance(call.ty_args[0], relax.TensorType):
-            return None
-        return self._functions.get(call.args[0].name_hint)
+    def loops_of(self, value: Any) -> tirx.PrimFunc | None:
+        """The plain loops with one result that a value is a call of."""
+        function = self.callees.function_of(value)
+        is_single = function is not None and isinstance(value.ty_args[0], relax.TensorType)
+        return function if is_single and self.callees.op_of(value) is None else None
 
     def add_moved(self, var: ir.GlobalVar, moved: Mapping[int, MovedAxes]) -> ir.GlobalVar:
         """A function of loops, whose parameters lie otherwise."""
         key = var.name_hint, *sorted((n, a.first, a.count) for n, a in moved.items())
         if key not in self._made:
-            function = with_moved_axes(self._functions[var.name_hint], moved)
+            function = with_moved_axes(self.callees.functions[var.name_hint], moved)
             self._made[key] = self._add(function, var.name_hint)
         return self._made[key]
 
@@ -136,7 +124,7 @@ class ChannelsLast:
 
     def _add(self, function: tirx.PrimFunc, word: str) -> ir.GlobalVar:
         var = self._builder.add_func(function.without_attr("global_symbol"), word)
-        self._functions[var.name_hint] = function
+        self.callees.functions[var.name_hint] = function
         return var
 
     def moved_constant(self, name: str, order: Sequence[int]) -> tuple[str, np.ndarray]:
@@ -182,15 +170,14 @@ class _Wanted:
     def _operands(
         self, value: Any, end: MovedAxes | None
     ) -> list[tuple[Any, MovedAxes | None]] | None:
-        if isinstance(value, ir.Call) and getattr(value.op, "name", "") == "relax.reshape":
+        if is_reshape(value):
             if end is None:
                 return None
             shapes = [list(one.ty.shape.values) for one in (value, value.args[0])]
             return [(value.args[0], end.reshaped(*shapes))]
-        function = self._within.function_of(value)
-        if function is None:
+        if self._within.callees.function_of(value) is None:
             return None
-        op, arguments = self._within.op_of(value), list(value.args[1].fields)
+        op, arguments = self._within.callees.op_of(value), list(value.args[1].fields)
         if self._within.is_moved(op):
             image, taps, *others = arguments
             return [(image, _CHANNELS), (taps, None), *((one, _CHANNELS) for one in others)]
@@ -202,7 +189,8 @@ class _Wanted:
                     if op.has_init:
                         axes[len(arguments) - 1] = made[1]
                     return [(one, axes.get(n)) for n, one in enumerate(arguments)]
-        if op is not None or end is None or len(function.params) != len(arguments) + 1:
+        function = self._within.loops_of(value)
+        if function is None or end is None or len(function.params) != len(arguments) + 1:
             return None
         along = _large(moved_operands(function, end) or {}, arguments, value)
         return [(one, along.get(number)) for number, one in enumerate(arguments)]
@@ -250,17 +238,15 @@ class _Function:
     def _computed(self, binding: relax.VarBinding) -> "_Moved | Any | None":
         """What a binding computes, moved or by moved operands; None where it stays as it is."""
         value, name = binding.value, binding.var.name
-        if isinstance(value, ir.Call) and getattr(value.op, "name", "") == "relax.reshape":
+        if is_reshape(value):
             return self._reshaped(value, name)
-        function = self._within.function_of(value)
-        if function is None:
-            return None
-        op = self._within.op_of(value)
+        op = self._within.callees.op_of(value)
         if isinstance(op, Conv2d):
             return self._convolution(value, op, name) if self._within.is_moved(op) else None
         if isinstance(op, Contraction):
             return self._contraction(value, op, name)
-        return self._loops(value, function, binding) if op is None else None
+        function = self._within.loops_of(value)
+        return self._loops(value, function, binding) if function is not None else None
 
     def _result(
         self, var: ir.GlobalVar, arguments: Sequence[Any], call: ir.Call, axes: MovedAxes, name: str

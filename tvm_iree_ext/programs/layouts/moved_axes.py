@@ -6,10 +6,7 @@ from typing import Any, TypeVar
 
 import tvm_ffi
 from tvm import ir, tirx
-from tvm.script.ir_builder import IRBuilder
-from tvm.tirx.script import builder as I
 
-from tvm_iree_ext.base.dtypes import item_bytes
 from tvm_iree_ext.programs.fusion.nest_reads import regrouping
 from tvm_iree_ext.schedules.shared.loops.loops_nests import LoopNest, nests_of, uses
 from tvm_iree_ext.tir.buffers import Arranged, with_parameters
@@ -143,23 +140,3 @@ def _only_nest(function: tirx.PrimFunc) -> LoopNest | None:
     if nest.cells or len(nest.stores) != 1 or len(nest.init) > 1:
         return None
     return nest if all(one.buffer.same_as(function.params[-1]) for one in stores) else None
-
-
-def move_function(shape: Sequence[Any], dtype: str, order: Sequence[int]) -> tirx.PrimFunc:
-    """``target[..., at[order[i]], ...] = source[at]``: a tensor with its axes in another order."""
-    extents = [
-        tirx.const(int(e), "int64") if isinstance(e, tirx.IntImm) else tirx.Var(f"n{axis}", "int64")
-        for axis, e in enumerate(shape)
-    ]
-    with IRBuilder() as builder, I.prim_func(s_tir=True):
-        I.func_name("move")
-        I.func_attr({"tirx.noalias": True})
-        align = item_bytes(dtype)
-        source = I.arg("source", I.buffer(extents, dtype, align=align))
-        target = I.arg("target", I.buffer([extents[axis] for axis in order], dtype, align=align))
-        places = [extents[axis] for axis in order]
-        with I.sblock("root"), I.grid(*places) as loops, I.sblock("move"):
-            at = [I.axis.spatial(extent, v) for extent, v in zip(places, loops, strict=True)]
-            by = dict(zip(order, at, strict=True))
-            I.buffer_store(target, source[tuple(by[axis] for axis in range(len(order)))], at)
-    return builder.get()

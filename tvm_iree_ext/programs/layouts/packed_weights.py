@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 import tvm_ffi
-from tvm import ir, relax, tirx
+from tvm import ir, relax
 from tvm.target import Target
 
 from tvm_iree_ext import ops
 from tvm_iree_ext.base.signature import Extent, TensorType
-from tvm_iree_ext.mlir.importing.imported import OP_ATTRIBUTE
 from tvm_iree_ext.mlir.importing.places import joined
 from tvm_iree_ext.ops.base.maps import IndexingMap
 from tvm_iree_ext.ops.base.op import Op
@@ -34,6 +33,7 @@ from tvm_iree_ext.programs.base.relax_passes import (
     with_constants,
     with_functions,
 )
+from tvm_iree_ext.programs.base.tir_calls import Callees, is_tir_call
 from tvm_iree_ext.schedules.dispatch import constant_panels
 
 
@@ -166,12 +166,8 @@ class PackWeights(relax.PyExprMutator):
     ) -> None:
         """Take a module, whose ops and constants by name are added to."""
         super().__init__(mod)
-        self._mod, self._known, self._parameters, self._target = mod, known, parameters, target
-        self._keys = {
-            var.name_hint: str((function.attrs or {})[OP_ATTRIBUTE])
-            for var, function in mod.functions.items()
-            if isinstance(function, tirx.PrimFunc) and OP_ATTRIBUTE in (function.attrs or {})
-        }
+        self._mod, self._parameters, self._target = mod, parameters, target
+        self._callees = Callees(mod, known)
         self._function = OpFunctions(known, self.builder_.add_func)
         self._constants: Mapping[ir.Var, str] = {}
         self._uses: Counter[ir.Var] = Counter()
@@ -196,7 +192,7 @@ class PackWeights(relax.PyExprMutator):
         self._uses[var] += 1
 
     def _note(self, call: ir.Call) -> None:
-        if getattr(call.op, "name", "") == "relax.call_tir" and len(call.args) == 2:
+        if is_tir_call(call):
             for place, value in enumerate(call.args[1].fields):
                 if isinstance(value, ir.Var):
                     self._calls[value, call.args[0].name_hint, place] += 1
@@ -204,9 +200,7 @@ class PackWeights(relax.PyExprMutator):
     def visit_call_(self, call: ir.Call) -> ir.Expr:
         """A call of one with a constant factor; any other as it is."""
         call = super().visit_call_(call)
-        if getattr(call.op, "name", "") != "relax.call_tir" or len(call.args) != 2:
-            return call
-        op = self._known.get(self._keys.get(call.args[0].name_hint, ""))
+        op = self._callees.op_of(call)
         if not isinstance(op, Contraction | Conv2d):
             return call
         names = [operand.name for operand in op.signature.arguments]
