@@ -73,6 +73,9 @@ ALLOWED = {
     "bench": f"{BUILD} .schedules.cpu .schedules.emit .catalog .registry .processes .frontends"
     f" {TVM} ml_dtypes torch threadpoolctl onnxscript iree jax onnx onnxruntime scipy pyfftw"
     " matplotlib",
+    # Runs where there is a driver and NumPy; PyTorch's kernels are peers.
+    "on_gpu": ".runtime numpy torch",
+    "gpu_day": f"{PROGRAMS} {CHECK} .program_checks .on_gpu numpy ml_dtypes",
     "inspection": f"{BUILD} .schedules.base .schedules.gpu {CHECK} .bench tvm numpy",
     "tuning": f"{PROGRAMS} .schedules.base {CHECK} .inspection {TVM} xgboost matplotlib rich",
 }

@@ -1,10 +1,33 @@
 """The comparison by which every kernel's results are judged."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from tvm_iree_ext.base.tolerance import EXACT, Tolerance
+
+
+@dataclass(frozen=True)
+class OpenOrder:
+    """An op leaves open in which order its results have their elements along an axis.
+
+    Elements at one place of all results belong together; ``keys`` are the results by which they
+    are put in one order, the most significant last.
+    """
+
+    axis: int
+    keys: tuple[str, ...]
+
+    def settled(self, results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The results in that order."""
+        keys = [results[key] for key in self.keys]
+        keys = [key if key.dtype.kind in "iub" else key.astype(np.float64) for key in keys]
+        order = np.lexsort(keys, axis=self.axis)
+        return {
+            name: np.take_along_axis(array, order, self.axis) for name, array in results.items()
+        }
 
 
 def first_difference(name: str, got: Any, want: np.ndarray, tolerance: Tolerance) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvm_iree_ext import ops, reference
 from tvm_iree_ext.base import dtypes
+from tvm_iree_ext.base.comparison import OpenOrder
 from tvm_iree_ext.base.signature import Extent, TensorType
 from tvm_iree_ext.catalog.base.entry import EXACT, OpEntry, Run, Tolerance, Values
 from tvm_iree_ext.catalog.base.random_arrays import pick, some_dynamic
@@ -63,17 +64,13 @@ def run_reference_v2(op: Op, operands: Values) -> dict[str, np.ndarray]:
     return {name: array for name, array in results.items() if array is not None}
 
 
-def settled_v2(op: Op, results: Values) -> Values:
-    """The results; where their order is open, by value and index."""
+def open_order_v2(op: Op) -> OpenOrder | None:
+    """By value and index, where results need not be sorted."""
     assert isinstance(op, TopkV2)
     if op.is_sorted:
-        return results
-    values = results["output_values"]
-    keys = [values if values.dtype.kind in "iub" else values.astype(np.float64)]
-    if op.has_output_indices:
-        keys.insert(0, results["output_indices"])
-    order = np.lexsort(keys, axis=op.dimension)
-    return {name: np.take_along_axis(array, order, op.dimension) for name, array in results.items()}
+        return None
+    indices = ("output_indices",) if op.has_output_indices else ()
+    return OpenOrder(op.dimension, (*indices, "output_values"))
 
 
 @dataclass(frozen=True)
@@ -230,5 +227,5 @@ TOPK_V2 = OpEntry(
     tolerance=tolerance,
     random_case=random_case_v2,
     run_example=run_example_v2,
-    settled=settled_v2,
+    open_order=open_order_v2,
 )

@@ -20,6 +20,7 @@ from tvm_iree_ext.cli.build import add_build
 from tvm_iree_ext.cli.doctor import add_doctor
 from tvm_iree_ext.cli.fleet import add_fleet
 from tvm_iree_ext.cli.fuzz import add_fuzz
+from tvm_iree_ext.cli.gpu_day import add_gpu_day
 from tvm_iree_ext.cli.gpu_sweep import add_gpu_sweep
 from tvm_iree_ext.cli.gpu_table import add_gpu_table
 from tvm_iree_ext.cli.inspect import add_inspect
@@ -124,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
         add_layout,
         add_inspect,
         add_gpu_table,
+        add_gpu_day,
         add_gpu_sweep,
         add_simulate,
         add_vector_stages,

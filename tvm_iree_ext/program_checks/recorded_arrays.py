@@ -7,7 +7,7 @@ files have no bfloat16, and programs of 32 bits are often recorded in 64.
 
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,30 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tvm_iree_ext.base import limited_reading, tolerance
+from tvm_iree_ext.base import limited_reading
 from tvm_iree_ext.base.comparison import first_difference
-from tvm_iree_ext.base.dtypes import is_dtype, numpy_dtype
+from tvm_iree_ext.base.dtypes import canonical, is_dtype, numpy_dtype
 from tvm_iree_ext.base.errors import RecordError
 from tvm_iree_ext.base.signature import Operand, Signature
-from tvm_iree_ext.base.tolerance import Tolerance
+from tvm_iree_ext.base.tolerance import EXACT, Tolerance
 
 _EXPECTATION_BYTES = 1 << 20
 _RESULT = re.compile(r"out\d+")
+
+# For the results of a whole program, whose sums another order of addition changes.
+_PROGRAM = {
+    "float64": Tolerance(1e-8, 1e-7),
+    "complex128": Tolerance(1e-8, 1e-7),
+    "float32": Tolerance(1e-5, 1e-4),
+    "complex64": Tolerance(1e-5, 1e-4),
+    "float16": Tolerance(1e-3, 5e-3),
+    "bfloat16": Tolerance(1e-2, 3e-2),
+}
+
+
+def _of_dtype(dtype: str) -> Tolerance:
+    """The tolerance of a program's result of this type; integers and bools are exact."""
+    return _PROGRAM.get(canonical(dtype) if is_dtype(dtype) else dtype, EXACT)
 
 
 def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
@@ -166,7 +181,7 @@ class Expectation:
 
     def tolerance(self, name: str, dtype: str) -> Tolerance:
         """That of a result."""
-        found = tolerance.of_dtype(dtype)
+        found = _of_dtype(dtype)
         absolute, relative = found.absolute, found.relative
         for given in (self.common, self.outputs.get(name, self.common)):
             absolute = absolute if given.atol is None else given.atol
@@ -227,15 +242,36 @@ def differences(
     arrays: Mapping[str, np.ndarray],
     expectation: Expectation | None = None,
 ) -> list[str]:
-    """Differences of a program's results from the ``out0``, ... of a file. of a file.
+    """Differences of a program's results from the ``out0``, ... of a file.
 
     Each names the result, the first wrong element and its error; there is none where all is right.
 
     Raises:
         RecordError: where the file has other results than the program.
     """
+    dtypes = [np.asarray(result).dtype for result in results]
+    found = []
+    for place, want, allowed in expected(signature, dtypes, arrays, expectation):
+        if wrong := first_difference(f"out{place}", np.asarray(results[place]), want, allowed):
+            found.append(wrong)
+    return found
+
+
+def expected(
+    signature: Signature,
+    dtypes: Sequence[np.dtype],
+    arrays: Mapping[str, np.ndarray],
+    expectation: Expectation | None = None,
+) -> Iterator[tuple[int, np.ndarray, Tolerance]]:
+    """Place, right elements and tolerance of each result that is compared.
+
+    ``dtypes`` are those of the results.
+
+    Raises:
+        RecordError: where the file has other results than the program.
+    """
     expectation = expectation or Expectation()
-    numbered = [f"out{place}" for place in range(len(results))]
+    numbered = [f"out{place}" for place in range(len(dtypes))]
     came = {key for key in arrays if _RESULT.fullmatch(key)}
     compared = [name for name in numbered if name in came or not expectation.skips(name)]
     if came != set(compared):
@@ -243,17 +279,12 @@ def differences(
             f"the recorded results are {', '.join(sorted(came)) or 'none'};"
             f" expected {', '.join(numbered)}"
         )
-    found = []
-    for name, result, operand in zip(numbered, results, signature.results, strict=True):
+    for place, (name, dtype) in enumerate(zip(numbered, dtypes, strict=True)):
         if expectation.skips(name):
             continue
-        got = np.asarray(result)
-        want = _of_bits(arrays[name], got.dtype)
-        if {got.dtype.kind, want.dtype.kind} == {"i", "u"} and got.itemsize == want.itemsize:
-            want = want.view(got.dtype)
+        operand, want = signature.results[place], _of_bits(arrays[name], dtype)
+        if {dtype.kind, want.dtype.kind} == {"i", "u"} and dtype.itemsize == want.itemsize:
+            want = want.view(dtype)
         if not _is_numeric(want.dtype):
             raise RecordError(f"{name} has elements of {want.dtype}; expected {operand.dtype}")
-        allowed = expectation.tolerance(name, operand.dtype)
-        if wrong := first_difference(name, got, want, allowed):
-            found.append(wrong)
-    return found
+        yield place, want, expectation.tolerance(name, operand.dtype)

@@ -1,5 +1,8 @@
 """What compilers make of GPU kernels, and what they say."""
 
+import re
+
+import numpy as np
 import pytest
 from tvm import tirx
 from tvm.script import tirx as T
@@ -148,6 +151,28 @@ def test_floats_given_as_bits_are_written_for_cuda():
             I.buffer_store(y, tirx.reinterpret("float32", tirx.const(0xFF800000, "uint32")), [lane])
     source = compile_device(built.get(), make_target("cuda:sm_80")).source
     assert "__int_as_float(-8388608)" in source
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_constants_keep_all_digits(dtype):
+    values = [1 / 301, 1e-20, 1e-40, 0.1, -(2.0**-30), 1e300 if dtype == "float64" else 1e30, 0.5]
+    with IRBuilder() as built, I.prim_func(s_tir=True):
+        I.func_name("constants")
+        y = I.arg("y", I.buffer((len(values), 64), dtype))
+        with I.launch_thread("blockIdx.x", 1), I.launch_thread("threadIdx.x", 64) as lane:
+            for place, value in enumerate(values):
+                I.buffer_store(y, tirx.FloatImm(dtype, value), [place, lane])
+    source = compile_device(built.get(), make_target("cuda:sm_80")).source
+    written = re.findall(r"^ *y_ptr\[.*\] = (.*?)f?(?:/\*.*)?;$", source, re.MULTILINE)
+    assert [_as_cuda_reads(text, dtype) for text in written] == [
+        np.dtype(dtype).type(v) for v in values
+    ]
+
+
+def _as_cuda_reads(text, dtype):
+    if bits := re.fullmatch(r"__\w+_as_\w+\((?:\(\w+\))?(-?\d+)\)", text):
+        return np.array(int(bits[1]), f"int{np.dtype(dtype).itemsize * 8}").view(dtype)[()]
+    return np.dtype(dtype).type(float.fromhex(text) if "0x" in text else float(text))
 
 
 @pytest.mark.parametrize("function", ["erf", "tanh", "log"])

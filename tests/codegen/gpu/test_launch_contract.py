@@ -4,6 +4,7 @@ from copy import deepcopy
 from dataclasses import replace
 
 import pytest
+from tvm import ir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.tirx.script import builder as I
 
@@ -12,6 +13,7 @@ from tvm_iree_ext.codegen.gpu.cuda import kernel_reports
 from tvm_iree_ext.codegen.gpu.device_code import compile_device
 from tvm_iree_ext.codegen.gpu.launch_contract import Argument, check_launches
 from tvm_iree_ext.codegen.gpu.passes.amd_lanes import whole_waves, with_lanes
+from tvm_iree_ext.schedules.shared.loops.loops_nests import substitute
 from tvm_iree_ext.targets.gpu import gpu_chip
 from tvm_iree_ext.targets.names import make_target
 
@@ -174,3 +176,13 @@ def test_ptx_says_lanes_and_arguments():
 
 def test_a_name_that_llvm_made_up_is_no_disagreement(code):
     check(code, report={"arguments": (Argument(8, "v22"), Argument(8, "y6"))})
+
+
+def test_arguments_that_a_binary_does_not_name_are_told_by_their_place(code):
+    """CUDA's have no names, as a workspace has none in the TIR."""
+    ((name, kernel),) = code.module.functions.items()
+    first = tirx.Var("_ptr", kernel.params[0].ty)
+    body = substitute(kernel.body, {kernel.params[0]: first})
+    nameless = tirx.PrimFunc([first, *kernel.params[1:]], body, attrs=kernel.attrs)
+    reports = {key: replace(one, arguments=(Argument(8),) * 2) for key, one in code.reports.items()}
+    check_launches(code.plan(), ir.IRModule({name: nameless}), reports, gpu_chip(TARGET), 64)

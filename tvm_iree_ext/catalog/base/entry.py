@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tvm_iree_ext.base.comparison import OpenOrder
 from tvm_iree_ext.base.errors import OpError
 from tvm_iree_ext.base.tolerance import EXACT, Tolerance
 from tvm_iree_ext.ops.base.op import Op
@@ -14,9 +15,9 @@ Values = Mapping[str, Any]
 """Arrays by operand or result name; a scalar operand is a float."""
 
 
-def as_they_are(op: Op, results: Values) -> Values:
-    """Results of an op that leaves nothing open."""
-    return results
+def all_settled(op: Op) -> OpenOrder | None:
+    """None: the op leaves no order open."""
+    return None
 
 
 Run = Callable[[Op, Values], dict[str, np.ndarray]]
@@ -40,7 +41,7 @@ class OpEntry:
         tolerance: how far a kernel's results may be from the reference's, for these operands.
         random_case: an op and operands, from a generator: any shapes, dtypes and attributes.
         run_example: the results that a JSON example case asks for, with a given way to run ops.
-        settled: results put in one order, where the op leaves it open.
+        open_order: the order of results that an op leaves open; None where it leaves none.
     """
 
     name: str
@@ -50,7 +51,12 @@ class OpEntry:
     tolerance: Callable[[Op, Values, Values], dict[str, Tolerance]]
     random_case: Callable[[np.random.Generator], tuple[Op, dict[str, Any]]]
     run_example: Callable[[Mapping[str, Any], Run], dict[str, np.ndarray]]
-    settled: Callable[[Op, Values], Values] = as_they_are
+    open_order: Callable[[Op], OpenOrder | None] = all_settled
+
+    def settled(self, op: Op, results: Values) -> Values:
+        """Results put in one order, where the op leaves it open."""
+        order = self.open_order(op)
+        return results if order is None else order.settled(results)
 
 
 def no_examples(case: Mapping[str, Any], run: Run) -> dict[str, np.ndarray]:

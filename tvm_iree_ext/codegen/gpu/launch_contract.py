@@ -177,7 +177,7 @@ def _arguments(
         where = f"argument {place} ({parameter.name})"
         # LLVM renames values; an argument that has another one's name stands in its place.
         told = argument.name.removesuffix("_ptr")
-        if told != parameter.name and told in {other.name for other in wanted}:
+        if told and told != parameter.name and told in {other.name for other in wanted}:
             yield f"{where} is {argument.name} in the binary"
         for who, size in (("the plan", _given_bytes(one)), ("the kernel", parameter.size)):
             if size != argument.size:

@@ -29,7 +29,8 @@ from tvm_iree_ext.runtime.launch.driver import DriverError, Gpu, Step, afterward
 BINARIES = ("kernel.hsaco", "kernel.cubin", "kernel.ptx")
 """Binaries that a driver loads; PTX where the cubin is for another chip."""
 
-_PARAMETERS = "parameters.bin"  # a program's constants
+PARAMETERS = "parameters.bin"
+"""A program's constants."""
 
 # Types that NumPy lacks are moved as integers of their width.
 _WORDS = {"bfloat16": "uint16", "float8": "uint8", "int4": "uint8", "bool": "uint8"}
@@ -152,7 +153,7 @@ class Kernels:
         folder = Path(folder)
         manifest = json.loads((folder / "manifest.json").read_text())
         self.plan: Mapping[str, Any] = plan_of(manifest, function)
-        self._parameters = folder / _PARAMETERS
+        self._parameters = folder / PARAMETERS
         images = [(folder / name).read_bytes() for name in BINARIES if (folder / name).exists()]
         if not images:
             raise DriverError(f"{folder} has the source only; compile kernel.cu to kernel.cubin")

@@ -90,6 +90,11 @@ int cuDeviceGetAttribute(int* value, int attribute, int device) {
   *value = (int)ask("attribute", &attribute, 4);
   return 0;
 }
+int cuDeviceGetName(char* name, int size, int device) {
+  snprintf(name, size, "simulated");
+  return 0;
+}
+int cuDriverGetVersion(int* version) { *version = 13000; return 0; }
 int cuDevicePrimaryCtxRetain(void** context, int device) { *context = memory; return 0; }
 int cuCtxSetCurrent(void* context) { return 0; }
 int cuCtxPushCurrent_v2(void* context) { return context != memory; }
@@ -123,3 +128,29 @@ int cuTensorMapEncodeTiled(Map* map, int kind, unsigned rank, void* address, con
   memcpy(map, words, sizeof words);
   return 0;
 }
+
+// Streams, events and graphs: what is recorded into a graph is run at once, and the graph is empty.
+#define STREAMS(vendor)                                                                           \
+  int vendor##EventRecord(void* event, void* stream) { return 0; }                                \
+  int vendor##EventSynchronize(void* event) { return 0; }                                         \
+  int vendor##EventElapsedTime(float* milliseconds, void* start, void* end) {                     \
+    *milliseconds = 0.5f;                                                                         \
+    return 0;                                                                                     \
+  }                                                                                               \
+  int vendor##MemsetD8Async(void* at, unsigned char value, size_t bytes, void* stream) {          \
+    return 0;                                                                                     \
+  }                                                                                               \
+  int vendor##StreamEndCapture(void* stream, void** graph) { *graph = memory; return 0; }         \
+  int vendor##GraphInstantiateWithFlags(void** made, void* graph, unsigned long long flags) {     \
+    *made = graph;                                                                                \
+    return graph != memory;                                                                       \
+  }                                                                                               \
+  int vendor##GraphLaunch(void* made, void* stream) { return made != memory || !stream; }
+STREAMS(hip)
+STREAMS(cu)
+int hipStreamCreateWithFlags(void** stream, unsigned flags) { *stream = memory; return 0; }
+int hipEventCreateWithFlags(void** event, unsigned flags) { *event = memory; return 0; }
+int hipStreamBeginCapture(void* stream, int mode) { return stream != memory; }
+int cuStreamCreate(void** stream, unsigned flags) { *stream = memory; return 0; }
+int cuEventCreate(void** event, unsigned flags) { *event = memory; return 0; }
+int cuStreamBeginCapture_v2(void* stream, int mode) { return stream != memory; }

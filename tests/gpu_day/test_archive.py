@@ -1,0 +1,81 @@
+"""What is packed for a GPU, and that the file runs where nothing of this package is."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import ml_dtypes
+import numpy as np
+
+from tvm_iree_ext import ops, verify
+from tvm_iree_ext.gpu_day import PackOrder, pack
+from tvm_iree_ext.gpu_day.packed_checks import in_words
+from tvm_iree_ext.verify.kernel_checks import RandomCase
+
+TARGET = "rocm:gfx942"
+
+
+def packed(path, order):
+    done = list(pack(path, order))
+    assert [one.problem for one in done if one.problem and not one.unsupported] == []
+    return zipfile.ZipFile(path), done
+
+
+def test_a_program_is_packed_with_what_was_recorded(root, tmp_path):
+    program = root / "tests" / "data" / "ir" / "cumsum.mlir"
+    archive, _ = packed(tmp_path / "day.zip", PackOrder(programs=[(TARGET, program)]))
+    (case,) = (name for name in archive.namelist() if name.endswith("case.json"))
+    described = json.loads(archive.read(case))
+    assert (described["id"], described["results"]) == ("program cumsum", ["out0"])
+
+
+class Amd8Bits:
+    """A type that only AMD's chips have."""
+
+    id = op = "of AMD"
+
+    def check(self, run):
+        shape = ops.TensorType((4, 4), "float8_e4m3fnuz")
+        ones = np.ones((4, 4), ml_dtypes.float8_e4m3fnuz)
+        run(ops.matmul(shape, shape), {"lhs": ones, "rhs": ones})
+        return ""
+
+
+def test_a_case_without_a_kernel_is_said_and_not_packed(tmp_path):
+    path = tmp_path / "day.zip"
+    (one,) = pack(path, PackOrder([("cuda:sm_80", [Amd8Bits()], False)]))
+    assert (one.count, one.unsupported) == (0, True)
+    assert "float8_e4m3fnuz is AMD's" in one.problem
+    assert path.exists()
+
+
+def test_the_file_needs_neither_this_package_nor_tvm(tmp_path):
+    path = tmp_path / "day.zip"
+    packed(path, PackOrder([(TARGET, [RandomCase("iree_linalg_ext.pack", 0, 0)], False)]))
+    code = f"""
+import runpy, sys
+for name in ("tvm", "tvm_ffi", "ml_dtypes"):
+    sys.modules[name] = None
+sys.argv = [{str(path)!r}, "--help"]
+try:
+    runpy.run_path(sys.argv[0], run_name="__main__")
+finally:
+    own = [module for name, module in sys.modules.items() if name.startswith("tvm_iree_ext.")]
+    print({{module.__file__.partition(".zip")[1] for module in own}})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "--minutes" in done.stdout
+    assert done.stdout.endswith("{'.zip'}\n")
+
+
+def test_bits_of_types_that_numpy_lacks_keep_their_rank():
+    assert in_words(np.float32(1)).shape == ()
+    assert in_words(np.ones((2, 3), ml_dtypes.bfloat16)).dtype == np.uint16
+
+
+def test_random_cases_are_packed_with_their_names(tmp_path):
+    cases = verify.random_cases(["map_load"], 2)
+    archive, _ = packed(tmp_path / "day.zip", PackOrder([(TARGET, cases, False)]))
+    named = [n for n in archive.namelist() if n.endswith("case.json")]
+    assert {json.loads(archive.read(name))["id"] for name in named} <= {case.id for case in cases}

@@ -1,0 +1,9 @@
+"""A day with a GPU: one archive with kernels, operands and right results, run where a driver is.
+
+Made here; what runs there, by Python and NumPy alone, is :mod:`tvm_iree_ext.on_gpu`.
+"""
+
+from tvm_iree_ext.gpu_day.archive import PackOrder, pack, speed_names
+from tvm_iree_ext.gpu_day.packed_checks import Packed
+
+__all__ = ["PackOrder", "Packed", "pack", "speed_names"]

@@ -1,0 +1,124 @@
+"""Kernels that are timed on a GPU, each beside what PyTorch calls for the same."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm_iree_ext import ops
+from tvm_iree_ext.ops.base.op import Op
+
+_ZEROS = {"accumulator_init": "zeros"}
+_NONE_YET = {"output_values_init": "lowest", "output_indices_init": "zeros"}
+_NO_BEST = {"init_value": "lowest", "init_index": "zeros"}
+
+
+@dataclass(frozen=True)
+class SpeedCase:
+    """An op, and who else computes it.
+
+    Attributes:
+        make: the op.
+        peer: its name in :mod:`~tvm_iree_ext.on_gpu.torch_peers`.
+        settings: what the peer is told.
+        fills: what operands hold, where that is not normal numbers: ``zeros``, ``lowest``, or
+            ``below N``, integers from 0.
+        configs: lowering configs to be timed beside the heuristic's, by name: what to change of it.
+    """
+
+    make: Callable[[], Op]
+    peer: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    fills: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+def _matmul(m: int, n: int, k: int, dtype: str, *, transposed: bool = True) -> SpeedCase:
+    def make() -> Op:
+        rhs = (n, k) if transposed else (k, n)
+        return ops.matmul((m, k), rhs, dtype=dtype, transpose_rhs=transposed)
+
+    return SpeedCase(make, "matmul", {"transposed": transposed})
+
+
+def _attention(
+    batch: int, heads: int, rows: int, keys: int, width: int, dtype: str = "float16", *,
+    key_heads: int = 0, causal: bool = False,
+) -> SpeedCase:  # fmt: skip
+    def make() -> Op:
+        groups = key_heads or heads
+        shapes = ((heads, rows), (groups, keys), (groups, keys))
+        return ops.attention(
+            *((batch, *shape, width) for shape in shapes), dtype=dtype, layout="bhsd", causal=causal
+        )
+
+    return SpeedCase(make, "attention", {"causal": causal})
+
+
+def _conv(batch: int, size: int, channels: int, filters: int, taps: int) -> SpeedCase:
+    def make() -> Op:
+        return ops.conv_2d(
+            (batch, size, size, channels), (taps, taps, channels, filters),
+            dtype="float16", padding=taps // 2,
+        )  # fmt: skip
+
+    return SpeedCase(make, "conv_2d", {"padding": taps // 2})
+
+
+CASES: Mapping[str, SpeedCase] = {
+    "matmul f16 4096 NxK": _matmul(4096, 4096, 4096, "float16"),
+    "matmul f16 4096 KxN": _matmul(4096, 4096, 4096, "float16", transposed=False),
+    "matmul f16 8192 NxK": _matmul(8192, 8192, 8192, "float16"),
+    "matmul f16 8192 KxN": _matmul(8192, 8192, 8192, "float16", transposed=False),
+    "matmul bf16 4096 NxK": _matmul(4096, 4096, 4096, "bfloat16"),
+    "matmul bf16 8192 KxN": _matmul(8192, 8192, 8192, "bfloat16", transposed=False),
+    "matmul i8 4096 NxK": _matmul(4096, 4096, 4096, "int8"),
+    "matmul f8 4096 NxK": _matmul(4096, 4096, 4096, "float8_e4m3fn"),
+    "matmul f32 4096 NxK": _matmul(4096, 4096, 4096, "float32"),
+    "matmul f64 2048 NxK": _matmul(2048, 2048, 2048, "float64"),
+    "matmul f16 4095x4097x4093 NxK": _matmul(4095, 4097, 4093, "float16"),
+    "matmul f16 16x4096x4096 NxK": _matmul(16, 4096, 4096, "float16"),
+    "matmul f16 1x4096x16384 NxK": _matmul(1, 4096, 16384, "float16"),
+    "matmul f16 64x64x65536 NxK": _matmul(64, 64, 65536, "float16"),
+    "matmul f16 4096x4096x64 NxK": _matmul(4096, 4096, 64, "float16"),
+    "attention f16 d128 4x16x4096": _attention(4, 16, 4096, 4096, 128),
+    "attention f16 d128 causal 4x16x4096": _attention(4, 16, 4096, 4096, 128, causal=True),
+    "attention bf16 d128 4x16x4096": _attention(4, 16, 4096, 4096, 128, "bfloat16"),
+    "attention f16 d64 4x16x4096": _attention(4, 16, 4096, 4096, 64),
+    "attention f16 d64 causal 4x16x4096": _attention(4, 16, 4096, 4096, 64, causal=True),
+    "attention f16 d256 2x8x4096": _attention(2, 8, 4096, 4096, 256),
+    "attention f16 d128 1x8x1025": _attention(1, 8, 1025, 999, 128),
+    "attention f32 d64 1x8x2048": _attention(1, 8, 2048, 2048, 64, "float32"),
+    "decode f16 d128 1x32 on 8, 8192 keys": _attention(1, 32, 1, 8192, 128, key_heads=8),
+    "decode f16 d128 16x32 on 8, 8192 keys": _attention(16, 32, 1, 8192, 128, key_heads=8),
+    "conv f16 3x3 32x56x56x128": _conv(32, 56, 128, 128, 3),
+    "conv f16 1x1 32x56x56x256": _conv(32, 56, 256, 256, 1),
+    "scan f32 4096x4096": SpeedCase(
+        lambda: ops.scan((4096, 4096), "add", dimension=1), "cumsum", {"axis": 1}, _ZEROS
+    ),
+    "scan f32 16M": SpeedCase(
+        lambda: ops.scan((1 << 24,), "add", dimension=0), "cumsum", {"axis": 0}, _ZEROS
+    ),
+    "sort f32 1M": SpeedCase(lambda: ops.sort((1 << 20,), dimension=0), "sort", {"axis": 0}),
+    "sort f32 16M": SpeedCase(lambda: ops.sort((1 << 24,), dimension=0), "sort", {"axis": 0}),
+    "sort f32 4096x4096": SpeedCase(
+        lambda: ops.sort((4096, 4096), dimension=1), "sort", {"axis": 1}
+    ),
+    "topk f32 64x131072, 32": SpeedCase(
+        lambda: ops.topk((64, 131072), dimension=1, k=32), "topk", {"axis": 1, "k": 32}, _NONE_YET
+    ),
+    "fft c64 4096x4096": SpeedCase(lambda: ops.fft_transform((4096, 4096)), "fft"),
+    "fft c64 64x65536": SpeedCase(lambda: ops.fft_transform((64, 65536)), "fft"),
+    "argmax f32 8192x8192": SpeedCase(
+        lambda: ops.arg_compare((8192, 8192), ">", dimension=1), "argmax", {"axis": 1}, _NO_BEST
+    ),
+    "pack f16 8192x8192 16x16": SpeedCase(
+        lambda: ops.pack(
+            (8192, 8192), inner_dims_pos=[0, 1], inner_tiles=[16, 16], dtype="float16"
+        ),
+        "pack",
+    ),
+    "gather f32 65536 rows of 32000x1024": SpeedCase(
+        lambda: ops.gather((32000, 1024), (65536, 1)), "gather", {}, {"indices": "below 32000"}
+    ),
+}
+"""By name; what is compared is the same work on the same operands."""

@@ -1,0 +1,1 @@
+"""What an archive runs on the machine with the GPU: Python, NumPy and the driver are enough."""

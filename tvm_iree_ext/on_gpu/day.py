@@ -1,0 +1,159 @@
+"""A day with a GPU, from an archive: chip, correctness, speed; ends inside its minutes.
+
+    python gpu-day.zip --minutes 9 --out results
+
+``results/`` has ``checks.jsonl`` and ``speed.jsonl``, a line for each result at once, and
+``report.md``.  What stands there is not done again: the same command goes on.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tvm_iree_ext.on_gpu.archive_file import CHECKS, SPEED, ArchiveFile
+from tvm_iree_ext.on_gpu.archive_workers import (
+    WORKER,
+    ArchiveWorker,
+    each_case,
+    work,
+)
+from tvm_iree_ext.on_gpu.chip_facts import chip_facts
+from tvm_iree_ext.on_gpu.day_report import report
+from tvm_iree_ext.on_gpu.kernel_check import checked
+from tvm_iree_ext.on_gpu.speed_run import timed
+
+_CHECK_S = 30.0  # for one check
+_SPEED_S = 90.0  # for one kernel and its peers
+_LEAST_S = 5.0  # a kernel is not begun with less
+_SANITIZED = 5  # failures that are run again under the sanitizer
+_SANITIZER = ("compute-sanitizer", "--tool", "memcheck", "--print-limit", "3")
+
+
+class ResultFile:
+    """Results, a line of JSON each, written at once; those of an earlier run are kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.rows: list[dict[str, Any]] = []
+        if path.exists():
+            for line in path.read_text().splitlines():
+                try:
+                    self.rows.append(json.loads(line))
+                except ValueError:  # the last line of a run that was ended
+                    continue
+        self._file = path.open("a")
+
+    def add(self, row: dict[str, Any]) -> None:
+        """Keep a result."""
+        self.rows.append(row)
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The command; 1 where something is wrong."""
+    archive = ArchiveFile(sys.argv[0])
+    if arguments[:1] == [WORKER]:
+        work(archive, {CHECKS: checked, SPEED: timed}[arguments[1]])
+        return 0
+    args = _parser().parse_args(arguments)
+    end = time.monotonic() + args.minutes * 60
+    args.out.mkdir(parents=True, exist_ok=True)
+    facts = chip_facts(args.kind)
+    print(json.dumps(facts, indent=1), flush=True)
+    checks, speed = ResultFile(args.out / "checks.jsonl"), ResultFile(args.out / "speed.jsonl")
+    try:
+        if "checks" in args.stages:
+            _check(archive, checks, args, end)
+        if "speed" in args.stages:
+            _time(archive, speed, args, end)
+        if "checks" in args.stages:
+            _sanitize(archive, checks, end)
+    finally:
+        text = report(facts, checks.rows, speed.rows)
+        temporary = args.out / "report.md.new"
+        temporary.write_text(text)
+        os.replace(temporary, args.out / "report.md")
+        print(text, flush=True)
+    is_wrong = any(row["status"] != "passed" for row in (*checks.rows, *speed.rows))
+    return 1 if is_wrong else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpu-day", description=__doc__.partition("\n")[0])
+    parser.add_argument("--minutes", type=float, default=9.0, help="default: 9")
+    parser.add_argument("--out", type=Path, default=Path("gpu-day"), help="default: gpu-day")
+    parser.add_argument("--kind", choices=("cuda", "rocm"), default="cuda")
+    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1))
+    parser.add_argument(
+        "--stages", type=lambda text: text.split(","), default=["checks", "speed"],
+        help="checks, speed, or both, with a comma between; default: both",
+    )  # fmt: skip
+    parser.add_argument("--only", default="", help="cases whose names contain this")
+    return parser
+
+
+def _check(archive: ArchiveFile, checks: ResultFile, args: argparse.Namespace, end: float) -> None:
+    done = {row["case"] for row in checks.rows}
+    every = archive.cases(CHECKS)
+    folders = [name for name, case in every.items() if name not in done and args.only in case["id"]]
+    start = time.monotonic()
+    outcomes = each_case(archive, CHECKS, folders, jobs=args.jobs, limit_s=_CHECK_S)
+    with contextlib.closing(outcomes):
+        for folder, rows, problem in outcomes:
+            for row in rows or [_broke(every[folder], folder, problem)]:
+                checks.add(row)
+                if row["status"] != "passed":
+                    print(f"{row['status']} {row['id']}: {row['message'][:300]}", flush=True)
+            if time.monotonic() > end:
+                break
+    print(f"checks: {time.monotonic() - start:.0f} s", flush=True)
+
+
+def _broke(case: Mapping[str, Any], folder: str, problem: str) -> dict[str, Any]:
+    """The row of a case whose process ended."""
+    known = {key: case[key] for key in ("id", "op", "target")}
+    return {**known, "case": folder, "status": "broke", "message": problem}
+
+
+def _time(archive: ArchiveFile, speed: ResultFile, args: argparse.Namespace, end: float) -> None:
+    done = {row["case"] for row in speed.rows}
+    worker = ArchiveWorker(archive, SPEED, _SPEED_S)
+    for folder, case in archive.cases(SPEED).items():
+        left = end - time.monotonic()
+        if left < _LEAST_S or folder in done or args.only not in case["id"]:
+            continue
+        rows, problem = worker.rows(folder, min(_SPEED_S, left))
+        for row in rows:
+            speed.add({**row, "case": folder})
+            print(f"{row['id']:40} {row['config'] or row['who']:24} {row['us']:10.1f} us",
+                  row["message"], flush=True)  # fmt: skip
+        if problem:
+            who = "peers" if rows else ""
+            speed.add(_broke(case, folder, problem) | {"config": case["config"], "who": who})
+            print(f"broke {case['id']} {case['config']} {who}: {problem}", flush=True)
+    worker.end()
+
+
+def _sanitize(archive: ArchiveFile, checks: ResultFile, end: float) -> None:
+    """Run failures again under the sanitizer, where it is there."""
+    failures = [row for row in checks.rows if row["status"] != "passed"]
+    for row in failures[:_SANITIZED]:
+        if time.monotonic() + 20 > end or "sanitizer" in row:
+            return
+        try:
+            command = [*_SANITIZER, sys.executable, str(archive.path), WORKER, CHECKS]
+            ended = subprocess.run(
+                command, input=f"{row['case']}\n", capture_output=True, text=True, timeout=60
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return
+        lines = [line for line in ended.stdout.splitlines() if line.startswith("=====")]
+        row["sanitizer"] = "\n".join(lines[:25])
+        print(f"{row['id']}\n{row['sanitizer']}", flush=True)

@@ -1,0 +1,70 @@
+"""The report of a day, in Markdown."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+
+def report(
+    facts: Mapping[str, Any],
+    checks: Sequence[Mapping[str, Any]],
+    speed: Sequence[Mapping[str, Any]],
+) -> str:
+    """Chip, checks by op, failures, and times beside peers."""
+    title = f"# {facts.get('name', facts['kind'])}"
+    return "\n".join([title, "", *_facts(facts), *_checks(checks), *_times(speed)]) + "\n"
+
+
+def _facts(facts: Mapping[str, Any]) -> Iterator[str]:
+    yield ", ".join(f"{key} {value}" for key, value in facts.items())
+    yield ""
+
+
+def _checks(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    total = Counter(row["status"] for row in rows)
+    yield "## Checks"
+    yield ""
+    yield ", ".join(f"{count} {status}" for status, count in total.items())
+    yield ""
+    yield "| op | target | right | all |"
+    yield "| --- | --- | --- | --- |"
+    every = Counter((row["op"], row["target"]) for row in rows)
+    right = Counter((row["op"], row["target"]) for row in rows if row["status"] == "passed")
+    for key, count in every.items():
+        yield f"| `{key[0]}` | `{key[1]}` | {right[key]} | {count} |"
+    yield ""
+    for row in rows:
+        if row["status"] != "passed":
+            yield f"- {row['status']}: {row['id']} ({row['target']}): {row['message'][:400]}"
+            if row.get("sanitizer"):
+                yield f"\n```\n{row['sanitizer']}\n```"
+    yield ""
+
+
+def _times(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    if not rows:
+        return
+    yield "## Times"
+    yield ""
+    yield "| kernel | who | us | TFLOP/s | GB/s | beside ours | error |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
+    ours = {
+        row["id"]: row["us"] for row in rows if not row["who"] and not row["config"] and "us" in row
+    }
+    for row in rows:
+        who = row["who"] or f"ours {row['config']}".strip()
+        if "us" not in row:
+            yield f"| {row['id']} | {who} | {row['message'][-300:]!r} | | | | |"
+            continue
+        rate = row["operations"] / row["us"] / 1e6
+        width = row["bytes"] / row["us"] / 1e3
+        ratio = f"{row['us'] / ours[row['id']]:.2f}" if row["id"] in ours else ""
+        error = "" if row["error"] is None else f"{row['error']:.1e}"
+        error += " wrong" if row["status"] != "passed" or row["message"] else ""
+        yield (
+            f"| {row['id']} | {who} | {row['us']:.1f} | {rate:.1f} | {width:.0f} | {ratio} |"
+            f" {error} |"
+        )
+    yield ""

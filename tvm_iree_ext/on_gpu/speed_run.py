@@ -1,0 +1,182 @@
+"""A kernel's time on the GPU, beside PyTorch's where it is there, and how near both are."""
+
+import contextlib
+import functools
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_iree_ext.on_gpu import torch_peers
+from tvm_iree_ext.on_gpu.archive_file import ArchiveFile
+from tvm_iree_ext.on_gpu.gpu_timer import GpuTimer, Timing
+from tvm_iree_ext.runtime.launch.launcher import Kernels, bind, numpy_type
+
+# ‖got - exact‖ / ‖exact‖ beyond which a result is wrong, by the type of what was multiplied.
+_MOST_ERROR = {"float64": 1e-12, "float32": 2e-3, "float16": 5e-3, "bfloat16": 2e-2}
+
+
+def timed(archive: ArchiveFile, folder: str) -> Iterator[dict[str, Any]]:
+    """Times and errors of a kernel, then of each peer."""
+    case = archive.case(folder)
+    operands = {one["name"]: _filled(archive, one) for one in case["operands"]}
+    with tempfile.TemporaryDirectory() as place:
+        kernels = Kernels(archive.extract(folder, Path(place)))
+    with kernels.gpu.current():
+        timer = GpuTimer(kernels.gpu)
+        results, timing = _ours(kernels, timer, case, operands)
+        torch = _torch()
+        first = case["results"][0]
+        if torch and kernels.gpu.cuda:
+            truth = _truth(torch, case, operands)
+            got = _tensor(torch, results[first["name"]], first["dtype"])
+            yield _row(case, "", timing, _error(torch, got, truth))
+            if not case["config"]:
+                yield from _peers(torch, timer, case, operands, truth)
+        else:
+            yield _row(case, "", timing, None)
+
+
+def _row(case: Mapping[str, Any], who: str, timing: Timing, error: float | None) -> dict[str, Any]:
+    kind = case["operands"][0]["dtype"]
+    most = _MOST_ERROR.get(kind, 5e-2 if kind.startswith("float8") else 0.0)
+    wrong = error is not None and not error <= most
+    return {
+        "id": case["id"],
+        "config": case["config"],
+        "target": case["target"],
+        "who": who,
+        "us": timing.median,
+        "quartiles": (timing.lower, timing.upper),
+        "runs": timing.runs,
+        "operations": case["operations"],
+        "bytes": case["bytes"],
+        "error": error,
+        "status": "failed" if wrong and not who else "passed",
+        "message": f"‖got - exact‖ / ‖exact‖ is {error:.3g}; at most {most:g}" if wrong else "",
+    }
+
+
+def _filled(archive: ArchiveFile, operand: Mapping[str, Any]) -> np.ndarray:
+    """An operand's elements as words; the same for the same shape, type and name."""
+    shape, dtype, fill = operand["shape"], operand["dtype"], operand["fill"]
+    rng = np.random.default_rng(list(f"{operand['name']}{shape}".encode()))
+    kind = numpy_type(dtype)
+    if fill == "zeros":
+        return np.zeros(shape, kind)
+    if fill == "lowest":
+        return np.full(shape, -np.inf if kind.kind == "f" else np.iinfo(kind).min, kind)
+    if fill.startswith("below"):
+        return rng.integers(0, int(fill.split()[1]), shape).astype(kind)
+    if dtype == "bfloat16":  # rounded down, which is as random
+        wide = rng.standard_normal(shape, np.float32)
+        return (wide.view(np.uint32) >> 16).astype(np.uint16)
+    if dtype.startswith("float8"):  # the words of numbers up to 8 in size
+        words = np.arange(256, dtype=np.uint8)
+        values = archive.as_numbers(words, dtype)
+        usual = words[np.isfinite(values) & (np.abs(values) <= 8)]
+        return rng.choice(usual, shape)
+    if kind.kind in "iu":
+        return rng.integers(-128 if kind.itemsize == 1 else -1000, 127, shape).astype(kind)
+    return rng.standard_normal(shape, np.float32).astype(kind)
+
+
+def _ours(
+    kernels: Kernels, timer: GpuTimer, case: Mapping[str, Any], operands: Mapping[str, np.ndarray]
+) -> tuple[dict[str, np.ndarray], Timing]:
+    gpu = kernels.gpu
+    results = {
+        one["name"]: np.empty(one["shape"], numpy_type(one["dtype"])) for one in case["results"]
+    }
+    given = {**operands, **results}
+    names = [one["name"] for one in kernels.plan["parameters"]]
+    own = dict(zip(given, names, strict=True))
+    numbers = bind(kernels.plan, {own[name]: one.shape for name, one in given.items()}, {})
+    with kernels.memory() as allocate:
+        addresses = {own[name]: allocate(one.nbytes) for name, one in given.items()}
+        for name, one in operands.items():
+            gpu.write(addresses[own[name]], one.ctypes.data, one.nbytes)
+        # Workspaces are taken once: no memory is allocated while launches are recorded.
+        workspaces: list[int] = []
+
+        def take(size: int) -> int:
+            workspaces.append(allocate(size))
+            return workspaces[-1]
+
+        kernels.enqueue(addresses, numbers, allocate=take)
+        gpu.wait()
+
+        def enqueue(stream: int) -> None:
+            again = iter(workspaces)
+            kernels.enqueue(addresses, numbers, allocate=lambda _: next(again), stream=stream)
+
+        timing = timer.time(timer.recorded(enqueue))
+        for name, one in results.items():
+            gpu.read(one.ctypes.data, addresses[own[name]], one.nbytes)
+        gpu.wait()
+    return results, timing
+
+
+def _peers(
+    torch: Any,
+    timer: GpuTimer,
+    case: Mapping[str, Any],
+    operands: Mapping[str, np.ndarray],
+    truth: Any,
+) -> Iterator[dict[str, Any]]:
+    tensors = [_tensor(torch, operands[one["name"]], one["dtype"]) for one in case["operands"]]
+    dtype = case["operands"][0]["dtype"]
+    stream = torch.cuda.ExternalStream(timer.stream)
+    for who, peer in torch_peers.torch_peers(torch, case["peer"], case["settings"], dtype).items():
+        with contextlib.suppress(RuntimeError), torch.cuda.stream(stream), torch.no_grad():
+            got = peer(*tensors)
+            error = _error(torch, got, truth)
+            run = _replay(torch, stream, functools.partial(peer, *tensors))
+            yield _row(case, who, timer.time(run), error)
+
+
+def _replay(torch: Any, stream: Any, function: Callable[[], Any]) -> Callable[[int], None]:
+    """What a function launches as a graph; the function itself where it waits for the GPU."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph, stream=stream):
+            function()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return lambda _stream: function()
+    return lambda _stream: graph.replay()
+
+
+def _torch() -> Any:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() else None
+
+
+def _tensor(torch: Any, words: np.ndarray, dtype: str) -> Any:
+    return torch.from_numpy(words).cuda().view(getattr(torch, dtype))
+
+
+def _truth(torch: Any, case: Mapping[str, Any], operands: Mapping[str, np.ndarray]) -> Any:
+    """What is right, of float64; integers are exact there, too."""
+    tensors = []
+    for one in case["operands"]:
+        tensor = _tensor(torch, operands[one["name"]], one["dtype"])
+        is_index = one["fill"].startswith("below")
+        tensors.append(tensor.long() if is_index else tensor.double())
+    return torch_peers.exact(torch, case["peer"], case["settings"])(*tensors)
+
+
+def _error(torch: Any, got: Any, truth: Any) -> float:
+    """‖got - exact‖ / ‖exact‖ of what can be compared: an FFT's real part where it stands alone."""
+    if truth.ndim == got.ndim + 1:
+        truth = truth[..., 0]
+    got = got.double()
+    norm = float(torch.linalg.vector_norm(truth))
+    error = float(torch.linalg.vector_norm(got - truth)) / (norm or 1.0)
+    return error if math.isfinite(error) else math.inf
